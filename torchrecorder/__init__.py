@@ -1,0 +1,1 @@
+"""See a PyTorch model: record one run, draw it, compute with it."""

@@ -1,0 +1,161 @@
+"""Events -> Recording: one pure pass over a finished run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from types import MappingProxyType
+
+from torchrecorder.events import (
+    Event,
+    GradId,
+    GradNodeFound,
+    Lost,
+    ModuleId,
+    ModuleSeen,
+    OpCalled,
+    OpId,
+    Role,
+    RunDone,
+    RunFailed,
+    ScopeEntered,
+    ScopeId,
+    ScopeLeft,
+    Slot,
+    ValueId,
+    ValueSeen,
+)
+from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+from torchrecorder.graph.recording import Failure, LiveObjects, Recording, RunFacts
+
+
+def build(events: Iterable[Event], live: LiveObjects | None = None) -> Recording:
+    """The recording that *events* tell of.
+
+    Args:
+        events: What the instruments wrote, in order. The last is a `RunDone`.
+        live: Weak access to the recorded objects, for stylers.
+    """
+    builder = _Builder()
+    for event in events:
+        builder.take[type(event)](event)
+    return builder.recording(live)
+
+
+class _Builder:
+    """Collects nodes while the events go by."""
+
+    def __init__(self) -> None:
+        self.entered: dict[ScopeId, ScopeEntered] = {}
+        self.left: dict[ScopeId, ScopeLeft] = {}
+        self.modules: dict[ModuleId, ModuleSeen] = {}
+        self.ops: dict[OpId, Op] = {}
+        self.values: dict[ValueId, Value] = {}
+        self.grads: dict[GradId, GradNode] = {}
+        self.failures: list[Failure] = []
+        self.lost = 0
+        self.done: RunDone | None = None
+        self.take = {
+            ModuleSeen: self._module,
+            ValueSeen: self._value,
+            OpCalled: self._op,
+            ScopeEntered: self._enter,
+            ScopeLeft: self._leave,
+            GradNodeFound: self._grad,
+            RunFailed: self._failed,
+            Lost: self._lost,
+            RunDone: self._done,
+        }
+
+    def _module(self, event: ModuleSeen) -> None:
+        self.modules[event.module] = event
+
+    def _value(self, event: ValueSeen) -> None:
+        self.values[event.value] = Value(*event)
+
+    def _op(self, event: OpCalled) -> None:
+        *facts, recompute = event
+        self.ops[event.op] = Op(*facts, failed=False, recompute=recompute)
+
+    def _enter(self, event: ScopeEntered) -> None:
+        self.entered[event.scope] = event
+
+    def _leave(self, event: ScopeLeft) -> None:
+        self.left[event.scope] = event
+
+    def _grad(self, event: GradNodeFound) -> None:
+        self.grads[event.grad] = GradNode(*event)
+
+    def _failed(self, event: RunFailed) -> None:
+        self.failures.append(Failure(*event))
+        if event.op in self.ops:
+            self.ops[event.op] = replace(self.ops[event.op], failed=True)
+
+    def _lost(self, event: Lost) -> None:
+        self.lost += 1
+
+    def _done(self, event: RunDone) -> None:
+        self.done = event
+
+    def recording(self, live: LiveObjects | None) -> Recording:
+        """Everything collected, joined."""
+        if self.done is None:
+            raise ValueError("the events do not end with RunDone")
+        scopes = {scope: self._scope(event) for scope, event in self.entered.items()}
+        inputs, outputs = self._ends(scopes)
+        facts = RunFacts(
+            torch_version=self.done.torch_version,
+            grad_mode=self.done.grad_mode,
+            notes=self.done.notes,
+            failure=self.failures[0] if self.failures else None,
+            lost=self.lost,
+        )
+        return Recording(
+            name=self.done.name,
+            scopes=MappingProxyType(scopes),
+            modules=MappingProxyType(self._called_modules(scopes)),
+            ops=MappingProxyType(dict(sorted(self.ops.items(), key=lambda item: item[1].index))),
+            values=MappingProxyType(self.values),
+            grad_nodes=MappingProxyType(self.grads),
+            inputs=inputs,
+            outputs=outputs,
+            run=facts,
+            live=live,
+        )
+
+    def _scope(self, event: ScopeEntered) -> Scope:
+        *facts, recompute = event
+        left = self.left.get(event.scope)
+        return Scope(
+            *facts,
+            inputs=left.inputs if left else (),
+            outputs=left.outputs if left else (),
+            seconds=left.seconds if left else None,
+            failed=left is None or left.failed,
+            recompute=recompute,
+        )
+
+    def _called_modules(self, scopes: dict[ScopeId, Scope]) -> dict[ModuleId, Module]:
+        calls: dict[ModuleId, list[ScopeId]] = {module: [] for module in self.modules}
+        for scope in scopes.values():
+            if scope.module is not None:
+                calls[scope.module].append(scope.id)
+        return {
+            module: Module(*event, calls=tuple(calls[module]))
+            for module, event in self.modules.items()
+        }
+
+    def _ends(self, scopes: dict[ScopeId, Scope]) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
+        """What the run takes in and gives out; names the inputs as such."""
+        inputs: dict[ValueId, Slot] = {}
+        outputs: list[Slot] = []
+        for scope in scopes.values():
+            if scope.parent is not None:
+                continue
+            outputs.extend(scope.outputs)
+            for slot in scope.inputs:
+                value = self.values[slot.value]
+                if value.role in (Role.CONSTANT, Role.INPUT) and slot.value not in inputs:
+                    inputs[slot.value] = slot
+                    self.values[slot.value] = replace(value, role=Role.INPUT, names=(slot.name,))
+        return tuple(inputs.values()), tuple(outputs)

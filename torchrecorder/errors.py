@@ -1,0 +1,38 @@
+"""TorchRecorderError and its few children: what can go wrong, and what to do about it."""
+
+from __future__ import annotations
+
+
+class TorchRecorderError(Exception):
+    """Base of every error that torchrecorder raises itself.
+
+    An exception raised by the recorded model is never wrapped in one of these:
+    it stays what it was and only gets a note.
+    """
+
+
+class InvalidArgument(TorchRecorderError, ValueError):
+    """An argument cannot be used; the message says what was given and what is possible."""
+
+
+class UnknownFormat(TorchRecorderError, ValueError):
+    """A file suffix or format name that no exporter writes."""
+
+
+class UnknownAnnotation(TorchRecorderError, KeyError):
+    """A number was asked for that this recording does not have."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class LayoutFailed(TorchRecorderError, RuntimeError):
+    """Graphviz crashed, or did not finish within its time limit."""
+
+
+class RecordingVersionError(TorchRecorderError, ValueError):
+    """A saved recording that this version cannot read."""
+
+
+class RecorderInUse(TorchRecorderError, RuntimeError):
+    """A recorder was entered a second time, or asked for its recording too early."""

@@ -1,0 +1,175 @@
+"""Scope, Module, Op, Value, GradNode: what a recording is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torchrecorder.events import (
+    GradEdge,
+    GradId,
+    ModuleId,
+    OpId,
+    OpKind,
+    Role,
+    ScopeId,
+    ScopeKind,
+    Slot,
+    SourceLine,
+    ValueId,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One module object of the model, called or not.
+
+    Attributes:
+        names: Its dotted paths from the recorded root, first the one that
+            ``named_modules()`` gives; ``""`` is the root. Empty for a module that was
+            made during the run or is kept where PyTorch does not look.
+        cls: Class name, ``"Conv2d"``.
+        qualname: Class name with its module, ``"torch.nn.modules.conv.Conv2d"``.
+        detail: What ``extra_repr()`` says, on one line.
+        parameters: Its own parameters (not those of its children): name and value.
+        buffers: Its own buffers.
+        training: Whether it was in training mode.
+        calls: The scopes that are calls of it, in run order.
+    """
+
+    id: ModuleId
+    names: tuple[str, ...]
+    cls: str
+    qualname: str
+    detail: str
+    parameters: tuple[Slot, ...]
+    buffers: tuple[Slot, ...]
+    training: bool
+    calls: tuple[ScopeId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One call of a module or function, or a region such as ``no_grad``.
+
+    Attributes:
+        parent: The scope around it; None at the top.
+        index: Position in the run, counted over scopes and ops together.
+        kind: What it is a call of.
+        name: What people call it: ``"conv1"``; class or function name at the top.
+        path: Dotted path from the recorded root, ``"layer1.0.conv1"``.
+        cls: Class name of the module, or what identifies the region.
+        module: The module object, if it is a call of one.
+        call: Which call of that module, counted from 0.
+        inputs: Tensors in its arguments, by name.
+        outputs: Tensors in its results, by name.
+        seconds: Wall-clock time inside, the recorder's own share included.
+        failed: An exception left it.
+        recompute: Activation checkpointing ran it again during backward.
+    """
+
+    id: ScopeId
+    parent: ScopeId | None
+    index: int
+    kind: ScopeKind
+    name: str
+    path: str
+    cls: str
+    module: ModuleId | None
+    call: int
+    source: SourceLine | None
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    seconds: float | None
+    failed: bool
+    recompute: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One call of a torch function.
+
+    Attributes:
+        scope: The scope it ran in.
+        index: Position in the run, counted over scopes and ops together.
+        kind: How we know of it.
+        name: What people type, ``"linear"``.
+        qualname: Where it lives, ``"torch.nn.functional.linear"``.
+        inputs: One slot per tensor argument, in order; ``x * x`` has two.
+        outputs: Values it produced, those it wrote in place included.
+        writes: Those of the outputs that were written in place.
+        arguments: Its other arguments as ``(name, text)``.
+        source: The user's line that called it.
+        seconds: Wall-clock time of the call itself, without the recorder.
+        failed: It raised.
+        recompute: Activation checkpointing ran it again during backward.
+    """
+
+    id: OpId
+    scope: ScopeId | None
+    index: int
+    kind: OpKind
+    name: str
+    qualname: str
+    inputs: tuple[Slot, ...]
+    outputs: tuple[ValueId, ...]
+    writes: tuple[ValueId, ...]
+    arguments: tuple[tuple[str, str], ...]
+    source: SourceLine | None
+    seconds: float | None
+    failed: bool
+    recompute: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One tensor as it flowed; written in place, it becomes another value.
+
+    Attributes:
+        shape: Sizes; empty for a scalar.
+        dtype: ``"float32"``.
+        device: ``"cpu"``, ``"cuda:0"``, ``"meta"``.
+        role: What it is to the run. An output is told by the scope's ``outputs``.
+        names: Dotted names of a parameter or buffer (several when tied), or the
+            argument name of an input.
+        producer: The op that made it; None for what existed before.
+        requires_grad: As autograd saw it when the value appeared.
+        grad: The grad node behind it and which of its outputs this is.
+        bytes: Number of elements times element size.
+        kind: ``"Tensor"``, ``"Parameter"``, the subclass, or a layout that is not strided.
+        trainable: A parameter that requires grad.
+        storage: Equal numbers share memory; -1 where there is no storage.
+    """
+
+    id: ValueId
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    role: Role
+    names: tuple[str, ...]
+    producer: OpId | None
+    requires_grad: bool
+    grad: GradEdge | None
+    bytes: int
+    kind: str
+    trainable: bool
+    storage: int
+
+
+@dataclass(frozen=True, slots=True)
+class GradNode:
+    """One node of the autograd graph.
+
+    Attributes:
+        name: ``"AddmmBackward0"``.
+        owner: The op whose forward made it.
+        scope: The scope it was made in.
+        next: Where its gradients go, by input of the forward; None where none is needed.
+        variable: The leaf that an ``AccumulateGrad`` adds to.
+    """
+
+    id: GradId
+    name: str
+    owner: OpId | None
+    scope: ScopeId | None
+    next: tuple[GradEdge | None, ...]
+    variable: ValueId | None

@@ -1,0 +1,169 @@
+"""Recording: the frozen result of a run, and read-only questions about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol, Union
+
+from torchrecorder.events import (
+    GradId,
+    ModuleId,
+    NodeId,
+    OpId,
+    ScopeId,
+    Slot,
+    ValueId,
+)
+from torchrecorder.graph.edges import Flow, GradFlow
+from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Node = Union[Op, Value, GradNode]
+
+
+class LiveObjects(Protocol):
+    """Weak access to what was recorded, while it still exists."""
+
+    def fn(self, recording: Recording, node: str) -> Any:
+        """The module, function or a meta tensor behind *node*; None if it is gone."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Where the user's code raised."""
+
+    error: str
+    message: str
+    scope: ScopeId | None
+    op: OpId | None
+    backward: bool
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """What holds for the whole run."""
+
+    torch_version: str
+    grad_mode: str
+    notes: tuple[str, ...] = ()
+    failure: Failure | None = None
+    lost: int = 0
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One run of a model: scopes, ops, values, grad nodes, as plain frozen data.
+
+    It holds no tensor, no module and no ``grad_fn``. Ids count up in run order, so two
+    runs of the same model give equal recordings (times aside).
+
+    Attributes:
+        name: Name of the model or of the run.
+        scopes: Calls of modules and functions, and regions, in run order.
+        modules: Module objects, those never called included.
+        ops: Calls of torch functions, in run order.
+        values: Tensors as they flowed, in the order they were met.
+        grad_nodes: The autograd graph behind the run.
+        inputs: What went in from outside: slots of the outermost calls.
+        outputs: What the outermost calls returned.
+        run: Facts about the whole run.
+    """
+
+    name: str
+    scopes: Mapping[ScopeId, Scope]
+    modules: Mapping[ModuleId, Module]
+    ops: Mapping[OpId, Op]
+    values: Mapping[ValueId, Value]
+    grad_nodes: Mapping[GradId, GradNode]
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    run: RunFacts
+    live: LiveObjects | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def graph(self) -> nx.MultiDiGraph:
+        """The run as a frozen ``networkx.MultiDiGraph``.
+
+        ``graph.nodes[i]["node"]`` is an `Op`, `Value` or `GradNode`;
+        ``graph.edges[u, v, k]["edge"]`` is a `Flow` (value to op, op to value) or a
+        `GradFlow` (grad node to the next one, in the direction of the gradients).
+        """
+        import networkx as nx
+
+        graph = nx.MultiDiGraph(name=self.name)
+        graph.add_nodes_from((value.id, {"node": value}) for value in self.values.values())
+        graph.add_nodes_from((op.id, {"node": op}) for op in self.ops.values())
+        graph.add_nodes_from((grad.id, {"node": grad}) for grad in self.grad_nodes.values())
+        graph.add_edges_from(self._edges())
+        return nx.freeze(graph)
+
+    def _edges(self) -> Iterator[tuple[str, str, dict[str, Flow | GradFlow]]]:
+        for op in self.ops.values():
+            for slot in op.inputs:
+                yield slot.value, op.id, {"edge": Flow(slot.name)}
+            for number, value in enumerate(op.outputs):
+                yield op.id, value, {"edge": Flow(str(number), value in op.writes)}
+        for grad in self.grad_nodes.values():
+            for source, edge in enumerate(grad.next):
+                if edge is not None:
+                    yield grad.id, edge.grad, {"edge": GradFlow(source, edge.index)}
+
+    @cached_property
+    def roots(self) -> tuple[ScopeId, ...]:
+        """The outermost scopes, in run order."""
+        return tuple(scope.id for scope in self.scopes.values() if scope.parent is None)
+
+    @cached_property
+    def children(self) -> Mapping[ScopeId | None, tuple[Scope | Op, ...]]:
+        """Scopes and ops directly inside each scope, in run order; None for the top."""
+        inside: dict[ScopeId | None, list[Scope | Op]] = {None: []}
+        for scope in self.scopes.values():
+            inside.setdefault(scope.id, [])
+            inside.setdefault(scope.parent, []).append(scope)
+        for op in self.ops.values():
+            inside.setdefault(op.scope, []).append(op)
+        return MappingProxyType(
+            {key: tuple(sorted(found, key=lambda each: each.index)) for key, found in inside.items()}
+        )
+
+    @cached_property
+    def consumers(self) -> Mapping[ValueId, tuple[OpId, ...]]:
+        """The ops that read each value, once per argument, in run order."""
+        readers: dict[ValueId, list[OpId]] = {}
+        for op in self.ops.values():
+            for slot in op.inputs:
+                readers.setdefault(slot.value, []).append(op.id)
+        return MappingProxyType({value: tuple(ops) for value, ops in readers.items()})
+
+    @cached_property
+    def owned(self) -> Mapping[OpId, tuple[GradNode, ...]]:
+        """The grad nodes each op made, in the order autograd made them."""
+        owned: dict[OpId, list[GradNode]] = {}
+        for grad in self.grad_nodes.values():
+            if grad.owner is not None:
+                owned.setdefault(grad.owner, []).append(grad)
+        return MappingProxyType({op: tuple(grads) for op, grads in owned.items()})
+
+    def within(self, scope: ScopeId | None) -> tuple[ScopeId, ...]:
+        """*scope* and the scopes around it, innermost first."""
+        chain = []
+        while scope is not None:
+            chain.append(scope)
+            scope = self.scopes[scope].parent
+        return tuple(chain)
+
+    def node(self, node: NodeId | str) -> Node:
+        """The op, value or grad node with this id.
+
+        Raises:
+            KeyError: There is none.
+        """
+        for kind in (self.ops, self.values, self.grad_nodes):
+            if node in kind:
+                return kind[node]  # type: ignore[index, no-any-return]
+        raise KeyError(f"no node {node!r} in this recording")

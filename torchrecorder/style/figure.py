@@ -1,0 +1,115 @@
+"""Figure, Shape, Group, Line: what is to be drawn, free of any format."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from collections.abc import Mapping
+from typing import Literal
+
+Outline = Literal["box", "rounded", "ellipse", "cylinder", "note", "parallelogram", "octagon", "plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a shape, group or line looks.
+
+    Attributes:
+        fill: Background colour, ``"#rrggbb"`` or ``"transparent"``.
+        stroke: Colour of outline or line.
+        text: Colour of its text.
+        outline: Form of the outline; ignored for lines.
+        dash: ``"solid"``, ``"dashed"`` or ``"dotted"``.
+        width: Stroke width in points.
+        bold: Whether the first line of text is bold.
+        attributes: Graphviz attributes set on top, for stylers; other formats ignore them.
+    """
+
+    fill: str
+    stroke: str
+    text: str
+    outline: Outline = "rounded"
+    dash: Literal["solid", "dashed", "dotted"] = "solid"
+    width: float = 1.0
+    bold: bool = False
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One line of a label.
+
+    Attributes:
+        text: Plain text; each format escapes it in its own way.
+        part: ``"title"`` is what the thing is, ``"name"`` what people call it,
+            ``"detail"`` the small print (shapes, counts, hyperparameters).
+    """
+
+    text: str
+    part: Literal["title", "name", "detail"] = "detail"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A drawn box. *group* is the id of the group around it, None at the top."""
+
+    id: str
+    group: str | None
+    label: tuple[Text, ...]
+    look: Look
+    tooltip: str = ""
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A drawn cluster. *parent* is the id of the group around it, None at the top."""
+
+    id: str
+    parent: str | None
+    label: tuple[Text, ...]
+    look: Look
+    tooltip: str = ""
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A drawn arrow between two shapes."""
+
+    tail: str
+    head: str
+    label: str
+    look: Look
+    tooltip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LegendEntry:
+    """One row of the legend."""
+
+    text: str
+    look: Look
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture before it has a format: every text and colour decided, no position.
+
+    Attributes:
+        direction: ``"TB"`` or ``"LR"``.
+        background: Colour of the paper, or ``"transparent"``.
+        fontname: Font family; each format adds its own fallback.
+        fontsize: Size of titles in points; details are drawn smaller.
+        attributes: Graphviz attributes of the whole graph, set by the user.
+    """
+
+    name: str
+    shapes: tuple[Shape, ...]
+    groups: tuple[Group, ...]
+    lines: tuple[Line, ...]
+    direction: Literal["TB", "LR", "BT", "RL"] = "TB"
+    background: str = "transparent"
+    fontname: str = "Helvetica"
+    fontsize: float = 10.0
+    legend: tuple[LegendEntry, ...] = ()
+    attributes: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,114 @@
+"""View, Box, Arrow, Cluster: a smaller graph over a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from torchrecorder.events import ValueId
+from torchrecorder.graph.recording import Recording
+
+
+class BoxKind(str, Enum):
+    """What a box stands for."""
+
+    MODULE = "module"  # a closed module or function scope
+    REGION = "region"  # a closed no_grad, autocast, checkpoint ... scope
+    OP = "op"
+    HIDDEN = "hidden"  # an op that only autograd, or the edge of a scope, shows
+    GRAD = "grad"
+    INPUT = "input"
+    OUTPUT = "output"
+    PARAMETER = "parameter"
+    BUFFER = "buffer"
+    CONSTANT = "constant"
+    TENSOR = "tensor"  # an inner value drawn as a node
+    PORT = "port"  # where a value crosses the edge of a scope that is looked at alone
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One thing to draw.
+
+    Attributes:
+        id: The recorded id it stands for (scope, op, value or grad node); an output is
+            ``"out:<number>"``.
+        kind: What it stands for.
+        cluster: The cluster around it; None at the top.
+        members: Every recorded scope, op, value and grad node it stands for.
+        count: More than 1 for a fold: so many equal siblings in one box.
+        names: For a fold, the names of the siblings.
+    """
+
+    id: str
+    kind: BoxKind
+    cluster: str | None
+    members: tuple[str, ...]
+    count: int = 1
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """An open scope, or an op opened to its grad nodes.
+
+    Attributes:
+        id: Scope or op id.
+        parent: The cluster around it; None at the top.
+        count: More than 1 for a fold that is open: it stands for so many siblings.
+        names: For a fold, the names of the siblings.
+    """
+
+    id: str
+    parent: str | None
+    count: int = 1
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """Something flows from one box to another.
+
+    Attributes:
+        tail: Box id it leaves.
+        head: Box id it enters.
+        value: The value it carries; None between grad nodes where none is known.
+        slot: The argument it enters as, at the op or scope it ends in.
+    """
+
+    tail: str
+    head: str
+    value: ValueId | None
+    slot: str = ""
+
+
+@dataclass(frozen=True)
+class View:
+    """Boxes, clusters and arrows over one recording, all in run order."""
+
+    recording: Recording
+    boxes: Mapping[str, Box]
+    clusters: Mapping[str, Cluster]
+    arrows: tuple[Arrow, ...]
+
+    def check(self) -> None:
+        """Fail if the view contradicts itself or its recording.
+
+        Raises:
+            AssertionError: An arrow or box points nowhere, or a node is in two boxes.
+        """
+        seen: dict[str, str] = {}
+        for box in self.boxes.values():
+            assert box.cluster is None or box.cluster in self.clusters, box
+            for member in box.members:
+                assert member not in seen, f"{member} is in {seen[member]} and {box.id}"
+                seen[member] = box.id
+        for cluster in self.clusters.values():
+            assert cluster.parent is None or cluster.parent in self.clusters, cluster
+        for arrow in self.arrows:
+            assert arrow.tail in self.boxes and arrow.head in self.boxes, arrow
+
+
+Step = Callable[[View], View]
+"""A simplification: takes a view, gives another."""
