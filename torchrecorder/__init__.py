@@ -1,1 +1,5 @@
 """See a PyTorch model: record one run, draw it, compute with it."""
+
+from torchrecorder.capture.recorder import Recorder
+
+__all__ = ["Recorder"]

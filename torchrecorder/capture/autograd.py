@@ -1,0 +1,217 @@
+"""Walk ``grad_fn.next_functions``: grad nodes, their owners, and the ops nobody saw.
+
+Autograd numbers its nodes as it makes them (``_sequence_nr``, one counter per thread).
+An op owns the nodes numbered while it ran. A node that no op owns was made where the
+function mode does not look (a scripted or compiled region, C++, a custom function): it
+becomes a hidden op. Accumulation nodes carry no number and are known by their leaf.
+
+The walk holds no node longer than it runs: a node keeps the whole graph behind it alive.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import BackwardCFunction
+
+from torchrecorder.events import (
+    GradEdge,
+    GradId,
+    GradNodeFound,
+    OpId,
+    Role,
+    ScopeId,
+    Slot,
+    ValueId,
+    ValueSeen,
+)
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.tape import Tape
+    from torchrecorder.capture.values import Entry, Values
+
+_LEAF = 2**64 - 1  # what autograd gives as the number of an accumulation node
+_next_number = torch.autograd._get_sequence_nr
+
+
+class AutogradWalk:
+    """The grad nodes met so far, and which value each of their outputs is."""
+
+    def __init__(self, tape: Tape, values: Values) -> None:
+        self.tape = tape
+        self.values = values
+        self.known: dict[int, GradId] = {}
+        self.leaves: dict[ValueId, GradId] = {}
+        self.passed: dict[int, GradEdge] = {}  # nodes of our own aliases: the edge they stand for
+        self.made: dict[GradEdge, ValueId] = {}
+        self.owners: dict[GradId, OpId] = {}
+        self.since = 0
+
+    def begin(self) -> int:
+        """An op begins: nodes numbered from here on will be its own."""
+        self.since = int(_next_number())
+        return self.since
+
+    def knows(self, tensor: Tensor) -> bool:
+        """Whether the node behind *tensor* has been met."""
+        node = tensor.grad_fn
+        return node is None or node._sequence_nr() in self.known
+
+    def stand_for(self, alias: Tensor, tensor: Tensor) -> None:
+        """The node of *alias*, made by us, is not drawn: it stands for that of *tensor*."""
+        if alias.grad_fn is None:
+            return
+        if tensor.grad_fn is not None:
+            edge = self._edge(tensor.grad_fn, tensor.output_nr, None)
+        else:
+            ((leaf, index),) = alias.grad_fn.next_functions
+            edge = self._edge(leaf, index, None)
+        self.passed[alias.grad_fn._sequence_nr()] = edge
+
+    def edge_of(self, tensor: Tensor, producer: OpId) -> GradEdge | None:
+        """The node behind *tensor*, claimed for *producer* if it is new."""
+        node = tensor.grad_fn
+        if node is None:
+            return None
+        return self._edge(node, tensor.output_nr, producer)
+
+    def _edge(
+        self, node: Any, index: int, owner: OpId | None, scope: ScopeId | None = None
+    ) -> GradEdge:
+        number = node._sequence_nr()
+        known = self.known.get(number)
+        if known is None:
+            if number in self.passed:
+                return self.passed[number]
+            if number == _LEAF:
+                return GradEdge(self._leaf(node), index)
+            self._claim(node, owner, scope or self.tape.scope)
+            known = self.known[number]
+        return GradEdge(known, index)
+
+    def _gather(self, node: Any) -> list[tuple[int, Any]]:
+        """*node* and the unknown nodes behind it, in the order autograd made them."""
+        found: dict[int, Any] = {}
+        stack = [node]
+        while stack:
+            node = stack.pop()
+            number = node._sequence_nr()
+            if number == _LEAF or number in self.known or number in self.passed or number in found:
+                continue
+            found[number] = node
+            stack.extend(parent for parent, _ in node.next_functions if parent is not None)
+        return sorted(found.items())
+
+    def _claim(self, node: Any, owner: OpId | None, scope: ScopeId | None) -> None:
+        """Give *node*, and what is unknown behind it, to *owner* or to hidden ops."""
+        found = self._gather(node)
+        for number, _ in found:
+            self.known[number] = self.tape.next_grad()
+        for number, each in found:
+            mine = number >= self.since or isinstance(each, BackwardCFunction)
+            self._state(number, each, owner if mine else None, scope)
+
+    def _state(
+        self, number: int, node: Any, owner: OpId | None, scope: ScopeId | None
+    ) -> None:
+        """Write one node; one without owner brings a hidden op with it."""
+        grad = self.known[number]
+        following = tuple(
+            None if parent is None else self._edge(parent, index, None)
+            for parent, index in node.next_functions
+        )
+        op = owner if owner is not None else self.tape.next_op()
+        self.owners[grad] = op
+        self.tape.write(GradNodeFound(grad, _name(node), op, scope, following, None))
+        if owner is None:
+            self._hidden(grad, node, op, following)
+
+    def _leaf(self, node: Any) -> GradId:
+        """The accumulation node of a leaf."""
+        value = self.values.read(node.variable)
+        known = self.leaves.get(value)
+        if known is None:
+            known = self.leaves[value] = self.tape.next_grad()
+            self.tape.write(GradNodeFound(known, "AccumulateGrad", None, None, (), value))
+            self.made[GradEdge(known, 0)] = value
+        return known
+
+    # Ops that nobody saw ------------------------------------------------------------
+
+    def uncover(self, tensor: Tensor) -> ValueId:
+        """*tensor* comes from a hidden place: state what autograd knows of the way there."""
+        edge = self._edge(tensor.grad_fn, tensor.output_nr, None)
+        return self.values.note(
+            tensor, self.owners.get(edge.grad), grad=edge, value=self.made.get(edge)
+        )
+
+    def regrade(self, tensor: Tensor, entry: Entry) -> None:
+        """Autograd put a node behind a tensor after its op ran: a custom function did."""
+        edge = self._edge(tensor.grad_fn, tensor.output_nr, entry.producer, entry.scope)
+        self.made.setdefault(edge, entry.value)
+        self.values.restate(tensor, entry, edge)
+
+    def _hidden(
+        self, grad: GradId, node: Any, op: OpId, following: tuple[GradEdge | None, ...]
+    ) -> None:
+        slots = []
+        for number, edge in enumerate(following):
+            if edge is not None:
+                slots.append(Slot(str(number), self._value_of(edge)))
+        outputs = []
+        for index, facts in enumerate(_output_facts(node)):
+            outputs.append(self._invent(GradEdge(grad, index), op, *facts))
+        self.values.write_hidden(op, _op_name(_name(node)), tuple(slots), tuple(outputs))
+
+    def _value_of(self, edge: GradEdge) -> ValueId:
+        """The value an edge stands for; made up from what autograd knows if none was seen."""
+        value = self.made.get(edge)
+        if value is None:
+            value = self._invent(edge, self.owners.get(edge.grad), (), "unknown", "unknown", 0)
+        return value
+
+    def _invent(
+        self,
+        edge: GradEdge,
+        producer: OpId | None,
+        shape: tuple[int, ...],
+        dtype: str,
+        device: str,
+        size: int,
+    ) -> ValueId:
+        value = self.tape.next_value()
+        self.tape.write(
+            ValueSeen(
+                value, shape, dtype, device, Role.INNER, (), producer, True, edge, size, "Tensor"
+            )
+        )
+        self.made[edge] = value
+        return value
+
+
+def _output_facts(node: Any) -> list[tuple[tuple[int, ...], str, str, int]]:
+    """Shape, dtype, device and bytes of what a node's forward gave, as autograd noted them."""
+    facts = []
+    for each in getattr(node, "_input_metadata", ()):
+        shape = tuple(size if type(size) is int else -1 for size in each.shape)
+        elements = 1
+        for size in shape:
+            elements *= abs(size)
+        dtype = str(each.dtype).removeprefix("torch.")
+        facts.append((shape, dtype, str(each.device), elements * each.dtype.itemsize))
+    return facts
+
+
+def _name(node: Any) -> str:
+    return str(node.name()).rpartition("::")[2]
+
+
+def _op_name(node: str) -> str:
+    """``"NativeLayerNormBackward0"`` -> ``"native_layer_norm"``; other names stay."""
+    match = re.fullmatch(r"(\w+?)Backward(\d+)", node)
+    if match is None:
+        return node.removesuffix("Backward")
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", match[1]).lower()

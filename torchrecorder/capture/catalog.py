@@ -1,0 +1,220 @@
+"""Catalog: which modules there are, what they are called, what they hold."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+from torch.nn import Module
+from torch.nn.parameter import is_lazy
+
+from torchrecorder.events import ModuleId, ModuleSeen, Role, Slot
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.tape import Tape
+    from torchrecorder.capture.values import Values
+
+_MOST_NAMES = 16
+
+
+class CatalogEntry:
+    """One module: its id, its names, how often it was called."""
+
+    __slots__ = ("ref", "module", "names", "cls", "calls", "stated")
+
+    def __init__(self, module: Module, number: ModuleId) -> None:
+        self.ref = weakref.ref(module)
+        self.module = number
+        self.names: list[str] = []
+        self.cls = type(module).__name__
+        self.calls = 0
+        self.stated = False
+
+    def count_call(self) -> int:
+        """The number of this call, counted from 0."""
+        self.calls += 1
+        return self.calls - 1
+
+
+class Catalog:
+    """Every module of the model, and those met besides.
+
+    Args:
+        root: The recorded model; its parameters and buffers get their dotted names.
+    """
+
+    def __init__(self, tape: Tape, values: Values, root: Module | None, name: str) -> None:
+        self.tape = tape
+        self.values = values
+        self.name = name
+        self.entries: dict[int, CatalogEntry] = {}
+        self.numbers: dict[ModuleId, CatalogEntry] = {}
+        self._signatures: dict[type, tuple[str, ...]] = {}
+        if root is not None:
+            self._enter_all(root)
+
+    def _enter_all(self, root: Module) -> None:
+        """Number and name *root* and all below it, in the order of ``named_modules()``."""
+        found = list(_named_modules(root))
+        for path, module in found:
+            entry = self.entries.get(id(module)) or self._new(module)
+            if len(entry.names) < _MOST_NAMES:
+                entry.names.append(path)
+        self._name_tensors(found)
+        for entry in list(self.entries.values()):
+            module_or_none = entry.ref()
+            if module_or_none is not None and not _waits(module_or_none):
+                self._state(entry, module_or_none)
+
+    def _name_tensors(self, modules: list[tuple[str, Module]]) -> None:
+        """Give parameters and buffers their names; a tied one has several."""
+        names: dict[int, tuple[Tensor, Role, list[str]]] = {}
+        for path, module in modules:
+            for role, own in ((Role.PARAMETER, _parameters(module)), (Role.BUFFER, _buffers(module))):
+                for name, tensor in own:
+                    full = f"{path}.{name}" if path else name
+                    known = names.setdefault(id(tensor), (tensor, role, []))
+                    if len(known[2]) < _MOST_NAMES and full not in known[2]:
+                        known[2].append(full)
+        for key, (tensor, role, found) in names.items():
+            self.values.named[key] = (weakref.ref(tensor), role, tuple(found))
+
+    def _new(self, module: Module) -> CatalogEntry:
+        entry = CatalogEntry(module, self.tape.next_module())
+        self.entries[id(module)] = entry
+        self.numbers[entry.module] = entry
+        return entry
+
+    def find(self, module: Module) -> CatalogEntry:
+        """The entry of *module*, made if it was never met."""
+        entry = self.entries.get(id(module))
+        if entry is None or entry.ref() is not module:
+            entry = self._new(module)
+            if not _waits(module):
+                self._state(entry, module)
+        return entry
+
+    def module(self, number: ModuleId | None) -> Module | None:
+        """The module with this id, while it lives."""
+        entry = self.numbers.get(number) if number is not None else None
+        return entry.ref() if entry is not None else None
+
+    def living(self) -> Iterator[tuple[ModuleId, Module]]:
+        """The modules that still exist."""
+        for number, entry in self.numbers.items():
+            module = entry.ref()
+            if module is not None:
+                yield number, module
+
+    def path(self, entry: CatalogEntry, parent: str) -> tuple[str, str]:
+        """Dotted path and short name of a module called from the module at *parent*."""
+        if not entry.names:
+            return "", entry.cls
+        prefix = f"{parent}." if parent else ""
+        path = next((name for name in entry.names if name.startswith(prefix)), entry.names[0])
+        if not path:
+            return "", self.name
+        inside = path.removeprefix(prefix) if path.startswith(prefix) else path
+        return path, inside
+
+    def complete(self, module: Module) -> None:
+        """State a module whose parameters took shape during its first call."""
+        entry = self.entries.get(id(module))
+        if entry is not None and not entry.stated:
+            self._state(entry, module)
+
+    def finish(self) -> None:
+        """The run ends: state what is still unsaid."""
+        for entry in list(self.entries.values()):
+            module = entry.ref()
+            if not entry.stated and module is not None:
+                self._state(entry, module)
+
+    def _state(self, entry: CatalogEntry, module: Module) -> None:
+        entry.stated = True
+        self.tape.write(
+            ModuleSeen(
+                entry.module,
+                tuple(entry.names),
+                entry.cls,
+                f"{type(module).__module__}.{type(module).__qualname__}",
+                _detail(module),
+                self._slots(_parameters(module), Role.PARAMETER),
+                self._slots(_buffers(module), Role.BUFFER),
+                bool(module.training),
+            )
+        )
+
+    def _slots(self, tensors: list[tuple[str, Tensor]], role: Role) -> tuple[Slot, ...]:
+        slots = []
+        for name, tensor in tensors:
+            if not is_lazy(tensor):
+                value = self.values.peek(tensor)
+                if value is None:
+                    names = self.values.named.get(id(tensor))
+                    value = self.values.note(tensor, None, role, names[2] if names else (name,))
+                slots.append(Slot(name, value))
+        return tuple(slots)
+
+    def attribute(self, module: Module, tensor: Tensor) -> tuple[Role, str] | None:
+        """Where *module* itself holds *tensor*, if it does."""
+        for role, found in (
+            (Role.PARAMETER, module.__dict__.get("_parameters")),
+            (Role.BUFFER, module.__dict__.get("_buffers")),
+            (Role.CONSTANT, module.__dict__),
+        ):
+            for name, each in (found or {}).items():
+                if each is tensor:
+                    return role, str(name)
+        return None
+
+    def argument_names(self, module: Module) -> tuple[str, ...]:
+        """Positional parameter names of the module's ``forward``."""
+        cls = type(module)
+        names = self._signatures.get(cls)
+        if names is None:
+            code = getattr(getattr(cls, "forward", None), "__code__", None)
+            names = () if code is None else code.co_varnames[1 : code.co_argcount]
+            self._signatures[cls] = names
+        return names
+
+
+def _named_modules(root: Module) -> Iterator[tuple[str, Module]]:
+    """Every path to every module; what lies below a shared module is walked once."""
+    stack: list[tuple[str, Module]] = [("", root)]
+    seen: set[int] = set()
+    while stack:
+        path, module = stack.pop()
+        yield path, module
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        children = [
+            (f"{path}.{name}" if path else name, child)
+            for name, child in module._modules.items()
+            if child is not None
+        ]
+        stack.extend(reversed(children))
+
+
+def _parameters(module: Module) -> list[tuple[str, Tensor]]:
+    return [(name, each) for name, each in module._parameters.items() if each is not None]
+
+
+def _buffers(module: Module) -> list[tuple[str, Tensor]]:
+    return [(name, each) for name, each in module._buffers.items() if isinstance(each, Tensor)]
+
+
+def _waits(module: Module) -> bool:
+    """Whether it is a lazy module whose parameters have no shape yet."""
+    return any(is_lazy(each) for _, each in _parameters(module) + _buffers(module))
+
+
+def _detail(module: Any) -> str:
+    """``extra_repr()`` on one line; empty if the user's own version raises."""
+    try:
+        return " ".join(str(module.extra_repr()).split())
+    except Exception:
+        return ""

@@ -1,0 +1,233 @@
+"""FunctionCalls: a ``TorchFunctionMode`` that turns calls of torch functions into ops.
+
+The mode is told of every torch function called from Python, also of attribute reads
+such as ``x.shape`` and of calls without tensors. While it handles one call it is itself
+switched off, so neither what a composite function does inside nor anything of ours is
+told of. Modes belong to a thread.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from torchrecorder.capture.arguments import named_arguments, plain_text
+from torchrecorder.capture.names import FunctionFacts, facts_of
+from torchrecorder.capture.values import tensors_in
+from torchrecorder.events import OpCalled, OpId, OpKind, Slot, SourceLine, ValueId
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from torchrecorder.capture.autograd import AutogradWalk
+    from torchrecorder.capture.regions import Regions
+    from torchrecorder.capture.tape import Tape
+    from torchrecorder.capture.values import Values
+
+
+class Call(NamedTuple):
+    """A torch function that is running."""
+
+    op: OpId
+    index: int
+    facts: FunctionFacts
+    tensors: list[tuple[str, Tensor]]
+    inputs: tuple[Slot, ...]
+    arguments: tuple[tuple[str, str], ...]
+    source: SourceLine | None
+    started: float
+
+
+class Calls:
+    """What happens before and after a call, whichever mode heard of it."""
+
+    def __init__(
+        self, tape: Tape, values: Values, autograd: AutogradWalk, regions: Regions
+    ) -> None:
+        self.tape = tape
+        self.values = values
+        self.autograd = autograd
+        self.regions = regions
+
+    def begin(
+        self, facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
+    ) -> Call | None:
+        """Note what the call reads. None if the instrument stumbled."""
+        try:
+            source = self.regions.locate(frame)
+            tensors = _tensors(facts, args, kwargs)
+            read = self.values.read
+            inputs = tuple([Slot(name, read(tensor)) for name, tensor in tensors])
+            arguments = plain_text(facts, args, kwargs)
+            op = self.tape.next_op()
+            index = self.tape.next_index()
+            if facts.name == "backward":
+                self.values.gradients_from = op
+            self.autograd.begin()
+            started = self.tape.clock()
+            return Call(op, index, facts, tensors, inputs, arguments, source, started)
+        except Exception as error:
+            self.tape.lose("functions", error)
+            return None
+
+    def end(self, call: Call, result: Any) -> None:
+        """Note what the call made and wrote."""
+        seconds = self.tape.clock() - call.started
+        try:
+            writes = self._writes(call)
+            outputs = self._outputs(call, result, writes)
+            if outputs or call.facts.reads_data or self._passed_on(call, result):
+                kind = OpKind.CALLED if outputs or call.facts.reads_data else OpKind.PASS
+                self._write(call, kind, tuple(outputs), tuple(writes.values()), seconds)
+        except Exception as error:
+            self.tape.lose("functions", error)
+
+    def fail(self, call: Call, error: BaseException) -> None:
+        """The call raised: keep how far it came."""
+        self.tape.fail(error, call.op)
+        self._write(call, OpKind.CALLED, (), (), None)
+
+    def _writes(self, call: Call) -> dict[int, ValueId]:
+        """The arguments that were written in place, as new values."""
+        written: dict[int, ValueId] = {}
+        for position, (name, tensor) in enumerate(call.tensors):
+            key = id(tensor)
+            entry = self.values.entries.get(key)
+            if entry is None or key in written:
+                continue
+            if entry.version < 0:
+                wrote = name == "out" or (call.facts.in_place and position == 0)
+            else:
+                wrote = (
+                    tensor._version != entry.version or call.facts.rebinds and position == 0
+                )
+            if wrote:
+                written[key] = self.values.wrote(tensor, entry, call.op)
+        return written
+
+    def _outputs(self, call: Call, result: Any, writes: dict[int, ValueId]) -> list[ValueId]:
+        """The values that came into being: results first, then what was written."""
+        if isinstance(result, Tensor):
+            results = [result]
+        elif isinstance(result, (tuple, list, dict)):
+            results = [tensor for _, tensor in tensors_in(result)]
+        else:
+            results = []
+        outputs: dict[ValueId, None] = {}
+        given = {id(tensor) for _, tensor in call.tensors} if results else ()
+        for tensor in results:
+            if id(tensor) in given:
+                if id(tensor) in writes:
+                    outputs[writes[id(tensor)]] = None
+            elif call.facts.name == "grad" and call.facts.attribute:
+                self.values.read_gradient(tensor, call.inputs[0].value)
+            else:
+                outputs[self.values.note(tensor, call.op)] = None
+        outputs.update(dict.fromkeys(writes.values()))
+        return list(outputs)
+
+    def _passed_on(self, call: Call, result: Any) -> bool:
+        """Whether the call only handed back a tensor it was given."""
+        return isinstance(result, Tensor) and any(result is each for _, each in call.tensors)
+
+    def _write(
+        self,
+        call: Call,
+        kind: OpKind,
+        outputs: tuple[ValueId, ...],
+        writes: tuple[ValueId, ...],
+        seconds: float | None,
+    ) -> None:
+        self.tape.write(
+            OpCalled(
+                call.op,
+                self.tape.scope,
+                call.index,
+                kind,
+                call.facts.name,
+                call.facts.qualname,
+                call.inputs,
+                outputs,
+                writes,
+                call.arguments,
+                call.source,
+                seconds,
+                bool(self.tape.stack and self.tape.stack[-1].event.recompute),
+            )
+        )
+
+
+class FunctionCalls(TorchFunctionMode):
+    """Hears every torch function that Python calls."""
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__()
+        self.calls = calls
+        self.thread = calls.tape.thread
+        self.facts: dict[Any, FunctionFacts] = {}
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run *func* and note it."""
+        kwargs = kwargs or {}
+        facts = self.facts.get(func)
+        if facts is None:
+            facts = self.facts[func] = facts_of(func)
+        if facts.ignored:
+            if facts.grad_switch:
+                self.calls.regions.switched()
+            return func(*args, **kwargs)
+        return self._record(func, facts, types, args, kwargs)
+
+    def _record(
+        self,
+        func: Callable[..., Any],
+        facts: FunctionFacts,
+        types: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        calls = self.calls
+        frame = sys._getframe(2)
+        if types:
+            with torch._C.DisableTorchFunctionSubclass():
+                call = calls.begin(facts, args, kwargs, frame)
+        else:
+            call = calls.begin(facts, args, kwargs, frame)
+        del frame
+        if call is None:
+            return func(*args, **kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except BaseException as error:
+            calls.fail(call, error)
+            raise
+        if types:
+            with torch._C.DisableTorchFunctionSubclass():
+                calls.end(call, result)
+        else:
+            calls.end(call, result)
+        return result
+
+
+def _tensors(
+    facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[tuple[str, Tensor]]:
+    """The tensor arguments with their names, in order."""
+    found: list[tuple[str, Tensor]] = []
+    for name, each in named_arguments(facts, args, kwargs):
+        if isinstance(each, Tensor):
+            found.append((name, each))
+        elif isinstance(each, (tuple, list, dict)):
+            found.extend(tensors_in(each, name))
+    return found

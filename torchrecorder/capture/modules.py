@@ -1,0 +1,219 @@
+"""ModuleScopes: forward hooks that turn calls of modules into scopes.
+
+The hooks are the global ones, which PyTorch runs for every module: so they also see
+modules kept in plain lists or made during the run, leave nothing on the user's modules,
+and do not switch off the fast paths that look at a module's own hooks. They run for all
+threads; ours listen to one. A failed call runs only hooks with ``always_call``, and gives
+those no keyword arguments, which tells it from a call that returned.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+
+from torchrecorder.capture.aliases import hand_on
+from torchrecorder.capture.regions import mode_state
+from torchrecorder.capture.values import tensors_in
+from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.catalog import Catalog
+    from torchrecorder.capture.regions import Regions
+    from torchrecorder.capture.source import Sources
+    from torchrecorder.capture.tape import OpenScope, Tape
+    from torchrecorder.capture.values import Values
+
+
+class ModuleScopes:
+    """Hears every call of a module in this thread."""
+
+    def __init__(
+        self, tape: Tape, values: Values, regions: Regions, sources: Sources, catalog: Catalog
+    ) -> None:
+        self.tape = tape
+        self.values = values
+        self.regions = regions
+        self.sources = sources
+        self.catalog = catalog
+        self.open: list[tuple[int, OpenScope]] = []
+        self._exit = ExitStack()
+        values.search_names = self._name_of
+
+    def __enter__(self) -> ModuleScopes:
+        for handle in (
+            register_module_forward_pre_hook(self._before),
+            register_module_forward_hook(self._after, with_kwargs=True, always_call=True),
+        ):
+            self._exit.callback(handle.remove)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._exit.close()
+
+    # Hooks --------------------------------------------------------------------------
+
+    def _before(self, module: Module, args: tuple[Any, ...]) -> None:
+        if threading.get_ident() != self.tape.thread:
+            return
+        frame = sys._getframe(1)
+        with torch._C.DisableTorchFunction():
+            try:
+                self._enter(module, args, frame)
+            except Exception as error:
+                self.tape.lose("modules", error)
+
+    def _after(self, module: Module, args: tuple[Any, ...], *rest: Any) -> Any:
+        if threading.get_ident() != self.tape.thread or not self._is_open(module):
+            return None
+        failed = len(rest) == 1
+        with torch._C.DisableTorchFunction():
+            try:
+                return self._leave(module, {} if failed else rest[0], rest[-1], failed)
+            except Exception as error:
+                self.tape.lose("modules", error)
+                return None
+
+    def _is_open(self, module: Module) -> bool:
+        return any(key == id(module) for key, _ in self.open)
+
+    def _enter(self, module: Module, args: tuple[Any, ...], frame: Any) -> None:
+        source = self.sources.caller(frame)
+        self.regions.locate(_outside(frame))
+        entry = self.catalog.find(module)
+        path, name = self.catalog.path(entry, self._parent_path())
+        opened = self.tape.enter(
+            _kind(module),
+            name,
+            path=path,
+            cls=entry.cls,
+            module=entry.module,
+            call=entry.count_call(),
+            source=source,
+            state=mode_state(),
+            recompute=torch._C._current_graph_task_id() != -1,
+        )
+        self.open.append((id(module), opened))
+        names = self.catalog.argument_names(module)
+        found = list(_arguments(args, names))
+        opened.inputs = tuple([Slot(slot, self.values.read(each)) for slot, each in found])
+        opened.arguments = {id(each): each for _, each in found}
+
+    def _parent_path(self) -> str:
+        return self.open[-1][1].event.path if self.open else ""
+
+    def _leave(self, module: Module, kwargs: dict[str, Any], output: Any, failed: bool) -> Any:
+        while self.open and self.open[-1][0] != id(module):
+            self._close(self.open[-1][1], (), failed=True)  # left without a word
+        opened = self.open[-1][1]
+        for name, tensor in tensors_in(kwargs):
+            if id(tensor) not in opened.arguments:
+                opened.arguments[id(tensor)] = tensor
+                opened.inputs += (Slot(name, self.values.read(tensor)),)
+        self._trim(opened, failed)
+        replaced = None
+        if not failed:
+            self._uncover(opened, output)
+            outermost = len(self.open) == 1
+            replaced = hand_on(self.values, output, self._passed(opened), outermost=outermost)
+        final = output if replaced is None else replaced
+        slots = [Slot(name, self.values.read(tensor)) for name, tensor in tensors_in(final)]
+        self._close(opened, tuple(slots), failed=failed)
+        self.catalog.complete(module)
+        return replaced
+
+    def _trim(self, opened: OpenScope, failed: bool) -> None:
+        """Close what is still open inside *opened*."""
+        while self.tape.stack and self.tape.stack[-1] is not opened:
+            self.regions.close(self.tape.stack[-1], failed=failed)
+
+    def _close(self, opened: OpenScope, outputs: tuple[Slot, ...], *, failed: bool) -> None:
+        self._trim(opened, failed)
+        self.open.pop()
+        if opened.cleanup is not None:
+            opened.cleanup()
+        self.tape.stack.pop()
+        seconds = self.tape.clock() - opened.started
+        self.tape.write(
+            ScopeLeft(opened.event.scope, opened.inputs, outputs, seconds, failed)
+        )
+        opened.arguments = {}
+
+    def _passed(self, opened: OpenScope) -> dict[int, Tensor]:
+        """The arguments that are still the values they were at the door."""
+        values = {slot.value for slot in opened.inputs}
+        return {
+            key: tensor
+            for key, tensor in opened.arguments.items()
+            if self.values.peek(tensor) in values
+        }
+
+    def _uncover(self, opened: OpenScope, output: Any) -> None:
+        """Results that nobody saw being made, of a scope in which nothing was seen."""
+        if self.tape.index - 1 != opened.event.index:
+            return
+        unknown = [
+            tensor
+            for _, tensor in tensors_in(output)
+            if self.values.peek(tensor) is None
+            and tensor.grad_fn is None
+            and id(tensor) not in self.values.named
+            and self._name_of(tensor) is None
+        ]
+        if unknown:
+            op: OpId = self.tape.next_op()
+            made: tuple[ValueId, ...] = tuple(self.values.note(each, op) for each in unknown)
+            self.values.write_hidden(op, opened.event.cls, opened.inputs, made)
+
+    def _name_of(self, tensor: Tensor) -> tuple[Role, str] | None:
+        """The name of a tensor that a running module holds as an attribute."""
+        for _, opened in reversed(self.open):
+            module = self.catalog.module(opened.event.module)
+            found = self.catalog.attribute(module, tensor) if module is not None else None
+            if found is not None:
+                role, name = found
+                return role, f"{opened.event.path}.{name}".lstrip(".")
+        return None
+
+    def leave_all(self, *, failed: bool) -> None:
+        """The run ends: close what an exception left open."""
+        while self.open:
+            self._close(self.open[-1][1], (), failed=failed)
+        while self.tape.stack:
+            self.regions.close(self.tape.stack[-1], failed=failed)
+
+
+def _kind(module: Module) -> ScopeKind:
+    if isinstance(module, torch.jit.ScriptModule):
+        return ScopeKind.SCRIPTED
+    if type(module).__name__ == "OptimizedModule":
+        return ScopeKind.COMPILED
+    return ScopeKind.MODULE
+
+
+def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> Any:
+    for position, each in enumerate(args):
+        name = names[position] if position < len(names) else str(position)
+        if isinstance(each, Tensor):
+            yield name, each
+        else:
+            yield from tensors_in(each, name)
+
+
+def _outside(frame: Any) -> Any:
+    """The frame that called the module whose hook runs in *frame*."""
+    for _ in range(4):
+        if frame is None or frame.f_code.co_name not in ("inner", "_call_impl", "_wrapped_call_impl"):
+            break
+        frame = frame.f_back
+    return frame

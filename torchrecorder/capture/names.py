@@ -1,0 +1,168 @@
+"""What a torch function is called, and how it is to be treated."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional
+
+_OPERATORS = {
+    "__radd__": "add",
+    "__rsub__": "rsub",
+    "__rmul__": "mul",
+    "__rdiv__": "div",
+    "__rtruediv__": "div",
+    "__truediv__": "div",
+    "__div__": "div",
+    "__idiv__": "div_",
+    "__itruediv__": "div_",
+    "__rpow__": "pow",
+    "__ipow__": "pow_",
+    "__rmatmul__": "matmul",
+    "__imatmul__": "matmul_",
+    "__rfloordiv__": "floor_divide",
+    "__floordiv__": "floor_divide",
+    "__ifloordiv__": "floor_divide_",
+    "__mod__": "remainder",
+    "__rmod__": "remainder",
+    "__imod__": "remainder_",
+    "__invert__": "bitwise_not",
+    "__bool__": "bool()",
+    "__nonzero__": "bool()",
+    "__contains__": "contains",
+    "__float__": "float()",
+    "__int__": "int()",
+    "__index__": "int()",
+    "__complex__": "complex()",
+    "__array__": "numpy",
+}
+
+_READS_DATA = frozenset(
+    "item tolist numpy bool() float() int() complex() contains equal allclose is_nonzero "
+    "_local_scalar_dense backward".split()
+)
+"""Functions that look into a tensor and give no tensor back."""
+
+_IGNORED = frozenset(
+    "size dim numel nelement stride storage_offset data_ptr element_size is_floating_point "
+    "is_complex is_signed is_contiguous is_same_size is_pinned is_inference is_neg is_conj "
+    "is_shared is_set_to is_distributed is_storage get_device ndimension storage untyped_storage "
+    "typed_storage _typed_storage sym_size sym_stride sym_numel requires_grad_ retain_grad "
+    "register_hook register_post_accumulate_grad_hook __len__ __repr__ __str__ __format__ "
+    "__hash__ __dir__ __reduce_ex__ __reduce__ __setstate__ __deepcopy__ has_names "
+    "dim_order can_cast result_type promote_types _set_grad_enabled manual_seed "
+    "_get_tracing_state _is_view _has_compatible_shallow_copy_type is_grad_enabled "
+    "is_autocast_enabled get_default_dtype set_default_dtype _assert is_tensor".split()
+)
+"""Functions that ask about a tensor's form or change what autograd does with it later."""
+
+_TENSOR_ATTRIBUTES = frozenset("data grad T H mT mH real imag".split())
+
+
+@dataclass(frozen=True)
+class FunctionFacts:
+    """How one function is treated.
+
+    Attributes:
+        name: What people type.
+        qualname: Where it lives.
+        parameters: Names of its positional parameters, as far as Python knows them.
+        ignored: Asks about form only; not an op.
+        reads_data: Takes data out of the tensors, to Python.
+        in_place: By its name, it writes its first argument.
+        rebinds: Gives a tensor other memory (``x.data = y``).
+        attribute: It is the read of an attribute.
+        grad_switch: It turns gradients on or off.
+    """
+
+    name: str
+    qualname: str
+    parameters: tuple[str, ...] = ()
+    ignored: bool = False
+    reads_data: bool = False
+    in_place: bool = False
+    rebinds: bool = False
+    attribute: bool = False
+    grad_switch: bool = False
+
+
+def facts_of(func: Callable[..., Any]) -> FunctionFacts:
+    """The facts about *func*; worked out once per function and run."""
+    name = str(getattr(func, "__name__", type(func).__name__))
+    if isinstance(func, types.MethodWrapperType):
+        return _attribute_facts(func, name)
+    name = _plain_name(name)
+    return FunctionFacts(
+        name=name,
+        qualname=_qualname(func, name),
+        parameters=_parameters(func),
+        ignored=name in _IGNORED,
+        reads_data=name in _READS_DATA,
+        in_place=_writes_first(name),
+        grad_switch=name == "_set_grad_enabled",
+    )
+
+
+def _attribute_facts(func: Any, name: str) -> FunctionFacts:
+    attribute = str(getattr(func.__self__, "__name__", "attribute"))
+    setter = name == "__set__"
+    ignored = setter and attribute != "data" or not setter and attribute not in _TENSOR_ATTRIBUTES
+    return FunctionFacts(
+        name=f"set_{attribute}" if setter else attribute,
+        qualname=f"torch.Tensor.{attribute}",
+        parameters=("self",),
+        ignored=ignored,
+        rebinds=setter,
+        attribute=not setter,
+    )
+
+
+def _plain_name(name: str) -> str:
+    if name in _OPERATORS:
+        return _OPERATORS[name]
+    if name.startswith("__") and name.endswith("__"):
+        inner = name[2:-2]
+        if inner[:1] == "i" and hasattr(torch.Tensor, f"{inner[1:]}_"):
+            return f"{inner[1:]}_"
+        if inner[:1] == "r" and hasattr(torch.Tensor, f"__{inner[1:]}__"):
+            return inner[1:]
+        return inner if name not in _IGNORED else name
+    return name
+
+
+def _writes_first(name: str) -> bool:
+    return name == "setitem" or name.endswith("_") and not name.endswith("__")
+
+
+def _qualname(func: Any, name: str) -> str:
+    packet = getattr(func, "_qualified_op_name", None)
+    if packet is not None:
+        return "torch.ops." + str(packet).replace("::", ".")
+    own = str(getattr(func, "__qualname__", ""))
+    if own.startswith(("TensorBase.", "Tensor.")):
+        return f"torch.Tensor.{name}"
+    if own.startswith("_VariableFunctionsClass."):
+        return f"torch.{name}"
+    if hasattr(torch.nn.functional, name):
+        return f"torch.nn.functional.{name}"
+    home = getattr(func, "__module__", None)
+    return f"{home}.{name}" if home else name
+
+
+def _parameters(func: Any) -> tuple[str, ...]:
+    """Positional parameter names: from Python's signature, or from the op's schemas."""
+    if isinstance(func, types.FunctionType):
+        code = inspect.unwrap(func).__code__
+        return code.co_varnames[: code.co_argcount]
+    name = str(getattr(func, "__name__", ""))
+    packet = getattr(torch.ops.aten, name, None) if name and not name.startswith("__") else None
+    schema = getattr(packet, "_schemas", None) if packet is not None else None
+    if not schema:
+        return ("self",) if hasattr(torch.Tensor, name) else ()
+    longest = max(schema.values(), key=lambda each: len(each.arguments))
+    return tuple(argument.name for argument in longest.arguments if not argument.kwarg_only)

@@ -1,0 +1,156 @@
+"""Recorder: enters the instruments in order, always leaves them, gives events.
+
+One recorder serves one run in one thread. Recorders may be nested, and may run side by
+side in several threads; each hears only its own thread. An exception of the user's goes
+through untouched, with a note of where in the model it happened; what was recorded until
+then is the recording.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import weakref
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch.nn import Module
+
+from torchrecorder.build import build
+from torchrecorder.capture.autograd import AutogradWalk
+from torchrecorder.capture.catalog import Catalog
+from torchrecorder.capture.failures import explain
+from torchrecorder.capture.functions import Calls, FunctionCalls
+from torchrecorder.capture.live import Live
+from torchrecorder.capture.modules import ModuleScopes
+from torchrecorder.capture.regions import Regions
+from torchrecorder.capture.source import Sources
+from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.values import Values
+from torchrecorder.errors import RecorderInUse
+from torchrecorder.events import Event, RunDone
+from torchrecorder.graph.recording import Recording
+
+
+class Recorder:
+    """Records what runs inside its ``with`` block.
+
+    Args:
+        model: Gives modules, parameters and buffers their dotted names. Modules that are
+            not part of it are recorded too, under their class name.
+        name: Name of the recording; the model's class name if not given.
+
+    Raises:
+        RecorderInUse: It is entered a second time.
+
+    Example:
+        >>> import torch, torchrecorder
+        >>> model = torch.nn.Linear(2, 1)
+        >>> with torchrecorder.Recorder(model) as recorder:
+        ...     loss = model(torch.ones(3, 2)).sum()
+        ...     loss.backward()
+        >>> [op.name for op in recorder.recording.ops.values()]
+        ['linear', 'sum', 'backward']
+    """
+
+    def __init__(self, model: Module | None = None, *, name: str | None = None) -> None:
+        self._model = model
+        self._name = name or _name_of(model)
+        self._events: tuple[Event, ...] | None = None
+        self._recording: Recording | None = None
+        self._live: Live | None = None
+        self._exit: contextlib.ExitStack | None = None
+        self._used = False
+
+    def __enter__(self) -> Recorder:
+        if self._used:
+            raise RecorderInUse("this recorder was used before; make a new one for each run")
+        self._used = True
+        self._tape = tape = Tape()
+        values = Values(tape)
+        autograd = values.autograd = AutogradWalk(tape, values)
+        sources = Sources()
+        self._regions = regions = Regions(tape, sources)
+        self._catalog = Catalog(tape, values, self._model, self._name)
+        self._modules = ModuleScopes(tape, values, regions, sources, self._catalog)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_eager())
+            stack.enter_context(self._modules)
+            stack.enter_context(FunctionCalls(Calls(tape, values, autograd, regions)))
+            self._exit = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert self._exit is not None
+        self._exit.close()
+        tape = self._tape
+        if error is not None:
+            explain(error, tape.conclude_failure(error), tape.events)
+        self._modules.leave_all(failed=error is not None)
+        self._catalog.finish()
+        tape.write(
+            RunDone(
+                self._name, torch.__version__, _grad_mode(), tuple(dict.fromkeys(tape.notes))
+            )
+        )
+        self._events = tuple(tape.events)
+        self._live = Live(
+            {number: weakref.ref(module) for number, module in self._catalog.living()}
+        )
+        if tape.lost:
+            _warn_lost(tape.lost, self._events)
+        del self._tape, self._regions, self._catalog, self._modules, self._exit
+
+    @property
+    def recording(self) -> Recording:
+        """What was recorded; to be had when the block has ended.
+
+        Raises:
+            RecorderInUse: The block has not ended, or was never entered.
+        """
+        if self._events is None:
+            raise RecorderInUse("the recording is there when the recorder's with block has ended")
+        if self._recording is None:
+            self._recording = build(self._events, self._live)
+        return self._recording
+
+
+def _name_of(model: Any) -> str:
+    if model is None:
+        return "run"
+    if isinstance(model, Module):
+        inner = getattr(model, "_orig_mod", model)
+        return type(inner).__name__
+    return str(getattr(model, "__name__", type(model).__name__))
+
+
+def _eager() -> contextlib.AbstractContextManager[Any]:
+    """Compiled models run eagerly while we look; costs nothing where nothing is compiled."""
+    if "torch._dynamo" in sys.modules:
+        return torch.compiler.set_stance("force_eager")  # type: ignore[no-any-return]
+    return contextlib.nullcontext()
+
+
+def _grad_mode() -> str:
+    if torch.is_inference_mode_enabled():
+        return "inference_mode"
+    return "grad" if torch.is_grad_enabled() else "no_grad"
+
+
+def _warn_lost(count: int, events: tuple[Event, ...]) -> None:
+    import warnings
+
+    from torchrecorder.events import Lost
+
+    first = next(event for event in events if isinstance(event, Lost))
+    warnings.warn(
+        f"torchrecorder could not record {count} facts of this run; the first in "
+        f"{first.where or 'the model'!r}: {first.error}. The run itself is not affected.",
+        stacklevel=3,
+    )

@@ -1,0 +1,158 @@
+"""Regions of meaning: no_grad, autocast, checkpoint, custom and compiled functions.
+
+PyTorch does not announce them, so they are found when something runs inside: by the
+frames between an op and its module (functions such as ``checkpoint``), and by the modes
+that differ from those at the module's door (grad mode, inference mode, autocast).
+A region ends when something runs outside it or its module returns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from torchrecorder.events import ScopeKind, ScopeLeft, SourceLine
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from torchrecorder.capture.source import Sources
+    from torchrecorder.capture.tape import OpenScope, Tape
+
+
+class ModeState(NamedTuple):
+    """The modes of PyTorch that change what an op means."""
+
+    grad: bool
+    inference: bool
+    autocast: str  # "" where off, else "cpu bfloat16"
+
+
+def mode_state() -> ModeState:
+    """The modes as they are now, in this thread."""
+    return ModeState(
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        _autocast() if torch._C._is_any_autocast_enabled() else "",
+    )
+
+
+def _autocast() -> str:
+    found = [
+        f"{device} {str(torch.get_autocast_dtype(device)).removeprefix('torch.')}"
+        for device in ("cpu", "cuda")
+        if torch.is_autocast_enabled(device)
+    ]
+    return ", ".join(found) or "on"
+
+
+class Regions:
+    """Opens and closes region scopes as the run goes through them."""
+
+    def __init__(self, tape: Tape, sources: Sources) -> None:
+        self.tape = tape
+        self.sources = sources
+        self.outside = mode_state()
+
+    def locate(self, frame: FrameType | None) -> SourceLine | None:
+        """The user's line at *frame*; opens and closes the regions around it."""
+        line, frames = self.sources.walk(frame)
+        stack = self.tape.stack
+        state = mode_state()
+        if frames or state != self._door() or (stack and stack[-1].key is not None):
+            self._sync(frames, state)
+        if line is None and stack:
+            line = stack[-1].event.source
+        return line
+
+    def switched(self) -> None:
+        """Gradients were switched on or off: a no_grad block begins or ends here."""
+        stack = self.tape.stack
+        if stack and isinstance(stack[-1].key, ModeState):
+            self.close(stack[-1])
+
+    def _door(self) -> ModeState:
+        """The modes at the door of the innermost module call."""
+        for opened in reversed(self.tape.stack):
+            if opened.key is None:
+                return opened.state  # type: ignore[no-any-return]
+        return self.outside
+
+    def _sync(self, frames: list[tuple[ScopeKind, FrameType]], state: ModeState) -> None:
+        wanted = [(kind, frame) for kind, frame in reversed(frames) if _is_region(kind, frame)]
+        keys: list[Any] = [frame for _, frame in wanted]
+        kind = _mode_kind(self._door(), state, bool(wanted))
+        if kind is not None:
+            keys.append(state)
+        opened = self._open()
+        same = 0
+        while same < min(len(opened), len(keys)) and _equal(opened[same].key, keys[same]):
+            same += 1
+        for each in reversed(opened[same:]):
+            self.close(each)
+        for position in range(same, len(keys)):
+            if position < len(wanted):
+                self._enter_frame(*wanted[position])
+            elif kind is not None:
+                self._enter_mode(kind, state)
+
+    def _open(self) -> list[OpenScope]:
+        """The regions that are open in the innermost module call, outermost first."""
+        opened: list[OpenScope] = []
+        for each in reversed(self.tape.stack):
+            if each.key is None:
+                break
+            opened.append(each)
+        return opened[::-1]
+
+    def _enter_frame(self, kind: ScopeKind, frame: FrameType) -> None:
+        name = kind.value
+        if kind is ScopeKind.CUSTOM_FUNCTION:
+            name = getattr(frame.f_locals.get("cls"), "__name__", name)
+        opened = self.tape.enter(kind, name, cls=name, source=self.sources.walk(frame.f_back)[0])
+        opened.key = frame
+
+    def _enter_mode(self, kind: ScopeKind, state: ModeState) -> None:
+        detail = state.autocast if kind is ScopeKind.AUTOCAST else ""
+        opened = self.tape.enter(kind, kind.value, cls=detail)
+        opened.key = state
+
+    def close(self, opened: OpenScope, *, failed: bool = False) -> None:
+        """End a region, which must be the innermost scope."""
+        popped = self.tape.stack.pop()
+        assert popped is opened
+        seconds = self.tape.clock() - opened.started
+        opened.key = None
+        self.tape.write(ScopeLeft(opened.event.scope, (), (), seconds, failed))
+
+    def close_all(self, *, failed: bool = False) -> None:
+        """End the regions above the innermost module call."""
+        for each in reversed(self._open()):
+            self.close(each, failed=failed)
+
+
+def _is_region(kind: ScopeKind, frame: FrameType) -> bool:
+    """Checkpointing is built on a function of its own, which is no region of the user's."""
+    if kind is not ScopeKind.CUSTOM_FUNCTION:
+        return True
+    return getattr(frame.f_locals.get("cls"), "__name__", "") != "CheckpointFunction"
+
+
+def _mode_kind(door: ModeState, state: ModeState, in_function: bool) -> ScopeKind | None:
+    """Which mode differs from what it was at the door."""
+    if state.inference and not door.inference:
+        return ScopeKind.INFERENCE_MODE
+    if state.autocast != door.autocast and state.autocast:
+        return ScopeKind.AUTOCAST
+    if state.grad and not door.grad:
+        return ScopeKind.ENABLE_GRAD
+    if door.grad and not state.grad and not in_function:
+        return ScopeKind.NO_GRAD
+    return None
+
+
+def _equal(key: Any, other: Any) -> bool:
+    if isinstance(key, ModeState):
+        return isinstance(other, ModeState) and key == other
+    return key is other

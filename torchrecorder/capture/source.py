@@ -1,0 +1,111 @@
+"""Which line of the user's code we are on, and which regions lie between it and here.
+
+Frames are walked from the call outwards. What lies inside PyTorch is skipped; the first
+frame outside is the user's line. The walk stops at the nearest module call, so its cost
+does not grow with the depth of the model.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from types import CodeType, FrameType
+
+import torch
+from torch.nn import Module
+
+from torchrecorder.events import ScopeKind, SourceLine
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_MODULE_CALLS = frozenset(
+    id(getattr(Module, name).__code__) for name in ("_call_impl", "_wrapped_call_impl")
+)
+_LIMIT = 200
+
+
+def _region_codes() -> dict[int, ScopeKind]:
+    """The functions of PyTorch whose call is a region of its own."""
+    from torch.utils import checkpoint
+
+    found: list[tuple[object, ScopeKind]] = [
+        (torch.autograd.Function.apply, ScopeKind.CUSTOM_FUNCTION),
+        (checkpoint.checkpoint, ScopeKind.CHECKPOINT),
+    ]
+    codes = {}
+    for function, kind in found:
+        code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+        if isinstance(code, CodeType):
+            codes[id(code)] = kind
+    return codes
+
+
+class Sources:
+    """Walks frames, and remembers which files belong to whom."""
+
+    def __init__(self) -> None:
+        self._codes = _region_codes()
+        self._files: dict[str, str | None] = {}
+        self._roots = _import_roots()
+
+    def walk(
+        self, frame: FrameType | None
+    ) -> tuple[SourceLine | None, list[tuple[ScopeKind, FrameType]]]:
+        """The user's line at or outside *frame*, and the region frames on the way.
+
+        The line is None if a module call comes first; regions are given innermost first.
+        """
+        line: SourceLine | None = None
+        regions: list[tuple[ScopeKind, FrameType]] = []
+        for _ in range(_LIMIT):
+            if frame is None:
+                break
+            code = frame.f_code
+            name = self._files.get(code.co_filename, "")
+            if name == "":
+                name = self.shorten(code.co_filename)
+            if name is not None:
+                if line is None:
+                    line = SourceLine(name, frame.f_lineno, code.co_name)
+            elif id(code) in _MODULE_CALLS:
+                break
+            elif id(code) in self._codes:
+                regions.append((self._codes[id(code)], frame))
+            frame = frame.f_back
+        return line, regions
+
+    def caller(self, frame: FrameType | None) -> SourceLine | None:
+        """The user's line that made the module call in which *frame* is."""
+        while frame is not None and id(frame.f_code) in _MODULE_CALLS or self._inner(frame):
+            assert frame is not None
+            frame = frame.f_back
+        return self.walk(frame)[0]
+
+    def _inner(self, frame: FrameType | None) -> bool:
+        """Whether *frame* is the closure inside ``Module._call_impl``."""
+        return (
+            frame is not None
+            and frame.f_code.co_name == "inner"
+            and frame.f_back is not None
+            and id(frame.f_back.f_code) in _MODULE_CALLS
+        )
+
+    def shorten(self, filename: str) -> str | None:
+        """*filename* below the folder it is imported from; None inside PyTorch or us."""
+        if filename not in self._files:
+            inside = filename.startswith((_TORCH, _OURS)) or filename.startswith("<frozen")
+            self._files[filename] = None if inside else self._relative(filename)
+        return self._files[filename]
+
+    def _relative(self, filename: str) -> str:
+        for root in self._roots:
+            if filename.startswith(root):
+                return filename[len(root) :]
+        return os.path.basename(filename)
+
+
+def _import_roots() -> list[str]:
+    """Folders that files are imported from, the longest first."""
+    found = {sysconfig.get_paths()["stdlib"], os.getcwd(), *(path for path in sys.path if path)}
+    return sorted((os.path.join(path, "") for path in found), key=lambda each: (-len(each), each))

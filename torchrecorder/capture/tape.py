@@ -1,0 +1,175 @@
+"""Tape: append events, number things, know the current scope and op.
+
+A tape lives only during a run. Everything on it is text and numbers, so that nothing of
+the user's outlives the run because of us; the few live things an instrument needs while
+it listens (frames, tensors, modules) stay in that instrument and are dropped with it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from torchrecorder.events import (
+    Event,
+    GradId,
+    Lost,
+    ModuleId,
+    OpId,
+    RunFailed,
+    ScopeEntered,
+    ScopeId,
+    ScopeKind,
+    SourceLine,
+    ValueId,
+)
+
+
+class OpenScope:
+    """A scope that is running."""
+
+    __slots__ = ("event", "state", "started", "inputs", "arguments", "key", "regions", "cleanup")
+
+    def __init__(self, event: ScopeEntered, state: Any, started: float) -> None:
+        self.event = event
+        self.state = state  # grad mode and the like, as they were at the door
+        self.started = started
+        self.inputs: tuple[Any, ...] = ()
+        self.arguments: dict[int, Any] = {}
+        self.key: object = None
+        self.regions = 0  # how many regions are open right above this module scope
+        self.cleanup: Callable[[], None] | None = None
+
+
+class Tape:
+    """The events of one run, and where the run is at this moment.
+
+    Args:
+        clock: Seconds, monotonic; replaced in tests.
+    """
+
+    strict = False
+    """Re-raise what goes wrong inside an instrument instead of noting it; for tests."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.events: list[Event] = []
+        self.write = self.events.append
+        self.clock = clock
+        self.thread = threading.get_ident()
+        self.stack: list[OpenScope] = []
+        self.index = 0
+        self.ops = 0
+        self.values = 0
+        self.scopes = 0
+        self.grads = 0
+        self.modules = 0
+        self.notes: list[str] = []
+        self.lost = 0
+        self.failed: BaseException | None = None
+        self.failed_op: OpId | None = None
+        self.failed_scope: ScopeId | None = None
+
+    @property
+    def scope(self) -> ScopeId | None:
+        """The innermost running scope."""
+        return self.stack[-1].event.scope if self.stack else None
+
+    def next_index(self) -> int:
+        """The next position in the run."""
+        self.index += 1
+        return self.index - 1
+
+    def next_op(self) -> OpId:
+        """A fresh op id."""
+        self.ops += 1
+        return OpId(f"o{self.ops - 1}")
+
+    def next_value(self) -> ValueId:
+        """A fresh value id."""
+        self.values += 1
+        return ValueId(f"v{self.values - 1}")
+
+    def next_grad(self) -> GradId:
+        """A fresh grad node id."""
+        self.grads += 1
+        return GradId(f"g{self.grads - 1}")
+
+    def next_module(self) -> ModuleId:
+        """A fresh module id."""
+        self.modules += 1
+        return ModuleId(f"m{self.modules - 1}")
+
+    def enter(
+        self,
+        kind: ScopeKind,
+        name: str,
+        *,
+        path: str = "",
+        cls: str = "",
+        module: ModuleId | None = None,
+        call: int = 0,
+        source: SourceLine | None = None,
+        state: Any = None,
+        recompute: bool = False,
+    ) -> OpenScope:
+        """Open a scope inside the current one."""
+        self.scopes += 1
+        event = ScopeEntered(
+            scope=ScopeId(f"s{self.scopes - 1}"),
+            parent=self.scope,
+            index=self.next_index(),
+            kind=kind,
+            name=name,
+            path=path,
+            cls=cls,
+            module=module,
+            call=call,
+            source=source,
+            recompute=recompute or bool(self.stack and self.stack[-1].event.recompute),
+        )
+        self.write(event)
+        opened = OpenScope(event, state, self.clock())
+        self.stack.append(opened)
+        return opened
+
+    def fail(self, error: BaseException, op: OpId | None) -> None:
+        """Remember where *error* came up; the first to report it is the closest."""
+        if self.failed is not error:
+            self.failed = error
+            self.failed_op = op
+            self.failed_scope = self.scope
+
+    def conclude_failure(self, error: BaseException, *, backward: bool = False) -> RunFailed:
+        """State that *error* ended the run."""
+        known = self.failed is error
+        event = RunFailed(
+            error=type(error).__name__,
+            message=_first_line(error),
+            scope=self.failed_scope if known else self.scope,
+            op=self.failed_op if known else None,
+            backward=backward,
+        )
+        self.write(event)
+        return event
+
+    def lose(self, instrument: str, error: BaseException) -> None:
+        """An instrument stumbled: note it, and let the run go on.
+
+        Raises:
+            BaseException: *error* itself, if the tape is strict.
+        """
+        if Tape.strict:
+            raise error
+        self.lost += 1
+        where = self.stack[-1].event.path if self.stack else ""
+        self.write(Lost(instrument, where, f"{type(error).__name__}: {_first_line(error)}"))
+
+
+def _first_line(error: BaseException) -> str:
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # the user's own __str__ may raise
+        return ""
+    return lines[0][:500] if lines else ""

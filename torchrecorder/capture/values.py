@@ -1,0 +1,437 @@
+"""Find tensors in arguments, describe one tensor, know which value each tensor is.
+
+PyTorch gives a tensor no name. We know it by identity, in a table of weak references
+that forgets a tensor as soon as the user does. Writing in place makes a new value:
+every storage remembers who wrote it and where, so that a reader of the base, of a view
+or of any other alias finds the writes that reach the bytes it reads. ``_version`` tells
+of the writes that no instrument saw. Inference tensors have no version.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from torchrecorder.events import (
+    GradEdge,
+    OpCalled,
+    OpId,
+    OpKind,
+    Role,
+    ScopeId,
+    Slot,
+    ValueId,
+    ValueSeen,
+)
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.autograd import AutogradWalk
+    from torchrecorder.capture.tape import Tape
+
+_UNVERSIONED = -1
+
+
+class Write(NamedTuple):
+    """An op wrote the elements from *low* up to *high* of a storage."""
+
+    op: OpId
+    low: int
+    high: int
+
+
+class Storage:
+    """Memory that tensors share, and who wrote it."""
+
+    __slots__ = ("address", "number", "known", "writes")
+
+    def __init__(self, address: int, number: int) -> None:
+        self.address = address
+        self.number = number
+        self.known = 0  # tensors in the table that use it
+        self.writes: list[Write] = []
+
+
+class _TensorRef(weakref.ref[Tensor]):
+    __slots__ = ("key",)
+    key: int
+
+
+class Entry:
+    """What the table knows of one tensor."""
+
+    __slots__ = (
+        "ref",
+        "value",
+        "version",
+        "seen",
+        "storage",
+        "requires_grad",
+        "role",
+        "names",
+        "producer",
+        "scope",
+        "original",
+    )
+
+    ref: _TensorRef
+    value: ValueId
+    version: int
+    seen: int
+    storage: Storage
+    requires_grad: bool
+    role: Role
+    names: tuple[str, ...]
+    producer: OpId | None
+    scope: ScopeId | None
+    original: weakref.ref[Tensor] | None
+
+
+def tensors_in(found: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Every tensor in nested tuples, lists, mappings and dataclasses, with its place.
+
+    Containers of other classes are left alone: reading them could run code of the user's.
+    """
+    stack = [(name, found)]
+    seen: set[int] = set()
+    while stack:
+        name, found = stack.pop()
+        if isinstance(found, Tensor):
+            yield name, found
+            continue
+        parts = _parts(found, name)
+        if parts and id(found) not in seen:
+            seen.add(id(found))
+            stack.extend(reversed(parts))
+
+
+def _parts(found: Any, name: str) -> list[tuple[str, Any]]:
+    prefix = f"{name}." if name else ""
+    if isinstance(found, tuple) and hasattr(found, "_fields"):
+        return [(prefix + field, each) for field, each in zip(found._fields, found)]
+    if isinstance(found, (tuple, list)):
+        return [(f"{prefix}{number}", each) for number, each in enumerate(found)]
+    if isinstance(found, dict):
+        return [(f"{prefix}{key}", found[key]) for key in list(found)]
+    if dataclasses.is_dataclass(found) and not isinstance(found, type):
+        fields = dataclasses.fields(found)
+        return [(prefix + each.name, getattr(found, each.name, None)) for each in fields]
+    return []
+
+
+class Values:
+    """Which value each living tensor is."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.entries: dict[int, Entry] = {}
+        self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]] = {}
+        self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
+        self.autograd: AutogradWalk
+        self.gradients_from: OpId | None = None
+        self._storages: dict[int, Storage] = {}
+        self._numbers = 0
+        self._dtypes: dict[torch.dtype, tuple[str, int]] = {}
+        self._devices: dict[torch.device, str] = {}
+
+    # Reading ------------------------------------------------------------------------
+
+    def read(self, tensor: Tensor) -> ValueId:
+        """The value that *tensor* is now."""
+        entry = self.entries.get(id(tensor))
+        if entry is None:
+            return self._adopt(tensor)
+        if entry.seen != len(entry.storage.writes):
+            return self._read_written(tensor, entry)
+        if entry.version != _UNVERSIONED and tensor._version != entry.version:
+            return self._read_changed(tensor, entry)
+        if entry.requires_grad != tensor.requires_grad:
+            return self._read_regraded(tensor, entry)
+        return entry.value
+
+    def read_gradient(self, gradient: Tensor, of: ValueId) -> None:
+        """The user looks at ``x.grad``: what the last backward left there."""
+        if id(gradient) not in self.entries:
+            role = Role.CONSTANT if self.gradients_from is None else Role.INNER
+            self.note(gradient, self.gradients_from, role, (f"{of}.grad",))
+
+    def peek(self, tensor: Tensor) -> ValueId | None:
+        """The value that *tensor* was when it was last met."""
+        entry = self.entries.get(id(tensor))
+        return entry.value if entry is not None else None
+
+    def _adopt(self, tensor: Tensor) -> ValueId:
+        """A tensor that no instrument has met: from before the run, or from a hidden place."""
+        known = self.named.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            return self.note(tensor, None, known[1], known[2])
+        if tensor.grad_fn is not None:
+            return self.autograd.uncover(tensor)
+        found = self.search_names(tensor)
+        if found is not None:
+            return self.note(tensor, None, found[0], (found[1],))
+        if isinstance(tensor, Parameter):
+            return self.note(tensor, None, Role.PARAMETER)
+        return self.note(tensor, None, Role.CONSTANT)
+
+    def _read_written(self, tensor: Tensor, entry: Entry) -> ValueId:
+        """Another alias of this memory was written since *tensor* was last met."""
+        low, high = _extent(tensor)
+        missed = [
+            write
+            for write in entry.storage.writes[entry.seen :]
+            if write.low < high and low < write.high
+        ]
+        if not missed:
+            entry.seen = len(entry.storage.writes)
+            entry.version = _version(tensor)
+            return entry.value
+        if len(missed) == 1:
+            return self._renote(tensor, entry, missed[0].op)
+        return self._join(tensor, entry, missed)
+
+    def _join(self, tensor: Tensor, entry: Entry, missed: list[Write]) -> ValueId:
+        """Several writes reach *tensor*: a pass op brings them together."""
+        op = self.tape.next_op()
+        slots = [Slot("0", entry.value)]
+        entry.role = Role.INNER
+        for number, write in enumerate(missed):
+            slots.append(Slot(str(number + 1), self._state(tensor, entry, write.op)))
+        value = self._renote(tensor, entry, op)
+        self._write_pass(op, "join", tuple(slots), value)
+        return value
+
+    def _read_changed(self, tensor: Tensor, entry: Entry) -> ValueId:
+        """Somebody wrote *tensor* where no instrument looks."""
+        if self.gradients_from is not None and entry.names and entry.names[0].endswith(".grad"):
+            return self._renote(tensor, entry, self.gradients_from)
+        if tensor.grad_fn is not None and not self.autograd.knows(tensor):
+            return self.autograd.uncover(tensor)
+        op = self.tape.next_op()
+        before = entry.value
+        value = self._renote(tensor, entry, op)
+        self.write_hidden(op, "write in place", (Slot("0", before),), (value,))
+        return value
+
+    def _read_regraded(self, tensor: Tensor, entry: Entry) -> ValueId:
+        """Autograd began, or ceased, to track *tensor* after it was met."""
+        entry.requires_grad = tensor.requires_grad
+        if tensor.grad_fn is not None:
+            self.autograd.regrade(tensor, entry)
+        return entry.value
+
+    # Noting -------------------------------------------------------------------------
+
+    def note(
+        self,
+        tensor: Tensor,
+        producer: OpId | None,
+        role: Role = Role.INNER,
+        names: tuple[str, ...] = (),
+        grad: GradEdge | None = None,
+        value: ValueId | None = None,
+    ) -> ValueId:
+        """Enter *tensor* as a new value, or as *value* if that was told of before."""
+        key = id(tensor)
+        entry = self.entries.get(key)
+        if entry is None:
+            entry = Entry()
+            ref = _TensorRef(tensor, self._forget)
+            ref.key = key
+            entry.ref = ref
+            entry.original = None
+            entry.storage = self._storage(tensor)
+            entry.storage.known += 1
+            self.entries[key] = entry
+        entry.names = names
+        return self._renote(tensor, entry, producer, role, grad, value)
+
+    def _renote(
+        self,
+        tensor: Tensor,
+        entry: Entry,
+        producer: OpId | None,
+        role: Role = Role.INNER,
+        grad: GradEdge | None = None,
+        value: ValueId | None = None,
+    ) -> ValueId:
+        entry.version = _version(tensor)
+        entry.requires_grad = tensor.requires_grad
+        entry.seen = len(entry.storage.writes)
+        entry.role = role
+        entry.producer = producer
+        entry.scope = self.tape.scope
+        if grad is None and producer is not None and entry.requires_grad:
+            grad = self.autograd.edge_of(tensor, producer)
+        entry.value = self._state(tensor, entry, producer, grad, value)
+        if grad is not None:
+            self.autograd.made.setdefault(grad, entry.value)
+        return entry.value
+
+    def restate(self, tensor: Tensor, entry: Entry, grad: GradEdge) -> None:
+        """State the value of *tensor* once more, now that autograd tracks it."""
+        self._state(tensor, entry, entry.producer, grad, entry.value)
+
+    def wrote(self, tensor: Tensor, entry: Entry, op: OpId) -> ValueId:
+        """*op* wrote *tensor* in place: it is a new value, and so are its aliases."""
+        storage = self._storage(tensor)
+        if storage is not entry.storage:
+            self._release(entry.storage)
+            storage.known += 1
+            entry.storage = storage
+        low, high = _extent(tensor)
+        storage.writes.append(Write(op, low, high))
+        return self._renote(tensor, entry, op)
+
+    def _state(
+        self,
+        tensor: Tensor,
+        entry: Entry,
+        producer: OpId | None,
+        grad: GradEdge | None = None,
+        value: ValueId | None = None,
+    ) -> ValueId:
+        """Write what *tensor* is now."""
+        shape = _shape(tensor)
+        dtype, itemsize = self._dtype(tensor.dtype)
+        elements = 1
+        for size in shape:
+            elements *= size
+        event = ValueSeen(
+            value or self.tape.next_value(),
+            shape,
+            dtype,
+            self._device(tensor.device),
+            entry.role,
+            entry.names,
+            producer,
+            entry.requires_grad,
+            grad,
+            abs(elements) * itemsize,
+            _kind(tensor),
+            entry.role is Role.PARAMETER and entry.requires_grad,
+            entry.storage.number,
+        )
+        self.tape.write(event)
+        return event.value
+
+    def write_hidden(
+        self, op: OpId, name: str, inputs: tuple[Slot, ...], outputs: tuple[ValueId, ...]
+    ) -> None:
+        """State an op that no instrument saw."""
+        self._write_op(op, OpKind.HIDDEN, name, inputs, outputs)
+
+    def _write_pass(self, op: OpId, name: str, inputs: tuple[Slot, ...], output: ValueId) -> None:
+        self._write_op(op, OpKind.PASS, name, inputs, (output,))
+
+    def pass_on(self, tensor: Tensor, alias: Tensor) -> ValueId:
+        """A scope hands on *tensor* untouched; *alias* stands for it from here on."""
+        before = self.read(tensor)
+        op = self.tape.next_op()
+        self.autograd.stand_for(alias, tensor)
+        value = self.note(alias, op)
+        entry = self.entries[id(alias)]
+        entry.original = weakref.ref(tensor)
+        self._write_pass(op, "pass", (Slot("0", before),), value)
+        return value
+
+    def original(self, tensor: Tensor) -> Tensor | None:
+        """The tensor that *tensor* stands for, if it is an alias of ours."""
+        entry = self.entries.get(id(tensor))
+        while entry is not None and entry.original is not None:
+            found = entry.original()
+            if found is None:
+                return None
+            tensor, entry = found, self.entries.get(id(found))
+            if entry is None or entry.original is None:
+                return tensor
+        return None
+
+    def _write_op(
+        self,
+        op: OpId,
+        kind: OpKind,
+        name: str,
+        inputs: tuple[Slot, ...],
+        outputs: tuple[ValueId, ...],
+    ) -> None:
+        index = self.tape.next_index()
+        scope = self.tape.scope
+        self.tape.write(
+            OpCalled(op, scope, index, kind, name, "", inputs, outputs, (), (), None, None)
+        )
+
+    # Memory -------------------------------------------------------------------------
+
+    def _storage(self, tensor: Tensor) -> Storage:
+        try:
+            address = tensor.untyped_storage()._cdata
+        except (NotImplementedError, RuntimeError):  # sparse, or a wrapper without memory
+            return Storage(0, _UNVERSIONED)
+        storage = self._storages.get(address)
+        if storage is None:
+            self._numbers += 1
+            storage = self._storages[address] = Storage(address, self._numbers - 1)
+        return storage
+
+    def _forget(self, ref: weakref.ref[Tensor]) -> None:
+        assert isinstance(ref, _TensorRef)
+        entry = self.entries.pop(ref.key, None)
+        if entry is not None:
+            self._release(entry.storage)
+
+    def _release(self, storage: Storage) -> None:
+        storage.known -= 1
+        if not storage.known:
+            self._storages.pop(storage.address, None)
+
+    def _dtype(self, dtype: torch.dtype) -> tuple[str, int]:
+        found = self._dtypes.get(dtype)
+        if found is None:
+            found = self._dtypes[dtype] = (str(dtype).removeprefix("torch."), dtype.itemsize)
+        return found
+
+    def _device(self, device: torch.device) -> str:
+        found = self._devices.get(device)
+        if found is None:
+            found = self._devices[device] = str(device)
+        return found
+
+
+def _shape(tensor: Tensor) -> tuple[int, ...]:
+    """Sizes; -1 for one that is ragged or symbolic."""
+    try:
+        shape = tuple(tensor.shape)
+    except RuntimeError:  # a nested tensor of the strided layout
+        return tuple(-1 for _ in range(tensor.dim()))
+    for size in shape:
+        if type(size) is not int:
+            return tuple(each if type(each) is int else -1 for each in shape)
+    return shape
+
+
+def _version(tensor: Tensor) -> int:
+    return _UNVERSIONED if tensor.is_inference() else tensor._version
+
+
+def _kind(tensor: Tensor) -> str:
+    cls = type(tensor)
+    if tensor.layout is not torch.strided:
+        return str(tensor.layout).removeprefix("torch.")
+    return cls.__name__
+
+
+def _extent(tensor: Tensor) -> tuple[int, int]:
+    """First and one-past-last element of the storage that *tensor* can reach."""
+    try:
+        low = tensor.storage_offset()
+        reach = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+        return low, low + int(reach) + 1
+    except (RuntimeError, NotImplementedError):  # sparse and nested tensors
+        return 0, 1 << 62
+
