@@ -15,6 +15,10 @@ class InvalidArgument(TorchRecorderError, ValueError):
     """An argument cannot be used; the message says what was given and what is possible."""
 
 
+class ArgumentMismatch(TorchRecorderError, TypeError):
+    """The model cannot be called with these arguments; the message shows its signature."""
+
+
 class UnknownFormat(TorchRecorderError, ValueError):
     """A file suffix or format name that no exporter writes."""
 

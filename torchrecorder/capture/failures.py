@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from torchrecorder.events import Event, OpCalled, RunFailed, ScopeEntered, ValueSeen
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.recorder import Recorder
+    from torchrecorder.graph.recording import Recording
 
 _ATTRIBUTE = "torchrecorder_recorder"
 
@@ -16,6 +22,28 @@ def explain(error: BaseException, failure: RunFailed, events: Sequence[Event]) -
         error.add_note(note)
     elif note:  # Python 3.10 shows no notes, but later tools find them here
         error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined]
+
+
+def attach(error: BaseException, recorder: Recorder) -> None:
+    """Keep *recorder* with *error*, for `recording_of`."""
+    with contextlib.suppress(AttributeError, TypeError):  # an exception with slots
+        setattr(error, _ATTRIBUTE, recorder)
+
+
+def recording_of(error: BaseException) -> Recording | None:
+    """What was recorded until *error* left the recorder; None if it passed through none.
+
+    Example:
+        >>> import torch, torchrecorder
+        >>> try:
+        ...     torchrecorder.record(torch.nn.Linear(4, 2), torch.ones(1, 3))
+        ... except RuntimeError as error:
+        ...     recording = torchrecorder.recording_of(error)
+        >>> recording.run.failure.error
+        'RuntimeError'
+    """
+    recorder = getattr(error, _ATTRIBUTE, None)
+    return None if recorder is None else recorder.recording
 
 
 def describe(failure: RunFailed, events: Sequence[Event]) -> str:

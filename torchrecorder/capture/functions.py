@@ -100,7 +100,9 @@ class Calls:
             entry = self.values.entries.get(key)
             if entry is None or key in written:
                 continue
-            if entry.version < 0:
+            if name in call.facts.writes:
+                wrote = _trains(call.arguments)
+            elif entry.version < 0:
                 wrote = name == "out" or (call.facts.in_place and position == 0)
             else:
                 wrote = (
@@ -218,6 +220,11 @@ class FunctionCalls(TorchFunctionMode):
         else:
             calls.end(call, result)
         return result
+
+
+def _trains(arguments: tuple[tuple[str, str], ...]) -> bool:
+    """Whether a normalization updates its running statistics."""
+    return ("training", "True") in arguments or ("use_input_stats", "True") in arguments
 
 
 def _tensors(

@@ -9,6 +9,7 @@ those no keyword arguments, which tells it from a call that returned.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from contextlib import ExitStack
@@ -109,10 +110,28 @@ class ModuleScopes:
         opened.inputs = tuple([Slot(slot, self.values.read(each)) for slot, each in found])
         opened.arguments = {id(each): each for _, each in found}
 
+    def call_function(
+        self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Call a plain function in a scope of its own."""
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        names = code.co_varnames[: code.co_argcount] if code is not None else ()
+        names = names[1:] if inspect.ismethod(function) else names
+        with torch._C.DisableTorchFunction():
+            opened = self.tape.enter(ScopeKind.FUNCTION, name, cls="function", state=mode_state())
+            self.open.append((id(function), opened))
+            found = [*_arguments(args, names), *tensors_in(kwargs)]
+            opened.inputs = tuple([Slot(slot, self.values.read(each)) for slot, each in found])
+            opened.arguments = {id(each): each for _, each in found}
+        result = function(*args, **kwargs)
+        with torch._C.DisableTorchFunction():
+            self._leave(function, {}, result, False)
+        return result
+
     def _parent_path(self) -> str:
         return self.open[-1][1].event.path if self.open else ""
 
-    def _leave(self, module: Module, kwargs: dict[str, Any], output: Any, failed: bool) -> Any:
+    def _leave(self, module: Any, kwargs: dict[str, Any], output: Any, failed: bool) -> Any:
         while self.open and self.open[-1][0] != id(module):
             self._close(self.open[-1][1], (), failed=True)  # left without a word
         opened = self.open[-1][1]

@@ -61,6 +61,12 @@ _IGNORED = frozenset(
 )
 """Functions that ask about a tensor's form or change what autograd does with it later."""
 
+_SILENT_WRITES = {
+    "batch_norm": ("running_mean", "running_var"),
+    "instance_norm": ("running_mean", "running_var"),
+}
+"""Arguments that PyTorch writes in training without counting up their version."""
+
 _TENSOR_ATTRIBUTES = frozenset("data grad T H mT mH real imag".split())
 
 
@@ -78,6 +84,7 @@ class FunctionFacts:
         rebinds: Gives a tensor other memory (``x.data = y``).
         attribute: It is the read of an attribute.
         grad_switch: It turns gradients on or off.
+        writes: Arguments it writes, in training, without counting up their version.
     """
 
     name: str
@@ -89,6 +96,7 @@ class FunctionFacts:
     rebinds: bool = False
     attribute: bool = False
     grad_switch: bool = False
+    writes: tuple[str, ...] = ()
 
 
 def facts_of(func: Callable[..., Any]) -> FunctionFacts:
@@ -105,6 +113,7 @@ def facts_of(func: Callable[..., Any]) -> FunctionFacts:
         reads_data=name in _READS_DATA,
         in_place=_writes_first(name),
         grad_switch=name == "_set_grad_enabled",
+        writes=_SILENT_WRITES.get(name, ()),
     )
 
 

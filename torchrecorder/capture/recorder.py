@@ -20,7 +20,7 @@ from torch.nn import Module
 from torchrecorder.build import build
 from torchrecorder.capture.autograd import AutogradWalk
 from torchrecorder.capture.catalog import Catalog
-from torchrecorder.capture.failures import explain
+from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.functions import Calls, FunctionCalls
 from torchrecorder.capture.live import Live
 from torchrecorder.capture.modules import ModuleScopes
@@ -92,6 +92,7 @@ class Recorder:
         tape = self._tape
         if error is not None:
             explain(error, tape.conclude_failure(error), tape.events)
+            attach(error, self)
         self._modules.leave_all(failed=error is not None)
         self._catalog.finish()
         tape.write(
@@ -106,6 +107,12 @@ class Recorder:
         if tape.lost:
             _warn_lost(tape.lost, self._events)
         del self._tape, self._regions, self._catalog, self._modules, self._exit
+
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call *function* inside the block; one that is no module gets a scope of its own."""
+        if isinstance(function, Module):
+            return function(*args, **kwargs)
+        return self._modules.call_function(self._name, function, args, kwargs)
 
     @property
     def recording(self) -> Recording:

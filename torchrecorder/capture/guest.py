@@ -1,0 +1,82 @@
+"""Put things back: buffers, gradients and random state, as they were before a look.
+
+Buffers are compared bit for bit and written back only where they differ, without moving
+their version counter: an earlier forward of the user's may have saved them for backward.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch.nn.parameter import is_lazy
+
+
+@contextlib.contextmanager
+def restored(model: Any) -> Iterator[None]:
+    """After the block, buffers, gradients and random state are those from before it."""
+    with contextlib.ExitStack() as stack:
+        _keep_random_state(stack)
+        if isinstance(model, Module):
+            for module in list(model.modules()):
+                stack.callback(_put_back, module, _snapshot(module))
+            for parameter in list(model.parameters()):
+                if not is_lazy(parameter) and parameter.is_leaf:
+                    stack.callback(setattr, parameter, "grad", parameter.grad)
+        yield
+
+
+def _keep_random_state(stack: contextlib.ExitStack) -> None:
+    stack.callback(torch.set_rng_state, torch.get_rng_state())
+    stack.callback(random.setstate, random.getstate())
+    if "numpy" in sys.modules:
+        numpy: Any = sys.modules["numpy"]
+        stack.callback(numpy.random.set_state, numpy.random.get_state())
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        stack.callback(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all())
+    if torch.backends.mps.is_available():
+        stack.callback(torch.mps.set_rng_state, torch.mps.get_rng_state())
+
+
+def _snapshot(module: Module) -> dict[str, tuple[Tensor | None, Tensor | None, int]]:
+    """Each buffer, a copy of its bits, and its version."""
+    found: dict[str, tuple[Tensor | None, Tensor | None, int]] = {}
+    for name, buffer in module._buffers.items():
+        if not isinstance(buffer, Tensor) or is_lazy(buffer):
+            continue
+        copied = None if buffer.is_meta else buffer.detach().clone()
+        found[name] = (buffer, copied, 0 if buffer.is_inference() else buffer._version)
+    return found
+
+
+def _put_back(
+    module: Module, before: dict[str, tuple[Tensor | None, Tensor | None, int]]
+) -> None:
+    for name, (buffer, copied, version) in before.items():
+        if module._buffers.get(name) is not buffer:
+            module._buffers[name] = buffer
+        if buffer is None or copied is None:
+            continue
+        if not _same_bits(buffer, copied):
+            _write_back(buffer, copied)
+        if not buffer.is_inference() and buffer._version != version:
+            torch._C._autograd._unsafe_set_version_counter((buffer,), (version,))
+
+
+def _same_bits(buffer: Tensor, copied: Tensor) -> bool:
+    return buffer.shape == copied.shape and torch.equal(buffer, copied)
+
+
+def _write_back(buffer: Tensor, copied: Tensor) -> None:
+    with torch.inference_mode(buffer.is_inference()), torch.no_grad():
+        if buffer.is_inference():
+            buffer.copy_(copied)
+            return
+        with torch.autograd._unsafe_preserve_version_counter(buffer):
+            buffer.copy_(copied)
