@@ -8,6 +8,7 @@ tensor again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,25 +17,34 @@ from torch import Tensor
 from torchrecorder.capture.values import Values
 
 
-def hand_on(
-    values: Values, output: Any, passed: dict[int, Tensor], *, outermost: bool
-) -> Any | None:
-    """What to return instead of *output*; None to leave it as it is.
+def hand_on(values: Values, output: Any, passed: set[int]) -> Any | None:
+    """*output* with fresh aliases for the inputs that the module left untouched.
 
     Args:
         values: Where aliases are entered.
         output: What the module returned.
-        passed: By identity, the inputs that the module left untouched.
-        outermost: The result goes to the user: aliases of ours are taken back.
+        passed: Identities of those inputs.
+
+    Returns:
+        What to return instead; None to leave it as it is.
     """
+    return _exchange(
+        output, lambda each: _alias(values, each) if id(each) in passed else None
+    )
+
+
+def take_back(values: Values, output: Any) -> Any | None:
+    """*output* with the user's own tensors in place of aliases of ours; None if it has none."""
+    return _exchange(output, values.original)
+
+
+def _exchange(output: Any, other: Callable[[Tensor], Tensor | None]) -> Any | None:
+    """A tensor, or a tuple of some, with those exchanged for which there is another."""
     if isinstance(output, Tensor):
-        return _exchange(values, output, passed, outermost)
+        return other(output)
     if not isinstance(output, tuple):
         return None
-    exchanged = [
-        _exchange(values, each, passed, outermost) if isinstance(each, Tensor) else None
-        for each in output
-    ]
+    exchanged = [other(each) if isinstance(each, Tensor) else None for each in output]
     if all(each is None for each in exchanged):
         return None
     parts = [old if new is None else new for old, new in zip(output, exchanged)]
@@ -43,18 +53,10 @@ def hand_on(
     return output._make(parts) if hasattr(output, "_make") else None
 
 
-def _exchange(
-    values: Values, tensor: Tensor, passed: dict[int, Tensor], outermost: bool
-) -> Tensor | None:
-    if outermost:
-        return values.original(tensor)
-    if id(tensor) not in passed or type(tensor) is not Tensor:
-        return None
-    return _alias(values, tensor)
-
-
 def _alias(values: Values, tensor: Tensor) -> Tensor | None:
     """A second tensor with the same memory, version counter and gradient."""
+    if type(tensor) is not Tensor:
+        return None
     if tensor.requires_grad and torch.is_inference_mode_enabled():
         return None  # a view made there could not require grad
     with torch.enable_grad():

@@ -2,59 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from torchrecorder.capture.values import tensors_in
+
 if TYPE_CHECKING:
     from torchrecorder.capture.names import FunctionFacts
 
 _PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, slice, type(Ellipsis))
+_NUMBERS = frozenset((int, bool, float, type(None)))
 _LONGEST = 60
 
 
-def named_arguments(
+def sort_arguments(
     facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Iterator[tuple[str, Any]]:
-    """Positional arguments under the names of the signature, then keyword arguments."""
+) -> tuple[list[tuple[str, Tensor]], tuple[tuple[str, str], ...]]:
+    """The tensors among the arguments, and as text the numbers, names and the like.
+
+    Positional arguments go by the names of the signature. What is neither is left out.
+    """
+    tensors: list[tuple[str, Tensor]] = []
+    plain: list[tuple[str, str]] = []
     names = facts.parameters
     known = len(names)
-    for position, each in enumerate(args):
-        yield names[position] if position < known else str(position), each
-    yield from kwargs.items()
+    position = 0
+    for each in args:
+        _sort(names[position] if position < known else str(position), each, tensors, plain)
+        position += 1
+    for name, each in kwargs.items():
+        _sort(name, each, tensors, plain)
+    return tensors, tuple(plain)
 
 
-def plain_text(
-    facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[str, str], ...]:
-    """The arguments that are numbers, text and the like; others are left out."""
-    return tuple(
-        [
-            (name, _text(each))
-            for name, each in named_arguments(facts, args, kwargs)
-            if not isinstance(each, Tensor) and _is_plain(each)
-        ]
-    )
+def _sort(
+    name: str, each: Any, tensors: list[tuple[str, Tensor]], plain: list[tuple[str, str]]
+) -> None:
+    if isinstance(each, Tensor):
+        tensors.append((name, each))
+    elif each is None:
+        return
+    elif type(each) in _NUMBERS:
+        plain.append((name, repr(each)))
+    elif isinstance(each, (tuple, list, dict)):
+        found = tensors_in(each, name)
+        tensors.extend(found)
+        if not found and _is_plain(each):
+            plain.append((name, _text(each)))
+    elif isinstance(each, _PLAIN):
+        plain.append((name, _text(each)))
 
 
 def _is_plain(found: Any) -> bool:
-    if isinstance(found, (tuple, list)):
-        return len(found) <= 16 and all(isinstance(each, _PLAIN) or each is None for each in found)
-    return isinstance(found, _PLAIN)
+    return len(found) <= 16 and all(isinstance(each, _PLAIN) or each is None for each in found)
 
 
 def _text(found: Any) -> str:
     if isinstance(found, (tuple, list)):
+        if all(type(each) in _NUMBERS for each in found):
+            return repr(tuple(found))
         text = "(" + ", ".join(_text(each) for each in found) + ")"
     elif isinstance(found, slice):
         ends = ["" if each is None else _text(each) for each in (found.start, found.stop)]
         text = ":".join(ends) + ("" if found.step is None else f":{_text(found.step)}")
     elif isinstance(found, (torch.dtype, torch.device)):
         text = str(found).removeprefix("torch.")
-    elif isinstance(found, (Tensor, torch.nn.Module)):
-        text = type(found).__name__
     else:
         text = "..." if found is Ellipsis else repr(found)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -112,6 +112,8 @@ class Catalog:
         """Dotted path and short name of a module called from the module at *parent*."""
         if not entry.names:
             return "", entry.cls
+        if len(entry.names) == 1 and not parent:
+            return entry.names[0], entry.names[0] or self.name
         prefix = f"{parent}." if parent else ""
         path = next((name for name in entry.names if name.startswith(prefix)), entry.names[0])
         if not path:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from torchrecorder.capture.arguments import named_arguments, plain_text
+from torchrecorder.capture.arguments import sort_arguments
 from torchrecorder.capture.names import FunctionFacts, facts_of
 from torchrecorder.capture.values import tensors_in
 from torchrecorder.events import OpCalled, OpId, OpKind, Slot, SourceLine, ValueId
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.autograd import AutogradWalk
     from torchrecorder.capture.regions import Regions
     from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.values import Values
+    from torchrecorder.capture.values import Entry, Values
 
 
 class Call(NamedTuple):
@@ -60,10 +60,9 @@ class Calls:
         """Note what the call reads. None if the instrument stumbled."""
         try:
             source = self.regions.locate(frame)
-            tensors = _tensors(facts, args, kwargs)
+            tensors, arguments = sort_arguments(facts, args, kwargs)
             read = self.values.read
             inputs = tuple([Slot(name, read(tensor)) for name, tensor in tensors])
-            arguments = plain_text(facts, args, kwargs)
             op = self.tape.next_op()
             index = self.tape.next_index()
             if facts.name == "backward":
@@ -95,21 +94,18 @@ class Calls:
     def _writes(self, call: Call) -> dict[int, ValueId]:
         """The arguments that were written in place, as new values."""
         written: dict[int, ValueId] = {}
-        for position, (name, tensor) in enumerate(call.tensors):
-            key = id(tensor)
-            entry = self.values.entries.get(key)
-            if entry is None or key in written:
+        entries = self.values.entries
+        unusual = call.facts.rebinds or call.facts.writes
+        for name, tensor in call.tensors:
+            entry = entries.get(id(tensor))
+            if entry is None:
                 continue
-            if name in call.facts.writes:
-                wrote = _trains(call.arguments)
-            elif entry.version < 0:
-                wrote = name == "out" or (call.facts.in_place and position == 0)
+            if entry.version < 0 or unusual:
+                wrote = _wrote(call, name, tensor, entry)
             else:
-                wrote = (
-                    tensor._version != entry.version or call.facts.rebinds and position == 0
-                )
-            if wrote:
-                written[key] = self.values.wrote(tensor, entry, call.op)
+                wrote = tensor._version != entry.version
+            if wrote and id(tensor) not in written:
+                written[id(tensor)] = self.values.wrote(tensor, entry, call.op)
         return written
 
     def _outputs(self, call: Call, result: Any, writes: dict[int, ValueId]) -> list[ValueId]:
@@ -222,19 +218,16 @@ class FunctionCalls(TorchFunctionMode):
         return result
 
 
+def _wrote(call: Call, name: str, tensor: Tensor, entry: Entry) -> bool:
+    """Whether an argument was written, where its version alone does not tell."""
+    first = tensor is call.tensors[0][1]
+    if name in call.facts.writes and _trains(call.arguments) or call.facts.rebinds and first:
+        return True
+    if entry.version < 0:
+        return name == "out" or call.facts.in_place and first
+    return tensor._version != entry.version
+
+
 def _trains(arguments: tuple[tuple[str, str], ...]) -> bool:
     """Whether a normalization updates its running statistics."""
     return ("training", "True") in arguments or ("use_input_stats", "True") in arguments
-
-
-def _tensors(
-    facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[tuple[str, Tensor]]:
-    """The tensor arguments with their names, in order."""
-    found: list[tuple[str, Tensor]] = []
-    for name, each in named_arguments(facts, args, kwargs):
-        if isinstance(each, Tensor):
-            found.append((name, each))
-        elif isinstance(each, (tuple, list, dict)):
-            found.extend(tensors_in(each, name))
-    return found

@@ -24,11 +24,13 @@ def restored(model: Any) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         _keep_random_state(stack)
         if isinstance(model, Module):
-            for module in list(model.modules()):
-                stack.callback(_put_back, module, _snapshot(module))
-            for parameter in list(model.parameters()):
-                if not is_lazy(parameter) and parameter.is_leaf:
-                    stack.callback(setattr, parameter, "grad", parameter.grad)
+            stack.callback(
+                _put_back_buffers, [(each, _snapshot(each)) for each in model.modules()]
+            )
+            stack.callback(
+                _put_back_gradients,
+                [(each, each.grad) for each in model.parameters() if each.is_leaf],
+            )
         yield
 
 
@@ -44,9 +46,12 @@ def _keep_random_state(stack: contextlib.ExitStack) -> None:
         stack.callback(torch.mps.set_rng_state, torch.mps.get_rng_state())
 
 
-def _snapshot(module: Module) -> dict[str, tuple[Tensor | None, Tensor | None, int]]:
-    """Each buffer, a copy of its bits, and its version."""
-    found: dict[str, tuple[Tensor | None, Tensor | None, int]] = {}
+_Buffers = dict[str, tuple[Tensor, "Tensor | None", int]]
+"""Each buffer, a copy of its bits, and its version."""
+
+
+def _snapshot(module: Module) -> _Buffers:
+    found: _Buffers = {}
     for name, buffer in module._buffers.items():
         if not isinstance(buffer, Tensor) or is_lazy(buffer):
             continue
@@ -55,18 +60,27 @@ def _snapshot(module: Module) -> dict[str, tuple[Tensor | None, Tensor | None, i
     return found
 
 
-def _put_back(
-    module: Module, before: dict[str, tuple[Tensor | None, Tensor | None, int]]
-) -> None:
+def _put_back_buffers(buffers: list[tuple[Module, _Buffers]]) -> None:
+    for module, before in buffers:
+        _put_back(module, before)
+
+
+def _put_back(module: Module, before: _Buffers) -> None:
     for name, (buffer, copied, version) in before.items():
         if module._buffers.get(name) is not buffer:
             module._buffers[name] = buffer
-        if buffer is None or copied is None:
+        if copied is None:
             continue
         if not _same_bits(buffer, copied):
             _write_back(buffer, copied)
         if not buffer.is_inference() and buffer._version != version:
             torch._C._autograd._unsafe_set_version_counter((buffer,), (version,))
+
+
+def _put_back_gradients(gradients: list[tuple[Tensor, Tensor | None]]) -> None:
+    for parameter, gradient in gradients:
+        if parameter.grad is not gradient:
+            parameter.grad = gradient
 
 
 def _same_bits(buffer: Tensor, copied: Tensor) -> bool:

@@ -23,7 +23,7 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 
-from torchrecorder.capture.aliases import hand_on
+from torchrecorder.capture.aliases import hand_on, take_back
 from torchrecorder.capture.regions import mode_state
 from torchrecorder.capture.values import tensors_in
 from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId
@@ -31,7 +31,6 @@ from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId
 if TYPE_CHECKING:
     from torchrecorder.capture.catalog import Catalog
     from torchrecorder.capture.regions import Regions
-    from torchrecorder.capture.source import Sources
     from torchrecorder.capture.tape import OpenScope, Tape
     from torchrecorder.capture.values import Values
 
@@ -40,12 +39,11 @@ class ModuleScopes:
     """Hears every call of a module in this thread."""
 
     def __init__(
-        self, tape: Tape, values: Values, regions: Regions, sources: Sources, catalog: Catalog
+        self, tape: Tape, values: Values, regions: Regions, catalog: Catalog
     ) -> None:
         self.tape = tape
         self.values = values
         self.regions = regions
-        self.sources = sources
         self.catalog = catalog
         self.open: list[tuple[int, OpenScope]] = []
         self._exit = ExitStack()
@@ -86,11 +84,13 @@ class ModuleScopes:
                 return None
 
     def _is_open(self, module: Module) -> bool:
-        return any(key == id(module) for key, _ in self.open)
+        open_ = self.open
+        return bool(open_) and (
+            open_[-1][0] == id(module) or any(key == id(module) for key, _ in open_)
+        )
 
     def _enter(self, module: Module, args: tuple[Any, ...], frame: Any) -> None:
-        source = self.sources.caller(frame)
-        self.regions.locate(_outside(frame))
+        source = self.regions.locate(_outside(frame))
         entry = self.catalog.find(module)
         path, name = self.catalog.path(entry, self._parent_path())
         opened = self.tape.enter(
@@ -101,12 +101,12 @@ class ModuleScopes:
             module=entry.module,
             call=entry.count_call(),
             source=source,
-            state=mode_state(),
+            state=self.regions.state,
             recompute=torch._C._current_graph_task_id() != -1,
         )
         self.open.append((id(module), opened))
         names = self.catalog.argument_names(module)
-        found = list(_arguments(args, names))
+        found = _arguments(args, names)
         opened.inputs = tuple([Slot(slot, self.values.read(each)) for slot, each in found])
         opened.arguments = {id(each): each for _, each in found}
 
@@ -135,18 +135,18 @@ class ModuleScopes:
         while self.open and self.open[-1][0] != id(module):
             self._close(self.open[-1][1], (), failed=True)  # left without a word
         opened = self.open[-1][1]
-        for name, tensor in tensors_in(kwargs):
+        for name, tensor in tensors_in(kwargs) if kwargs else ():
             if id(tensor) not in opened.arguments:
                 opened.arguments[id(tensor)] = tensor
                 opened.inputs += (Slot(name, self.values.read(tensor)),)
         self._trim(opened, failed)
-        replaced = None
-        if not failed:
-            self._uncover(opened, output)
-            outermost = len(self.open) == 1
-            replaced = hand_on(self.values, output, self._passed(opened), outermost=outermost)
-        final = output if replaced is None else replaced
-        slots = [Slot(name, self.values.read(tensor)) for name, tensor in tensors_in(final)]
+        found = [] if failed else tensors_in(output)
+        if found and self.tape.index - 1 == opened.event.index:
+            self._uncover(opened, found)
+        replaced = self._hand_on(opened, output, found)
+        if replaced is not None:
+            found = tensors_in(replaced)
+        slots = [Slot(name, self.values.read(tensor)) for name, tensor in found]
         self._close(opened, tuple(slots), failed=failed)
         self.catalog.complete(module)
         return replaced
@@ -168,22 +168,25 @@ class ModuleScopes:
         )
         opened.arguments = {}
 
-    def _passed(self, opened: OpenScope) -> dict[int, Tensor]:
-        """The arguments that are still the values they were at the door."""
-        values = {slot.value for slot in opened.inputs}
-        return {
-            key: tensor
-            for key, tensor in opened.arguments.items()
-            if self.values.peek(tensor) in values
+    def _hand_on(
+        self, opened: OpenScope, output: Any, found: list[tuple[str, Tensor]]
+    ) -> Any | None:
+        """What to return instead of *output*: aliases of the arguments left untouched."""
+        if len(self.open) == 1:
+            return take_back(self.values, output)
+        untouched = {slot.value for slot in opened.inputs}
+        passed = {
+            id(tensor)
+            for _, tensor in found
+            if id(tensor) in opened.arguments and self.values.peek(tensor) in untouched
         }
+        return hand_on(self.values, output, passed) if passed else None
 
-    def _uncover(self, opened: OpenScope, output: Any) -> None:
+    def _uncover(self, opened: OpenScope, found: list[tuple[str, Tensor]]) -> None:
         """Results that nobody saw being made, of a scope in which nothing was seen."""
-        if self.tape.index - 1 != opened.event.index:
-            return
         unknown = [
             tensor
-            for _, tensor in tensors_in(output)
+            for _, tensor in found
             if self.values.peek(tensor) is None
             and tensor.grad_fn is None
             and id(tensor) not in self.values.named
@@ -220,13 +223,15 @@ def _kind(module: Module) -> ScopeKind:
     return ScopeKind.MODULE
 
 
-def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> Any:
+def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str, Tensor]]:
+    found: list[tuple[str, Tensor]] = []
     for position, each in enumerate(args):
         name = names[position] if position < len(names) else str(position)
         if isinstance(each, Tensor):
-            yield name, each
-        else:
-            yield from tensors_in(each, name)
+            found.append((name, each))
+        elif each is not None:
+            found.extend(tensors_in(each, name))
+    return found
 
 
 def _outside(frame: Any) -> Any:

@@ -73,7 +73,7 @@ class Recorder:
         sources = Sources()
         self._regions = regions = Regions(tape, sources)
         self._catalog = Catalog(tape, values, self._model, self._name)
-        self._modules = ModuleScopes(tape, values, regions, sources, self._catalog)
+        self._modules = ModuleScopes(tape, values, regions, self._catalog)
         with contextlib.ExitStack() as stack:
             stack.enter_context(_eager())
             stack.enter_context(self._modules)

@@ -53,13 +53,13 @@ class Regions:
     def __init__(self, tape: Tape, sources: Sources) -> None:
         self.tape = tape
         self.sources = sources
-        self.outside = mode_state()
+        self.outside = self.state = mode_state()
 
     def locate(self, frame: FrameType | None) -> SourceLine | None:
         """The user's line at *frame*; opens and closes the regions around it."""
         line, frames = self.sources.walk(frame)
         stack = self.tape.stack
-        state = mode_state()
+        state = self.state = mode_state()
         if frames or state != self._door() or (stack and stack[-1].key is not None):
             self._sync(frames, state)
         if line is None and stack:

@@ -75,22 +75,6 @@ class Sources:
             frame = frame.f_back
         return line, regions
 
-    def caller(self, frame: FrameType | None) -> SourceLine | None:
-        """The user's line that made the module call in which *frame* is."""
-        while frame is not None and id(frame.f_code) in _MODULE_CALLS or self._inner(frame):
-            assert frame is not None
-            frame = frame.f_back
-        return self.walk(frame)[0]
-
-    def _inner(self, frame: FrameType | None) -> bool:
-        """Whether *frame* is the closure inside ``Module._call_impl``."""
-        return (
-            frame is not None
-            and frame.f_code.co_name == "inner"
-            and frame.f_back is not None
-            and id(frame.f_back.f_code) in _MODULE_CALLS
-        )
-
     def shorten(self, filename: str) -> str | None:
         """*filename* below the folder it is imported from; None inside PyTorch or us."""
         if filename not in self._files:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
 
 _UNVERSIONED = -1
+_NO_PARTS = (int, float, str, type(None))
 
 
 class Write(NamedTuple):
@@ -92,25 +93,31 @@ class Entry:
     original: weakref.ref[Tensor] | None
 
 
-def tensors_in(found: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
+def tensors_in(found: Any, name: str = "") -> list[tuple[str, Tensor]]:
     """Every tensor in nested tuples, lists, mappings and dataclasses, with its place.
 
     Containers of other classes are left alone: reading them could run code of the user's.
     """
+    if isinstance(found, Tensor):
+        return [(name, found)]
+    tensors: list[tuple[str, Tensor]] = []
     stack = [(name, found)]
     seen: set[int] = set()
     while stack:
         name, found = stack.pop()
         if isinstance(found, Tensor):
-            yield name, found
-            continue
-        parts = _parts(found, name)
-        if parts and id(found) not in seen:
-            seen.add(id(found))
-            stack.extend(reversed(parts))
+            tensors.append((name, found))
+        elif id(found) not in seen:
+            parts = _parts(found, name)
+            if parts:
+                seen.add(id(found))
+                stack.extend(reversed(parts))
+    return tensors
 
 
 def _parts(found: Any, name: str) -> list[tuple[str, Any]]:
+    if isinstance(found, _NO_PARTS):
+        return []
     prefix = f"{name}." if name else ""
     if isinstance(found, tuple) and hasattr(found, "_fields"):
         return [(prefix + field, each) for field, each in zip(found._fields, found)]
