@@ -101,6 +101,7 @@ class _Builder:
         """Everything collected, joined."""
         if self.done is None:
             raise ValueError("the events do not end with RunDone")
+        self._give_aliases()
         scopes = {scope: self._scope(event) for scope, event in self.entered.items()}
         inputs, outputs = self._ends(scopes)
         facts = RunFacts(
@@ -122,6 +123,15 @@ class _Builder:
             run=facts,
             live=live,
         )
+
+    def _give_aliases(self) -> None:
+        """Let an op give what other names of the memory it wrote were found to hold later."""
+        for value in self.values.values():
+            op = self.ops.get(value.producer) if value.producer is not None else None
+            if op is not None and value.id not in op.outputs:
+                self.ops[op.id] = replace(
+                    op, outputs=(*op.outputs, value.id), writes=(*op.writes, value.id)
+                )
 
     def _scope(self, event: ScopeEntered) -> Scope:
         *facts, recompute = event
