@@ -50,7 +50,11 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A drawn box. *group* is the id of the group around it, None at the top."""
+    """A drawn box. *group* is the id of the group around it, None at the top.
+
+    *kind* says what it stands for, as `BoxKind` spells it: inputs are placed first,
+    outputs last.
+    """
 
     id: str
     group: str | None
@@ -58,6 +62,7 @@ class Shape:
     look: Look
     tooltip: str = ""
     count: int = 1
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +79,17 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A drawn arrow between two shapes."""
+    """A drawn arrow between two shapes.
+
+    *value* is the tensor it carries: lines with the same tail and value may share a trunk.
+    """
 
     tail: str
     head: str
     label: str
     look: Look
     tooltip: str = ""
+    value: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
