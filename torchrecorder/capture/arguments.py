@@ -30,21 +30,26 @@ def sort_arguments(
     known = len(names)
     position = 0
     for each in args:
-        _sort(names[position] if position < known else str(position), each, tensors, plain)
+        name = names[position] if position < known else str(position)
         position += 1
+        if isinstance(each, Tensor):
+            tensors.append((name, each))
+        elif each is not None:
+            _sort(name, each, tensors, plain)
     for name, each in kwargs.items():
-        _sort(name, each, tensors, plain)
+        if each is not None:
+            _sort(name, each, tensors, plain)
     return tensors, tuple(plain)
 
 
 def _sort(
     name: str, each: Any, tensors: list[tuple[str, Tensor]], plain: list[tuple[str, str]]
 ) -> None:
-    if isinstance(each, Tensor):
+    if type(each) in _NUMBERS:
+        plain.append((name, repr(each)))
+    elif isinstance(each, Tensor):
         tensors.append((name, each))
-    elif each is None:
-        return
-    elif type(each) in _NUMBERS:
+    elif isinstance(each, tuple) and _NUMBERS.issuperset(map(type, each)):
         plain.append((name, repr(each)))
     elif isinstance(each, (tuple, list, dict)):
         found = tensors_in(each, name)
