@@ -1,0 +1,127 @@
+"""Close scopes into boxes: below a depth, by choice, or because nothing in them shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.nodes import Op
+from torchrecorder.views.nesting import Nesting
+from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
+from torchrecorder.views.whole import scope_kind
+
+Quiet = Callable[[Op], bool]
+"""Whether an op is going to be hidden where its scope is open."""
+
+SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
+
+
+@dataclass(frozen=True)
+class Collapse:
+    """Close every scope that lies *depth* scopes deep into one box.
+
+    Attributes:
+        depth: 0 leaves one box per outermost scope; None closes nothing by depth.
+        quiet: An innermost scope with nothing but quiet ops is closed at any depth, so
+            that a module never vanishes with the ops in it.
+        only: Close these scopes too.
+    """
+
+    depth: int | None = None
+    quiet: Quiet = lambda op: False
+    only: frozenset[str] = frozenset()
+
+    def __call__(self, view: View) -> View:
+        depth = Nesting({each.id: each.parent for each in view.clusters.values()}).depth
+        muted = self._muted(view)
+
+        def closes(cluster: str) -> bool:
+            deep = self.depth is not None and depth[cluster] >= self.depth
+            return deep or cluster in muted or cluster in self.only
+
+        return close(view, closes)
+
+    def _muted(self, view: View) -> set[str]:
+        """Innermost clusters in which every op is quiet."""
+        ops = view.recording.ops
+        loud = {cluster.parent for cluster in view.clusters.values()}
+        for box in view.boxes.values():
+            op = ops.get(OpId(box.id))
+            if box.kind not in SOURCES and (op is None or not self.quiet(op)):
+                loud.add(box.cluster)
+        return {each for each in view.clusters if each not in loud and each not in ops}
+
+
+def close(view: View, closes: Callable[[str], bool]) -> View:
+    """Turn each outermost cluster that *closes* into a box of all that lies in it."""
+    home = _closed_by(view.clusters, closes)
+    boxes = _boxes(view, home)
+    clusters = {each.id: each for each in view.clusters.values() if home[each.id] is None}
+    return View(view.recording, boxes, clusters, tuple(_rewired(view, home)))
+
+
+def _closed_by(
+    clusters: Mapping[str, Cluster], closes: Callable[[str], bool]
+) -> dict[str | None, str | None]:
+    """For each cluster the closed one that swallows it, if any."""
+    home: dict[str | None, str | None] = {None: None}
+    for cluster in clusters.values():
+        around = home[cluster.parent]
+        home[cluster.id] = around or (cluster.id if closes(cluster.id) else None)
+    return home
+
+
+def _boxes(view: View, home: Mapping[str | None, str | None]) -> dict[str, Box]:
+    """The boxes left, a closed scope standing where its first op stood."""
+    members: dict[str, list[str]] = {}
+    for cluster in view.clusters:
+        closed = home[cluster]
+        if closed is not None:
+            members.setdefault(closed, []).append(cluster)
+    order: list[str] = []
+    placed = set()
+    for box in view.boxes.values():
+        closed = home[box.cluster]
+        if closed is not None:
+            members[closed].extend(box.members)
+        name = closed or box.id
+        if name not in placed and not (closed and box.kind in SOURCES):
+            placed.add(name)
+            order.append(name)
+    order.extend(name for name in members if name not in placed)
+    return {
+        name: _closed_box(view, name, members[name]) if name in members else view.boxes[name]
+        for name in order
+    }
+
+
+def _closed_box(view: View, scope: str, members: Iterable[str]) -> Box:
+    cluster = view.clusters[scope]
+    found = view.recording.scopes.get(ScopeId(scope))
+    kind = BoxKind.OP if found is None else scope_kind(found)
+    return Box(scope, kind, cluster.parent, tuple(members), cluster.count, cluster.names)
+
+
+def _rewired(view: View, home: Mapping[str | None, str | None]) -> Iterable[Arrow]:
+    """The arrows between different boxes; into a closed one, each value once."""
+    place = {box.id: home[box.cluster] or box.id for box in view.boxes.values()}
+    seen = set()
+    for arrow in view.arrows:
+        tail, head = place[arrow.tail], place[arrow.head]
+        if tail == head:
+            continue
+        if head == arrow.head:
+            yield arrow if tail == arrow.tail else Arrow(tail, head, arrow.value, arrow.slot)
+        elif (tail, head, arrow.value) not in seen:
+            seen.add((tail, head, arrow.value))
+            yield Arrow(tail, head, arrow.value, _slot(view, head, arrow))
+
+
+def _slot(view: View, scope: str, arrow: Arrow) -> str:
+    """The argument of *scope* in which the arrow's value enters; empty if none has it."""
+    found = view.recording.scopes.get(ScopeId(scope))
+    if found is None:
+        return arrow.slot
+    names = (slot.name for slot in found.inputs if slot.value == arrow.value)
+    return next(names, "")

@@ -1,0 +1,161 @@
+"""Hide boxes, and let what flows through them flow on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from torchrecorder.events import OpId, OpKind, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Op
+from torchrecorder.views.view import Arrow, Box, BoxKind, View
+
+RESHAPES = frozenset(
+    """
+    view view_as reshape reshape_as _unsafe_view flatten unflatten ravel squeeze unsqueeze
+    transpose t T mT mH H adjoint permute movedim moveaxis swapaxes swapdims expand expand_as
+    broadcast_to contiguous squeeze_ unsqueeze_ transpose_ t_ numpy_T alias
+    """.split()
+)
+"""Ops that only show the same numbers in another shape."""
+
+STORED = (BoxKind.PARAMETER, BoxKind.BUFFER)
+
+
+def is_pass(op: Op) -> bool:
+    """Nothing ran: a scope handed on its input."""
+    return op.kind is OpKind.PASS
+
+
+def is_query(op: Op) -> bool:
+    """It gives no tensor and writes none: it asks for a number, a flag, a shape."""
+    return not op.outputs and not op.failed
+
+
+def is_reshape(op: Op) -> bool:
+    """It only shows the same numbers in another shape."""
+    return op.name in RESHAPES and not op.failed
+
+
+@dataclass(frozen=True)
+class HideOps:
+    """Hide the op boxes for which one of *which* holds; arrows go through them."""
+
+    which: tuple[Callable[[Op], bool], ...]
+
+    def __call__(self, view: View) -> View:
+        return without(view, [box.id for box in view.boxes.values() if self._hides(view, box)])
+
+    def _hides(self, view: View, box: Box) -> bool:
+        op = view.recording.ops.get(OpId(box.id))
+        return op is not None and any(holds(op) for holds in self.which)
+
+
+@dataclass(frozen=True)
+class HidePasses:
+    """Hide modules that did nothing but hand on their input, such as an identity."""
+
+    def __call__(self, view: View) -> View:
+        return without(view, [box.id for box in view.boxes.values() if self._passes(view, box)])
+
+    def _passes(self, view: View, box: Box) -> bool:
+        if box.kind not in (BoxKind.MODULE, BoxKind.REGION):
+            return False
+        ops = view.recording.ops
+        inside = [ops[OpId(member)] for member in box.members if member in ops]
+        return bool(inside) and all(is_pass(op) or is_query(op) for op in inside)
+
+
+@dataclass(frozen=True)
+class HideStored:
+    """Hide the boxes of parameters and buffers.
+
+    Attributes:
+        everywhere: Hide all of them. Otherwise those stay that are read by an op which
+            stands directly in a scope with other scopes in it, such as a class token or
+            a table of positions: no box of a module speaks for them there.
+    """
+
+    everywhere: bool = False
+
+    def __call__(self, view: View) -> View:
+        spared = set() if self.everywhere else self._spared(view)
+        spared |= {arrow.tail for arrow in view.arrows if arrow.head.startswith("out:")}
+        stored = [box.id for box in view.boxes.values() if box.kind in STORED]
+        hidden = [box for box in stored if box not in spared]
+        return without(_without_bookkeeping(view, set(hidden)), hidden)
+
+    def _spared(self, view: View) -> set[str]:
+        composed = {cluster.parent for cluster in view.clusters.values()}
+        composed.update(box.cluster for box in view.boxes.values() if _is_scope(view, box))
+        leaves = {
+            scope.id
+            for scope in view.recording.scopes.values()
+            if scope.kind is ScopeKind.MODULE and scope.id not in composed
+        }
+        return {
+            arrow.tail
+            for arrow in view.arrows
+            if not _is_scope(view, view.boxes[arrow.head])
+            and view.boxes[arrow.head].cluster not in leaves
+        }
+
+
+def _is_scope(view: View, box: Box) -> bool:
+    return box.id in view.recording.scopes
+
+
+def _without_bookkeeping(view: View, hidden: set[str]) -> View:
+    """Drop ops that do nothing but write hidden buffers, such as counting batches."""
+    useful = {arrow.tail for arrow in view.arrows if arrow.head not in hidden}
+    fed = {arrow.head for arrow in view.arrows if arrow.tail not in hidden}
+    idle = [
+        box.id
+        for box in view.boxes.values()
+        if box.kind is BoxKind.OP and box.id not in useful and box.id not in fed
+        and _only_writes_buffers(view, box)
+    ]
+    return without(view, idle)
+
+
+def _only_writes_buffers(view: View, box: Box) -> bool:
+    op = view.recording.ops.get(OpId(box.id))
+    if op is None or not op.writes or op.failed:
+        return False
+    return all(view.recording.values[value].role is Role.BUFFER for value in op.outputs)
+
+
+def without(view: View, hidden: Iterable[str]) -> View:
+    """*view* without the boxes *hidden*: their readers read from what fed them.
+
+    An arrow that passed a hidden box carries the value that its reader sees.
+    """
+    gone = dict.fromkeys(hidden)
+    if not gone:
+        return view
+    behind = _behind(view, gone)
+    arrows: dict[Arrow, None] = {}
+    for arrow in view.arrows:
+        if arrow.head in gone:
+            continue
+        for tail in behind.get(arrow.tail, (arrow.tail,)):
+            if tail != arrow.head:
+                passed = arrow if tail == arrow.tail else replace(arrow, tail=tail)
+                arrows[passed] = None
+    boxes = {name: box for name, box in view.boxes.items() if name not in gone}
+    return View(view.recording, boxes, view.clusters, tuple(arrows))
+
+
+def _behind(view: View, gone: dict[str, None]) -> dict[str, tuple[str, ...]]:
+    """For each hidden box, the shown boxes that feed it, also through other hidden ones."""
+    feeding: dict[str, list[str]] = {box: [] for box in gone}
+    for arrow in view.arrows:
+        if arrow.head in gone:
+            feeding[arrow.head].append(arrow.tail)
+    behind: dict[str, tuple[str, ...]] = {}
+    for box in view.boxes:
+        if box in gone:
+            tails: dict[str, None] = {}
+            for tail in feeding[box]:
+                tails.update(dict.fromkeys(behind.get(tail, ()) if tail in gone else (tail,)))
+            behind[box] = tuple(tails)
+    return behind

@@ -1,0 +1,40 @@
+"""Nesting: which scope or cluster lies in which, without recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+
+class Nesting:
+    """Questions about a forest given by the parent of each of its members.
+
+    Parents must come before their children, as they do in run order.
+    """
+
+    def __init__(self, parents: Mapping[str, str | None]) -> None:
+        self.parents = parents
+        self.depth: dict[str | None, int] = {None: -1}
+        for member, parent in parents.items():
+            self.depth[member] = self.depth[parent] + 1
+
+    def around(self, member: str | None) -> Iterator[str]:
+        """*member* and everything around it, innermost first."""
+        while member is not None:
+            yield member
+            member = self.parents[member]
+
+    def common(self, members: Iterable[str | None]) -> str | None:
+        """The innermost member that has all *members* inside it; None for the top."""
+        distinct = list(dict.fromkeys(members))
+        found = distinct[0] if distinct else None
+        for each in distinct[1:]:
+            found = self._meet(found, each)
+        return found
+
+    def _meet(self, one: str | None, other: str | None) -> str | None:
+        while one != other:
+            if one is not None and self.depth[one] >= self.depth[other]:
+                one = self.parents[one]
+            elif other is not None:
+                other = self.parents[other]
+        return one

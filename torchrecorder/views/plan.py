@@ -1,0 +1,94 @@
+"""Plan: view options -> the steps that make the view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.recording import Recording
+from torchrecorder.views.collapse import Collapse
+from torchrecorder.views.depths import default_depth, max_depth
+from torchrecorder.views.hide import (
+    HideOps,
+    HidePasses,
+    HideStored,
+    is_pass,
+    is_query,
+    is_reshape,
+)
+from torchrecorder.views.opened import OpenOps
+from torchrecorder.views.tensors import ShowTensors
+from torchrecorder.views.view import Step, View
+from torchrecorder.views.whole import whole
+
+
+@dataclass(frozen=True)
+class ViewOptions:
+    """What a view shows.
+
+    Attributes:
+        depth: How many levels of scopes are open. 0 is one box per outermost call, 1 its
+            children, and so on to single ops; one more opens ops to their grad nodes. None
+            chooses the deepest level, down to ops, that keeps to about 60 boxes.
+        parameters: Parameters and buffers as boxes: all, none, or (None) those that no
+            module box speaks for, such as a class token added in a large module.
+        tensors: Inner tensors as boxes, not only as arrows.
+        passes: Boxes of modules that handed on their input untouched (identity, dropout
+            in eval mode).
+        reshapes: Ops that only show the same numbers in another shape (view, permute ...).
+        queries: Ops that give no tensor (``item``, comparisons of shapes ...).
+    """
+
+    depth: int | None = None
+    parameters: bool | None = None
+    tensors: bool = False
+    passes: bool = True
+    reshapes: bool = True
+    queries: bool = False
+
+    def __post_init__(self) -> None:
+        depth = self.depth
+        if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int)):
+            raise InvalidArgument(f"depth must be a whole number or None, not {depth!r}")
+        if depth is not None and depth < 0:
+            raise InvalidArgument(f"depth must be 0 or more, not {depth}")
+
+
+def make_view(recording: Recording, options: ViewOptions = ViewOptions()) -> View:
+    """The view of *recording* that *options* ask for."""
+    view = whole(recording)
+    for step in plan(recording, options):
+        view = step(view)
+    return view
+
+
+def plan(recording: Recording, options: ViewOptions = ViewOptions()) -> list[Step]:
+    """The steps that make the view, in the order in which they are taken."""
+    quiet = _quiet(options)
+    judge = partial(_any_holds, quiet)
+    depth = options.depth
+    if depth is None:
+        depth = default_depth(recording, judge)
+    steps: list[Step] = [Collapse(depth, judge), HideOps(quiet)]
+    if not options.passes:
+        steps.append(HidePasses())
+    if not options.parameters:
+        steps.append(HideStored(everywhere=options.parameters is False))
+    if depth > max_depth(recording):
+        steps.append(OpenOps())
+    if options.tensors:
+        steps.append(ShowTensors())
+    return steps
+
+
+def _quiet(options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:
+    """What says of an op that it is not shown."""
+    shown = {is_query: options.queries, is_reshape: options.reshapes}
+    return (is_pass, *(holds for holds, wanted in shown.items() if not wanted))
+
+
+def _any_holds(which: tuple[Callable[[Op], bool], ...], op: Op) -> bool:
+    return any(holds(op) for holds in which)

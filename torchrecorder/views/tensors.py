@@ -1,0 +1,56 @@
+"""Draw inner tensors as boxes of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torchrecorder.events import ValueId
+from torchrecorder.views.nesting import Nesting
+from torchrecorder.views.view import Arrow, Box, BoxKind, View
+
+
+@dataclass(frozen=True)
+class ShowTensors:
+    """Put a box for the tensor into each arrow between two boxes that compute.
+
+    A value that only leaves the run keeps its output box as its only one.
+    """
+
+    def __call__(self, view: View) -> View:
+        flows = self._flows(view)
+        boxes = self._boxes(view, flows)
+        arrows = [arrow for arrow in view.arrows if arrow.value not in flows]
+        for value, parts in flows.items():
+            tails = dict.fromkeys(arrow.tail for arrow in parts)
+            arrows.extend(Arrow(tail, value, value) for tail in tails)
+            heads = dict.fromkeys((arrow.head, arrow.slot) for arrow in parts)
+            arrows.extend(Arrow(value, head, value, slot) for head, slot in heads)
+        return View(view.recording, boxes, view.clusters, tuple(arrows))
+
+    def _flows(self, view: View) -> dict[ValueId, list[Arrow]]:
+        """The arrows of each value that is to get a box."""
+        flows: dict[ValueId, list[Arrow]] = {}
+        for arrow in view.arrows:
+            if arrow.value is not None and arrow.value not in view.boxes:
+                flows.setdefault(arrow.value, []).append(arrow)
+        return {
+            value: parts
+            for value, parts in flows.items()
+            if any(view.boxes[arrow.head].kind is not BoxKind.OUTPUT for arrow in parts)
+        }
+
+    def _boxes(self, view: View, flows: dict[ValueId, list[Arrow]]) -> dict[str, Box]:
+        nesting = Nesting({each.id: each.parent for each in view.clusters.values()})
+        made: dict[str, list[Box]] = {}
+        for value, parts in flows.items():
+            ends = [end for arrow in parts for end in (arrow.tail, arrow.head)]
+            around = nesting.common(view.boxes[end].cluster for end in ends)
+            made.setdefault(parts[0].tail, []).append(
+                Box(value, BoxKind.TENSOR, around, (value,))
+            )
+        boxes: dict[str, Box] = {}
+        for box in view.boxes.values():
+            kept = tuple(member for member in box.members if member not in flows)
+            boxes[box.id] = box if len(kept) == len(box.members) else replace(box, members=kept)
+            boxes.update((tensor.id, tensor) for tensor in made.get(box.id, ()))
+        return boxes

@@ -1,0 +1,149 @@
+"""The whole run as a view: every op a box, every scope a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import Recording
+from torchrecorder.events import OpKind
+from torchrecorder.views.nesting import Nesting
+from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
+
+SOURCES = {
+    Role.INPUT: BoxKind.INPUT,
+    Role.PARAMETER: BoxKind.PARAMETER,
+    Role.BUFFER: BoxKind.BUFFER,
+    Role.CONSTANT: BoxKind.CONSTANT,
+    Role.INNER: BoxKind.CONSTANT,
+}
+"""What a value is drawn as where no drawn op made it."""
+
+
+def whole(recording: Recording) -> View:
+    """Everything that ran, as a view; what ran again for a checkpoint is left out.
+
+    Boxes are ops, scopes in which nothing ran, inputs and outputs of the run, and the
+    parameters, buffers and constants that were read. A buffer or input that was written
+    in place has a second box for what became of it.
+    """
+    return _Whole(recording).view()
+
+
+def scope_kind(scope: Scope) -> BoxKind:
+    """What kind of box a closed scope is."""
+    called = scope.kind in (ScopeKind.MODULE, ScopeKind.FUNCTION)
+    return BoxKind.MODULE if called else BoxKind.REGION
+
+
+class _Whole:
+    """Collects the boxes and arrows of one recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.scopes = {s.id: s for s in recording.scopes.values() if not s.recompute}
+        self.ops = {
+            op.id: op
+            for op in recording.ops.values()
+            if not op.recompute and (op.scope is None or op.scope in self.scopes)
+        }
+        self.nesting = Nesting({s.id: s.parent for s in self.scopes.values()})
+        self.arrows: list[Arrow] = []
+        self.readers: dict[ValueId, list[str | None]] = {}
+
+    def view(self) -> View:
+        empty = self._empty_scopes()
+        for op in self.ops.values():
+            self._arrows_into(op)
+        for scope in empty:
+            self._arrows_into_scope(scope)
+        outputs = list(self._outputs())
+        boxes = [*self._sources(), *self._inner(empty), *self._written(), *outputs]
+        inside = {scope.id for scope in empty}
+        clusters = {
+            scope.id: Cluster(scope.id, scope.parent)
+            for scope in self.scopes.values()
+            if scope.id not in inside
+        }
+        return View(self.recording, {box.id: box for box in boxes}, clusters, tuple(self.arrows))
+
+    def _empty_scopes(self) -> list[Scope]:
+        """Scopes in which no op and no other scope ran."""
+        full: set[ScopeId | None] = {scope.parent for scope in self.scopes.values()}
+        full.update(op.scope for op in self.ops.values())
+        return [scope for scope in self.scopes.values() if scope.id not in full]
+
+    def _tail(self, value: ValueId) -> str:
+        """The box a value comes from."""
+        producer = self.recording.values[value].producer
+        return producer if producer in self.ops else value
+
+    def _arrow(self, value: ValueId, head: str, cluster: str | None, slot: str) -> None:
+        self.arrows.append(Arrow(self._tail(value), head, value, slot))
+        self.readers.setdefault(value, []).append(cluster)
+
+    def _arrows_into(self, op: Op) -> None:
+        for slot in op.inputs:
+            self._arrow(slot.value, op.id, op.scope, slot.name)
+
+    def _arrows_into_scope(self, scope: Scope) -> None:
+        for slot in scope.inputs:
+            self._arrow(slot.value, scope.id, scope.parent, slot.name)
+
+    def _outputs(self) -> Iterator[Box]:
+        for number, slot in enumerate(self.recording.outputs):
+            box = Box(f"out:{number}", BoxKind.OUTPUT, None, ())
+            self._arrow(slot.value, box.id, None, slot.name)
+            yield box
+
+    def _sources(self) -> Iterator[Box]:
+        """Boxes of values that nothing drawn has made: inputs first, others as read."""
+        first = dict.fromkeys(slot.value for slot in self.recording.inputs)
+        for value in [*first, *(each for each in self.readers if each not in first)]:
+            if self._tail(value) == value:
+                yield self._source(value)
+
+    def _source(self, value: ValueId) -> Box:
+        kind = SOURCES[self.recording.values[value].role]
+        around = None
+        if kind is not BoxKind.INPUT:
+            around = self.nesting.common(self.readers[value])
+        return Box(value, kind, around, (value,))
+
+    def _written(self) -> Iterator[Box]:
+        """What became of parameters, buffers and inputs that an op wrote in place."""
+        for op in self.ops.values():
+            for value in op.writes:
+                role = self.recording.values[value].role
+                if role in (Role.PARAMETER, Role.BUFFER, Role.INPUT):
+                    kind = BoxKind.BUFFER if role is Role.BUFFER else SOURCES[role]
+                    yield Box(value, kind, op.scope, (value,))
+                    self.arrows.append(Arrow(op.id, value, value, ""))
+
+    def _inner(self, empty: Iterable[Scope]) -> list[Box]:
+        """Boxes of ops and empty scopes, in run order."""
+        indexed = [(op.index, self._op(op)) for op in self.ops.values()]
+        indexed.extend(
+            (scope.index, Box(scope.id, scope_kind(scope), scope.parent, (scope.id,)))
+            for scope in empty
+        )
+        return [box for _, box in sorted(indexed, key=lambda each: each[0])]
+
+    def _op(self, op: Op) -> Box:
+        kind = BoxKind.HIDDEN if op.kind is OpKind.HIDDEN else BoxKind.OP
+        return Box(op.id, kind, op.scope, (op.id, *self._made_by(op)))
+
+    def _made_by(self, op: Op) -> Iterator[str]:
+        """Values and grad nodes that belong to the op alone."""
+        seen = set()
+        for value in op.outputs:
+            mine = self.recording.values[value].producer == op.id
+            if mine and value not in seen and not self._has_own_box(op, value):
+                seen.add(value)
+                yield value
+        yield from (grad.id for grad in self.recording.owned.get(OpId(op.id), ()))
+
+    def _has_own_box(self, op: Op, value: ValueId) -> bool:
+        role = self.recording.values[value].role
+        return value in op.writes and role in (Role.PARAMETER, Role.BUFFER, Role.INPUT)
