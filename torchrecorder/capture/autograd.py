@@ -105,8 +105,21 @@ class AutogradWalk:
             stack.extend(parent for parent, _ in node.next_functions if parent is not None)
         return sorted(found.items())
 
+    def _is_single(self, node: Any) -> bool:
+        """Whether everything right behind *node* has been met: so it is for most ops."""
+        for parent, _ in node.next_functions:
+            if parent is not None:
+                number = parent._sequence_nr()
+                if number not in self.known and number != _LEAF and number not in self.passed:
+                    return False
+        return True
+
     def _claim(self, node: Any, owner: OpId | None, scope: ScopeId | None) -> None:
         """Give *node*, and what is unknown behind it, to *owner* or to hidden ops."""
+        if node._sequence_nr() >= self.since and owner is not None and self._is_single(node):
+            self.known[node._sequence_nr()] = self.tape.next_grad()
+            self._state(node._sequence_nr(), node, owner, scope)
+            return
         found = self._gather(node)
         for number, _ in found:
             self.known[number] = self.tape.next_grad()

@@ -105,9 +105,9 @@ class ModuleScopes:
             recompute=torch._C._current_graph_task_id() != -1,
         )
         self.open.append((id(module), opened))
-        names = self.catalog.argument_names(module)
-        found = _arguments(args, names)
-        opened.inputs = tuple([Slot(slot, self.values.read(each)) for slot, each in found])
+        found = _arguments(args, self.catalog.argument_names(module))
+        read = self.values.read
+        opened.inputs = tuple([Slot(slot, read(each)) for slot, each in found])
         opened.arguments = {id(each): each for _, each in found}
 
     def call_function(

@@ -10,6 +10,7 @@ of the writes that no instrument saw. Inference tensors have no version.
 from __future__ import annotations
 
 import dataclasses
+import math
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -267,12 +268,13 @@ class Values:
         grad: GradEdge | None = None,
         value: ValueId | None = None,
     ) -> ValueId:
-        entry.version = _version(tensor)
+        entry.version = _UNVERSIONED if tensor.is_inference() else tensor._version
         entry.requires_grad = tensor.requires_grad
         entry.seen = len(entry.storage.writes)
         entry.role = role
         entry.producer = producer
-        entry.scope = self.tape.scope
+        stack = self.tape.stack
+        entry.scope = stack[-1].event.scope if stack else None
         if grad is None and producer is not None and entry.requires_grad:
             grad = self.autograd.edge_of(tensor, producer)
         entry.value = self._state(tensor, entry, producer, grad, value)
@@ -304,28 +306,28 @@ class Values:
         value: ValueId | None = None,
     ) -> ValueId:
         """Write what *tensor* is now."""
-        shape = _shape(tensor)
-        dtype, itemsize = self._dtype(tensor.dtype)
-        elements = 1
-        for size in shape:
-            elements *= size
-        event = ValueSeen(
-            value or self.tape.next_value(),
-            shape,
-            dtype,
-            self._device(tensor.device),
-            entry.role,
-            entry.names,
-            producer,
-            entry.requires_grad,
-            grad,
-            abs(elements) * itemsize,
-            _kind(tensor),
-            entry.role is Role.PARAMETER and entry.requires_grad,
-            entry.storage.number,
+        plain = type(tensor) is Tensor and tensor.layout is torch.strided and not tensor.is_nested
+        shape = tuple(tensor.shape) if plain else _shape(tensor)
+        dtype = self._dtypes.get(tensor.dtype) or self._dtype(tensor.dtype)
+        value = value or self.tape.next_value()
+        self.tape.write(
+            ValueSeen(
+                value,
+                shape,
+                dtype[0],
+                self._devices.get(tensor.device) or self._device(tensor.device),
+                entry.role,
+                entry.names,
+                producer,
+                entry.requires_grad,
+                grad,
+                abs(math.prod(shape)) * dtype[1],
+                "Tensor" if plain else _kind(tensor),
+                entry.role is Role.PARAMETER and entry.requires_grad,
+                entry.storage.number,
+            )
         )
-        self.tape.write(event)
-        return event.value
+        return value
 
     def write_hidden(
         self, op: OpId, name: str, inputs: tuple[Slot, ...], outputs: tuple[ValueId, ...]
