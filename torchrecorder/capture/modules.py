@@ -22,6 +22,7 @@ from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
+from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.aliases import hand_on, take_back
 from torchrecorder.capture.regions import mode_state
@@ -54,7 +55,7 @@ class ModuleScopes:
             register_module_forward_pre_hook(self._before),
             register_module_forward_hook(self._after, with_kwargs=True, always_call=True),
         ):
-            self._exit.callback(handle.remove)
+            self._exit.callback(_remove, handle)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -213,6 +214,13 @@ class ModuleScopes:
             self._close(self.open[-1][1], (), failed=failed)
         while self.tape.stack:
             self.regions.close(self.tape.stack[-1], failed=failed)
+
+
+def _remove(handle: RemovableHandle) -> None:
+    """Remove a global hook; torch 2.13 forgets to remove its mark of ``with_kwargs``."""
+    handle.remove()
+    marks = getattr(torch.nn.modules.module, "_global_forward_hooks_with_kwargs", {})
+    marks.pop(handle.id, None)
 
 
 def _kind(module: Module) -> ScopeKind:
