@@ -10,6 +10,7 @@ The walk holds no node longer than it runs: a node keeps the whole graph behind 
 
 from __future__ import annotations
 
+import bisect
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -49,11 +50,25 @@ class AutogradWalk:
         self.made: dict[GradEdge, ValueId] = {}
         self.owners: dict[GradId, OpId] = {}
         self.since = 0
+        self.starts: list[int] = []
+        self.spans: list[tuple[int, OpId, ScopeId | None]] = []
 
-    def begin(self) -> int:
+    def _maker(self, number: int) -> tuple[OpId | None, ScopeId | None]:
+        """The op that ran when autograd gave out *number*."""
+        place = bisect.bisect_right(self.starts, number) - 1
+        if place >= 0 and number < self.spans[place][0]:
+            return self.spans[place][1:]
+        return None, None
+
+    def begin(self) -> None:
         """An op begins: nodes numbered from here on will be its own."""
         self.since = int(_next_number())
-        return self.since
+
+    def end(self, op: OpId) -> None:
+        """The op ended: whatever was numbered in between is its own, also if met later."""
+        if _next_number() > self.since:
+            self.starts.append(self.since)
+            self.spans.append((int(_next_number()), op, self.tape.scope))
 
     def knows(self, tensor: Tensor) -> bool:
         """Whether the node behind *tensor* has been met."""
@@ -124,8 +139,11 @@ class AutogradWalk:
         for number, _ in found:
             self.known[number] = self.tape.next_grad()
         for number, each in found:
-            mine = number >= self.since or isinstance(each, BackwardCFunction)
-            self._state(number, each, owner if mine else None, scope)
+            if number >= self.since or owner is not None and isinstance(each, BackwardCFunction):
+                self._state(number, each, owner, scope)
+                continue
+            maker, place = self._maker(number)
+            self._state(number, each, maker, place if maker is not None else scope)
 
     def _state(
         self, number: int, node: Any, owner: OpId | None, scope: ScopeId | None

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._C import _functorch as functorch
 from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.arguments import sort_arguments
 from torchrecorder.capture.names import FunctionFacts, facts_of
-from torchrecorder.capture.values import tensors_in
+from torchrecorder.capture.values import innermost, tensors_in
 from torchrecorder.events import OpCalled, OpId, OpKind, Slot, SourceLine, ValueId
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Calls:
         try:
             source = self.regions.locate(frame)
             tensors, arguments = sort_arguments(facts, args, kwargs)
+            if functorch.peek_interpreter_stack() is not None:
+                tensors = [(name, innermost(tensor)) for name, tensor in tensors]
             read = self.values.read
             inputs = tuple([Slot(name, read(tensor)) for name, tensor in tensors])
             op = self.tape.next_op()
@@ -80,9 +83,12 @@ class Calls:
         try:
             writes = self._writes(call)
             outputs = self._outputs(call, result, writes)
+            self.autograd.end(call.op)
             if outputs or call.facts.reads_data or self._passed_on(call, result):
                 kind = OpKind.CALLED if outputs or call.facts.reads_data else OpKind.PASS
-                self._write(call, kind, tuple(outputs), tuple(writes.values()), seconds)
+                event = self._write(call, kind, tuple(outputs), tuple(writes.values()), seconds)
+                if kind is OpKind.PASS:
+                    self.values.passed = event
         except Exception as error:
             self.tape.lose("functions", error)
 
@@ -116,6 +122,8 @@ class Calls:
             results = [tensor for _, tensor in tensors_in(result)]
         else:
             results = []
+        if functorch.peek_interpreter_stack() is not None:
+            results = [innermost(tensor) for tensor in results]
         outputs: dict[ValueId, None] = {}
         given = {id(tensor) for _, tensor in call.tensors} if results else ()
         for tensor in results:
@@ -140,24 +148,24 @@ class Calls:
         outputs: tuple[ValueId, ...],
         writes: tuple[ValueId, ...],
         seconds: float | None,
-    ) -> None:
-        self.tape.write(
-            OpCalled(
-                call.op,
-                self.tape.scope,
-                call.index,
-                kind,
-                call.facts.name,
-                call.facts.qualname,
-                call.inputs,
-                outputs,
-                writes,
-                call.arguments,
-                call.source,
-                seconds,
-                bool(self.tape.stack and self.tape.stack[-1].event.recompute),
-            )
+    ) -> OpCalled:
+        event = OpCalled(
+            call.op,
+            self.tape.scope,
+            call.index,
+            kind,
+            call.facts.name,
+            call.facts.qualname,
+            call.inputs,
+            outputs,
+            writes,
+            call.arguments,
+            call.source,
+            seconds,
+            bool(self.tape.stack and self.tape.stack[-1].event.recompute),
         )
+        self.tape.write(event)
+        return event
 
 
 class FunctionCalls(TorchFunctionMode):

@@ -84,7 +84,12 @@ def _put_back_gradients(gradients: list[tuple[Tensor, Tensor | None]]) -> None:
 
 
 def _same_bits(buffer: Tensor, copied: Tensor) -> bool:
-    return buffer.shape == copied.shape and torch.equal(buffer, copied)
+    if buffer.shape != copied.shape:
+        return False
+    try:
+        return torch.equal(buffer, copied)
+    except (NotImplementedError, RuntimeError):  # sparse and other layouts cannot compare
+        return False
 
 
 def _write_back(buffer: Tensor, copied: Tensor) -> None:

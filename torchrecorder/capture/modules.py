@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
+import weakref
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.aliases import hand_on, take_back
 from torchrecorder.capture.regions import mode_state
-from torchrecorder.capture.values import tensors_in
+from torchrecorder.capture.values import Foreign, tensors_in
 from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId
 
 if TYPE_CHECKING:
@@ -74,7 +75,10 @@ class ModuleScopes:
                 self.tape.lose("modules", error)
 
     def _after(self, module: Module, args: tuple[Any, ...], *rest: Any) -> Any:
-        if threading.get_ident() != self.tape.thread or not self._is_open(module):
+        if threading.get_ident() != self.tape.thread:
+            self._note_foreign(module, args, rest[-1])
+            return None
+        if not self._is_open(module):
             return None
         failed = len(rest) == 1
         with torch._C.DisableTorchFunction():
@@ -83,6 +87,15 @@ class ModuleScopes:
             except Exception as error:
                 self.tape.lose("modules", error)
                 return None
+
+    def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
+        """A module of ours ran in another thread: remember where its results come from."""
+        if id(module) in self.catalog.entries:
+            with torch._C.DisableTorchFunction():
+                given = [weakref.ref(tensor) for _, tensor in tensors_in(args)]
+                for _, tensor in tensors_in(output):
+                    foreign = Foreign(type(module).__name__, given, weakref.ref(tensor))
+                    self.values.foreign[id(tensor)] = foreign
 
     def _is_open(self, module: Module) -> bool:
         open_ = self.open

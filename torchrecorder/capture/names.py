@@ -102,6 +102,8 @@ class FunctionFacts:
 def facts_of(func: Callable[..., Any]) -> FunctionFacts:
     """The facts about *func*; worked out once per function and run."""
     name = str(getattr(func, "__name__", type(func).__name__))
+    if isinstance(func, torch._ops.OpOverload):
+        name = name.partition(".")[0]
     if isinstance(func, types.MethodWrapperType):
         return _attribute_facts(func, name)
     name = _plain_name(name)
@@ -149,9 +151,8 @@ def _writes_first(name: str) -> bool:
 
 
 def _qualname(func: Any, name: str) -> str:
-    packet = getattr(func, "_qualified_op_name", None)
-    if packet is not None:
-        return "torch.ops." + str(packet).replace("::", ".")
+    if isinstance(func, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return f"torch.ops.{func}"
     own = str(getattr(func, "__qualname__", ""))
     if own.startswith(("TensorBase.", "Tensor.")):
         return f"torch.Tensor.{name}"
@@ -166,8 +167,8 @@ def _qualname(func: Any, name: str) -> str:
 def _parameters(func: Any) -> tuple[str, ...]:
     """Positional parameter names: from Python's signature, or from the op's schemas."""
     if isinstance(func, types.FunctionType):
-        code = inspect.unwrap(func).__code__
-        return code.co_varnames[: code.co_argcount]
+        code = getattr(inspect.unwrap(func), "__code__", None)
+        return () if code is None else code.co_varnames[: code.co_argcount]
     name = str(getattr(func, "__name__", ""))
     packet = getattr(torch.ops.aten, name, None) if name and not name.startswith("__") else None
     schema = getattr(packet, "_schemas", None) if packet is not None else None

@@ -37,7 +37,7 @@ class Recorder:
     """Records what runs inside its ``with`` block.
 
     Args:
-        model: Gives modules, parameters and buffers their dotted names. Modules that are
+        model: An ``nn.Module``, or a function or method. Gives modules, parameters and buffers their dotted names. Modules that are
             not part of it are recorded too, under their class name.
         name: Name of the recording; the model's class name if not given.
 
@@ -72,7 +72,7 @@ class Recorder:
         autograd = values.autograd = AutogradWalk(tape, values)
         sources = Sources()
         self._regions = regions = Regions(tape, sources)
-        self._catalog = Catalog(tape, values, self._model, self._name)
+        self._catalog = Catalog(tape, values, _module_of(self._model), self._name)
         self._modules = ModuleScopes(tape, values, regions, self._catalog)
         with contextlib.ExitStack() as stack:
             stack.enter_context(_eager())
@@ -135,6 +135,12 @@ def _name_of(model: Any) -> str:
         inner = getattr(model, "_orig_mod", model)
         return type(inner).__name__
     return str(getattr(model, "__name__", type(model).__name__))
+
+
+def _module_of(model: Any) -> Module | None:
+    """The module that *model* is, or is a method of."""
+    owner = getattr(model, "__self__", model)
+    return owner if isinstance(owner, Module) else None
 
 
 def _eager() -> contextlib.AbstractContextManager[Any]:

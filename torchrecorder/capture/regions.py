@@ -112,6 +112,8 @@ class Regions:
             name = getattr(frame.f_locals.get("cls"), "__name__", name)
         opened = self.tape.enter(kind, name, cls=name, source=self.sources.walk(frame.f_back)[0])
         opened.key = frame
+        if kind is ScopeKind.CUSTOM_FUNCTION:
+            self.tape.functions.add(opened.event.scope)
 
     def _enter_mode(self, kind: ScopeKind, state: ModeState) -> None:
         detail = state.autocast if kind is ScopeKind.AUTOCAST else ""

@@ -65,6 +65,7 @@ class Tape:
         self.scopes = 0
         self.grads = 0
         self.modules = 0
+        self.functions: set[ScopeId] = set()  # calls of custom autograd functions
         self.notes: list[str] = []
         self.lost = 0
         self.failed: BaseException | None = None

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._C import _functorch as functorch
 from torch.nn import Parameter
 
 from torchrecorder.events import (
@@ -47,16 +48,25 @@ class Write(NamedTuple):
     high: int
 
 
+class Foreign(NamedTuple):
+    """A result that a module of ours returned in another thread."""
+
+    name: str
+    given: list[weakref.ref[Tensor]]
+    result: weakref.ref[Tensor]
+
+
 class Storage:
     """Memory that tensors share, and who wrote it."""
 
-    __slots__ = ("address", "number", "known", "writes")
+    __slots__ = ("address", "number", "known", "writes", "last")
 
     def __init__(self, address: int, number: int) -> None:
         self.address = address
         self.number = number
         self.known = 0  # tensors in the table that use it
         self.writes: list[Write] = []
+        self.last: ValueId | None = None  # the value that last appeared in it
 
 
 class _TensorRef(weakref.ref[Tensor]):
@@ -132,6 +142,13 @@ def _parts(found: Any, name: str) -> list[tuple[str, Any]]:
     return []
 
 
+def innermost(tensor: Tensor) -> Tensor:
+    """The tensor under the wrappers that ``torch.func`` puts around it."""
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return tensor
+
+
 class Values:
     """Which value each living tensor is."""
 
@@ -142,6 +159,8 @@ class Values:
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
         self.autograd: AutogradWalk
         self.gradients_from: OpId | None = None
+        self.passed: OpCalled | None = None
+        self.foreign: dict[int, Foreign] = {}
         self._storages: dict[int, Storage] = {}
         self._numbers = 0
         self._dtypes: dict[torch.dtype, tuple[str, int]] = {}
@@ -178,14 +197,38 @@ class Values:
         known = self.named.get(id(tensor))
         if known is not None and known[0]() is tensor:
             return self.note(tensor, None, known[1], known[2])
+        if functorch.is_functorch_wrapped_tensor(tensor):
+            return self.read(innermost(tensor))
         if tensor.grad_fn is not None:
             return self.autograd.uncover(tensor)
         found = self.search_names(tensor)
         if found is not None:
             return self.note(tensor, None, found[0], (found[1],))
+        last = self._storage(tensor).last
+        if last is not None:
+            return self._adopt_alias(tensor, last)
+        foreign = self.foreign.pop(id(tensor), None)
+        if foreign is not None and foreign.result() is tensor:
+            return self._adopt_foreign(tensor, foreign)
         if isinstance(tensor, Parameter):
             return self.note(tensor, None, Role.PARAMETER)
         return self.note(tensor, None, Role.CONSTANT)
+
+    def _adopt_alias(self, tensor: Tensor, last: ValueId) -> ValueId:
+        """A tensor made out of sight over memory that we know, as ``Parameter(x)`` does."""
+        op = self.tape.next_op()
+        value = self.note(tensor, op)
+        self._write_pass(op, "alias", (Slot("0", last),), value)
+        return value
+
+    def _adopt_foreign(self, tensor: Tensor, foreign: Foreign) -> ValueId:
+        """A tensor that a module returned in another thread."""
+        living = [each for each in (ref() for ref in foreign.given) if each is not None]
+        slots = tuple([Slot(str(place), self.read(each)) for place, each in enumerate(living)])
+        op = self.tape.next_op()
+        value = self.note(tensor, op)
+        self.write_hidden(op, foreign.name, slots, (value,))
+        return value
 
     def _read_written(self, tensor: Tensor, entry: Entry) -> ValueId:
         """Another alias of this memory was written since *tensor* was last met."""
@@ -218,6 +261,9 @@ class Values:
         """Somebody wrote *tensor* where no instrument looks."""
         if self.gradients_from is not None and entry.names and entry.names[0].endswith(".grad"):
             return self._renote(tensor, entry, self.gradients_from)
+        if entry.scope in self.tape.functions:  # marked dirty: its op has been seen
+            entry.version = _version(tensor)
+            return self._read_regraded(tensor, entry)
         if tensor.grad_fn is not None and not self.autograd.knows(tensor):
             return self.autograd.uncover(tensor)
         op = self.tape.next_op()
@@ -277,7 +323,7 @@ class Values:
         entry.scope = stack[-1].event.scope if stack else None
         if grad is None and producer is not None and entry.requires_grad:
             grad = self.autograd.edge_of(tensor, producer)
-        entry.value = self._state(tensor, entry, producer, grad, value)
+        entry.value = entry.storage.last = self._state(tensor, entry, producer, grad, value)
         if grad is not None:
             self.autograd.made.setdefault(grad, entry.value)
         return entry.value
@@ -341,12 +387,17 @@ class Values:
     def pass_on(self, tensor: Tensor, alias: Tensor) -> ValueId:
         """A scope hands on *tensor* untouched; *alias* stands for it from here on."""
         before = self.read(tensor)
-        op = self.tape.next_op()
+        told = self.passed
+        same = told is not None and (told.scope, told.inputs[0].value) == (self.tape.scope, before)
+        op = told.op if told is not None and same else self.tape.next_op()
         self.autograd.stand_for(alias, tensor)
         value = self.note(alias, op)
         entry = self.entries[id(alias)]
         entry.original = weakref.ref(tensor)
-        self._write_pass(op, "pass", (Slot("0", before),), value)
+        if told is not None and same:
+            self.tape.write(told._replace(outputs=(value,)))
+        else:
+            self._write_pass(op, "pass", (Slot("0", before),), value)
         return value
 
     def original(self, tensor: Tensor) -> Tensor | None:
