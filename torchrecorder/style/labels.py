@@ -45,7 +45,8 @@ def source(line: SourceLine | None) -> str:
     """Where in the user's code, without the folder."""
     if line is None:
         return ""
-    return f"{re.split(r'[/\\\\]', line.file)[-1]}:{line.line} in {line.function}"
+    name = re.split(r"[/\\]", line.file)[-1]
+    return f"{name}:{line.line} in {line.function}"
 
 
 def shorten(text: str, limit: int = 48) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import OpId, OpKind, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Recording
-from torchrecorder.events import OpKind
 from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
@@ -61,7 +60,7 @@ class _Whole:
         outputs = list(self._outputs())
         boxes = [*self._sources(), *self._inner(empty), *self._written(), *outputs]
         inside = {scope.id for scope in empty}
-        clusters = {
+        clusters: dict[str, Cluster] = {
             scope.id: Cluster(scope.id, scope.parent)
             for scope in self.scopes.values()
             if scope.id not in inside

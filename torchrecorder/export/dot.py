@@ -1,0 +1,259 @@
+"""Figure -> graphviz.Digraph, and DOT text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from torchrecorder.export.quoting import attribute, html, quote, verbatim
+from torchrecorder.style.color import faded
+from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
+
+if TYPE_CHECKING:
+    import graphviz  # type: ignore[import-untyped]
+
+GraphT = TypeVar("GraphT", bound="graphviz.Digraph")
+
+SHAPES = {"rounded": "box", "plain": "plain"}
+"""Outlines that Graphviz knows by another name."""
+
+SMALL = 0.82
+"""Size of small print, as a share of the title's."""
+
+LARGE = 400
+"""From so many lines on, Graphviz is asked to think less."""
+
+
+def to_dot(figure: Figure, make: Callable[..., GraphT] | None = None) -> GraphT:
+    """*figure* as a graph to style and nest further.
+
+    Args:
+        figure: What to write.
+        make: The class of the graph; ``graphviz.Digraph`` if not given.
+    """
+    graph: Any
+    if make is None:
+        from graphviz import Digraph
+
+        graph = Digraph(name=figure.name)
+    else:
+        graph = make(name=figure.name)
+    graph.body.extend(f"\t{line}\n" for line in _statements(figure))
+    return graph  # type: ignore[no-any-return]
+
+
+def dot_text(figure: Figure) -> str:
+    """*figure* in DOT."""
+    lines = [f"digraph {quote(figure.name)} {{", *(f"\t{line}" for line in _statements(figure))]
+    return "\n".join([*lines, "}", ""])
+
+
+def node_name(box: str) -> str:
+    """What a box is called in DOT, where a colon would name a port."""
+    return box.replace(":", "_")
+
+
+def look_attributes(look: Look) -> dict[str, str]:
+    """The Graphviz attributes of a look."""
+    style = ["filled"] if look.outline != "plain" else []
+    if look.outline == "rounded":
+        style.append("rounded")
+    if look.dash != "solid":
+        style.append(look.dash)
+    return {
+        "shape": SHAPES.get(look.outline, look.outline),
+        "style": ",".join(style),
+        "fillcolor": look.fill,
+        "color": look.stroke,
+        "fontcolor": look.text,
+        "penwidth": f"{look.width:g}",
+    }
+
+
+def plain_label(label: tuple[Text, ...]) -> str:
+    """The lines of a label as plain text."""
+    return "\n".join(text.text for text in label)
+
+
+def _statements(figure: Figure) -> Iterator[str]:
+    yield from _defaults(figure)
+    yield from _nested(figure)
+    yield from _legend(figure)
+    common = figure.lines[0].look if figure.lines else None
+    if common is not None:
+        yield f"edge [{_list(_line_look(common, figure))}]"
+    for line in figure.lines:
+        yield _edge(line, figure, common)
+
+
+def _defaults(figure: Figure) -> Iterator[str]:
+    font = _font(figure)
+    size = f"{figure.fontsize:g}"
+    graph = {
+        "rankdir": figure.direction,
+        "bgcolor": figure.background,
+        "fontname": font,
+        "fontsize": size,
+        "labeljust": "l",
+        "nodesep": "0.22",
+        "ranksep": "0.30",
+        "margin": "0.1",
+        **(_cheap(figure) if len(figure.lines) > LARGE else {}),
+        **figure.attributes,
+    }
+    yield f"graph [{_raw(graph)}]"
+    node = {"fontname": font, "fontsize": size, "margin": "0.13,0.06", "height": "0.3", "width": "0.4"}
+    yield f"node [{_raw(node)}]"
+    edge = {"fontname": font, "fontsize": f"{figure.fontsize * SMALL:g}", "arrowsize": "0.6"}
+    yield f"edge [{_raw(edge)}]"
+
+
+def _cheap(figure: Figure) -> dict[str, str]:
+    """Settings under which Graphviz stays quick on large graphs."""
+    dense = len(figure.lines) > 4 * len(figure.shapes)
+    cheap = {"nslimit": "1", "nslimit1": "1", "mclimit": "0.2" if dense else "0.5"}
+    return {**cheap, "splines": "line"} if dense else cheap
+
+
+def _font(figure: Figure) -> str:
+    plain = figure.fontname == "Helvetica"
+    return "Helvetica,Arial,sans-serif" if plain else figure.fontname
+
+
+def _nested(figure: Figure) -> Iterator[str]:
+    """Clusters and boxes, each cluster opened once, with all that lies in it."""
+    inside: dict[str | None, list[Shape | Group]] = {}
+    for item in _in_order(figure):
+        around = item.group if isinstance(item, Shape) else item.parent
+        inside.setdefault(around, []).append(item)
+    waiting: list[tuple[int, Shape | Group | None]] = [
+        (0, each) for each in reversed(inside.get(None, []))
+    ]
+    while waiting:
+        depth, each = waiting.pop()
+        tabs = "\t" * depth
+        if each is None:
+            yield f"{tabs}}}"
+        elif isinstance(each, Shape):
+            yield f"{tabs}{quote(node_name(each.id))} [{_shape(each, figure)}]"
+        else:
+            yield f"{tabs}subgraph {quote('cluster_' + node_name(each.id))} {{"
+            yield f"{tabs}\tgraph [{_group(each, figure)}]"
+            waiting.append((depth, None))
+            waiting.extend((depth + 1, inner) for inner in reversed(inside.get(each.id, [])))
+
+
+def _in_order(figure: Figure) -> Iterator[Shape | Group]:
+    """Shapes as they come, each group just before the first thing in it."""
+    groups = {group.id: group for group in figure.groups}
+    placed = set()
+    for shape in figure.shapes:
+        chain = []
+        around = shape.group
+        while around is not None and around not in placed:
+            placed.add(around)
+            chain.append(groups[around])
+            around = groups[around].parent
+        yield from reversed(chain)
+        yield shape
+    yield from (group for group in figure.groups if group.id not in placed)
+
+
+def _shape(shape: Shape, figure: Figure) -> str:
+    own = shape.look.attributes
+    attributes = {name: quote(text) for name, text in look_attributes(shape.look).items()}
+    attributes["label"] = _label(shape.label, shape.look, figure)
+    if shape.count > 1:
+        attributes["peripheries"] = "2"
+    if shape.tooltip:
+        attributes["tooltip"] = verbatim(shape.tooltip)
+    return _joined({**attributes, **_given(own)})
+
+
+def _group(group: Group, figure: Figure) -> str:
+    look = look_attributes(group.look)
+    look.pop("shape")
+    look["bgcolor"] = look.pop("fillcolor")
+    look["style"] = look["style"].replace("filled,", "").replace("filled", "solid")
+    attributes = {name: quote(text) for name, text in look.items()}
+    attributes["label"] = _label(group.label, group.look, figure, align="left")
+    attributes["margin"] = quote("9")
+    if group.tooltip:
+        attributes["tooltip"] = verbatim(group.tooltip)
+    return _joined({**attributes, **_given(group.look.attributes)})
+
+
+def _label(label: tuple[Text, ...], look: Look, figure: Figure, align: str = "") -> str:
+    """An HTML-like label: titles in full size, small print below."""
+    small = f"{figure.fontsize * SMALL:g}"
+    pieces = []
+    for text in label:
+        said = html(text.text) or " "
+        if text.part == "title":
+            pieces.append(f"<b>{said}</b>" if look.bold else said)
+        else:
+            color = faded(look.text, look.fill)
+            pieces.append(f'<font point-size="{small}" color="{color}">{said}</font>')
+    end = f'<br align="{align}"/>' if align else "<br/>"
+    return "<" + end.join(pieces) + (end if align and len(pieces) > 1 else "") + ">"
+
+
+def _edge(line: Line, figure: Figure, common: Look | None) -> str:
+    attributes = {}
+    if line.look is not common and line.look != common:
+        attributes.update(_line_quoted(line.look, figure))
+    if line.label:
+        attributes["label"] = verbatim(f" {line.label} ")
+    if line.tooltip:
+        tip = verbatim(line.tooltip)
+        attributes["edgetooltip"] = tip
+        if line.label:
+            attributes["labeltooltip"] = tip
+    ends = f"{quote(node_name(line.tail))} -> {quote(node_name(line.head))}"
+    return f"{ends} [{_joined(attributes)}]" if attributes else ends
+
+
+def _line_look(look: Look, figure: Figure) -> dict[str, str]:
+    found = {
+        "color": look.stroke,
+        "fontcolor": look.text,
+        "penwidth": f"{look.width:g}",
+        "style": look.dash,
+    }
+    return {**found, **look.attributes}
+
+
+def _line_quoted(look: Look, figure: Figure) -> dict[str, str]:
+    return {name: attribute(text) for name, text in _line_look(look, figure).items()}
+
+
+def _legend(figure: Figure) -> Iterator[str]:
+    """The legend: one small shape for each entry, in a column."""
+    if not figure.legend:
+        return
+    yield 'subgraph "cluster_legend" {'
+    title = quote("legend")
+    yield f'\tgraph [label={title}, style="rounded", color="#9aa3ae", margin="8"]'
+    for number, entry in enumerate(figure.legend):
+        look = {name: quote(text) for name, text in look_attributes(entry.look).items()}
+        yield f'\t"legend_{number}" [{_joined({**look, "label": verbatim(entry.text)})}]'
+    names = " -> ".join(f'"legend_{number}"' for number in range(len(figure.legend)))
+    if figure.direction in ("TB", "BT") and len(figure.legend) > 1:
+        yield f'\t{names} [style="invis", minlen="1"]'
+    yield "}"
+
+
+def _given(attributes: Mapping[str, str]) -> dict[str, str]:
+    return {name: attribute(str(text)) for name, text in attributes.items()}
+
+
+def _raw(attributes: Mapping[str, str]) -> str:
+    return _joined(_given(attributes))
+
+
+def _list(attributes: Mapping[str, str]) -> str:
+    return _raw(attributes)
+
+
+def _joined(attributes: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={text}" for name, text in attributes.items())

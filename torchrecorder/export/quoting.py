@@ -1,0 +1,43 @@
+"""Quoting: any text, put safely into DOT.
+
+Graphviz reads three languages inside one file: the quoted string of DOT, its own
+backslash escapes and HTML entities inside labels, and the XML of HTML-like labels.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+"""What no XML document and no font has."""
+
+
+def clean(text: str) -> str:
+    """*text* without the characters that would make a file unreadable."""
+    return UNPRINTABLE.sub("\ufffd", text)
+
+
+def quote(text: str) -> str:
+    """A DOT string of *text*, whose backslash escapes are left to Graphviz."""
+    text = clean(text).replace('"', '\\"')
+    slashes = len(text) - len(text.rstrip("\\"))
+    return f'"{text}{chr(92) * (slashes % 2)}"'
+
+
+def verbatim(text: str) -> str:
+    """A DOT string that Graphviz shows exactly as *text*."""
+    text = clean(text).replace("\\", "\\\\").replace("&", "&amp;")
+    return '"' + text.replace('"', '\\"').replace("\r", "").replace("\n", "\\n") + '"'
+
+
+def html(text: str) -> str:
+    """*text* inside an HTML-like label."""
+    return escape(clean(text), quote=True).replace("\r", "").replace("\n", "<br/>")
+
+
+def attribute(text: str) -> str:
+    """The value of an attribute as a user gave it; ``<...>`` is an HTML-like label."""
+    if text.startswith("<") and text.endswith(">") and len(text) > 1:
+        return clean(text)
+    return quote(text)

@@ -1,0 +1,197 @@
+"""Captions: the lines of text on boxes and clusters, and their tooltips."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style import labels
+from torchrecorder.style.figure import Text
+from torchrecorder.style.hyperparameters import hyperparameters
+from torchrecorder.style.style import Style
+from torchrecorder.style.usual import usual_dtype
+from torchrecorder.style.weights import Weights
+from torchrecorder.views.view import Box, BoxKind, Cluster
+
+REGIONS = {
+    ScopeKind.NO_GRAD: "no_grad",
+    ScopeKind.ENABLE_GRAD: "enable_grad",
+    ScopeKind.INFERENCE_MODE: "inference_mode",
+    ScopeKind.AUTOCAST: "autocast",
+    ScopeKind.CHECKPOINT: "checkpoint",
+    ScopeKind.COMPILED: "compiled",
+    ScopeKind.SCRIPTED: "scripted",
+    ScopeKind.OPTIMIZER: "optimizer",
+}
+
+
+class Captions:
+    """Says what is written on the boxes of one recording."""
+
+    def __init__(self, recording: Recording, style: Style) -> None:
+        self.recording = recording
+        self.style = style
+        self.weights = Weights(recording)
+        self.usual = usual_dtype(recording)
+
+    def box(self, box: Box) -> tuple[Text, ...]:
+        """The lines on a box, its title first."""
+        if box.kind in (BoxKind.MODULE, BoxKind.REGION):
+            return self._closed(box)
+        if box.kind in (BoxKind.OP, BoxKind.HIDDEN):
+            return self._op(self.recording.ops[OpId(box.id)])
+        if box.kind is BoxKind.GRAD:
+            return (Text(self.recording.grad_nodes[GradId(box.id)].name, "title"),)
+        if box.kind is BoxKind.OUTPUT:
+            return self._output(box)
+        return self._value(box)
+
+    def cluster(self, cluster: Cluster) -> tuple[Text, ...]:
+        """The lines in the corner of a cluster."""
+        op = self.recording.ops.get(OpId(cluster.id))
+        if op is not None:
+            return (Text(labels.shorten(op.name), "title"),)
+        scope = self.recording.scopes[ScopeId(cluster.id)]
+        return (Text(self._title(scope, cluster.names, cluster.count), "title"),)
+
+    def _closed(self, box: Box) -> tuple[Text, ...]:
+        scope = self.recording.scopes[ScopeId(box.id)]
+        lines = [Text(self._title(scope, box.names, box.count), "title")]
+        lines.extend(Text(line) for line in self._details(scope, box))
+        count = self.weights.of(box.members) if self.style.counts else 0
+        if count:
+            lines.append(Text(labels.parameters(count) + self._shared(scope)))
+        if scope.failed:
+            lines.append(Text(self._failure()))
+        return tuple(lines)
+
+    def _title(self, scope: Scope, names: tuple[str, ...], count: int) -> str:
+        """``name: Class``, with the range of names and ×N for a fold."""
+        what = REGIONS.get(scope.kind, "")
+        if what:
+            return " ".join(filter(None, (what, scope.cls if scope.cls != what else "")))
+        name = labels.shorten(labels.names(names) or scope.name)
+        cls = labels.shorten(scope.cls)
+        title = name if not cls or cls == name else f"{name}: {cls}" if name else cls
+        return f"{title}  ×{count}" if count > 1 else title
+
+    def _details(self, scope: Scope, box: Box) -> Iterator[str]:
+        """Hyperparameters, two to a line."""
+        if not self.style.details or scope.module is None:
+            return
+        detail = self.recording.modules[scope.module].detail
+        said = hyperparameters(scope.cls, detail)
+        yield from _filled(said, width=22)
+
+    def _shared(self, scope: Scope) -> str:
+        """Which call of its module this is, where there are several."""
+        if scope.module is None:
+            return ""
+        calls = [
+            call
+            for call in self.recording.modules[scope.module].calls
+            if not self.recording.scopes[call].recompute
+        ]
+        return f", call {calls.index(scope.id) + 1} of {len(calls)}" if len(calls) > 1 else ""
+
+    def _failure(self) -> str:
+        failure = self.recording.run.failure
+        return labels.shorten(f"{failure.error}: {failure.message}", 60) if failure else "failed"
+
+    def _op(self, op: Op) -> tuple[Text, ...]:
+        lines = [Text(labels.shorten(op.name), "title")]
+        if self.style.details:
+            lines.extend(Text(line) for line in _arguments(op.arguments))
+        if op.failed:
+            lines.append(Text(self._failure()))
+        return tuple(lines)
+
+    def _value(self, box: Box) -> tuple[Text, ...]:
+        value = self.recording.values[ValueId(box.id)]
+        name = labels.shorten(_short_name(value, box.kind))
+        return Text(name, "title"), Text(labels.value(value, self.usual))
+
+    def _output(self, box: Box) -> tuple[Text, ...]:
+        slot = self.recording.outputs[int(box.id.partition(":")[2])]
+        value = self.recording.values[slot.value]
+        title = f"output {slot.name}" if slot.name.isdigit() else slot.name or "output"
+        return Text(labels.shorten(title), "title"), Text(labels.value(value, self.usual))
+
+    def tooltip(self, box: Box) -> str:
+        """Everything known about a box, line by line."""
+        scope = self.recording.scopes.get(ScopeId(box.id))
+        op = self.recording.ops.get(OpId(box.id))
+        if scope is not None:
+            return self.scope_tooltip(scope)
+        if op is not None:
+            return "\n".join(self._about_op(op))
+        value = self.recording.values.get(ValueId(box.id))
+        return "\n".join(_about_value(value)) if value is not None else ""
+
+    def scope_tooltip(self, scope: Scope) -> str:
+        """Full name, class, what goes in and out, and where it was called."""
+        module = self.recording.modules[scope.module] if scope.module is not None else None
+        about = [scope.path or scope.name, module.qualname if module else scope.cls]
+        if module is not None and module.detail:
+            about.append(labels.shorten(module.detail, 200))
+        about += self._flow(
+            [(slot.name, slot.value) for slot in scope.inputs],
+            [slot.value for slot in scope.outputs],
+        )
+        return "\n".join(filter(None, [*about, labels.source(scope.source)]))
+
+    def _about_op(self, op: Op) -> Iterator[str]:
+        yield op.qualname or op.name
+        if op.arguments:
+            yield labels.shorten(", ".join(f"{name}={text}" for name, text in op.arguments), 200)
+        yield from self._flow([(slot.name, slot.value) for slot in op.inputs], op.outputs)
+        if op.source is not None:
+            yield labels.source(op.source)
+
+    def _flow(
+        self, inputs: Iterable[tuple[str, ValueId]], outputs: Iterable[ValueId]
+    ) -> Iterator[str]:
+        values = self.recording.values
+        taken = [f"{name} {labels.value(values[value])}".strip() for name, value in inputs]
+        given = [labels.value(values[value]) for value in outputs]
+        if taken:
+            yield labels.shorten("in: " + ", ".join(taken), 200)
+        if given:
+            yield labels.shorten("out: " + ", ".join(given), 200)
+
+
+def _filled(words: Iterable[str], width: int) -> Iterator[str]:
+    """Short texts joined by commas, in lines of about *width*."""
+    line = ""
+    for word in words:
+        longer = f"{line}, {word}" if line else word
+        if line and len(longer) > width:
+            yield line
+            longer = word
+        line = longer
+    if line:
+        yield line
+
+
+def _arguments(arguments: tuple[tuple[str, str], ...]) -> Iterator[str]:
+    """The other arguments of an op, those that are short and say something."""
+    texts = (text if name.isdigit() else f"{name} {text}" for name, text in arguments)
+    telling = [text for text in texts if len(text) <= 22 and not text.endswith(("None", "False"))]
+    return _filled(telling[:4], width=22)
+
+
+def _short_name(value: Value, kind: BoxKind) -> str:
+    if not value.names:
+        return kind.value
+    return value.names[0]
+
+
+def _about_value(value: Value) -> Iterator[str]:
+    yield ", ".join(value.names) or value.role.value
+    yield f"{labels.shape(value.shape)} {value.dtype} on {value.device}"
+    if value.kind not in ("Tensor", "Parameter"):
+        yield value.kind
+    if value.requires_grad:
+        yield "requires grad"

@@ -1,0 +1,124 @@
+"""Draw: a view and a style -> a figure, every text and colour decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.style import labels
+from torchrecorder.style.captions import Captions
+from torchrecorder.style.figure import Figure, Group, Line, Look, Shape
+from torchrecorder.style.legend import legend
+from torchrecorder.style.style import Style, failed
+from torchrecorder.views.nesting import Nesting
+from torchrecorder.views.view import Arrow, BoxKind, Cluster, View
+
+SELF_TELLING = (
+    BoxKind.INPUT,
+    BoxKind.PARAMETER,
+    BoxKind.BUFFER,
+    BoxKind.CONSTANT,
+    BoxKind.TENSOR,
+    BoxKind.OUTPUT,
+)
+"""Boxes with the shape of their tensor on them: arrows need not repeat it."""
+
+
+def draw(view: View, style: Style = Style()) -> Figure:
+    """The figure of *view* in *style*."""
+    captions = Captions(view.recording, style)
+    shapes = tuple(_shapes(view, style, captions))
+    return Figure(
+        name=view.recording.name,
+        shapes=shapes,
+        groups=tuple(_groups(view, style, captions)),
+        lines=tuple(_lines(view, style, captions)),
+        direction=style.direction,
+        background=style.theme.paper if style.background is None else style.background,
+        fontname=style.fontname,
+        fontsize=style.fontsize,
+        legend=legend(view, style) if style.legend else (),
+        attributes=style.attributes,
+    )
+
+
+def _shapes(view: View, style: Style, captions: Captions) -> Iterator[Shape]:
+    for box in view.boxes.values():
+        yield Shape(
+            id=box.id,
+            group=box.cluster,
+            label=captions.box(box),
+            look=style.look(box, view),
+            tooltip=captions.tooltip(box),
+            count=box.count,
+            kind=box.kind.value,
+        )
+
+
+def _groups(view: View, style: Style, captions: Captions) -> Iterator[Group]:
+    depth = Nesting({each.id: each.parent for each in view.clusters.values()}).depth
+    for cluster in view.clusters.values():
+        scope = view.recording.scopes.get(ScopeId(cluster.id))
+        yield Group(
+            id=cluster.id,
+            parent=cluster.parent,
+            label=captions.cluster(cluster),
+            look=_group_look(view, style, cluster, depth[cluster.id]),
+            tooltip=captions.scope_tooltip(scope) if scope else "",
+            count=cluster.count,
+        )
+
+
+def _group_look(view: View, style: Style, cluster: Cluster, depth: int) -> Look:
+    theme = style.theme
+    scope = view.recording.scopes.get(ScopeId(cluster.id))
+    if scope is None:
+        look = theme.opened
+    elif scope.kind in (ScopeKind.MODULE, ScopeKind.FUNCTION):
+        look = theme.groups[min(depth, len(theme.groups) - 2 + depth % 2)]
+    else:
+        look = theme.region
+    if failed(cluster.id, view):
+        look = replace(look, stroke=theme.looks["failed"].stroke, width=1.8)
+    return look
+
+
+def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
+    look, gradient = style.theme.line, style.theme.gradient
+    if style.edge_attributes:
+        look = replace(look, attributes=style.edge_attributes)
+        gradient = replace(gradient, attributes=style.edge_attributes)
+    labelled: set[tuple[str, str]] = set()
+    for arrow in view.arrows:
+        text = ""
+        if style.shapes and arrow.value and (arrow.tail, arrow.value) not in labelled:
+            text = _shape(view, arrow, captions)
+            if text:
+                labelled.add((arrow.tail, arrow.value))
+        yield Line(
+            tail=arrow.tail,
+            head=arrow.head,
+            label=text,
+            look=look if arrow.value else gradient,
+            tooltip=_tooltip(view, arrow),
+            value=arrow.value,
+        )
+
+
+def _shape(view: View, arrow: Arrow, captions: Captions) -> str:
+    """The shape of what an arrow carries, unless one of its ends tells."""
+    ends = (view.boxes[arrow.tail].kind, view.boxes[arrow.head].kind)
+    if arrow.value is None or any(kind in SELF_TELLING for kind in ends):
+        return ""
+    return labels.value(view.recording.values[arrow.value], captions.usual)
+
+
+def _tooltip(view: View, arrow: Arrow) -> str:
+    if arrow.value is None:
+        return ""
+    value = view.recording.values[ValueId(arrow.value)]
+    name = f"{arrow.slot}: " if arrow.slot else ""
+    producer = view.recording.ops.get(OpId(value.producer or ""))
+    made = f"\nfrom {producer.name}" if producer else ""
+    return f"{name}{labels.shape(value.shape)} {value.dtype}{made}"

@@ -1,0 +1,159 @@
+"""Hyperparameters: what ``extra_repr()`` says of a module, kept short.
+
+A few rules pick what tells two modules of a class apart and say it the way papers do
+(``3×3``, ``64 → 128``, ``stride 2``). What equals PyTorch's own default is left out.
+"""
+
+from __future__ import annotations
+
+import re
+
+USUAL = {
+    "bias": "True",
+    "eps": None,
+    "momentum": None,
+    "affine": "True",
+    "elementwise_affine": "True",
+    "track_running_stats": "True",
+    "dilation": "1",
+    "groups": "1",
+    "stride": "1",
+    "padding": "0",
+    "output_padding": "0",
+    "ceil_mode": None,
+    "inplace": None,
+    "count_include_pad": None,
+    "padding_mode": "zeros",
+    "approximate": "none",
+    "batch_first": None,
+    "padding_idx": None,
+    "start_dim": "1",
+    "end_dim": "-1",
+    "mode": "nearest",
+    "dtype": None,
+    "device": None,
+}
+"""Values that need not be said; None for those that never need to be."""
+
+SAID = {
+    "output_size": "to {}",
+    "normalized_shape": "{}",
+    "stride": "stride {}",
+    "padding": "pad {}",
+    "dilation": "dilation {}",
+    "groups": "{} groups",
+    "num_groups": "{} groups",
+    "num_heads": "{} heads",
+    "num_layers": "{} layers",
+    "dim": "dim {}",
+    "scale_factor": "×{}",
+    "upscale_factor": "×{}",
+    "p": "p {}",
+    "drop_prob": "p {}",
+}
+"""How some arguments are put into words; the others read ``name value``."""
+
+FLAGS = {
+    ("bias", "False"): "no bias",
+    ("affine", "False"): "not affine",
+    ("elementwise_affine", "False"): "not affine",
+    ("bidirectional", "True"): "both ways",
+}
+
+ORDER = ("kernel_size", "stride", "groups", "dilation", "num_layers", "padding")
+"""What is said first, so that it is not cut."""
+
+SIZES = ("in_features", "in_channels", "nx")
+TO_SIZES = ("out_features", "out_channels", "nf")
+
+ITEM = re.compile(r"\s*((?:[^,()\[\]]|\([^()]*\)|\[[^\[\]]*\])+)\s*(?:,|$)")
+
+
+def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
+    """The few that matter, as short texts: ``("64 → 128", "3×3", "stride 2")``.
+
+    Args:
+        cls: Class name; it says what unnamed numbers mean.
+        detail: What ``extra_repr()`` gave.
+        limit: At most so many.
+    """
+    plain, named = _split(detail)
+    said = [*_flow(cls, plain, named), *_worded(cls, named)]
+    return tuple(text for text in said if len(text) <= 24)[:limit]
+
+
+def _split(detail: str) -> tuple[list[str], dict[str, str]]:
+    """Unnamed and named arguments of a representation."""
+    plain: list[str] = []
+    named: dict[str, str] = {}
+    for item in ITEM.findall(detail):
+        name, mark, text = item.partition("=")
+        if mark and name.strip().isidentifier():
+            named[name.strip()] = text.strip().strip("'\"")
+        else:
+            plain.append(item.strip())
+    return plain, named
+
+
+def _flow(cls: str, plain: list[str], named: dict[str, str]) -> list[str]:
+    """From how many features to how many, or how large a table is."""
+    source = next((named.pop(name) for name in SIZES if name in named), None)
+    target = next((named.pop(name) for name in TO_SIZES if name in named), None)
+    if source and target:
+        return [f"{source} → {target}"]
+    numbers = [_size(text) for text in plain if _is_size(text)]
+    if len(numbers) == 2 and len(plain) == 2:
+        if "Embedding" in cls:
+            return [f"{numbers[0]} × {numbers[1]}"]
+        if "Group" in cls:
+            return [f"{numbers[0]} groups", numbers[1]]
+        return [f"{numbers[0]} → {numbers[1]}"]
+    return numbers
+
+
+def _worded(cls: str, named: dict[str, str]) -> list[str]:
+    """The other arguments that are not at their default, the weighty ones first."""
+    kernel = _kernel(cls, named.get("kernel_size", ""))
+    said = {name: _said(name, text, kernel) for name, text in named.items()}
+    first = [said.pop(name, "") for name in ORDER]
+    return [text for text in (*first, *said.values()) if text]
+
+
+def _said(name: str, text: str, kernel: str) -> str:
+    """One argument in words; nothing where it is at its default."""
+    if (name, text) in FLAGS:
+        return FLAGS[name, text]
+    usual, plain = USUAL.get(name, ""), _unify(text)
+    if usual is None or plain in (usual, "None", "False"):
+        return ""
+    if name == "kernel_size":
+        return kernel
+    if text == "True":
+        return name.replace("_", " ")
+    shown = _size(text) if name == "output_size" else plain
+    return SAID.get(name, name.replace("_", " ") + " {}").format(shown)
+
+
+def _kernel(cls: str, text: str) -> str:
+    """Kernel sizes; a single number of a 2d class stands for both sides."""
+    dims = re.search(r"([123])d$", cls)
+    sizes = _size(text)
+    return "×".join([sizes] * int(dims[1])) if dims and sizes.isdigit() else sizes
+
+
+def _is_size(text: str) -> bool:
+    return re.fullmatch(r"\d+|[(\[][\d, ]+[)\]]", text) is not None
+
+
+def _size(text: str) -> str:
+    """``(3, 3)`` as ``3×3``."""
+    numbers = re.findall(r"\d+|None", text)
+    return "×".join(numbers) if _is_size(text) or text.startswith("(") else text
+
+
+def _unify(text: str) -> str:
+    """``(2, 2)`` as ``2``; other tuples as sizes."""
+    if not text.startswith("("):
+        return text
+    items = [item.strip() for item in text.strip("()").split(",") if item.strip()]
+    return items[0] if len(set(items)) == 1 else "×".join(items)

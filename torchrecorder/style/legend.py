@@ -1,0 +1,40 @@
+"""The legend: one row for each outline and colour that a figure uses."""
+
+from __future__ import annotations
+
+from torchrecorder.style.figure import LegendEntry
+from torchrecorder.style.style import Style, family_of, failed
+from torchrecorder.views.view import View
+
+WORDS = {
+    "input": "input",
+    "output": "output",
+    "parameter": "parameter",
+    "buffer": "buffer",
+    "constant": "constant",
+    "tensor": "tensor",
+    "module": "module",
+    "region": "region",
+    "op": "operation",
+    "hidden": "seen by autograd only",
+    "grad": "autograd node",
+    "port": "crosses the edge",
+    "weights": "weights",
+    "norm": "normalisation",
+    "attention": "attention",
+    "activation": "activation",
+    "pooling": "pooling",
+    "shape": "shape",
+    "failed": "failed here",
+}
+
+
+def legend(view: View, style: Style) -> tuple[LegendEntry, ...]:
+    """A row for each kind and family of box in *view*, always in the same order."""
+    present = set()
+    for box in view.boxes.values():
+        present.add(family_of(box, view) or box.kind.value)
+        if failed(box.id, view):
+            present.add("failed")
+    looks = style.theme.looks
+    return tuple(LegendEntry(text, looks[kind]) for kind, text in WORDS.items() if kind in present)

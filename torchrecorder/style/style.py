@@ -1,0 +1,106 @@
+"""Style: rules from box to look, and what is said on boxes and arrows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, Optional
+
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.style.families import class_family, op_family
+from torchrecorder.style.figure import Look
+from torchrecorder.style.themes import LIGHT, Theme
+from torchrecorder.views.view import Box, BoxKind, View
+
+Rule = Callable[[Box, View, Theme], Optional[Look]]
+"""What a box looks like, or None to leave it to the next rule."""
+
+
+def by_failure(box: Box, view: View, theme: Theme) -> Look | None:
+    """The op or closed scope in which the run failed."""
+    if not failed(box.id, view):
+        return None
+    look, mark = by_kind(box, view, theme), theme.looks["failed"]
+    return replace(look, fill=mark.fill, stroke=mark.stroke, width=mark.width, bold=True)
+
+
+def by_family(box: Box, view: View, theme: Theme) -> Look | None:
+    """Ops and innermost modules by the kind of work they do."""
+    family = family_of(box, view)
+    if not family:
+        return None
+    look, plain = theme.looks[family], theme.looks[box.kind.value]
+    return replace(look, outline=plain.outline, width=plain.width)
+
+
+def by_kind(box: Box, view: View, theme: Theme) -> Look:
+    """Everything else, by what it is."""
+    return theme.looks[box.kind.value]
+
+
+RULES: tuple[Rule, ...] = (by_failure, by_family, by_kind)
+"""First answer wins."""
+
+
+def failed(scope_or_op: str, view: View) -> bool:
+    """Whether the run failed in this scope or op."""
+    scope = view.recording.scopes.get(ScopeId(scope_or_op))
+    op = view.recording.ops.get(OpId(scope_or_op))
+    return bool((scope and scope.failed) or (op and op.failed))
+
+
+def family_of(box: Box, view: View) -> str:
+    """The family of an op, or of a module that has no other modules inside."""
+    if box.kind is BoxKind.OP:
+        op = view.recording.ops.get(OpId(box.id))
+        return op_family(op.name) if op else ""
+    if box.kind is BoxKind.MODULE:
+        scope = view.recording.scopes[ScopeId(box.id)]
+        family = class_family(scope.cls)
+        inner = sum(1 for member in box.members if member in view.recording.scopes)
+        return family if inner == 1 or family == "attention" else ""
+    return ""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a figure looks.
+
+    Attributes:
+        theme: Colours and outlines.
+        rules: From box to look; first answer wins. Put your own in front of `RULES`.
+        direction: ``"TB"`` (downwards), ``"LR"`` (to the right), ``"BT"`` or ``"RL"``.
+        shapes: Tensor shapes on arrows.
+        details: Hyperparameters and arguments on boxes.
+        counts: Parameter counts on boxes.
+        legend: A list of what outlines and colours mean.
+        fontname: Font family.
+        fontsize: Size of titles in points; the rest is a little smaller.
+        background: Colour of the paper; None is the theme's.
+        attributes: Graphviz attributes of the whole graph.
+        node_attributes: Graphviz attributes of every box.
+        edge_attributes: Graphviz attributes of every arrow.
+    """
+
+    theme: Theme = LIGHT
+    rules: tuple[Rule, ...] = RULES
+    direction: Literal["TB", "LR", "BT", "RL"] = "TB"
+    shapes: bool = True
+    details: bool = True
+    counts: bool = True
+    legend: bool = False
+    fontname: str = "Helvetica"
+    fontsize: float = 10.0
+    background: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    node_attributes: Mapping[str, str] = field(default_factory=dict)
+    edge_attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def look(self, box: Box, view: View) -> Look:
+        """The look of *box*: the answer of the first rule that has one."""
+        answers = (rule(box, view, self.theme) for rule in self.rules)
+        found = next((look for look in answers if look is not None), None)
+        look = found or by_kind(box, view, self.theme)
+        if self.node_attributes:
+            look = replace(look, attributes={**self.node_attributes, **look.attributes})
+        return look

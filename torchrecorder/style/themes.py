@@ -1,0 +1,167 @@
+"""LIGHT, DARK, PRINT: what each kind of thing looks like.
+
+Kinds are told apart by outline as well as by colour. The hues are the ones that colour-blind
+readers can tell apart (after Okabe and Ito), thinned for fills; PRINT does without hues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from torchrecorder.style.color import mix
+from torchrecorder.style.figure import Look, Outline
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Looks by name.
+
+    Attributes:
+        paper: What the figure is drawn on.
+        ink: Text.
+        looks: By kind of box (`BoxKind`), by family (`style.families`), and ``"failed"``.
+        groups: Looks of clusters, by how deep they lie, from the outside in; the last two
+            take turns below that.
+        opened: Look of a cluster that is an opened op.
+        region: Look of a cluster that is a region such as ``no_grad``.
+        line: Look of an arrow.
+        gradient: Look of an arrow between grad nodes that carries no known value.
+        heat: Colours of a scale from little to much.
+    """
+
+    name: str
+    paper: str
+    ink: str
+    looks: Mapping[str, Look]
+    groups: tuple[Look, ...]
+    opened: Look
+    region: Look
+    line: Look
+    gradient: Look
+    heat: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Palette:
+    """What a theme is made of."""
+
+    paper: str
+    ink: str
+    faint: str
+    hues: Mapping[str, str]
+    fill: float
+    """How much of a hue goes into a fill."""
+    stroke: float
+    """How much of the ink goes into an outline."""
+
+    def look(self, hue: str, outline: Outline, **more: object) -> Look:
+        color = self.hues[hue]
+        fill = mix(self.paper, color, self.fill)
+        return replace(
+            Look(fill, mix(color, self.ink, self.stroke), self.ink, outline),
+            **more,  # type: ignore[arg-type]
+        )
+
+
+LIGHT_HUES = {
+    "input": "#009e73",
+    "output": "#d55e00",
+    "parameter": "#e0a800",
+    "buffer": "#b0589a",
+    "constant": "#8a8f98",
+    "tensor": "#56a5d8",
+    "module": "#5b7499",
+    "op": "#7d8590",
+    "weights": "#0072b2",
+    "norm": "#7a6fc0",
+    "attention": "#cc6699",
+    "activation": "#e08a3c",
+    "pooling": "#3aa6a0",
+    "shape": "#9aa3ae",
+    "failed": "#d01c1c",
+}
+
+
+def _looks(palette: _Palette) -> dict[str, Look]:
+    """The look of each kind and family."""
+    look = palette.look
+    quiet = replace(look("op", "rounded"), fill=palette.paper)
+    return {
+        "input": look("input", "parallelogram", width=1.2),
+        "output": look("output", "octagon", width=1.2),
+        "parameter": look("parameter", "cylinder"),
+        "buffer": look("buffer", "note"),
+        "constant": look("constant", "note", dash="dotted"),
+        "tensor": replace(look("tensor", "ellipse"), fill=palette.paper),
+        "port": look("tensor", "ellipse", dash="dashed"),
+        "module": look("module", "box", width=1.2),
+        "region": look("constant", "rounded", dash="dashed"),
+        "op": quiet,
+        "hidden": replace(quiet, dash="dashed"),
+        "grad": replace(look("op", "rounded", dash="dotted"), fill=palette.paper),
+        "failed": look("failed", "octagon", width=2.2, bold=True),
+        **{
+            family: look(family, "rounded")
+            for family in ("weights", "norm", "attention", "activation", "pooling", "shape")
+        },
+    }
+
+
+def _theme(name: str, palette: _Palette, heat: tuple[str, ...], steps: tuple[float, ...]) -> Theme:
+    line = Look("transparent", palette.faint, palette.faint, width=0.9)
+    edge = mix(palette.paper, palette.faint, 0.55)
+    groups = tuple(
+        Look(mix(palette.paper, palette.hues["module"], step), edge, palette.ink, "rounded")
+        for step in steps
+    )
+    return Theme(
+        name=name,
+        paper=palette.paper,
+        ink=palette.ink,
+        looks=MappingProxyType(_looks(palette)),
+        groups=groups,
+        opened=Look(palette.paper, edge, palette.ink, "rounded", "dotted"),
+        region=Look("transparent", palette.faint, palette.ink, "rounded", "dashed"),
+        line=line,
+        gradient=replace(line, dash="dashed"),
+        heat=heat,
+    )
+
+
+LIGHT = _theme(
+    "light",
+    _Palette("#ffffff", "#1b1f24", "#4d5560", LIGHT_HUES, fill=0.16, stroke=0.22),
+    ("#fff7ec", "#fdbb84", "#d7301f", "#7f0000"),
+    (0.05, 0.10, 0.02, 0.08),
+)
+"""Dark on white, calm colours."""
+
+DARK = _theme(
+    "dark",
+    _Palette("#15181d", "#e8ebef", "#a3acb8", LIGHT_HUES, fill=0.34, stroke=0.30),
+    ("#1c2733", "#41517a", "#b5537c", "#ffb45c"),
+    (0.12, 0.20, 0.08, 0.16),
+)
+"""Light on nearly black."""
+
+PRINT_HUES = {
+    **{name: "#555555" for name in LIGHT_HUES},
+    "weights": "#1a1a1a",
+    "module": "#3a3a3a",
+    "norm": "#6a6a6a",
+    "activation": "#8a8a8a",
+    "shape": "#bbbbbb",
+    "failed": "#000000",
+}
+
+PRINT = _theme(
+    "print",
+    _Palette("#ffffff", "#000000", "#333333", PRINT_HUES, fill=0.14, stroke=0.6),
+    ("#ffffff", "#bbbbbb", "#555555", "#000000"),
+    (0.0, 0.06, 0.0, 0.06),
+)
+"""Black, white and grey."""
+
+THEMES = MappingProxyType({theme.name: theme for theme in (LIGHT, DARK, PRINT)})

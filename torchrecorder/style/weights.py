@@ -1,0 +1,42 @@
+"""Weights: how many parameters stand behind a scope, tied ones once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from torchrecorder.events import ScopeId, ValueId
+from torchrecorder.graph.recording import Recording
+
+
+class Weights:
+    """Counts the parameters of scopes, those of children that were never called included."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.below: dict[str, dict[ValueId, None]] = {}
+        for module in recording.modules.values():
+            for name in module.names:
+                for path in _around(name) if module.parameters else ():
+                    owned = self.below.setdefault(path, {})
+                    owned.update((slot.value, None) for slot in module.parameters)
+
+    def of(self, scopes: Iterable[str]) -> int:
+        """The number of weights of these scopes together."""
+        values: dict[ValueId, None] = {}
+        for scope in scopes:
+            found = self.recording.scopes.get(ScopeId(scope))
+            if found is not None and found.module is not None:
+                module = self.recording.modules[found.module]
+                values.update((slot.value, None) for slot in module.parameters)
+                for name in module.names[:1]:
+                    values.update(self.below.get(name, {}))
+        return sum(prod(self.recording.values[value].shape) for value in values)
+
+
+def _around(path: str) -> Iterator[str]:
+    """``a.b`` gives ``a.b``, ``a`` and the root."""
+    while path:
+        yield path
+        path = path.rpartition(".")[0]
+    yield ""
