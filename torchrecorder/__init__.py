@@ -1,7 +1,58 @@
-"""See a PyTorch model: record one run, draw it, compute with it."""
+"""See a PyTorch model: record one run, draw it, compute with it.
 
-from torchrecorder.capture.failures import recording_of
-from torchrecorder.capture.recorder import Recorder
-from torchrecorder.capture.run import record
+What records imports torch, what loads and draws does not: names are imported when used.
+"""
 
-__all__ = ["Recorder", "record", "recording_of"]
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torchrecorder.api import figure, make_dot, render_network, view
+    from torchrecorder.capture.failures import recording_of
+    from torchrecorder.capture.recorder import Recorder
+    from torchrecorder.capture.run import record
+    from torchrecorder.export.styler import GraphvizStyler
+    from torchrecorder.graph.codec import load, save
+    from torchrecorder.graph.recording import Recording
+
+__version__ = "2.0.0.dev0"
+
+_HOMES = {
+    "GraphvizStyler": "torchrecorder.export.styler",
+    "Recorder": "torchrecorder.capture.recorder",
+    "Recording": "torchrecorder.graph.recording",
+    "figure": "torchrecorder.api",
+    "load": "torchrecorder.graph.codec",
+    "make_dot": "torchrecorder.api",
+    "record": "torchrecorder.capture.run",
+    "recording_of": "torchrecorder.capture.failures",
+    "render_network": "torchrecorder.api",
+    "save": "torchrecorder.graph.codec",
+    "view": "torchrecorder.api",
+}
+
+__all__ = [
+    "GraphvizStyler",
+    "Recorder",
+    "Recording",
+    "figure",
+    "load",
+    "make_dot",
+    "record",
+    "recording_of",
+    "render_network",
+    "save",
+    "view",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
@@ -148,6 +149,51 @@ class Recording:
             if grad.owner is not None:
                 owned.setdefault(grad.owner, []).append(grad)
         return MappingProxyType({op: tuple(grads) for op, grads in owned.items()})
+
+    # Drawing: the layers that do it are imported when they are needed ------------------
+
+    def render(self, path: str | Path, **options: Any) -> Path:
+        """Write the recording in the format that the suffix of *path* names.
+
+        ``.svg``, ``.pdf`` and ``.png`` are figures, ``.html`` is a page to explore,
+        ``.json`` is the recording itself; `UnknownFormat` lists the rest.
+
+        Args:
+            path: Where to write; an existing file is replaced.
+            **options: ``depth`` (levels of scopes that are open; chosen by size if not
+                given), ``direction`` (``"TB"`` or ``"LR"``), ``theme`` (``"light"``,
+                ``"dark"``, ``"print"``), ``fontname``, and every other field of
+                `ViewOptions`, `Style` and of the exporter.
+
+        Returns:
+            The path.
+
+        Raises:
+            UnknownFormat: No exporter writes this suffix.
+            InvalidArgument: An option is unknown or its value impossible.
+            LayoutFailed: Graphviz could not lay the figure out in time.
+        """
+        from torchrecorder import api
+
+        return api.render(self, path, **options)
+
+    def summary(self, **options: Any) -> str:
+        """A table by scope: shapes, parameters, totals.
+
+        Args:
+            **options: ``depth`` (levels of scopes that are listed).
+        """
+        from torchrecorder.export.text import summary
+
+        return summary(self, **options)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """What a notebook shows."""
+        from torchrecorder.integrations.jupyter import mimebundle
+
+        return mimebundle(self, include, exclude)
+
+    # Questions ----------------------------------------------------------------------
 
     def within(self, scope: ScopeId | None) -> tuple[ScopeId, ...]:
         """*scope* and the scopes around it, innermost first."""

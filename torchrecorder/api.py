@@ -1,0 +1,141 @@
+"""render_network, make_dot, view, figure, save, load: joins the layers, decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchrecorder.export.exporter import by_suffix, write_file
+from torchrecorder.graph.recording import Recording
+from torchrecorder.options import drawing
+from torchrecorder.style.draw import draw
+from torchrecorder.style.figure import Figure
+from torchrecorder.views.plan import make_view
+from torchrecorder.views.view import View
+
+if TYPE_CHECKING:
+    import graphviz
+
+
+def render_network(
+    model: Any,
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
+    input_shapes: Any = None,
+    directory: str | Path | None = None,
+    filename: str | None = None,
+    fmt: str = "svg",
+    input_data: Any = None,
+    fake: bool = False,
+    autograd: bool = False,
+    **options: Any,
+) -> Path:
+    """Run *model* once and write a figure of what ran.
+
+    Args:
+        model: An ``nn.Module``, or any function or method that works on tensors.
+        args: A tuple of positional arguments; a mapping of keyword arguments; or the one
+            positional argument.
+        kwargs: Keyword arguments of the model.
+        name: Name of the figure and, without *filename*, of the file; the class name if
+            not given.
+        input_shapes: Instead of *args*: a shape, a list of shapes, or a mapping from
+            argument name to shape, for random inputs.
+        directory: Where the file goes; the current folder if not given.
+        filename: Name of the file; its suffix, if it has one, sets the format.
+        fmt: Format of a file whose name does not say it: ``"svg"``, ``"pdf"``, ``"png"``,
+            ``"html"``, ``"dot"`` ...
+        input_data: The 1.x spelling of *args*.
+        fake: Run on fake tensors: shapes only, no compute, no memory.
+        autograd: Give a frozen model an autograd graph.
+        **options: See `Recording.render`.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        TorchRecorderError: The call cannot be made, or the figure cannot be written.
+        Exception: Whatever the model raises, with a note of where it happened.
+    """
+    from torchrecorder.capture.run import record
+
+    recording = record(
+        model,
+        args,
+        kwargs,
+        input_shapes=input_shapes,
+        name=name,
+        fake=fake,
+        autograd=autograd,
+        input_data=input_data,
+    )
+    path = Path(directory or ".") / (filename or _file_name(recording.name))
+    if not filename or not path.suffix:
+        path = path.with_name(f"{path.name}.{fmt.lstrip('.')}")
+    return render(recording, path, **options)
+
+
+def _file_name(name: str) -> str:
+    """*name* without what file systems object to."""
+    kept = "".join(each if each.isalnum() or each in " -_.+()" else "_" for each in name)
+    return kept.strip()[:100] or "model"
+
+
+def render(recording: Recording, path: str | Path, **options: Any) -> Path:
+    """Write *recording* to *path* in the format that its suffix names.
+
+    Returns:
+        The path.
+
+    Raises:
+        UnknownFormat: No exporter writes this suffix.
+        InvalidArgument: An option is unknown or its value impossible.
+        LayoutFailed: Graphviz could not lay the figure out in time.
+    """
+    target = Path(path)
+    chosen = drawing(by_suffix(target.name), **options)
+    assert chosen.exporter is not None
+    write_file(target, chosen.exporter.export(make_view(recording, chosen.view), chosen.style))
+    return target
+
+
+def view(recording: Recording, **options: Any) -> View:
+    """The view that *options* ask for: boxes, arrows and clusters over *recording*."""
+    return make_view(recording, drawing(**options).view)
+
+
+def figure(recording: Recording, **options: Any) -> Figure:
+    """What would be drawn: every text and colour decided, no format yet."""
+    chosen = drawing(**options)
+    return draw(make_view(recording, chosen.view), chosen.style)
+
+
+def make_dot(
+    recording: Recording, depth: int | None = None, *, styler_cls: Any = None, **options: Any
+) -> graphviz.Digraph:
+    """The figure as a ``graphviz.Digraph``, to style further, nest or render.
+
+    Its ``render``, ``pipe`` and notebook display work without a ``dot`` program.
+
+    Args:
+        recording: What to draw.
+        depth: How many levels of scopes are open (``render_depth`` in 1.x).
+        styler_cls: A subclass of `GraphvizStyler` with the last word on looks.
+        **options: See `Recording.render`.
+
+    Example:
+        >>> import torch, torchrecorder
+        >>> recording = torchrecorder.record(torch.nn.Linear(4, 2), input_shapes=(1, 4))
+        >>> "linear" in torchrecorder.make_dot(recording, depth=1).source
+        True
+    """
+    from torchrecorder.export.dot import to_digraph
+
+    if depth is not None:
+        options["depth"] = depth
+    chosen = drawing(**options)
+    shown = make_view(recording, chosen.view)
+    return to_digraph(shown, chosen.style, styler_cls)

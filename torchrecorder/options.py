@@ -1,0 +1,73 @@
+"""Keyword options of a drawing, sorted to the things they configure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.export.exporter import Exporter
+from torchrecorder.style.style import Style
+from torchrecorder.style.themes import THEMES, Theme
+from torchrecorder.views.plan import ViewOptions
+
+_OLD_NAMES = {"render_depth": "depth", "rankdir": "direction", "bgcolor": "background"}
+"""Spellings of torchrecorder 1.x and of Graphviz, and ours."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How a recording is to be drawn: what is shown, how it looks, how it is written."""
+
+    view: ViewOptions
+    style: Style
+    exporter: Exporter | None
+
+
+def drawing(exporter: Exporter | None = None, **options: Any) -> Drawing:
+    """Sort *options* by the names of the fields they belong to.
+
+    Raises:
+        InvalidArgument: A name is unknown; the message says the closest one.
+    """
+    given: dict[str, Any] = {}
+    for name, value in options.items():
+        name = _OLD_NAMES.get(name, name)
+        if value is not None or name not in given:
+            given[name] = value
+    given = _with_theme(given)
+    view, style, writer = ViewOptions(), Style(), exporter
+    groups = [_names(ViewOptions), _names(Style), _names(type(exporter)) if exporter else set()]
+    unknown = [name for name in given if not any(name in group for group in groups)]
+    if unknown:
+        raise InvalidArgument(_advice(unknown[0], set().union(*groups)))
+    view = replace(view, **_of(given, groups[0]))
+    style = replace(style, **_of(given, groups[1]))
+    if writer is not None:
+        writer = replace(writer, **_of(given, groups[2]))  # type: ignore[type-var]
+    return Drawing(view, style, writer)
+
+
+def _names(kind: type) -> set[str]:
+    return {field.name for field in fields(kind)}
+
+
+def _of(given: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in given.items() if name in names}
+
+
+def _with_theme(given: dict[str, Any]) -> dict[str, Any]:
+    theme = given.get("theme")
+    if theme is None or isinstance(theme, Theme):
+        return {name: value for name, value in given.items() if name != "theme" or value}
+    if theme not in THEMES:
+        raise InvalidArgument(f"unknown theme {theme!r}: try one of {', '.join(sorted(THEMES))}")
+    return {**given, "theme": THEMES[theme]}
+
+
+def _advice(name: str, known: set[str]) -> str:
+    close = difflib.get_close_matches(name, known, 1)
+    guess = f"; did you mean {close[0]!r}?" if close else ""
+    return f"unknown option {name!r}{guess} Known here: {', '.join(sorted(known))}"
