@@ -1,0 +1,78 @@
+"""The zoo: every odd model gives its exact graph, agrees with the witness, stays as it was."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import torchrecorder
+from torchrecorder.capture.inert import assert_inert
+from torchrecorder.capture.tape import Tape
+
+from tests import zoo
+from tests.agreement import Agreement, structure
+from tests.notation import flow
+from tests.witness import witnessed
+
+each_case = pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    """What an instrument stumbles over is an error here; the models' warnings are not."""
+    monkeypatch.setattr(Tape, "strict", True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _recorded(case):
+    """A recording of the case, made when PyTorch's own caches are filled."""
+    run = case.make()
+    run.model(*run.args, **(run.kwargs or {}))
+    run = case.make()
+    return torchrecorder.record(run.model, run.args, run.kwargs)
+
+
+@pytest.mark.parametrize(
+    "case", [each for each in zoo.CASES if each.graph], ids=lambda case: case.name
+)
+def test_graph(case):
+    """The graph is exactly the one written beside the model."""
+    assert flow(_recorded(case)) == case.graph
+
+
+@each_case
+def test_structure(case):
+    """Ids, order and nesting hold together, and nothing was lost."""
+    recording = _recorded(case)
+    assert structure(recording) == []
+    assert recording.run.lost == 0
+
+
+@pytest.mark.parametrize(
+    "case", [each for each in zoo.CASES if each.replays], ids=lambda case: case.name
+)
+def test_agrees_with_the_witness(case):
+    """Each argument and each result comes from where an outside witness saw it come from."""
+    recording = _recorded(case)
+    witness, outputs = witnessed(case.make())
+    agreement = Agreement(recording, witness)
+    assert agreement.flow(outputs) == []
+    if case.modules:
+        assert agreement.modules() == []
+
+
+@each_case
+def test_is_inert(case):
+    """A plain run and a recorded run cannot be told apart."""
+    if not case.inert:
+        assert _recorded(case).run.notes
+        return
+
+    def make():
+        run = case.make()
+        return run.model, run.args, run.kwargs or {}
+
+    assert_inert(make, backward=case.backward, lasting=case.lasting)

@@ -1,0 +1,19 @@
+"""Tiny odd models: each says in one line what is odd about it, and what its graph must be.
+
+``CASES`` lists them all. The graph is written in the notation of `tests.notation`.
+"""
+
+from __future__ import annotations
+
+from tests.zoo.case import Case
+from tests.zoo import calls, gradients, hidden, inplace, kinds, passing, regions, values
+
+CASES: tuple[Case, ...] = tuple(
+    found
+    for topic in (inplace, passing, calls, values, kinds, gradients, regions, hidden)
+    for found in topic.CASES
+)
+"""Every case of the zoo, by topic."""
+
+BY_NAME = {each.name: each for each in CASES}
+"""The same by name."""

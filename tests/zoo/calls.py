@@ -1,0 +1,442 @@
+"""Modules called often, never, sideways, or not where PyTorch looks for them."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations, parametrize
+
+from tests.zoo.case import Cases, Run, leaf, net, parameter
+
+CASES = Cases()
+case = CASES.case
+
+
+@case(
+    "one module is called twice",
+    """
+    fc:
+        linear = linear(x, fc.weight, fc.bias)
+        return linear
+    fc:
+        linear2 = linear(linear, fc.weight, fc.bias)
+        return linear2
+    return linear2
+    """,
+)
+def called_twice() -> Run:
+    return Run(net(lambda self, x: self.fc(self.fc(x)), fc=nn.Linear(3, 3)), (leaf(2, 3),))
+
+
+class Countdown(nn.Module):
+    """Calls itself until there is nothing left to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor, left: int) -> torch.Tensor:
+        return self(self.fc(x), left - 1) if left else x * 2
+
+
+@case(
+    "a module calls itself",
+    """
+    fc:
+        linear = linear(x, fc.weight, fc.bias)
+        return linear
+    Countdown:
+        fc:
+            linear2 = linear(linear, fc.weight, fc.bias)
+            return linear2
+        Countdown:
+            mul = mul(linear2)
+            return mul
+        return mul
+    return mul
+    """,
+)
+def recursion() -> Run:
+    return Run(Countdown(), (leaf(2, 3), 2))
+
+
+@case("a loop of a thousand steps")
+def thousand_steps() -> Run:
+    def forward(self, x):
+        for _ in range(1000):
+            x = self.act(x + self.w)
+        return x
+
+    return Run(net(forward, act=nn.Tanh(), w=parameter(3)), (leaf(2, 3),))
+
+
+@case(
+    "two modules share one weight",
+    """
+    embed:
+        embedding = embedding(ids, embed.weight)
+        return embedding
+    head:
+        linear = linear(embedding, embed.weight)
+        return linear
+    return linear
+    """,
+)
+def tied_weights() -> Run:
+    embed, head = nn.Embedding(5, 3), nn.Linear(3, 5, bias=False)
+    head.weight = embed.weight
+    made = net(lambda self, ids: self.head(self.embed(ids)), embed=embed, head=head)
+    return Run(made, (torch.tensor([[1, 2]]),))
+
+
+@case(
+    "modules kept in a plain list, where PyTorch does not look",
+    """
+    Linear:
+        linear = linear(x, weight, bias)
+        return linear
+    Linear:
+        linear2 = linear(linear, weight, bias)
+        return linear2
+    return linear2
+    """,
+)
+def plain_list() -> Run:
+    def forward(self, x):
+        for each in self.kept:
+            x = each(x)
+        return x
+
+    return Run(net(forward, kept=[nn.Linear(3, 3), nn.Linear(3, 3)]), (leaf(2, 3),))
+
+
+@case(
+    "modules kept in a plain dict, beside a registered child",
+    """
+    Tanh:
+        tanh = tanh(x)
+        return tanh
+    fc:
+        linear = linear(tanh, fc.weight, fc.bias)
+        return linear
+    return linear
+    """,
+)
+def plain_dict() -> Run:
+    made = net(
+        lambda self, x: self.fc(self.kept["act"](x)), kept={"act": nn.Tanh()}, fc=nn.Linear(3, 3)
+    )
+    return Run(made, (leaf(2, 3),))
+
+
+@case(
+    "a module is made during the run",
+    """
+    LayerNorm:
+        layer_norm = layer_norm(x, const, const2)
+        return layer_norm
+    return layer_norm
+    """,
+)
+def made_during_run() -> Run:
+    return Run(net(lambda self, x: nn.LayerNorm(3)(x)), (leaf(2, 3),))
+
+
+@case(
+    "a child is never called",
+    """
+    used:
+        linear = linear(x, used.weight, used.bias)
+        return linear
+    return linear
+    """,
+)
+def never_called() -> Run:
+    made = net(lambda self, x: self.used(x), used=nn.Linear(3, 3), unused=nn.Linear(3, 3))
+    return Run(made, (leaf(2, 3),))
+
+
+@case(
+    "a child's forward is called directly, past its hooks",
+    """
+    linear = linear(x, fc.weight, fc.bias)
+    return linear
+    """,
+)
+def forward_directly() -> Run:
+    return Run(net(lambda self, x: self.fc.forward(x), fc=nn.Linear(3, 3)), (leaf(2, 3),))
+
+
+@case(
+    "the user's hooks change the input and the output of a child",
+    """
+    fc:
+        mul = mul(x)
+        linear = linear(mul, fc.weight, fc.bias)
+        return linear
+    add = add(linear)
+    return add
+    """,
+    limit="whether a user's hook lies inside or outside the scope depends on who came first",
+    modules=False,
+)
+def hooks_change_things() -> Run:
+    fc = nn.Linear(3, 3)
+    fc.register_forward_pre_hook(lambda module, args: (args[0] * 2,))
+    fc.register_forward_hook(lambda module, args, out: out + 1)
+    return Run(net(lambda self, x: self.fc(x), fc=fc), (leaf(2, 3),))
+
+
+@case(
+    "a child runs on parameters that are not its own",
+    """
+    mul = mul(w)
+    fc:
+        linear = linear(x, mul, b)
+        return linear
+    return linear
+    """,
+)
+def functional_call() -> Run:
+    def forward(self, x):
+        swapped = {"weight": self.w * 2, "bias": self.b}
+        return torch.func.functional_call(self.fc, swapped, (x,))
+
+    made = net(forward, fc=nn.Linear(3, 3), w=parameter(3, 3), b=parameter(3))
+    return Run(made, (leaf(2, 3),))
+
+
+class Symmetric(nn.Module):
+    """Mirrors the upper triangle."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.triu() + x.triu(1).mT
+
+
+@case(
+    "a weight is computed from another by a parametrization",
+    """
+    fc:
+        parametrizations.weight:
+            0:
+                triu = triu(fc.parametrizations.weight.original)
+                triu2 = triu(fc.parametrizations.weight.original)
+                mT = mT(triu2)
+                add = add(triu, mT)
+                return add
+            return add
+        linear = linear(x, add, fc.bias)
+        return linear
+    return linear
+    """,
+)
+def parametrization() -> Run:
+    fc = nn.Linear(3, 3)
+    parametrize.register_parametrization(fc, "weight", Symmetric())
+    return Run(net(lambda self, x: self.fc(x), fc=fc), (leaf(2, 3),))
+
+
+@case(
+    "weight norm as a parametrization",
+    """
+    fc:
+        parametrizations.weight:
+            0:
+                _weight_norm = _weight_norm(fc.parametrizations.weight.original1, fc.parametrizations.weight.original0)
+                return _weight_norm
+            return _weight_norm
+        linear = linear(x, _weight_norm, fc.bias)
+        return linear
+    return linear
+    """,
+)
+def weight_norm() -> Run:
+    fc = parametrizations.weight_norm(nn.Linear(3, 3))
+    return Run(net(lambda self, x: self.fc(x), fc=fc), (leaf(2, 3),))
+
+
+@case(
+    "spectral norm: its buffers move in each call in training",
+    """
+    fc:
+        parametrizations.weight:
+            0:
+                flatten = flatten(fc.parametrizations.weight.original)
+                no_grad:
+                    mv = mv(fc.parametrizations.weight.original, fc.parametrizations.weight.0._v)
+                    normalize! = normalize(mv, fc.parametrizations.weight.0._u)
+                    H = H(fc.parametrizations.weight.original)
+                    mv2 = mv(H, normalize)
+                    normalize2! = normalize(mv2, fc.parametrizations.weight.0._v)
+                clone = clone(normalize)
+                clone2 = clone(normalize2)
+                mv3 = mv(fc.parametrizations.weight.original, clone2)
+                vdot = vdot(clone, mv3)
+                div = div(fc.parametrizations.weight.original, vdot)
+                return div
+            return div
+        linear = linear(x, div, fc.bias)
+        return linear
+    return linear
+    """,
+)
+def spectral_norm() -> Run:
+    fc = parametrizations.spectral_norm(nn.Linear(3, 3))
+    return Run(net(lambda self, x: self.fc(x), fc=fc), (leaf(2, 3),))
+
+
+@case(
+    "spectral norm in the older form, which is a hook",
+    """
+    fc:
+        reshape = reshape(fc.weight_orig)
+        no_grad:
+            t = t(reshape)
+            mv = mv(t, fc.weight_u)
+            normalize! = normalize(mv, fc.weight_v)
+            mv2 = mv(reshape, normalize)
+            normalize2! = normalize(mv2, fc.weight_u)
+            clone = clone(normalize2)
+            clone2 = clone(normalize)
+        mv3 = mv(reshape, clone2)
+        dot = dot(clone, mv3)
+        div = div(fc.weight_orig, dot)
+        linear = linear(x, div, fc.bias)
+        return linear
+    return linear
+    """,
+)
+def spectral_norm_hook() -> Run:
+    fc = nn.utils.spectral_norm(nn.Linear(3, 3))
+    return Run(net(lambda self, x: self.fc(x), fc=fc), (leaf(2, 3),))
+
+
+@case(
+    "children of a ModuleDict and a ModuleList, chosen by name",
+    """
+    heads.b:
+        linear = linear(x, heads.b.weight, heads.b.bias)
+        return linear
+    layers.1:
+        tanh = tanh(linear)
+        return tanh
+    return tanh
+    """,
+)
+def module_containers() -> Run:
+    heads = nn.ModuleDict({"a": nn.Linear(3, 3), "b": nn.Linear(3, 3)})
+    layers = nn.ModuleList([nn.ReLU(), nn.Tanh()])
+    made = net(
+        lambda self, x: self.layers[1](self.heads["b"](x)), heads=heads, layers=layers
+    )
+    return Run(made, (leaf(2, 3),))
+
+
+@case(
+    "parameters kept in a ParameterList and a ParameterDict",
+    """
+    mul = mul(x, weights.0)
+    mul2 = mul(mul, weights.1)
+    add = add(mul2, named.shift)
+    return add
+    """,
+)
+def parameter_containers() -> Run:
+    def forward(self, x):
+        for each in self.weights:
+            x = x * each
+        return x + self.named["shift"]
+
+    weights = nn.ParameterList([parameter(3), parameter(3)])
+    named = nn.ParameterDict({"shift": parameter(3)})
+    return Run(net(forward, weights=weights, named=named), (leaf(2, 3),))
+
+
+@case(
+    "DataParallel, which hands the call on where there is one device or none",
+    """
+    module:
+        linear = linear(0, module.weight, module.bias)
+        return linear
+    return linear
+    """,
+)
+def data_parallel() -> Run:
+    return Run(nn.DataParallel(nn.Linear(3, 3)), (leaf(2, 3),))
+
+
+@case(
+    "a function is the root, and calls a module",
+    """
+    Linear:
+        linear = linear(x, weight, bias)
+        return linear
+    tanh = tanh(linear)
+    return tanh
+    """,
+)
+def function_root() -> Run:
+    fc = nn.Linear(3, 3)
+
+    def forward(x):
+        return torch.tanh(fc(x))
+
+    return Run(forward, (leaf(2, 3),))
+
+
+@case(
+    "a bound method is the root",
+    """
+    fc:
+        linear = linear(x, fc.weight, fc.bias)
+        return linear
+    return linear
+    """,
+)
+def method_root() -> Run:
+    made = net(lambda self, x: None, fc=nn.Linear(3, 3))
+    type(made).encode = lambda self, x: self.fc(x)
+    return Run(made.encode, (leaf(2, 3),))
+
+
+@case(
+    "inputs that can only be given by name",
+    """
+    scale:
+        mul = mul(x, scale.w)
+        return mul
+    add = add(mul)
+    return add
+    """,
+)
+def keyword_only_inputs() -> Run:
+    scale = net(lambda self, *, value: value * self.w, w=parameter(3))
+    made = net(lambda self, *, x: self.scale(value=x) + 1, scale=scale)
+    return Run(made, (), {"x": leaf(2, 3)})
+
+
+@case("lazy modules, which make their weights in the first call", replays=False, lasting=True)
+def lazy_modules() -> Run:
+    made = nn.Sequential(nn.LazyLinear(3), nn.LazyBatchNorm1d(), nn.ReLU())
+    return Run(made, (torch.randn(2, 5),))
+
+
+@case(
+    "a module without any tensor operation",
+    """
+    return
+    """,
+    backward=False,
+)
+def nothing_runs() -> Run:
+    return Run(net(lambda self, n: n + 1), (3,))
+
+
+@case(
+    "names with quotes, brackets, braces, line breaks and an emoji",
+)
+def nasty_names() -> Run:
+    made = nn.Sequential()
+    for name in ('say "hi"', "<b>&amp;</b>", "{a|b}", "two\nlines", "🔥", "x" * 1000, "\\n"):
+        made.add_module(name, nn.Linear(3, 3))
+    return Run(made, (leaf(2, 3),))

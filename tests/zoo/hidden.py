@@ -1,0 +1,422 @@
+"""Regions that hide what runs in them: scripts, compilers, transforms, C++."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from tests.zoo.case import Cases, Run, leaf, net, parameter
+
+CASES = Cases()
+case = CASES.case
+
+
+class Small(nn.Module):
+    """A layer and an activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.fc(x)) * 2
+
+
+def _quietly(make, *args):
+    """Scripting warns that it is old; that is not what is tested here."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make(*args)
+
+
+@case("the root is a scripted module")
+def script_root() -> Run:
+    return Run(_quietly(torch.jit.script, Small()), (leaf(2, 3),))
+
+
+@case("a child is a scripted module")
+def script_child() -> Run:
+    child = _quietly(torch.jit.script, Small())
+    return Run(net(lambda self, x: self.child(x + 1) * 2, child=child), (leaf(2, 3),))
+
+
+@case(
+    "a child is a scripted module, and nothing requires grad",
+    """
+    add = add(x)
+    scripted child:
+        RecursiveScriptModule = RecursiveScriptModule?(add)
+        return RecursiveScriptModule
+    mul = mul(RecursiveScriptModule)
+    return mul
+    """,
+    backward=False,
+)
+def script_child_frozen() -> Run:
+    child = _quietly(torch.jit.script, Small().requires_grad_(False))
+    return Run(net(lambda self, x: self.child(x + 1) * 2, child=child), (torch.randn(2, 3),))
+
+
+@case(
+    "a child is a traced module",
+    """
+    scripted child:
+        t = t?(child.fc.weight)
+        addmm = addmm?(child.fc.bias, x, t)
+        tanh = tanh?(addmm)
+        mul = mul?(tanh)
+        return mul
+    add = add(mul, x)
+    return add
+    """,
+)
+def traced_child() -> Run:
+    child = _quietly(torch.jit.trace, Small(), torch.randn(2, 3))
+    return Run(net(lambda self, x: self.child(x) + x, child=child), (leaf(2, 3),))
+
+
+@case(
+    "a scripted function is called",
+    """
+    relu = relu?(x)
+    mul = mul?(relu)
+    add = add(mul)
+    return add
+    """,
+)
+def script_function() -> Run:
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x) * 2
+
+    double = _quietly(torch.jit.script, double)
+    return Run(net(lambda self, x: double(x) + 1), (leaf(2, 3),))
+
+
+@case(
+    "the root is compiled",
+    """
+    _orig_mod:
+        fc:
+            linear = linear(0, _orig_mod.fc.weight, _orig_mod.fc.bias)
+            return linear
+        tanh = tanh(linear)
+        mul = mul(tanh)
+        return mul
+    return mul
+    """,
+)
+def compile_root() -> Run:
+    return Run(torch.compile(Small(), backend="eager"), (leaf(2, 3),))
+
+
+@case(
+    "a child is compiled",
+    """
+    compiled child:
+        _orig_mod:
+            fc:
+                linear = linear(x, child._orig_mod.fc.weight, child._orig_mod.fc.bias)
+                return linear
+            tanh = tanh(linear)
+            mul = mul(tanh)
+            return mul
+        return mul
+    add = add(mul, x)
+    return add
+    """,
+)
+def compile_child() -> Run:
+    child = torch.compile(Small(), backend="eager")
+    return Run(net(lambda self, x: self.child(x) + x, child=child), (leaf(2, 3),))
+
+
+@case(
+    "a child compiled in place, and a compiled function",
+    """
+    child:
+        fc:
+            linear = linear(x, child.fc.weight, child.fc.bias)
+            return linear
+        tanh = tanh(linear)
+        mul = mul(tanh)
+        return mul
+    sin = sin(mul)
+    mul2 = mul(sin)
+    return mul2
+    """,
+)
+def compile_function() -> Run:
+    child = Small()
+    child.compile(backend="eager")
+
+    @torch.compile(backend="eager")
+    def double(x):
+        return x.sin() * 2
+
+    return Run(net(lambda self, x: double(self.child(x)), child=child), (leaf(2, 3),))
+
+
+@case(
+    "vmap over a function of the module",
+    """
+    mul = mul(x, w)
+    sum = sum(mul)
+    add = add(sum)
+    return add
+    """,
+)
+def vmapped() -> Run:
+    def forward(self, x):
+        return torch.vmap(lambda row: (row * self.w).sum())(x) + 1
+
+    return Run(net(forward, w=parameter(3)), (leaf(2, 3),))
+
+
+@case(
+    "a gradient by torch.func inside forward",
+    """
+    mul = mul(x, w)
+    pow = pow(mul)
+    sum = sum(pow)
+    grad = grad(sum, x)
+    mul2 = mul(grad)
+    return mul2
+    """,
+)
+def func_grad() -> Run:
+    def forward(self, x):
+        return torch.func.grad(lambda y: (y * self.w).pow(2).sum())(x) * 2
+
+    return Run(net(forward, w=parameter(3)), (leaf(2, 3),))
+
+
+@case(
+    "a directional derivative inside forward",
+    """
+    _make_dual = _make_dual(x, direction)
+    sin = sin(_make_dual)
+    mul = mul(sin, w)
+    _unpack_dual = _unpack_dual(mul)
+    add = add(_unpack_dual.0, _unpack_dual.1)
+    return add
+    """,
+)
+def func_jvp() -> Run:
+    def forward(self, x, direction):
+        value, slope = torch.func.jvp(lambda y: y.sin() * self.w, (x,), (direction,))
+        return value + slope
+
+    return Run(net(forward, w=parameter(3)), (leaf(2, 3), torch.randn(2, 3)))
+
+
+@torch.library.custom_op("torchrecorder_zoo::scaled", mutates_args=())
+def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
+    """An operator of the user's own."""
+    return x * by
+
+
+@scaled.register_fake
+def _(x: torch.Tensor, by: float) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+scaled.register_autograd(
+    lambda ctx, grad: (grad * ctx.by, None),
+    setup_context=lambda ctx, inputs, output: setattr(ctx, "by", inputs[1]),
+)
+
+
+@torch.library.custom_op("torchrecorder_zoo::shift_", mutates_args=("x",))
+def shift_(x: torch.Tensor, by: float) -> None:
+    """An operator of the user's own that writes its argument."""
+    x.add_(by)
+
+
+@case(
+    "operators of the user's own, one of which writes",
+    """
+    mul = mul(x)
+    scaled = scaled(mul)
+    detach = detach(scaled)
+    clone = clone(detach)
+    shift_! = shift_(clone)
+    add = add(scaled, shift_)
+    return add
+    """,
+)
+def library_ops() -> Run:
+    def forward(self, x):
+        y = scaled(x * 2, 3.0)
+        z = y.detach().clone()
+        shift_(z, 1.0)
+        return y + z
+
+    return Run(net(forward), (leaf(2, 3),))
+
+
+@case(
+    "operators called by their ATen names",
+    """
+    mul = mul(x, w)
+    add_! = add_(mul)
+    relu = relu(add_)
+    return relu
+    """,
+)
+def aten_calls() -> Run:
+    def forward(self, x):
+        y = torch.ops.aten.mul.Tensor(x, self.w)
+        torch.ops.aten.add_.Scalar(y, 1)
+        return torch.ops.aten.relu(y)
+
+    return Run(net(forward, w=parameter(3)), (leaf(2, 3),))
+
+
+@case(
+    "torch.cond, run eagerly",
+    """
+    sum = sum(x)
+    gt = gt(sum)
+    cond = cond(gt, x)
+    add = add(cond)
+    return add
+    """,
+)
+def conditional() -> Run:
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos(), (x,)) + 1
+
+    return Run(net(forward), (torch.randn(2, 3),), None)
+
+
+@case(
+    "an exported program as a child",
+    """
+    child:
+        _guards_fn:
+            return
+        linear = linear(x, child.fc.weight, child.fc.bias)
+        tanh = tanh(linear)
+        mul = mul(tanh)
+        return mul
+    add = add(mul, x)
+    return add
+    """,
+)
+def exported() -> Run:
+    child = torch.export.export(Small(), (torch.randn(2, 3),)).module()
+    return Run(net(lambda self, x: self.child(x) + x, child=child), (leaf(2, 3),))
+
+
+@case(
+    "a symbolically traced child",
+    """
+    child:
+        fc:
+            linear = linear(x, child.fc.weight, child.fc.bias)
+            return linear
+        tanh = tanh(linear)
+        mul = mul(tanh)
+        return mul
+    add = add(mul, x)
+    return add
+    """,
+)
+def fx_traced() -> Run:
+    child = torch.fx.symbolic_trace(Small())
+    return Run(net(lambda self, x: self.child(x) + x, child=child), (leaf(2, 3),))
+
+
+@case(
+    "packed sequences through an LSTM",
+    """
+    to = to(lengths)
+    _pack_padded_sequence = _pack_padded_sequence(x, lengths)
+    lstm:
+        getitem = getitem(_pack_padded_sequence.1)
+        zeros = zeros(getitem)
+        zeros2 = zeros(getitem)
+        lstm = lstm(_pack_padded_sequence.0, _pack_padded_sequence.1, zeros, zeros2, lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)
+        return lstm.0, _pack_padded_sequence.1, lstm.1, lstm.2
+    _pad_packed_sequence = _pad_packed_sequence(lstm.0, _pack_padded_sequence.1)
+    sum = sum(_pad_packed_sequence.0)
+    getitem2 = getitem(lstm.1)
+    add = add(sum, getitem2)
+    getitem3 = getitem(lstm.2)
+    add2 = add(add, getitem3)
+    return add2
+    """,
+)
+def packed_sequence() -> Run:
+    def forward(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        out, (h, c) = self.lstm(packed)
+        padded, _ = nn.utils.rnn.pad_packed_sequence(out, batch_first=True)
+        return padded.sum(1) + h[-1] + c[-1]
+
+    made = net(forward, lstm=nn.LSTM(3, 4, batch_first=True))
+    return Run(made, (leaf(2, 5, 3), torch.tensor([5, 3])))
+
+
+@case("the fast path of a transformer encoder in eval", backward=False, limit="the function mode takes the fast path away", inert=False)
+def encoder_fast_path() -> Run:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    made = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    return Run(made.requires_grad_(False), (torch.randn(2, 4, 8),))
+
+
+@case("the nested-tensor fast path of a transformer encoder with padding", backward=False, limit="the function mode takes the fast path away", inert=False)
+def encoder_nested_path() -> Run:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    made = nn.TransformerEncoder(layer, 2).eval().requires_grad_(False)
+    mask = torch.tensor([[False] * 4, [False, False, True, True]])
+    return Run(made, (torch.randn(2, 4, 8),), {"src_key_padding_mask": mask})
+
+
+@case(
+    "attention in train and with weights averaged",
+    """
+    attend:
+        transpose = transpose(q)
+        transpose2 = transpose(k)
+        multi_head_attention_forward = multi_head_attention_forward(transpose, transpose2, transpose2, attend.in_proj_weight, attend.in_proj_bias, attend.out_proj.weight, attend.out_proj.bias)
+        transpose3 = transpose(multi_head_attention_forward.0)
+        return transpose3, multi_head_attention_forward.1
+    sum = sum(transpose3)
+    sum2 = sum(multi_head_attention_forward.1)
+    add = add(sum, sum2)
+    return add
+    """,
+)
+def attention() -> Run:
+    def forward(self, q, k):
+        out, weights = self.attend(q, k, k)
+        return out.sum() + weights.sum()
+
+    made = net(forward, attend=nn.MultiheadAttention(8, 2, batch_first=True))
+    return Run(made, (leaf(2, 3, 8), leaf(2, 4, 8)))
+
+
+@case(
+    "work done in a thread of the user",
+    """
+    t = t?(fc.weight)
+    addmm = addmm?(fc.bias, x, t)
+    add = add(addmm, x)
+    return add
+    """,
+    modules=False,
+)
+def threaded() -> Run:
+    from threading import Thread
+
+    def forward(self, x):
+        kept = []
+        worker = Thread(target=lambda: kept.append(self.fc(x)))
+        worker.start()
+        worker.join()
+        return kept[0] + x
+
+    return Run(net(forward, fc=nn.Linear(3, 3)), (leaf(2, 3),))
