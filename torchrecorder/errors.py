@@ -31,7 +31,15 @@ class UnknownAnnotation(TorchRecorderError, KeyError):
 
 
 class LayoutFailed(TorchRecorderError, RuntimeError):
-    """Graphviz crashed, or did not finish within its time limit."""
+    """Graphviz crashed, or did not finish within its time limit.
+
+    Attributes:
+        final: Cheaper settings would not help.
+    """
+
+    def __init__(self, message: str, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.final = final
 
 
 class RecordingVersionError(TorchRecorderError, ValueError):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchrecorder.export.quoting import attribute, html, quote, verbatim
+from torchrecorder.layout.measure import label_size
 from torchrecorder.style.color import faded
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 
@@ -163,6 +164,8 @@ def _shape(shape: Shape, figure: Figure) -> str:
     own = shape.look.attributes
     attributes = {name: quote(text) for name, text in look_attributes(shape.look).items()}
     attributes["label"] = _label(shape.label, shape.look, figure)
+    if shape.look.outline in ("parallelogram", "octagon", "ellipse"):
+        attributes["margin"] = quote("0,0")
     if shape.count > 1:
         attributes["peripheries"] = "2"
     if shape.tooltip:
@@ -176,26 +179,41 @@ def _group(group: Group, figure: Figure) -> str:
     look["bgcolor"] = look.pop("fillcolor")
     look["style"] = look["style"].replace("filled,", "").replace("filled", "solid")
     attributes = {name: quote(text) for name, text in look.items()}
-    attributes["label"] = _label(group.label, group.look, figure, align="left")
+    attributes["label"] = _corner(group, figure)
     attributes["margin"] = quote("9")
     if group.tooltip:
         attributes["tooltip"] = verbatim(group.tooltip)
     return _joined({**attributes, **_given(group.look.attributes)})
 
 
-def _label(label: tuple[Text, ...], look: Look, figure: Figure, align: str = "") -> str:
+def _label(label: tuple[Text, ...], look: Look, figure: Figure) -> str:
     """An HTML-like label: titles in full size, small print below."""
+    return "<" + "<br/>".join(_pieces(label, look, figure)) + ">"
+
+
+def _corner(group: Group, figure: Figure) -> str:
+    """The label of a cluster, in its left half where arrows run through its middle.
+
+    Graphviz makes a cluster as wide as its label, and draws arrows over it.
+    """
+    pieces = "<br align=\"left\"/>".join([*_pieces(group.label, group.look, figure), ""])
+    if figure.direction in ("LR", "RL"):
+        return f"<{pieces}>"
+    width, _ = label_size(group.label, figure.fontsize, fontname=figure.fontname)
+    left = f'<td align="left" balign="left">{pieces}</td>'
+    table = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
+    return f'<{table}<tr>{left}<td width="{round(width + 6)}"></td></tr></table>>'
+
+
+def _pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]:
     small = f"{figure.fontsize * SMALL:g}"
-    pieces = []
     for text in label:
         said = html(text.text) or " "
         if text.part == "title":
-            pieces.append(f"<b>{said}</b>" if look.bold else said)
+            yield f"<b>{said}</b>" if look.bold else said
         else:
             color = faded(look.text, look.fill)
-            pieces.append(f'<font point-size="{small}" color="{color}">{said}</font>')
-    end = f'<br align="{align}"/>' if align else "<br/>"
-    return "<" + end.join(pieces) + (end if align and len(pieces) > 1 else "") + ">"
+            yield f'<font point-size="{small}" color="{color}">{said}</font>'
 
 
 def _edge(line: Line, figure: Figure, common: Look | None) -> str:

@@ -1,0 +1,29 @@
+"""Tooltips in Graphviz's SVG: what hovering shows.
+
+Graphviz gives each box its id as ``<title>``, which browsers show, and puts the tooltip
+into ``xlink:title``, which browsers do not. The tooltip takes the place of the id; where
+there is none, nothing is shown.
+"""
+
+from __future__ import annotations
+
+import re
+
+_ITEM = re.compile(
+    r"<title>[^<]*</title>\s*(?P<open><g id=\"[^\"]*\">)?"
+    r"(?P<link><a [^>]*?xlink:title=\"(?P<tip>[^\"]*)\"[^>]*>)?"
+)
+_LABEL = re.compile(r"<a [^>]*?xlink:title=\"[^\"]*\"[^>]*>|</a>")
+_COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
+
+
+def with_tooltips(svg: bytes) -> bytes:
+    """*svg* with titles that say what the tooltips say."""
+    text = _COMMENT.sub("", svg.decode())
+    text = _ITEM.sub(_title, text)
+    return _LABEL.sub("", text).encode()
+
+
+def _title(match: re.Match[str]) -> str:
+    tip = (match["tip"] or "").replace("\n", "&#10;")
+    return (f"<title>{tip}</title>" if tip else "") + (match["open"] or "")
