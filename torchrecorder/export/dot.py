@@ -18,7 +18,7 @@ GraphT = TypeVar("GraphT", bound="graphviz.Digraph")
 SHAPES = {"rounded": "box", "plain": "plain"}
 """Outlines that Graphviz knows by another name."""
 
-SMALL = 0.82
+SMALL = 0.8
 """Size of small print, as a share of the title's."""
 
 LARGE = 400
@@ -82,9 +82,11 @@ def _statements(figure: Figure) -> Iterator[str]:
     yield from _legend(figure)
     common = figure.lines[0].look if figure.lines else None
     if common is not None:
-        yield f"edge [{_list(_line_look(common, figure))}]"
+        yield f"edge [{_raw(_line_look(common))}]"
+    following = _following(figure)
     for line in figure.lines:
-        yield _edge(line, figure, common)
+        straight = following.get(line.tail) == line.head
+        yield _edge(line, figure, common, {"weight": quote("6")} if straight else {})
 
 
 def _defaults(figure: Figure) -> Iterator[str]:
@@ -202,7 +204,7 @@ def _corner(group: Group, figure: Figure) -> str:
     width, _ = label_size(group.label, figure.fontsize, fontname=figure.fontname)
     left = f'<td align="left" balign="left">{pieces}</td>'
     table = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
-    return f'<{table}<tr>{left}<td width="{round(width + 6)}"></td></tr></table>>'
+    return f'<{table}<tr>{left}<td width="{round(width + 16)}"></td></tr></table>>'
 
 
 def _pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]:
@@ -216,10 +218,15 @@ def _pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str
             yield f'<font point-size="{small}" color="{color}">{said}</font>'
 
 
-def _edge(line: Line, figure: Figure, common: Look | None) -> str:
-    attributes = {}
+def _following(figure: Figure) -> dict[str, str]:
+    """For each shape the one that ran next: arrows between the two are kept straight."""
+    return {one.id: other.id for one, other in zip(figure.shapes, figure.shapes[1:])}
+
+
+def _edge(line: Line, figure: Figure, common: Look | None, more: Mapping[str, str]) -> str:
+    attributes = dict(more)
     if line.look is not common and line.look != common:
-        attributes.update(_line_quoted(line.look, figure))
+        attributes.update(_line_quoted(line.look))
     if line.label:
         attributes["label"] = verbatim(f" {line.label} ")
     if line.tooltip:
@@ -231,7 +238,7 @@ def _edge(line: Line, figure: Figure, common: Look | None) -> str:
     return f"{ends} [{_joined(attributes)}]" if attributes else ends
 
 
-def _line_look(look: Look, figure: Figure) -> dict[str, str]:
+def _line_look(look: Look) -> dict[str, str]:
     found = {
         "color": look.stroke,
         "fontcolor": look.text,
@@ -241,8 +248,8 @@ def _line_look(look: Look, figure: Figure) -> dict[str, str]:
     return {**found, **look.attributes}
 
 
-def _line_quoted(look: Look, figure: Figure) -> dict[str, str]:
-    return {name: attribute(text) for name, text in _line_look(look, figure).items()}
+def _line_quoted(look: Look) -> dict[str, str]:
+    return {name: attribute(text) for name, text in _line_look(look).items()}
 
 
 def _legend(figure: Figure) -> Iterator[str]:
@@ -267,10 +274,6 @@ def _given(attributes: Mapping[str, str]) -> dict[str, str]:
 
 def _raw(attributes: Mapping[str, str]) -> str:
     return _joined(_given(attributes))
-
-
-def _list(attributes: Mapping[str, str]) -> str:
-    return _raw(attributes)
 
 
 def _joined(attributes: Mapping[str, str]) -> str:

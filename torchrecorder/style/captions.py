@@ -9,7 +9,7 @@ from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style import labels
 from torchrecorder.style.figure import Text
-from torchrecorder.style.hyperparameters import hyperparameters
+from torchrecorder.style.hyperparameters import arguments, hyperparameters
 from torchrecorder.style.style import Style
 from torchrecorder.style.usual import usual_dtype
 from torchrecorder.style.weights import Weights
@@ -54,12 +54,17 @@ class Captions:
         if op is not None:
             return (Text(labels.shorten(op.name), "title"),)
         scope = self.recording.scopes[ScopeId(cluster.id)]
-        return (Text(self._title(scope, cluster.names, cluster.count), "title"),)
+        title = Text(self._title(scope, cluster.names, cluster.count), "title")
+        said = hyperparameters(scope.cls, self._detail(scope)) if self.style.details else ()
+        return title, *(Text(line) for line in _filled(said, width=30))
+
+    def _detail(self, scope: Scope) -> str:
+        return self.recording.modules[scope.module].detail if scope.module is not None else ""
 
     def _closed(self, box: Box) -> tuple[Text, ...]:
         scope = self.recording.scopes[ScopeId(box.id)]
         lines = [Text(self._title(scope, box.names, box.count), "title")]
-        lines.extend(Text(line) for line in self._details(scope, box))
+        lines.extend(Text(line) for line in self._details(scope))
         count = self.weights.of(box.members) if self.style.counts else 0
         if count:
             lines.append(Text(labels.parameters(count) + self._shared(scope)))
@@ -77,13 +82,10 @@ class Captions:
         title = name if not cls or cls == name else f"{name}: {cls}" if name else cls
         return f"{title}  ×{count}" if count > 1 else title
 
-    def _details(self, scope: Scope, box: Box) -> Iterator[str]:
+    def _details(self, scope: Scope) -> Iterator[str]:
         """Hyperparameters, two to a line."""
-        if not self.style.details or scope.module is None:
-            return
-        detail = self.recording.modules[scope.module].detail
-        said = hyperparameters(scope.cls, detail)
-        yield from _filled(said, width=22)
+        if self.style.details:
+            yield from _filled(hyperparameters(scope.cls, self._detail(scope)), width=26)
 
     def _shared(self, scope: Scope) -> str:
         """Which call of its module this is, where there are several."""
@@ -102,11 +104,16 @@ class Captions:
 
     def _op(self, op: Op) -> tuple[Text, ...]:
         lines = [Text(labels.shorten(op.name), "title")]
-        if self.style.details:
-            lines.extend(Text(line) for line in _arguments(op.arguments))
+        if self.style.details and not self._told(op):
+            lines.extend(Text(line) for line in _filled(arguments(op.arguments), width=22))
         if op.failed:
             lines.append(Text(self._failure()))
         return tuple(lines)
+
+    def _told(self, op: Op) -> bool:
+        """Whether the cluster around an op tells its arguments: those of its module."""
+        scope = self.recording.scopes.get(op.scope) if op.scope is not None else None
+        return scope is not None and bool(self._detail(scope))
 
     def _value(self, box: Box) -> tuple[Text, ...]:
         value = self.recording.values[ValueId(box.id)]
@@ -173,13 +180,6 @@ def _filled(words: Iterable[str], width: int) -> Iterator[str]:
         line = longer
     if line:
         yield line
-
-
-def _arguments(arguments: tuple[tuple[str, str], ...]) -> Iterator[str]:
-    """The other arguments of an op, those that are short and say something."""
-    texts = (text if name.isdigit() else f"{name} {text}" for name, text in arguments)
-    telling = [text for text in texts if len(text) <= 22 and not text.endswith(("None", "False"))]
-    return _filled(telling[:4], width=22)
 
 
 def _short_name(value: Value, kind: BoxKind) -> str:

@@ -7,6 +7,7 @@ A few rules pick what tells two modules of a class apart and say it the way pape
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 USUAL = {
     "bias": "True",
@@ -32,6 +33,23 @@ USUAL = {
     "mode": "nearest",
     "dtype": None,
     "device": None,
+    "training": None,
+    "return_indices": None,
+    "alpha": "1",
+    "is_causal": "False",
+    "dropout_p": "0.0",
+    "max_norm": None,
+    "norm_type": None,
+    "scale_grad_by_freq": None,
+    "sparse": None,
+    "requires_grad": None,
+    "non_blocking": None,
+    "layout": None,
+    "pin_memory": None,
+    "memory_format": None,
+    "cudnn_enable": None,
+    "use_input_stats": None,
+    "normalized_shape": None,
 }
 """Values that need not be said; None for those that never need to be."""
 
@@ -63,6 +81,9 @@ FLAGS = {
 ORDER = ("kernel_size", "stride", "groups", "dilation", "num_layers", "padding")
 """What is said first, so that it is not cut."""
 
+PLAIN = ("other", "exponent", "value", "fill_value", "equation", "indices", "index", "shape")
+"""Arguments of ops that need no name."""
+
 SIZES = ("in_features", "in_channels", "nx")
 TO_SIZES = ("out_features", "out_channels", "nf")
 
@@ -80,6 +101,14 @@ def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
     plain, named = _split(detail)
     said = [*_flow(cls, plain, named), *_worded(cls, named)]
     return tuple(text for text in said if len(text) <= 24)[:limit]
+
+
+def arguments(given: Iterable[tuple[str, str]], limit: int = 4) -> tuple[str, ...]:
+    """The arguments of an op that are not at their default, as short texts."""
+    named = {name: text for name, text in given if not text.startswith("torch.")}
+    plain = [named.pop(name) for name in list(named) if name in PLAIN or name.isdigit()]
+    said = [*(_size(text) for text in plain), *_worded("", named)]
+    return tuple(text for text in said if text and len(text) <= 20)[:limit]
 
 
 def _split(detail: str) -> tuple[list[str], dict[str, str]]:
@@ -102,6 +131,8 @@ def _flow(cls: str, plain: list[str], named: dict[str, str]) -> list[str]:
     if source and target:
         return [f"{source} → {target}"]
     numbers = [_size(text) for text in plain if _is_size(text)]
+    if len(plain) == 1 and "Norm" in cls:
+        return []
     if len(numbers) == 2 and len(plain) == 2:
         if "Embedding" in cls:
             return [f"{numbers[0]} × {numbers[1]}"]
@@ -115,6 +146,8 @@ def _worded(cls: str, named: dict[str, str]) -> list[str]:
     """The other arguments that are not at their default, the weighty ones first."""
     kernel = _kernel(cls, named.get("kernel_size", ""))
     said = {name: _said(name, text, kernel) for name, text in named.items()}
+    if kernel:
+        said.pop("bias", None)
     first = [said.pop(name, "") for name in ORDER]
     return [text for text in (*first, *said.values()) if text]
 

@@ -25,7 +25,7 @@ class Collapse:
         depth: 0 leaves one box per outermost scope; None closes nothing by depth.
         quiet: An innermost scope with nothing but quiet ops is closed at any depth, so
             that a module never vanishes with the ops in it.
-        only: Close these scopes too.
+        only: Close these scopes too, whatever their depth.
     """
 
     depth: int | None = None

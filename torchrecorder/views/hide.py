@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from torchrecorder.events import OpId, OpKind, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import OpId, OpKind, Role, ScopeKind
 from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.recording import Recording
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
+from torchrecorder.views.whole import stored_values
 
 RESHAPES = frozenset(
     """
@@ -105,23 +107,23 @@ def _is_scope(view: View, box: Box) -> bool:
 
 
 def _without_bookkeeping(view: View, hidden: set[str]) -> View:
-    """Drop ops that do nothing but write hidden buffers, such as counting batches."""
+    """Drop ops that do nothing but keep hidden buffers up to date, such as counting batches."""
+    keeps = bookkeeping(view.recording)
     useful = {arrow.tail for arrow in view.arrows if arrow.head not in hidden}
-    fed = {arrow.head for arrow in view.arrows if arrow.tail not in hidden}
-    idle = [
-        box.id
-        for box in view.boxes.values()
-        if box.kind is BoxKind.OP and box.id not in useful and box.id not in fed
-        and _only_writes_buffers(view, box)
-    ]
+    idle = [box for box in view.boxes if box in keeps and box not in useful]
     return without(view, idle)
 
 
-def _only_writes_buffers(view: View, box: Box) -> bool:
-    op = view.recording.ops.get(OpId(box.id))
-    if op is None or not op.writes or op.failed:
-        return False
-    return all(view.recording.values[value].role is Role.BUFFER for value in op.outputs)
+def bookkeeping(recording: Recording) -> set[str]:
+    """Ops that read and write buffers only."""
+    stored = stored_values(recording)
+    return {
+        op.id
+        for op in recording.ops.values()
+        if op.writes and not op.failed
+        and all(stored.get(value) is Role.BUFFER for value in op.outputs)
+        and all(stored.get(slot.value) is Role.BUFFER for slot in op.inputs)
+    }
 
 
 def without(view: View, hidden: Iterable[str]) -> View:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchrecorder.events import OpId, OpKind, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import OpKind, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Recording
 from torchrecorder.views.nesting import Nesting
@@ -24,8 +24,8 @@ def whole(recording: Recording) -> View:
     """Everything that ran, as a view; what ran again for a checkpoint is left out.
 
     Boxes are ops, scopes in which nothing ran, inputs and outputs of the run, and the
-    parameters, buffers and constants that were read. A buffer or input that was written
-    in place has a second box for what became of it.
+    parameters, buffers and constants that were read. A buffer or parameter that was
+    written in place has a second box for what became of it.
     """
     return _Whole(recording).view()
 
@@ -34,6 +34,21 @@ def scope_kind(scope: Scope) -> BoxKind:
     """What kind of box a closed scope is."""
     called = scope.kind in (ScopeKind.MODULE, ScopeKind.FUNCTION)
     return BoxKind.MODULE if called else BoxKind.REGION
+
+
+def stored_values(recording: Recording) -> dict[ValueId, Role]:
+    """Parameters and buffers, and what became of them when they were written."""
+    roles = {
+        name: value.role
+        for value in recording.values.values()
+        if value.role in (Role.PARAMETER, Role.BUFFER)
+        for name in value.names
+    }
+    return {
+        value.id: roles[value.names[0]]
+        for value in recording.values.values()
+        if value.names and value.names[0] in roles and value.role is not Role.INPUT
+    }
 
 
 class _Whole:
@@ -49,6 +64,7 @@ class _Whole:
         }
         self.nesting = Nesting({s.id: s.parent for s in self.scopes.values()})
         self.arrows: list[Arrow] = []
+        self.stored = stored_values(recording)
         self.readers: dict[ValueId, list[str | None]] = {}
 
     def view(self) -> View:
@@ -111,13 +127,12 @@ class _Whole:
         return Box(value, kind, around, (value,))
 
     def _written(self) -> Iterator[Box]:
-        """What became of parameters, buffers and inputs that an op wrote in place."""
+        """What became of parameters and buffers that an op wrote in place."""
         for op in self.ops.values():
             for value in op.writes:
-                role = self.recording.values[value].role
-                if role in (Role.PARAMETER, Role.BUFFER, Role.INPUT):
-                    kind = BoxKind.BUFFER if role is Role.BUFFER else SOURCES[role]
-                    yield Box(value, kind, op.scope, (value,))
+                role = self.stored.get(value)
+                if role is not None:
+                    yield Box(value, SOURCES[role], op.scope, (value,))
                     self.arrows.append(Arrow(op.id, value, value, ""))
 
     def _inner(self, empty: Iterable[Scope]) -> list[Box]:
@@ -135,14 +150,8 @@ class _Whole:
 
     def _made_by(self, op: Op) -> Iterator[str]:
         """Values and grad nodes that belong to the op alone."""
-        seen = set()
-        for value in op.outputs:
+        for value in dict.fromkeys(op.outputs):
             mine = self.recording.values[value].producer == op.id
-            if mine and value not in seen and not self._has_own_box(op, value):
-                seen.add(value)
+            if mine and not (value in op.writes and value in self.stored):
                 yield value
-        yield from (grad.id for grad in self.recording.owned.get(OpId(op.id), ()))
-
-    def _has_own_box(self, op: Op, value: ValueId) -> bool:
-        role = self.recording.values[value].role
-        return value in op.writes and role in (Role.PARAMETER, Role.BUFFER, Role.INPUT)
+        yield from (grad.id for grad in self.recording.owned.get(op.id, ()))
