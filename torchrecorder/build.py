@@ -7,10 +7,14 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from torchrecorder.events import (
+    BackwardRan,
     Event,
     GradId,
     GradNodeFound,
+    GradNodeMade,
+    GradNodeRan,
     Lost,
+    Measured,
     ModuleId,
     ModuleSeen,
     OpCalled,
@@ -22,10 +26,11 @@ from torchrecorder.events import (
     ScopeId,
     ScopeLeft,
     Slot,
+    Statistics,
     ValueId,
     ValueSeen,
 )
-from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import Failure, LiveObjects, Recording, RunFacts
 
 
@@ -52,6 +57,10 @@ class _Builder:
         self.ops: dict[OpId, Op] = {}
         self.values: dict[ValueId, Value] = {}
         self.grads: dict[GradId, GradNode] = {}
+        self.backward_runs: list[BackwardRun] = []
+        self.grad_runs: list[GradRun] = []
+        self.measured: dict[str, dict[str, float]] = {}
+        self.statistics: list[Statistics] = []
         self.failures: list[Failure] = []
         self.lost = 0
         self.done: RunDone | None = None
@@ -62,6 +71,11 @@ class _Builder:
             ScopeEntered: self._enter,
             ScopeLeft: self._leave,
             GradNodeFound: self._grad,
+            BackwardRan: self._backward,
+            GradNodeRan: self._grad_ran,
+            GradNodeMade: self._grad_made,
+            Measured: self._measured,
+            Statistics: self._statistics,
             RunFailed: self._failed,
             Lost: self._lost,
             RunDone: self._done,
@@ -86,10 +100,28 @@ class _Builder:
     def _grad(self, event: GradNodeFound) -> None:
         self.grads[event.grad] = GradNode(*event)
 
+    def _backward(self, event: BackwardRan) -> None:
+        self.backward_runs.append(BackwardRun(*event))
+
+    def _grad_ran(self, event: GradNodeRan) -> None:
+        self.grad_runs.append(GradRun(*event))
+
+    def _grad_made(self, event: GradNodeMade) -> None:
+        self.grads[event.grad] = replace(self.grads[event.grad], made_by=event.by)
+
+    def _measured(self, event: Measured) -> None:
+        amounts = self.measured.setdefault(event.quantity, {})
+        amounts[event.node] = amounts.get(event.node, 0) + event.amount
+
+    def _statistics(self, event: Statistics) -> None:
+        self.statistics.append(event)
+
     def _failed(self, event: RunFailed) -> None:
         self.failures.append(Failure(*event))
         if event.op in self.ops:
             self.ops[event.op] = replace(self.ops[event.op], failed=True)
+        if event.grad in self.grads:
+            self.grads[event.grad] = replace(self.grads[event.grad], failed=True)
 
     def _lost(self, event: Lost) -> None:
         self.lost += 1
@@ -110,6 +142,8 @@ class _Builder:
             notes=self.done.notes,
             failure=self.failures[0] if self.failures else None,
             lost=self.lost,
+            seconds=self.done.seconds,
+            overhead=self.done.overhead,
         )
         return Recording(
             name=self.done.name,
@@ -122,6 +156,12 @@ class _Builder:
             outputs=outputs,
             run=facts,
             live=live,
+            backward_runs=tuple(self.backward_runs),
+            grad_runs=tuple(self.grad_runs),
+            measured=MappingProxyType(
+                {name: MappingProxyType(found) for name, found in self.measured.items()}
+            ),
+            statistics=tuple(self.statistics),
         )
 
     def _give_aliases(self) -> None:

@@ -170,6 +170,69 @@ class GradNodeFound(NamedTuple):
     variable: ValueId | None  # the leaf an AccumulateGrad adds to
 
 
+class Gradient(NamedTuple):
+    """The form of a gradient as it flowed."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    bytes: int
+
+
+class BackwardRan(NamedTuple):
+    """A call of ``backward()`` or ``grad()``: one run through the autograd graph."""
+
+    run: int  # counted from 0
+    op: OpId  # the call
+    seconds: float | None
+    create_graph: bool  # what it does can itself be differentiated
+    failed: bool
+
+
+class GradNodeRan(NamedTuple):
+    """A node of the autograd graph ran."""
+
+    grad: GradId
+    run: int
+    order: int  # position among the nodes of that run
+    seconds: float | None
+    given: tuple[Gradient | None, ...]  # one per output of the forward
+    gave: tuple[Gradient | None, ...]  # one per input of the forward
+    failed: bool
+
+
+class GradNodeMade(NamedTuple):
+    """A grad node was made by another one that ran: it belongs to a double backward."""
+
+    grad: GradId
+    by: GradId
+
+
+class Measured(NamedTuple):
+    """An amount that only the run can tell; several for one place add up."""
+
+    quantity: str  # "saved bytes", "flops", "backward flops", "device seconds" ...
+    node: str  # id of a scope, op, value or grad node
+    amount: float
+
+
+class Statistics(NamedTuple):
+    """What the numbers in a tensor were like; NaN and infinities are counted, not mixed in."""
+
+    node: str  # the value; or the grad node that was given this gradient
+    index: int  # for a gradient: of which output of the node's forward; else 0
+    run: int  # for a gradient: in which backward run; else -1
+    count: int
+    mean: float
+    std: float
+    low: float
+    high: float
+    norm: float
+    zeros: int
+    nans: int
+    infs: int
+
+
 class RunFailed(NamedTuple):
     """The user's code raised."""
 
@@ -178,6 +241,7 @@ class RunFailed(NamedTuple):
     scope: ScopeId | None
     op: OpId | None
     backward: bool
+    grad: GradId | None = None  # the grad node that was running
 
 
 class Lost(NamedTuple):
@@ -195,6 +259,8 @@ class RunDone(NamedTuple):
     torch_version: str
     grad_mode: str  # "grad", "no_grad", "inference_mode"
     notes: tuple[str, ...]  # what looking changed, such as a fast path not taken
+    seconds: float | None = None  # wall-clock time of the block, the recorder's own left out
+    overhead: float | None = None  # the recorder's own time in it
 
 
 Event = Union[
@@ -204,6 +270,11 @@ Event = Union[
     ScopeEntered,
     ScopeLeft,
     GradNodeFound,
+    BackwardRan,
+    GradNodeRan,
+    GradNodeMade,
+    Measured,
+    Statistics,
     RunFailed,
     Lost,
     RunDone,

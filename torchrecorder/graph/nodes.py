@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torchrecorder.events import (
     GradEdge,
     GradId,
+    Gradient,
     ModuleId,
     OpId,
     OpKind,
@@ -165,6 +166,8 @@ class GradNode:
         scope: The scope it was made in.
         next: Where its gradients go, by input of the forward; None where none is needed.
         variable: The leaf that an ``AccumulateGrad`` adds to.
+        made_by: The grad node whose running made it, for the graph of a double backward.
+        failed: The backward pass failed in it.
     """
 
     id: GradId
@@ -173,3 +176,48 @@ class GradNode:
     scope: ScopeId | None
     next: tuple[GradEdge | None, ...]
     variable: ValueId | None
+    made_by: GradId | None = None
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardRun:
+    """One call of ``backward()`` or ``grad()``.
+
+    Attributes:
+        run: Which one, counted from 0.
+        op: The call.
+        seconds: Wall-clock time, the recorder's own left out.
+        create_graph: What it does can itself be differentiated.
+        failed: It raised.
+    """
+
+    run: int
+    op: OpId
+    seconds: float | None
+    create_graph: bool
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GradRun:
+    """One grad node as it ran.
+
+    Attributes:
+        grad: The node.
+        run: The backward run it ran in.
+        order: Its position among the nodes of that run.
+        seconds: Wall-clock time, hooks of ours left out.
+        given: The gradients it got, one per output of the forward.
+        gave: The gradients it handed on, one per input of the forward; empty for an
+            accumulation, which keeps what it gets.
+        failed: It raised.
+    """
+
+    grad: GradId
+    run: int
+    order: int
+    seconds: float | None
+    given: tuple[Gradient | None, ...]
+    gave: tuple[Gradient | None, ...]
+    failed: bool

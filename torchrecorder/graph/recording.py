@@ -16,10 +16,11 @@ from torchrecorder.events import (
     OpId,
     ScopeId,
     Slot,
+    Statistics,
     ValueId,
 )
 from torchrecorder.graph.edges import Flow, GradFlow
-from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -43,6 +44,7 @@ class Failure:
     scope: ScopeId | None
     op: OpId | None
     backward: bool
+    grad: GradId | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class RunFacts:
     notes: tuple[str, ...] = ()
     failure: Failure | None = None
     lost: int = 0
+    seconds: float | None = None
+    overhead: float | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,10 @@ class Recording:
         inputs: What went in from outside: slots of the outermost calls.
         outputs: What the outermost calls returned.
         run: Facts about the whole run.
+        backward_runs: Calls of ``backward()`` and ``grad()``, in run order.
+        grad_runs: Grad nodes as they ran, in run order.
+        measured: What only the run could tell: quantity to node or scope to amount.
+        statistics: What the numbers in tensors and gradients were like, on request.
     """
 
     name: str
@@ -85,6 +93,12 @@ class Recording:
     outputs: tuple[Slot, ...]
     run: RunFacts
     live: LiveObjects | None = field(default=None, compare=False, repr=False)
+    backward_runs: tuple[BackwardRun, ...] = ()
+    grad_runs: tuple[GradRun, ...] = ()
+    measured: Mapping[str, Mapping[str, float]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    statistics: tuple[Statistics, ...] = ()
 
     @cached_property
     def graph(self) -> nx.MultiDiGraph:
