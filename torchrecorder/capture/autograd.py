@@ -91,7 +91,37 @@ class AutogradWalk:
         node = tensor.grad_fn
         if node is None:
             return None
-        return self._edge(node, tensor.output_nr, producer)
+        number = node._sequence_nr()
+        known = self.known.get(number)
+        if known is None and number >= self.since:
+            known = self._claim_usual(number, node, producer)
+        if known is None:
+            return self._edge(node, tensor.output_nr, producer)
+        return GradEdge(known, tensor.output_nr)
+
+    def _claim_usual(self, number: int, node: Any, owner: OpId) -> GradId | None:
+        """Claim a node behind which all has been met, as for most ops; else None."""
+        following: list[GradEdge | None] = []
+        for parent, index in node.next_functions:
+            if parent is None:
+                following.append(None)
+                continue
+            before = parent._sequence_nr()
+            known = self.known.get(before)
+            if known is not None:
+                following.append(GradEdge(known, index))
+            elif before == _LEAF:
+                following.append(GradEdge(self._leaf(parent), index))
+            elif before in self.passed:
+                following.append(self.passed[before])
+            else:
+                return None
+        grad = self.known[number] = self.tape.next_grad()
+        self.owners[grad] = owner
+        self.tape.write(
+            GradNodeFound(grad, _name(node), owner, self.tape.scope, tuple(following), None)
+        )
+        return grad
 
     def _edge(
         self, node: Any, index: int, owner: OpId | None, scope: ScopeId | None = None
@@ -120,21 +150,8 @@ class AutogradWalk:
             stack.extend(parent for parent, _ in node.next_functions if parent is not None)
         return sorted(found.items())
 
-    def _is_single(self, node: Any) -> bool:
-        """Whether everything right behind *node* has been met: so it is for most ops."""
-        for parent, _ in node.next_functions:
-            if parent is not None:
-                number = parent._sequence_nr()
-                if number not in self.known and number != _LEAF and number not in self.passed:
-                    return False
-        return True
-
     def _claim(self, node: Any, owner: OpId | None, scope: ScopeId | None) -> None:
         """Give *node*, and what is unknown behind it, to *owner* or to hidden ops."""
-        if node._sequence_nr() >= self.since and owner is not None and self._is_single(node):
-            self.known[node._sequence_nr()] = self.tape.next_grad()
-            self._state(node._sequence_nr(), node, owner, scope)
-            return
         found = self._gather(node)
         for number, _ in found:
             self.known[number] = self.tape.next_grad()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
-from torchrecorder.events import ModuleId, ModuleSeen, Role, Slot
+from torchrecorder.events import ModuleId, ModuleSeen, Role, ScopeKind, Slot
 
 if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
@@ -22,13 +24,15 @@ _MOST_NAMES = 16
 class CatalogEntry:
     """One module: its id, its names, how often it was called."""
 
-    __slots__ = ("ref", "module", "names", "cls", "calls", "stated")
+    __slots__ = ("ref", "module", "names", "cls", "kind", "arguments", "calls", "stated")
 
     def __init__(self, module: Module, number: ModuleId) -> None:
         self.ref = weakref.ref(module)
         self.module = number
         self.names: list[str] = []
         self.cls = type(module).__name__
+        self.kind = _kind(module)
+        self.arguments = _argument_names(type(module))
         self.calls = 0
         self.stated = False
 
@@ -51,7 +55,6 @@ class Catalog:
         self.name = name
         self.entries: dict[int, CatalogEntry] = {}
         self.numbers: dict[ModuleId, CatalogEntry] = {}
-        self._signatures: dict[type, tuple[str, ...]] = {}
         if root is not None:
             self._enter_all(root)
 
@@ -172,15 +175,20 @@ class Catalog:
                     return role, str(name)
         return None
 
-    def argument_names(self, module: Module) -> tuple[str, ...]:
-        """Positional parameter names of the module's ``forward``."""
-        cls = type(module)
-        names = self._signatures.get(cls)
-        if names is None:
-            code = getattr(getattr(cls, "forward", None), "__code__", None)
-            names = () if code is None else code.co_varnames[1 : code.co_argcount]
-            self._signatures[cls] = names
-        return names
+
+def _kind(module: Module) -> ScopeKind:
+    if isinstance(module, torch.jit.ScriptModule):
+        return ScopeKind.SCRIPTED
+    if type(module).__name__ == "OptimizedModule":
+        return ScopeKind.COMPILED
+    return ScopeKind.MODULE
+
+
+@functools.lru_cache(maxsize=1024)
+def _argument_names(cls: type[Module]) -> tuple[str, ...]:
+    """Positional parameter names of ``forward``."""
+    code = getattr(getattr(cls, "forward", None), "__code__", None)
+    return () if code is None else code.co_varnames[1 : code.co_argcount]
 
 
 def _named_modules(root: Module) -> Iterator[tuple[str, Module]]:

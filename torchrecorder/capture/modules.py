@@ -106,9 +106,9 @@ class ModuleScopes:
     def _enter(self, module: Module, args: tuple[Any, ...], frame: Any) -> None:
         source = self.regions.locate(_outside(frame))
         entry = self.catalog.find(module)
-        path, name = self.catalog.path(entry, self._parent_path())
+        path, name = self.catalog.path(entry, self.open[-1][1].event.path if self.open else "")
         opened = self.tape.enter(
-            _kind(module),
+            entry.kind,
             name,
             path=path,
             cls=entry.cls,
@@ -119,7 +119,7 @@ class ModuleScopes:
             recompute=torch._C._current_graph_task_id() != -1,
         )
         self.open.append((id(module), opened))
-        found = _arguments(args, self.catalog.argument_names(module))
+        found = _arguments(args, entry.arguments)
         read = self.values.read
         opened.inputs = tuple([Slot(slot, read(each)) for slot, each in found])
         opened.arguments = {id(each): each for _, each in found}
@@ -141,9 +141,6 @@ class ModuleScopes:
         with torch._C.DisableTorchFunction():
             self._leave(function, {}, result, False)
         return result
-
-    def _parent_path(self) -> str:
-        return self.open[-1][1].event.path if self.open else ""
 
     def _leave(self, module: Any, kwargs: dict[str, Any], output: Any, failed: bool) -> Any:
         while self.open and self.open[-1][0] != id(module):
@@ -234,14 +231,6 @@ def _remove(handle: RemovableHandle) -> None:
     handle.remove()
     marks = getattr(torch.nn.modules.module, "_global_forward_hooks_with_kwargs", {})
     marks.pop(handle.id, None)
-
-
-def _kind(module: Module) -> ScopeKind:
-    if isinstance(module, torch.jit.ScriptModule):
-        return ScopeKind.SCRIPTED
-    if type(module).__name__ == "OptimizedModule":
-        return ScopeKind.COMPILED
-    return ScopeKind.MODULE
 
 
 def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str, Tensor]]:

@@ -29,8 +29,13 @@ class ModeState(NamedTuple):
     autocast: str  # "" where off, else "cpu bfloat16"
 
 
+_USUAL = {grad: ModeState(grad, False, "") for grad in (True, False)}
+
+
 def mode_state() -> ModeState:
     """The modes as they are now, in this thread."""
+    if not torch.is_inference_mode_enabled() and not torch._C._is_any_autocast_enabled():
+        return _USUAL[torch.is_grad_enabled()]
     return ModeState(
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
@@ -60,7 +65,10 @@ class Regions:
         line, frames = self.sources.walk(frame)
         stack = self.tape.stack
         state = self.state = mode_state()
-        if frames or state != self._door() or (stack and stack[-1].key is not None):
+        if stack and stack[-1].key is None:  # no region is open
+            if frames or state is not stack[-1].state and state != stack[-1].state:
+                self._sync(frames, state)
+        elif frames or stack or state != self.outside:
             self._sync(frames, state)
         if line is None and stack:
             line = stack[-1].event.source

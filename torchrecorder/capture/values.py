@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
 
 _UNVERSIONED = -1
+_ANYWHERE = 1 << 62
 _NO_PARTS = (int, float, str, type(None))
 
 
@@ -488,10 +489,12 @@ def _kind(tensor: Tensor) -> str:
 
 def _extent(tensor: Tensor) -> tuple[int, int]:
     """First and one-past-last element of the storage that *tensor* can reach."""
+    if tensor._base is None:
+        return 0, _ANYWHERE
     try:
         low = tensor.storage_offset()
         reach = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
         return low, low + int(reach) + 1
     except (RuntimeError, NotImplementedError):  # sparse and nested tensors
-        return 0, 1 << 62
+        return 0, _ANYWHERE
 
