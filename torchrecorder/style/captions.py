@@ -27,6 +27,10 @@ REGIONS = {
 }
 
 
+SHOWN_BY_SHAPE = frozenset("view reshape flatten unflatten expand unsqueeze squeeze to".split())
+"""Ops whose arguments can be read off the shapes on the arrows."""
+
+
 class Captions:
     """Says what is written on the boxes of one recording."""
 
@@ -55,7 +59,7 @@ class Captions:
             return (Text(labels.shorten(op.name), "title"),)
         scope = self.recording.scopes[ScopeId(cluster.id)]
         title = Text(self._title(scope, cluster.names, cluster.count), "title")
-        said = hyperparameters(scope.cls, self._detail(scope)) if self.style.details else ()
+        said = self._said(scope) if self.style.details else ()
         return title, *(Text(line) for line in _filled(said, width=30))
 
     def _detail(self, scope: Scope) -> str:
@@ -85,7 +89,15 @@ class Captions:
     def _details(self, scope: Scope) -> Iterator[str]:
         """Hyperparameters, two to a line."""
         if self.style.details:
-            yield from _filled(hyperparameters(scope.cls, self._detail(scope)), width=26)
+            yield from _filled(self._said(scope), width=26)
+
+    def _said(self, scope: Scope) -> tuple[str, ...]:
+        if scope.module is None:
+            return ()
+        module = self.recording.modules[scope.module]
+        if "Drop" in scope.cls and not module.training:
+            return ("off in eval mode",)
+        return hyperparameters(scope.cls, module.detail)
 
     def _shared(self, scope: Scope) -> str:
         """Which call of its module this is, where there are several."""
@@ -104,7 +116,7 @@ class Captions:
 
     def _op(self, op: Op) -> tuple[Text, ...]:
         lines = [Text(labels.shorten(op.name), "title")]
-        if self.style.details and not self._told(op):
+        if self.style.details and not self._told(op) and op.name not in SHOWN_BY_SHAPE:
             lines.extend(Text(line) for line in _filled(arguments(op.arguments), width=22))
         if op.failed:
             lines.append(Text(self._failure()))
@@ -117,8 +129,14 @@ class Captions:
 
     def _value(self, box: Box) -> tuple[Text, ...]:
         value = self.recording.values[ValueId(box.id)]
-        name = labels.shorten(_short_name(value, box.kind))
+        name = labels.shorten(self._near(value, box))
         return Text(name, "title"), Text(labels.value(value, self.usual))
+
+    def _near(self, value: Value, box: Box) -> str:
+        """A parameter's name as seen from the cluster it is drawn in."""
+        name = value.names[0] if value.names else box.kind.value
+        scope = self.recording.scopes.get(ScopeId(box.cluster or ""))
+        return name.removeprefix(f"{scope.path}.") if scope and scope.path else name
 
     def _output(self, box: Box) -> tuple[Text, ...]:
         slot = self.recording.outputs[int(box.id.partition(":")[2])]
@@ -180,12 +198,6 @@ def _filled(words: Iterable[str], width: int) -> Iterator[str]:
         line = longer
     if line:
         yield line
-
-
-def _short_name(value: Value, kind: BoxKind) -> str:
-    if not value.names:
-        return kind.value
-    return value.names[0]
 
 
 def _about_value(value: Value) -> Iterator[str]:

@@ -31,6 +31,7 @@ USUAL = {
     "start_dim": "1",
     "end_dim": "-1",
     "mode": "nearest",
+    "p": "0.0",
     "dtype": None,
     "device": None,
     "training": None,
@@ -81,7 +82,12 @@ FLAGS = {
 ORDER = ("kernel_size", "stride", "groups", "dilation", "num_layers", "padding")
 """What is said first, so that it is not cut."""
 
-PLAIN = ("other", "exponent", "value", "fill_value", "equation", "indices", "index", "shape")
+PLAIN = frozenset(
+    """
+    other exponent value fill_value equation indices index start end step size sizes dims
+    min max split_size_or_sections chunks diagonal repeats
+    """.split()
+)
 """Arguments of ops that need no name."""
 
 SIZES = ("in_features", "in_channels", "nx")
@@ -107,7 +113,7 @@ def arguments(given: Iterable[tuple[str, str]], limit: int = 4) -> tuple[str, ..
     """The arguments of an op that are not at their default, as short texts."""
     named = {name: text for name, text in given if not text.startswith("torch.")}
     plain = [named.pop(name) for name in list(named) if name in PLAIN or name.isdigit()]
-    said = [*(_size(text) for text in plain), *_worded("", named)]
+    said = [*plain, *_worded("", named)]
     return tuple(text for text in said if text and len(text) <= 20)[:limit]
 
 

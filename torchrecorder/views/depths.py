@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 from torchrecorder.events import ScopeKind
 from torchrecorder.graph.recording import Recording
@@ -28,8 +29,20 @@ def max_depth(recording: Recording) -> int:
     return 1 + max(shown, default=-1)
 
 
+def innermost(recording: Recording) -> frozenset[str]:
+    """Modules in which no other scope ran; the outermost calls do not count."""
+    composed = {scope.parent for scope in recording.scopes.values()}
+    return frozenset(
+        scope.id
+        for scope in recording.scopes.values()
+        if scope.kind is ScopeKind.MODULE
+        and scope.parent is not None
+        and scope.id not in composed
+    )
+
+
 def plain_modules(recording: Recording, quiet: Quiet) -> frozenset[str]:
-    """Modules that stand for at most one op, such as a convolution or an activation.
+    """Innermost modules that stand for one op, such as a convolution or an activation.
 
     Opening one shows nothing that its box does not say. Ops that only reshape, ask or keep
     count do not make a module less plain.
@@ -39,30 +52,22 @@ def plain_modules(recording: Recording, quiet: Quiet) -> frozenset[str]:
     for op in recording.ops.values():
         if not (op.id in kept or quiet(op) or is_pass(op) or is_reshape(op) or is_query(op)):
             work[op.scope] += 1
-    composed = {scope.parent for scope in recording.scopes.values()}
-    return frozenset(
-        scope.id
-        for scope in recording.scopes.values()
-        if scope.kind is ScopeKind.MODULE
-        and scope.parent is not None
-        and scope.id not in composed
-        and work[scope.id] <= 1
-    )
+    return frozenset(scope for scope in innermost(recording) if work[scope] <= 1)
 
 
-def boxes_at(recording: Recording, quiet: Quiet) -> list[int]:
-    """How many boxes depth 0, 1, 2 ... draws of scopes and ops, plain modules closed."""
+def boxes_at(recording: Recording, quiet: Quiet, closed: frozenset[str]) -> list[int]:
+    """How many boxes of scopes and ops depth 0, 1, 2 ... draws while *closed* stay closed."""
     depths = scope_depths(recording)
-    plain = plain_modules(recording, quiet)
+    kept = bookkeeping(recording)
     ops = [
         op
         for op in recording.ops.values()
-        if not op.recompute and not quiet(op) and op.scope not in plain
+        if not (op.recompute or quiet(op) or op.id in kept or op.scope in closed)
     ]
     scopes = [scope for scope in recording.scopes.values() if not scope.recompute]
-    open_able = {scope.parent for scope in scopes} | {op.scope for op in ops}
+    opening = {scope.parent for scope in scopes} | {op.scope for op in ops}
     at = Counter(depths[scope.id] for scope in scopes)
-    stay = Counter(depths[scope.id] + 1 for scope in scopes if scope.id not in open_able)
+    stay = Counter(depths[scope.id] + 1 for scope in scopes if scope.id not in opening)
     stay.update(depths[op.scope] + 1 for op in ops)
     counts, below = [], 0
     for depth in range(max_depth(recording) + 1):
@@ -71,8 +76,28 @@ def boxes_at(recording: Recording, quiet: Quiet) -> list[int]:
     return counts
 
 
-def default_depth(recording: Recording, quiet: Quiet = lambda op: False) -> int:
-    """The deepest depth that draws at most about 60 boxes, plain modules closed; 1 at least."""
-    counts = boxes_at(recording, quiet)
+@dataclass(frozen=True)
+class Choice:
+    """A depth, and scopes that stay closed although they lie above it."""
+
+    depth: int
+    closed: frozenset[str]
+
+
+def choose(recording: Recording, depth: int | None, quiet: Quiet) -> Choice:
+    """What to open where *depth* is asked for, or where (None) nothing is.
+
+    The last level opens everything; the levels before keep plain modules closed. Unasked,
+    show every op that is not alone in its module if that makes at most about 60 boxes;
+    otherwise keep all innermost modules closed and go as deep as 60 boxes allow.
+    """
+    deepest = max_depth(recording)
+    plain = plain_modules(recording, quiet)
+    if depth is not None:
+        return Choice(depth, frozenset() if depth >= deepest else plain)
+    if boxes_at(recording, quiet, plain)[-1] <= ENOUGH:
+        return Choice(deepest, plain)
+    closed = innermost(recording)
+    counts = boxes_at(recording, quiet, closed)
     fitting = [depth for depth, count in enumerate(counts) if count <= ENOUGH]
-    return max([min(1, len(counts) - 1), *fitting])
+    return Choice(max([min(1, deepest), *fitting]), closed)

@@ -10,7 +10,7 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import Recording
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.depths import default_depth, max_depth, plain_modules
+from torchrecorder.views.depths import choose, max_depth
 from torchrecorder.views.hide import (
     HideOps,
     HidePasses,
@@ -33,8 +33,8 @@ class ViewOptions:
         depth: How many levels of scopes are open. 0 is one box per outermost call, 1 its
             children, and so on. A module that stands for a single op (a convolution, an
             activation) stays a box until the last level, which shows every op; one more
-            opens ops to their grad nodes. None chooses the deepest level that keeps to
-            about 60 boxes: the blocks of a ResNet, everything in a small network.
+            opens ops to their grad nodes. None chooses what keeps to about 60 boxes: all
+            ops of a small network, the blocks of a ResNet.
         parameters: Parameters and buffers as boxes: all, none, or (None) those that no
             module box speaks for, such as a class token added in a large module.
         tensors: Inner tensors as boxes, not only as arrows.
@@ -71,16 +71,13 @@ def plan(recording: Recording, options: ViewOptions = ViewOptions()) -> list[Ste
     """The steps that make the view, in the order in which they are taken."""
     quiet = _quiet(options)
     judge = partial(_any_holds, quiet)
-    deepest = max_depth(recording)
-    depth = default_depth(recording, judge) if options.depth is None else options.depth
-    last = options.depth is not None and depth >= deepest
-    plain = frozenset() if last else plain_modules(recording, judge)
-    steps: list[Step] = [Collapse(depth, judge, plain), HideOps(quiet)]
+    choice = choose(recording, options.depth, judge)
+    steps: list[Step] = [Collapse(choice.depth, judge, choice.closed), HideOps(quiet)]
     if not options.passes:
         steps.append(HidePasses())
     if not options.parameters:
         steps.append(HideStored(everywhere=options.parameters is False))
-    if depth > deepest:
+    if choice.depth > max_depth(recording):
         steps.append(OpenOps())
     if options.tensors:
         steps.append(ShowTensors())
