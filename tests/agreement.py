@@ -137,12 +137,12 @@ class Agreement:
         """Every module call is a scope, with its inputs and outputs."""
         kinds = (ScopeKind.MODULE, ScopeKind.COMPILED, ScopeKind.SCRIPTED)
         scopes = [each for each in self.recording.scopes.values() if each.kind in kinds]
-        known = {name for name, _, _ in self.witness.modules}
-        named = {key for key, module in self.recording.modules.items() if module.names}
-        scopes = [each for each in scopes if each.path in known and each.module in named]
-        paths, heard = [each.path for each in scopes], [each[0] for each in self.witness.modules]
-        if not _alike(paths, heard, self.recording):
-            return [f"module calls {heard[:20]} are recorded as {paths[:20]}"]
+        ids = {name: key for key, each in self.recording.modules.items() for name in each.names}
+        known = {ids.get(name) for name, _, _ in self.witness.modules}
+        scopes = [each for each in scopes if each.module in known]
+        heard = [name for name, _, _ in self.witness.modules]
+        if [each.module for each in scopes] != [ids.get(name) for name in heard]:
+            return [f"module calls {heard[:20]} are recorded as {[s.path for s in scopes][:20]}"]
         for scope, (path, inputs, outputs) in zip(scopes, self.witness.modules):
             for slot, read in zip(scope.inputs, inputs):
                 self._compare(slot.value, read, f"scope {path} input {slot.name}")
@@ -169,7 +169,7 @@ class Agreement:
         calls = {self.call_of[op].number for op in ends if op in self.call_of}
         hidden = any(op is None or op not in self.call_of for op in ends)
         allowed = {*read.own, *read.writes, *read.writers}
-        if calls - allowed:
+        if calls - allowed and (read.own or BEFORE in read.writers):
             return f"recorded as made by {self._told(calls)}, made by {self._told(allowed)}"
         behind = calls | self._ancestors(ends)
         missing = seen - behind
@@ -229,10 +229,14 @@ class Agreement:
 
 
 def _shape(read: Read) -> tuple[int, ...]:
+    """Its shape; that of what it stands for inside ``vmap`` and the like."""
+    tensor = read.tensor
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
     try:
-        return tuple(read.tensor.shape)
+        return tuple(tensor.shape)
     except RuntimeError:
-        return tuple(-1 for _ in range(read.tensor.dim()))
+        return tuple(-1 for _ in range(tensor.dim()))
 
 
 def _same_call(op: Op, call: Call) -> bool:
@@ -240,7 +244,7 @@ def _same_call(op: Op, call: Call) -> bool:
 
 
 def _plain(name: str) -> str:
-    return name.strip("_").removesuffix("()").removeprefix("get_").split(".")[0]
+    return name.split(".")[0].removesuffix("()").removeprefix("get_").strip("_")
 
 
 def _spellings(name: str) -> set[str]:
@@ -257,9 +261,3 @@ def _ignorable(call: Call) -> bool:
     given = {id(read.tensor) for read in call.reads}
     handed_on = all(id(each) in given for each in call.results) and not call.wrote
     return handed_on or call.name in _QUIET
-
-
-def _alike(paths: list[str], heard: list[str], recording: Recording) -> bool:
-    """Equal up to the several names of shared modules."""
-    names = {name: module.id for module in recording.modules.values() for name in module.names}
-    return [names.get(each, each) for each in paths] == [names.get(each, each) for each in heard]

@@ -9,6 +9,7 @@ gets a body in plain PyTorch, so that detection models run.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 from pathlib import Path
 
@@ -64,9 +65,11 @@ def install() -> None:
 
 
 def allow_boxes() -> None:
-    """Let ``torchvision.ops.nms`` run on the declared operator."""
+    """Let detection models run: on the declared operator, without a compiler."""
     install()
     import torchvision
 
     if _DECLARED:
         torchvision.ops.boxes._assert_has_ops = lambda: None
+        align = sys.modules["torchvision.ops.roi_align"]
+        align._roi_align = inspect.unwrap(align._roi_align)  # a minute of compilation less

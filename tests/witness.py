@@ -290,7 +290,7 @@ def name_of(func: Any) -> str:
     name = getattr(func, "__name__", type(func).__name__)
     if name in ("__get__", "__set__"):
         return f"{name.strip('_')}_{getattr(func.__self__, '__name__', '')}"
-    return str(name).strip("_").split(".")[0]
+    return str(name).split(".")[0].strip("_")
 
 
 def witnessed(run: Any) -> tuple[Witness, Any]:

@@ -283,6 +283,7 @@ def aten_calls() -> Run:
     add = add(cond)
     return add
     """,
+    replays=False,
 )
 def conditional() -> Run:
     def forward(self, x):

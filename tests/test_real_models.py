@@ -1,0 +1,67 @@
+"""Real architectures: recorded, compared with the witness, and left as they were."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import torchrecorder
+from torchrecorder.capture.inert import assert_inert
+from torchrecorder.capture.tape import Tape
+
+from tests import real_models
+from tests.agreement import Agreement, structure
+from tests.witness import witnessed
+
+SLOW = {"faster_rcnn", "faster_rcnn_training", "raft", "vgg11", "inception_v3", "timm_levit"}
+SLOW |= {"timm_efficientnet", "densenet121_checkpointed", "timm_resnest"}
+
+each_model = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+        for name in real_models.available()
+    ],
+)
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    """What an instrument stumbles over is an error here; the models' warnings are not."""
+    monkeypatch.setattr(Tape, "strict", True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _recorded(name):
+    """A recording of the model, made when all caches are filled."""
+    run = real_models.make(name)
+    run.model(*run.args, **(run.kwargs or {}))
+    run = real_models.make(name)
+    return torchrecorder.record(run.model, run.args, run.kwargs)
+
+
+@each_model
+def test_agrees_with_the_witness(name):
+    """Every tensor argument of every op, and every result, has the right origin."""
+    recording = _recorded(name)
+    assert structure(recording) == []
+    assert recording.run.lost == 0
+    witness, outputs = witnessed(real_models.make(name))
+    agreement = Agreement(recording, witness)
+    assert agreement.flow(outputs) == []
+    assert agreement.modules() == []
+    assert agreement.edges > 0
+
+
+@each_model
+def test_is_inert(name):
+    """A plain run and a recorded run cannot be told apart."""
+
+    def make():
+        run = real_models.make(name)
+        return run.model, run.args, run.kwargs or {}
+
+    assert_inert(make)
