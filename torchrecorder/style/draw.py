@@ -29,7 +29,7 @@ def draw(view: View, style: Style = Style()) -> Figure:
     """The figure of *view* in *style*."""
     captions = Captions(view.recording, style)
     shapes = tuple(_shapes(view, style, captions))
-    return Figure(
+    figure = Figure(
         name=view.recording.name,
         shapes=shapes,
         groups=tuple(_groups(view, style, captions)),
@@ -41,6 +41,7 @@ def draw(view: View, style: Style = Style()) -> Figure:
         legend=legend(view, style) if style.legend else (),
         attributes=style.attributes,
     )
+    return figure if style.finish is None else style.finish(figure, view)
 
 
 def _shapes(view: View, style: Style, captions: Captions) -> Iterator[Shape]:

@@ -8,7 +8,7 @@ from typing import Literal, Optional
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.style.families import class_family, op_family
-from torchrecorder.style.figure import Look
+from torchrecorder.style.figure import Figure, Look
 from torchrecorder.style.themes import LIGHT, Theme
 from torchrecorder.views.view import Box, BoxKind, View
 
@@ -80,6 +80,7 @@ class Style:
         attributes: Graphviz attributes of the whole graph.
         node_attributes: Graphviz attributes of every box.
         edge_attributes: Graphviz attributes of every arrow.
+        finish: Has the last word: given the finished figure and the view, gives the figure.
     """
 
     theme: Theme = LIGHT
@@ -95,6 +96,7 @@ class Style:
     attributes: Mapping[str, str] = field(default_factory=dict)
     node_attributes: Mapping[str, str] = field(default_factory=dict)
     edge_attributes: Mapping[str, str] = field(default_factory=dict)
+    finish: Callable[[Figure, View], Figure] | None = None
 
     def look(self, box: Box, view: View) -> Look:
         """The look of *box*: the answer of the first rule that has one."""
