@@ -15,7 +15,7 @@ from torchrecorder.views.plan import make_view
 from torchrecorder.views.view import View
 
 if TYPE_CHECKING:
-    import graphviz
+    import graphviz  # type: ignore[import-untyped]
 
 
 def render_network(
@@ -123,7 +123,8 @@ def make_dot(
     Args:
         recording: What to draw.
         depth: How many levels of scopes are open (``render_depth`` in 1.x).
-        styler_cls: A subclass of `GraphvizStyler` with the last word on looks.
+        styler_cls: A subclass of `GraphvizStyler` with the last word on looks. It sees
+            tensors as boxes unless ``tensors=False`` is given.
         **options: See `Recording.render`.
 
     Example:
@@ -132,10 +133,14 @@ def make_dot(
         >>> "linear" in torchrecorder.make_dot(recording, depth=1).source
         True
     """
-    from torchrecorder.export.dot import to_digraph
+    from torchrecorder.export.graphviz import Digraph
+    from torchrecorder.export.styler import own_arguments, to_digraph
 
     if depth is not None:
         options["depth"] = depth
-    chosen = drawing(**options)
+    if styler_cls is not None:
+        options.setdefault("tensors", True)
+    own = own_arguments(styler_cls, options)
+    chosen = drawing(**{name: value for name, value in options.items() if name not in own})
     shown = make_view(recording, chosen.view)
-    return to_digraph(shown, chosen.style, styler_cls)
+    return to_digraph(shown, chosen.style, styler_cls, own, make=Digraph)

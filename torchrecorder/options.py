@@ -9,6 +9,7 @@ from typing import Any
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.exporter import Exporter
+from torchrecorder.style.attributes import by_field
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import THEMES, Theme
 from torchrecorder.views.plan import ViewOptions
@@ -30,7 +31,8 @@ def drawing(exporter: Exporter | None = None, **options: Any) -> Drawing:
     """Sort *options* by the names of the fields they belong to.
 
     Raises:
-        InvalidArgument: A name is unknown; the message says the closest one.
+        InvalidArgument: A name is unknown and no attribute of Graphviz; the message says
+            the closest one.
     """
     given: dict[str, Any] = {}
     for name, value in options.items():
@@ -40,11 +42,20 @@ def drawing(exporter: Exporter | None = None, **options: Any) -> Drawing:
     given = _with_theme(given)
     view, style, writer = ViewOptions(), Style(), exporter
     groups = [_names(ViewOptions), _names(Style), _names(type(exporter)) if exporter else set()]
-    unknown = [name for name in given if not any(name in group for group in groups)]
-    if unknown:
-        raise InvalidArgument(_advice(unknown[0], set().union(*groups)))
+    others = {name: given[name] for name in given if not any(name in group for group in groups)}
+    graphviz = by_field(others)
+    known = set().union(*groups)
+    for name in others:
+        if not any(name in found for found in graphviz.values()):
+            raise InvalidArgument(_advice(name, known))
     view = replace(view, **_of(given, groups[0]))
     style = replace(style, **_of(given, groups[1]))
+    style = replace(
+        style,
+        attributes={**graphviz["attributes"], **style.attributes},
+        node_attributes={**graphviz["node_attributes"], **style.node_attributes},
+        edge_attributes={**graphviz["edge_attributes"], **style.edge_attributes},
+    )
     if writer is not None:
         writer = replace(writer, **_of(given, groups[2]))  # type: ignore[type-var]
     return Drawing(view, style, writer)
@@ -70,4 +81,5 @@ def _with_theme(given: dict[str, Any]) -> dict[str, Any]:
 def _advice(name: str, known: set[str]) -> str:
     close = difflib.get_close_matches(name, known, 1)
     guess = f"; did you mean {close[0]!r}?" if close else ""
-    return f"unknown option {name!r}{guess} Known here: {', '.join(sorted(known))}"
+    names = ", ".join(sorted(known))
+    return f"unknown option {name!r}{guess} Known here: {names}, and Graphviz attributes"

@@ -105,8 +105,8 @@ def _defaults(figure: Figure) -> Iterator[str]:
         **figure.attributes,
     }
     yield f"graph [{_raw(graph)}]"
-    node = {"fontname": font, "fontsize": size, "margin": "0.13,0.06", "height": "0.3", "width": "0.4"}
-    yield f"node [{_raw(node)}]"
+    room = {"margin": "0.13,0.06", "height": "0.3", "width": "0.4"}
+    yield f"node [{_raw({'fontname': font, 'fontsize': size, **room})}]"
     edge = {"fontname": font, "fontsize": f"{figure.fontsize * SMALL:g}", "arrowsize": "0.6"}
     yield f"edge [{_raw(edge)}]"
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from collections.abc import Mapping
 from typing import Literal
 
-Outline = Literal["box", "rounded", "ellipse", "cylinder", "note", "parallelogram", "octagon", "plain"]
+Outline = Literal[
+    "box", "rounded", "ellipse", "cylinder", "note", "parallelogram", "octagon", "plain"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from torchrecorder.events import SourceLine
-from torchrecorder.graph.nodes import Module, Value
+from torchrecorder.graph.nodes import Value
 
 DTYPES = {"bfloat16": "bf16", "float16": "f16", "float64": "f64", "complex64": "c64"}
 """Short spellings of some dtypes; others stay as they are."""

@@ -42,7 +42,8 @@ class Inside:
             for edge in dict.fromkeys(grad.next):
                 if edge is not None:
                     self.readers.setdefault(edge, []).append(grad.id)
-        self.last = next((grad for grad in self.grads if grad not in behind), next(iter(self.grads)))
+        last = (grad for grad in self.grads if grad not in behind)
+        self.last = next(last, next(iter(self.grads)))
         untracked = (grad.id for grad in self.grads.values() if None in grad.next)
         self.first = next(untracked, self.last)
 

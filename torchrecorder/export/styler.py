@@ -1,0 +1,248 @@
+"""GraphvizStyler: change how single boxes and arrows look, by subclassing.
+
+The extension point of torchrecorder 1.x. A recording holds no live object, so what a node
+gives as ``fn`` is looked up when it is asked for, and is None once the model is gone.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.export.dot import GraphT, look_attributes, plain_label, to_dot
+from torchrecorder.graph.nodes import Value
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style.draw import draw
+from torchrecorder.style.figure import Figure, Group, Line, Look, Shape
+from torchrecorder.style.style import Style
+from torchrecorder.views.view import BoxKind, View
+
+
+class BaseNode:
+    """What a styler sees of a box.
+
+    Attributes:
+        name: Attribute name of a module, name of an op, parameter or input.
+        depth: How many scopes lie around it; -1 at the top.
+        id: The recorded id.
+        kind: What kind of box it is, as `BoxKind` spells it; ``"open"`` for a cluster.
+        recording: The recording it comes from.
+    """
+
+    def __init__(
+        self, recording: Recording, recorded: str, name: str, depth: int, kind: str
+    ) -> None:
+        self.recording = recording
+        self.id = recorded
+        self.name = name
+        self.depth = depth
+        self.kind = kind
+        self.defaults: dict[str, str] = {}
+
+    @property
+    def fn(self) -> Any:
+        """The module itself, or a meta tensor like the recorded one; None if neither."""
+        live = self.recording.live
+        return live.fn(self.recording, self.id) if live is not None else None
+
+    @property
+    def parent(self) -> Any:
+        """The module in whose ``forward`` it ran, if it is still alive."""
+        live, scope = self.recording.live, self._scope()
+        return live.fn(self.recording, scope) if live is not None and scope else None
+
+    def _scope(self) -> str | None:
+        recording = self.recording
+        if self.id in recording.scopes:
+            return recording.scopes[ScopeId(self.id)].parent
+        node = recording.node(self.id)
+        if isinstance(node, Value):
+            producer = recording.ops.get(node.producer or OpId(""))
+            return producer.scope if producer is not None else None
+        return node.scope
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, depth={self.depth})"
+
+
+class LayerNode(BaseNode):
+    """A module, function or region; closed to a box, or open as a cluster."""
+
+
+class OpNode(BaseNode):
+    """An op, or a node of the autograd graph."""
+
+
+class TensorNode(BaseNode):
+    """An input, output, constant or inner tensor."""
+
+
+class ParamNode(TensorNode):
+    """A parameter or buffer."""
+
+
+class GraphvizStyler:
+    """Gives each box and arrow its Graphviz attributes.
+
+    Subclass it and override `style_node` or `style_edge`:
+
+    >>> class Bold(GraphvizStyler):
+    ...     def style_node(self, node):
+    ...         attributes = super().style_node(node)
+    ...         if isinstance(node, LayerNode):
+    ...             attributes["penwidth"] = "2.4"
+    ...         return attributes
+
+    Attributes:
+        styles: Attributes set on every node of a class, on top of the theme's.
+    """
+
+    def __init__(self, **styler_args: Any) -> None:
+        given = {name: str(value) for name, value in styler_args.items() if value is not None}
+        classes = (BaseNode, LayerNode, OpNode, TensorNode, ParamNode)
+        self.styles: dict[type[BaseNode], dict[str, str]] = {each: dict(given) for each in classes}
+
+    def style_node(self, node: BaseNode) -> dict[str, Any]:
+        """The attributes of a box, or of the cluster that an open layer is.
+
+        Returns:
+            A new dict with ``label``, ``shape``, ``style``, ``color``, ``fillcolor``,
+            ``fontcolor``, ``penwidth``, and what was given to the styler.
+        """
+        return {**node.defaults, **self.styles[type(node)]}
+
+    def style_edge(self, from_node: BaseNode, to_node: BaseNode) -> dict[str, Any]:
+        """The attributes of an arrow, on top of the theme's."""
+        return {}
+
+
+def to_digraph(
+    view: View,
+    style: Style,
+    styler_cls: Any = None,
+    styler_args: Mapping[str, Any] = MappingProxyType({}),
+    make: Callable[..., GraphT] | None = None,
+) -> GraphT:
+    """*view* as a ``graphviz.Digraph``.
+
+    Args:
+        view: What is shown.
+        style: How it looks.
+        styler_cls: A `GraphvizStyler`, its subclass or an instance; it has the last word.
+        styler_args: Further arguments for its ``__init__``.
+        make: The class of the graph.
+
+    Raises:
+        InvalidArgument: *styler_cls* is no styler.
+    """
+    figure = draw(view, style)
+    if styler_cls is not None:
+        figure = styled(figure, view, _styler(styler_cls, style, styler_args))
+    return to_dot(figure, make)
+
+
+def own_arguments(styler_cls: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of *options* that the styler's ``__init__`` asks for by name."""
+    if not isinstance(styler_cls, type):
+        return {}
+    asked = inspect.signature(styler_cls).parameters.values()
+    named = (each.name for each in asked if each.kind is not each.VAR_KEYWORD)
+    return {name: options[name] for name in named if name in options}
+
+
+def _styler(styler_cls: Any, style: Style, given: Mapping[str, Any]) -> GraphvizStyler:
+    if isinstance(styler_cls, GraphvizStyler):
+        return styler_cls
+    if isinstance(styler_cls, type) and issubclass(styler_cls, GraphvizStyler):
+        return styler_cls(**{"fontname": style.fontname, **style.node_attributes, **given})
+    raise InvalidArgument(f"styler_cls must be a subclass of GraphvizStyler, not {styler_cls!r}")
+
+
+def styled(figure: Figure, view: View, styler: GraphvizStyler) -> Figure:
+    """*figure* with the attributes that *styler* gives set on its shapes and lines."""
+    nodes = {shape.id: _node(shape, view) for shape in figure.shapes}
+    depths = _depths(figure)
+    for shape in figure.shapes:
+        nodes[shape.id].depth = depths[shape.group] + 1
+    groups = tuple(_group(group, view, styler, depths[group.id]) for group in figure.groups)
+    shapes = tuple(
+        replace(shape, look=_look(shape.look, nodes[shape.id], styler)) for shape in figure.shapes
+    )
+    lines = tuple(_line(line, nodes, styler) for line in figure.lines)
+    return replace(figure, shapes=shapes, groups=groups, lines=lines)
+
+
+def _depths(figure: Figure) -> dict[str | None, int]:
+    depths: dict[str | None, int] = {None: -1}
+    for group in figure.groups:
+        depths[group.id] = depths[group.parent] + 1
+    return depths
+
+
+def _node(shape: Shape, view: View) -> BaseNode:
+    """The node that a styler sees for a shape."""
+    recording = view.recording
+    kind = BoxKind(shape.kind)
+    if kind in (BoxKind.MODULE, BoxKind.REGION):
+        node: BaseNode = _layer(recording, shape.id, kind.value)
+    elif kind in (BoxKind.OP, BoxKind.HIDDEN, BoxKind.GRAD):
+        found = recording.node(shape.id)
+        node = OpNode(recording, shape.id, getattr(found, "name", ""), -1, kind.value)
+    else:
+        node = _tensor(recording, shape.id, kind)
+    node.defaults = {"label": plain_label(shape.label), **look_attributes(shape.look)}
+    return node
+
+
+def _layer(recording: Recording, scope: str, kind: str) -> LayerNode:
+    found = recording.scopes[ScopeId(scope)]
+    return LayerNode(recording, scope, found.name or found.cls, -1, kind)
+
+
+def _tensor(recording: Recording, box: str, kind: BoxKind) -> TensorNode:
+    value, name = ValueId(box), kind.value
+    if kind is BoxKind.OUTPUT:
+        slot = recording.outputs[int(box.partition(":")[2])]
+        value, name = slot.value, slot.name or name
+    elif recording.values[value].names:
+        name = recording.values[value].names[0]
+    stored = kind in (BoxKind.PARAMETER, BoxKind.BUFFER)
+    return (ParamNode if stored else TensorNode)(recording, value, name, -1, kind.value)
+
+
+def _group(group: Group, view: View, styler: GraphvizStyler, depth: int) -> Group:
+    """An open layer; its fill stays the theme's, so that nesting can be seen."""
+    if group.id not in view.recording.scopes:
+        return group
+    node = _layer(view.recording, group.id, "open")
+    node.depth = depth
+    node.defaults = {"label": plain_label(group.label), **look_attributes(group.look)}
+    look = _look(group.look, node, styler)
+    attributes = {
+        name: text for name, text in look.attributes.items() if name not in ("shape", "fillcolor")
+    }
+    return replace(group, look=replace(look, attributes=attributes))
+
+
+def _look(look: Look, node: BaseNode, styler: GraphvizStyler) -> Look:
+    """The attributes that the styler changed; the rest is left to the theme."""
+    answer: Mapping[str, Any] = styler.style_node(node) or {}
+    changed = {
+        name: str(value)
+        for name, value in answer.items()
+        if value is not None and node.defaults.get(name) != str(value)
+    }
+    return replace(look, attributes={**look.attributes, **changed})
+
+
+def _line(line: Line, nodes: Mapping[str, BaseNode], styler: GraphvizStyler) -> Line:
+    answer = styler.style_edge(nodes[line.tail], nodes[line.head]) or {}
+    if not answer:
+        return line
+    given = {name: str(value) for name, value in answer.items() if value is not None}
+    return replace(line, look=replace(line.look, attributes={**line.look.attributes, **given}))
