@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -184,7 +183,6 @@ def _kind(module: Module) -> ScopeKind:
     return ScopeKind.MODULE
 
 
-@functools.lru_cache(maxsize=1024)
 def _argument_names(cls: type[Module]) -> tuple[str, ...]:
     """Positional parameter names of ``forward``."""
     code = getattr(getattr(cls, "forward", None), "__code__", None)
