@@ -1,0 +1,51 @@
+"""Parameters: how many weights, how many of them are trained, how many bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from torchrecorder.annotations.amounts import exact, of_bytes
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.events import Role
+from torchrecorder.graph.nodes import Value
+from torchrecorder.graph.recording import Recording
+
+
+def _stored(recording: Recording, role: Role) -> Iterator[Value]:
+    """Parameters or buffers as the run found them, not what became of those it wrote."""
+    for value in recording.values.values():
+        if value.role is role and value.producer is None:
+            yield value
+
+
+def _count(recording: Recording) -> dict[str, float]:
+    return {value.id: prod(value.shape) for value in _stored(recording, Role.PARAMETER)}
+
+
+def _trainable(recording: Recording) -> dict[str, float]:
+    return {
+        value.id: prod(value.shape) if value.trainable else 0
+        for value in _stored(recording, Role.PARAMETER)
+    }
+
+
+def _bytes(recording: Recording) -> dict[str, float]:
+    return {value.id: value.bytes for value in _stored(recording, Role.PARAMETER)}
+
+
+def _buffer_bytes(recording: Recording) -> dict[str, float]:
+    return {value.id: value.bytes for value in _stored(recording, Role.BUFFER)}
+
+
+PARAMETERS = Annotation("parameters", "Params", "", _count, sum, exact)
+"""Number of weights."""
+
+TRAINABLE = Annotation("trainable", "Trainable", "", _trainable, sum, exact)
+"""Number of weights that require grad."""
+
+PARAMETER_BYTES = Annotation("parameter_bytes", "Params size", "B", _bytes, sum, of_bytes)
+"""Bytes of weights."""
+
+BUFFER_BYTES = Annotation("buffer_bytes", "Buffers size", "B", _buffer_bytes, sum, of_bytes)
+"""Bytes of buffers."""

@@ -1,0 +1,65 @@
+"""Columns of text side by side, and the lines of a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from unicodedata import combining, east_asian_width
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        title: Its heading.
+        cells: One text per row.
+        right: Whether its texts end, rather than begin, under each other.
+    """
+
+    title: str
+    cells: Sequence[str]
+    right: bool = False
+
+
+def table(columns: Sequence[Column]) -> Iterator[str]:
+    """The lines of a table: a heading, a rule, one line per row."""
+    widths = [max(map(width, (each.title, *each.cells))) for each in columns]
+    yield _line([each.title for each in columns], columns, widths)
+    yield "─" * (sum(widths) + 2 * (len(widths) - 1))
+    for cells in zip(*(each.cells for each in columns)):
+        yield _line(cells, columns, widths)
+
+
+def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    padded = []
+    for cell, column, wide in zip(cells, columns, widths):
+        gap = " " * (wide - width(cell))
+        padded.append(gap + cell if column.right else cell + gap)
+    return "  ".join(padded).rstrip()
+
+
+def width(text: str) -> int:
+    """How many columns of a terminal *text* takes."""
+    if text.isascii():
+        return len(text)
+    wide = sum(1 for each in text if east_asian_width(each) in "WF")
+    return len(text) + wide - sum(1 for each in text if combining(each))
+
+
+def tree(depths: Sequence[int]) -> list[str]:
+    """What stands before each entry of a tree, whose *depths* are given in order.
+
+    Example:
+        >>> [line + "x" for line in tree([0, 1, 2, 1])]
+        ['x', '├─ x', '│  └─ x', '└─ x']
+    """
+    marks: list[str] = []
+    open_at: dict[int, bool] = {}
+    for depth in reversed(depths):
+        inner = "".join("│  " if open_at.get(level) else "   " for level in range(1, depth))
+        mark = ("├─ " if open_at.get(depth) else "└─ ") if depth else ""
+        marks.append(inner + mark)
+        open_at = {level: held for level, held in open_at.items() if level < depth}
+        open_at[depth] = True
+    return marks[::-1]

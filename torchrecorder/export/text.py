@@ -1,0 +1,216 @@
+"""A table by scope for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Union
+
+from torchrecorder.annotations.amounts import exact, of_bytes
+from torchrecorder.annotations.annotation import Annotation, by_name
+from torchrecorder.annotations.memory import OUTPUT_BYTES
+from torchrecorder.annotations.parameters import (
+    BUFFER_BYTES,
+    PARAMETER_BYTES,
+    PARAMETERS,
+    TRAINABLE,
+)
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.export.rows import Row, rows
+from torchrecorder.export.table import Column, table, tree
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style import labels
+from torchrecorder.style.style import Style
+from torchrecorder.style.usual import usual_dtype
+from torchrecorder.views.view import View
+
+DEFAULT = ("input", "output", "parameters")
+"""The columns that a table has unless others are asked for."""
+
+WIDEST = 48
+"""Texts in a cell are shortened to so many characters, tree lines aside."""
+
+
+def summary(
+    recording: Recording,
+    depth: int | None = None,
+    columns: Sequence[Union[str, Annotation]] = DEFAULT,
+    *,
+    ops: bool = False,
+) -> str:
+    """A table by scope: shapes, numbers of parameters, totals.
+
+    A tied parameter counts once in each line, also in those of the scopes around it. A
+    module that is called again is listed again, and counted once.
+
+    Args:
+        recording: What to list.
+        depth: How many levels of scopes are listed under the outermost calls; None for
+            the deepest level that keeps to about 400 lines.
+        columns: ``"input"``, ``"output"``, the names of annotations, or annotations.
+        ops: List every op too.
+
+    Raises:
+        InvalidArgument: *depth* is not a number of levels.
+        UnknownAnnotation: A column is none of those.
+
+    Example:
+        >>> import torch, torchrecorder
+        >>> recording = torchrecorder.record(torch.nn.Linear(4, 2), input_shapes=(1, 4))
+        >>> print(recording.summary())
+        Scope   Input  Output  Params
+        ─────────────────────────────
+        Linear  1×4    1×2         10
+        ─────────────────────────────
+        Total params             10
+        Trainable params         10
+        Non-trainable params      0
+        Input size             16 B
+        Forward pass size       8 B
+        Params size            40 B
+    """
+    if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 0):
+        raise InvalidArgument(f"depth must be a whole number from 0 on, or None, not {depth!r}")
+    listed = rows(recording, depth, ops=ops)
+    filled = [_names(listed), *_Filler(recording, listed).columns(columns), *_notes(listed)]
+    lines = list(table(filled))
+    rule = lines[1]
+    return "\n".join([*lines, rule, *_totals(recording), *_remarks(recording)])
+
+
+@dataclass(frozen=True)
+class Txt:
+    """The table by scope as a text file.
+
+    Attributes:
+        depth: How many levels of scopes are listed.
+        columns: What is said of each; see `summary`.
+        ops: List every op too.
+    """
+
+    suffix: ClassVar[str] = ".txt"
+    binary: ClassVar[bool] = False
+    depth: int | None = None
+    columns: tuple[Union[str, Annotation], ...] = DEFAULT
+    ops: bool = False
+
+    def export(self, view: View, style: Style) -> str:
+        """The contents of the file."""
+        return summary(view.recording, self.depth, self.columns, ops=self.ops) + "\n"
+
+
+def _names(listed: Sequence[Row]) -> Column:
+    marks = tree([row.depth for row in listed])
+    titles = (labels.shorten(row.title, WIDEST) for row in listed)
+    return Column("Scope", [mark + title for mark, title in zip(marks, titles)])
+
+
+def _notes(listed: Sequence[Row]) -> Iterator[Column]:
+    """What is to be known beyond the numbers, if there is anything."""
+    if any(row.notes for row in listed):
+        yield Column("Notes", [", ".join(row.notes) for row in listed])
+
+
+class _Filler:
+    """Fills columns for the rows of one recording."""
+
+    def __init__(self, recording: Recording, listed: Sequence[Row]) -> None:
+        self.recording = recording
+        self.listed = listed
+        self.usual = usual_dtype(recording)
+        self.inside = _inside(recording)
+
+    def columns(self, wanted: Sequence[Union[str, Annotation]]) -> Iterator[Column]:
+        if isinstance(wanted, str):
+            raise InvalidArgument(f"columns is a list, such as [{wanted!r}], not a text")
+        for each in wanted:
+            if each == "input":
+                yield Column("Input", [self._tensors(row.inputs) for row in self.listed])
+            elif each == "output":
+                yield Column("Output", [self._tensors(row.outputs) for row in self.listed])
+            else:
+                yield self._numbers(by_name(each) if isinstance(each, str) else each)
+
+    def _tensors(self, values: Sequence[ValueId]) -> str:
+        """The first two tensors, and how many more there are."""
+        shown = [labels.value(self.recording.values[each], self.usual) for each in values[:2]]
+        more = f" +{len(values) - 2}" if len(values) > 2 else ""
+        return labels.shorten(", ".join(shown), WIDEST) + more
+
+    def _numbers(self, annotation: Annotation) -> Column:
+        numbers = annotation.on(self.recording)
+        stored = annotation in (PARAMETERS, TRAINABLE, PARAMETER_BYTES, BUFFER_BYTES)
+        cells = []
+        for row in self.listed:
+            text = numbers.text(self._members(row))
+            cells.append("(recurrent)" if text and stored and row.again else text)
+        return Column(annotation.title, cells, right=True)
+
+    def _members(self, row: Row) -> list[str]:
+        """Everything that a row stands for."""
+        members: list[str] = []
+        for each in row.ids:
+            members.extend(self.inside(each))
+        return members
+
+
+def _inside(recording: Recording) -> Callable[[str], list[str]]:
+    """What lies in a scope or belongs to an op, itself first."""
+    made: dict[OpId | None, list[str]] = {}
+    for value in recording.values.values():
+        made.setdefault(value.producer, []).append(value.id)
+
+    def inside(node: str) -> list[str]:
+        found, waiting = [], [node]
+        while waiting:
+            each = waiting.pop()
+            found.append(each)
+            found.extend(made.get(OpId(each), ()))
+            found.extend(grad.id for grad in recording.owned.get(OpId(each), ()))
+            waiting.extend(item.id for item in recording.children.get(ScopeId(each), ()))
+        return found
+
+    return inside
+
+
+def _totals(recording: Recording) -> Iterator[str]:
+    weights = PARAMETERS.on(recording).total()
+    trained = TRAINABLE.on(recording).total()
+    buffers = BUFFER_BYTES.on(recording).total()
+    taken = dict.fromkeys(slot.value for slot in recording.inputs)
+    said = {
+        "Total params": exact(weights),
+        "Trainable params": exact(trained),
+        "Non-trainable params": exact(weights - trained),
+        "Input size": of_bytes(sum(recording.values[each].bytes for each in taken)),
+        "Forward pass size": of_bytes(_forward_bytes(recording)),
+        "Params size": of_bytes(PARAMETER_BYTES.on(recording).total()),
+        **({"Buffers size": of_bytes(buffers)} if buffers else {}),
+    }
+    yield from _aligned(said)
+
+
+def _forward_bytes(recording: Recording) -> float:
+    """The new tensors of everything but what ran again for a checkpoint."""
+    made = OUTPUT_BYTES.on(recording).by_node
+    return sum(number for op, number in made.items() if not recording.ops[OpId(op)].recompute)
+
+
+def _aligned(said: Mapping[str, str]) -> Iterator[str]:
+    names, numbers = max(map(len, said)), max(map(len, said.values()))
+    for name, number in said.items():
+        yield f"{name:<{names}}  {number:>{numbers}}"
+
+
+def _remarks(recording: Recording) -> Iterator[str]:
+    """What the run itself has to say."""
+    failure = recording.run.failure
+    if failure is not None:
+        place = recording.scopes.get(failure.scope) if failure.scope is not None else None
+        where = f" in {place.path or place.name}" if place is not None else ""
+        yield f"Failed{where}: {failure.error}: {labels.shorten(failure.message, 120)}"
+    for note in recording.run.notes:
+        yield f"Note: {note}"
+    if recording.run.lost:
+        yield f"Note: {recording.run.lost} facts were lost"
