@@ -42,7 +42,8 @@ class MyStyler(GraphvizStyler):
 
 
 if __name__ == "__main__":
-    recording = record(ConvNet(), name="Conv Net", input_shapes=(1, 3, 32, 32))
+    model = ConvNet()  # node.fn finds the model's parts for as long as it is alive
+    recording = record(model, name="Conv Net", input_shapes=(1, 3, 32, 32))
     graph = make_dot(recording, render_depth=1, styler_cls=MyStyler, fontname="Lato")
     graph.format = "svg"
     graph.attr(label="Conv Net at depth 1", labelloc="t")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from torchrecorder.export.centring import MARK
 from torchrecorder.export.quoting import attribute, html, quote, verbatim
 from torchrecorder.layout.measure import label_size
 from torchrecorder.style.color import faded
-from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
+from torchrecorder.style.figure import Figure, Group, LegendEntry, Line, Look, Shape, Text
 
 if TYPE_CHECKING:
     import graphviz  # type: ignore[import-untyped]
@@ -166,6 +167,8 @@ def _shape(shape: Shape, figure: Figure) -> str:
     own = shape.look.attributes
     attributes = {name: quote(text) for name, text in look_attributes(shape.look).items()}
     attributes["label"] = _label(shape.label, shape.look, figure)
+    if "label" not in own:
+        attributes["class"] = quote(MARK)
     if shape.look.outline in ("parallelogram", "octagon", "ellipse"):
         attributes["margin"] = quote("0,0")
     if shape.count > 1:
@@ -253,19 +256,25 @@ def _line_quoted(look: Look) -> dict[str, str]:
 
 
 def _legend(figure: Figure) -> Iterator[str]:
-    """The legend: one small shape for each entry, in a column."""
+    """The legend: a small table, one row for each entry."""
     if not figure.legend:
         return
-    yield 'subgraph "cluster_legend" {'
-    title = quote("legend")
-    yield f'\tgraph [label={title}, style="rounded", color="#9aa3ae", margin="8"]'
-    for number, entry in enumerate(figure.legend):
-        look = {name: quote(text) for name, text in look_attributes(entry.look).items()}
-        yield f'\t"legend_{number}" [{_joined({**look, "label": verbatim(entry.text)})}]'
-    names = " -> ".join(f'"legend_{number}"' for number in range(len(figure.legend)))
-    if figure.direction in ("TB", "BT") and len(figure.legend) > 1:
-        yield f'\t{names} [style="invis", minlen="1"]'
-    yield "}"
+    rows = "".join(_row(entry, figure) for entry in figure.legend)
+    edge = f'border="1" color="{figure.legend[0].look.text}" style="rounded"'
+    table = f'<table {edge} cellborder="0" cellspacing="3" cellpadding="1">{rows}</table>'
+    yield f'"legend" [shape="plain", style="", label=<{table}>]'
+
+
+def _row(entry: LegendEntry, figure: Figure) -> str:
+    look = entry.look
+    style = [*(["rounded"] if look.outline == "rounded" else []), look.dash]
+    swatch = (
+        f'<td border="1" width="20" height="11" fixedsize="true" bgcolor="{look.fill}"'
+        f' color="{look.stroke}" style="{",".join(style)}"></td>'
+    )
+    size = f"{figure.fontsize * SMALL:g}"
+    text = f'<font point-size="{size}" color="{look.text}">{html(entry.text)}</font>'
+    return f'<tr>{swatch}<td align="left">{text}</td></tr>'
 
 
 def _given(attributes: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import graphviz
 
 from torchrecorder.errors import LayoutFailed
+from torchrecorder.export.centring import centred
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export.exporter import write_file
 from torchrecorder.export.titles import with_tooltips
@@ -55,7 +56,7 @@ class Svg:
 
     def export(self, view: View, style: Style) -> bytes:
         """SVG."""
-        return with_tooltips(engine.run(dot_text(draw(view, style)), "svg", timeout=self.timeout))
+        return _finished(engine.run(dot_text(draw(view, style)), "svg", timeout=self.timeout))
 
 
 @dataclass(frozen=True)
@@ -176,4 +177,9 @@ def _rendered(source: str, format: str, program: str | None) -> bytes:
     if format in ("dot", "gv"):
         return source.encode()
     data = engine.run(source, format, program=program or "dot")
-    return with_tooltips(data) if format == "svg" else data
+    return _finished(data) if format == "svg" else data
+
+
+def _finished(svg: bytes) -> bytes:
+    """Graphviz's SVG, made fit for viewers with other fonts and for hovering."""
+    return with_tooltips(centred(svg))

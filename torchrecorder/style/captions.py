@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
@@ -50,6 +51,8 @@ class Captions:
             return (Text(self.recording.grad_nodes[GradId(box.id)].name, "title"),)
         if box.kind is BoxKind.OUTPUT:
             return self._output(box)
+        if box.kind is BoxKind.TENSOR:
+            return (Text(labels.value(self.recording.values[ValueId(box.id)], self.usual)),)
         return self._value(box)
 
     def cluster(self, cluster: Cluster) -> tuple[Text, ...]:
@@ -73,7 +76,7 @@ class Captions:
         if count:
             lines.append(Text(labels.parameters(count) + self._shared(scope)))
         if scope.failed:
-            lines.append(Text(self._failure()))
+            lines.extend(self._failure())
         return tuple(lines)
 
     def _title(self, scope: Scope, names: tuple[str, ...], count: int) -> str:
@@ -110,16 +113,18 @@ class Captions:
         ]
         return f", call {calls.index(scope.id) + 1} of {len(calls)}" if len(calls) > 1 else ""
 
-    def _failure(self) -> str:
+    def _failure(self) -> Iterator[Text]:
         failure = self.recording.run.failure
-        return labels.shorten(f"{failure.error}: {failure.message}", 60) if failure else "failed"
+        said = f"{failure.error}: {failure.message}" if failure else "failed"
+        for line in textwrap.wrap(labels.shorten(said, 240), 44):
+            yield Text(line)
 
     def _op(self, op: Op) -> tuple[Text, ...]:
         lines = [Text(labels.shorten(op.name), "title")]
         if self.style.details and not self._told(op) and op.name not in SHOWN_BY_SHAPE:
             lines.extend(Text(line) for line in _filled(arguments(op.arguments), width=22))
         if op.failed:
-            lines.append(Text(self._failure()))
+            lines.extend(self._failure())
         return tuple(lines)
 
     def _told(self, op: Op) -> bool:

@@ -7,12 +7,12 @@ from torchrecorder.style.style import Style, family_of, failed
 from torchrecorder.views.view import View
 
 WORDS = {
-    "input": "input",
-    "output": "output",
-    "parameter": "parameter",
-    "buffer": "buffer",
-    "constant": "constant",
-    "tensor": "tensor",
+    "input": "input (slanted)",
+    "output": "output (octagon)",
+    "parameter": "parameter (cylinder)",
+    "buffer": "buffer (folded corner)",
+    "constant": "constant (dotted)",
+    "tensor": "tensor (ellipse)",
     "module": "module",
     "region": "region",
     "op": "operation",
