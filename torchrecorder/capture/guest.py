@@ -7,6 +7,7 @@ their version counter: an earlier forward of the user's may have saved them for 
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 import sys
 from collections.abc import Iterator
@@ -32,6 +33,23 @@ def restored(model: Any) -> Iterator[None]:
                 [(each, each.grad) for each in model.parameters() if each.is_leaf],
             )
         yield
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Without passes of the cyclic garbage collector, which would double the cost.
+
+    A run leaves some ten small facts per op; each few hundred would start a pass over
+    everything that PyTorch keeps. Cycles are collected as ever after the block.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _keep_random_state(stack: contextlib.ExitStack) -> None:

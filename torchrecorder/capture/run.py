@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from torchrecorder.capture.guest import restored
+from torchrecorder.capture.guest import restored, uncollected
 from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.values import tensors_in
@@ -72,6 +72,7 @@ def record(
     )
     recorder = Recorder(model, name=name)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(uncollected())
         if restore:
             stack.enter_context(restored(model))
         if fake:
@@ -85,7 +86,7 @@ def record(
             if backward:
                 _run_backward(output)
         del output
-    return recorder.recording
+        return recorder.recording
 
 
 def _faked(
