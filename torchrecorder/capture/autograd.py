@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import bisect
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -52,6 +53,7 @@ class AutogradWalk:
         self.since = 0
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
+        self.met: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
 
     def _maker(self, number: int) -> tuple[OpId | None, ScopeId | None]:
         """The op that ran when autograd gave out *number*."""
@@ -74,6 +76,12 @@ class AutogradWalk:
         """Whether the node behind *tensor* has been met."""
         node = tensor.grad_fn
         return node is None or node._sequence_nr() in self.known
+
+    def grad_of(self, node: Any) -> GradId | None:
+        """The id of *node*, claimed for nobody if it is new; None for one made by us."""
+        if node._sequence_nr() in self.passed:
+            return None
+        return self._edge(node, 0, None).grad
 
     def stand_for(self, alias: Tensor, tensor: Tensor) -> None:
         """The node of *alias*, made by us, is not drawn: it stands for that of *tensor*."""
@@ -121,6 +129,7 @@ class AutogradWalk:
         self.tape.write(
             GradNodeFound(grad, _name(node), owner, self.tape.scope, tuple(following), None)
         )
+        self.met(grad, owner, node)
         return grad
 
     def _edge(
@@ -174,6 +183,7 @@ class AutogradWalk:
         op = owner if owner is not None else self.tape.next_op()
         self.owners[grad] = op
         self.tape.write(GradNodeFound(grad, _name(node), op, scope, following, None))
+        self.met(grad, op, node)
         if owner is None:
             self._hidden(grad, node, op, following)
 

@@ -6,7 +6,16 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from torchrecorder.events import Event, OpCalled, RunFailed, ScopeEntered, ValueSeen
+from torchrecorder.events import (
+    Event,
+    GradId,
+    GradNodeFound,
+    GradNodeRan,
+    OpCalled,
+    RunFailed,
+    ScopeEntered,
+    ValueSeen,
+)
 
 if TYPE_CHECKING:
     from torchrecorder.capture.recorder import Recorder
@@ -70,4 +79,22 @@ def describe(failure: RunFailed, events: Sequence[Event]) -> str:
     if op is not None and op.inputs:
         listed = ", ".join(f"{slot.name} {shapes.get(slot.value, '')}" for slot in op.inputs)
         parts.append(f"inputs {listed}")
-    return "torchrecorder: while running " + ", ".join(parts)
+    doing = "while running "
+    if failure.grad is not None:
+        doing = f"in backward, while running {_describe_node(failure.grad, events)}, made by "
+    return f"torchrecorder: {doing}" + ", ".join(parts)
+
+
+def _describe_node(grad: GradId, events: Sequence[Event]) -> str:
+    """*`AddmmBackward0`, given gradients float32[2, 8]*"""
+    name, given = "", "nothing"
+    for event in events:
+        if isinstance(event, GradNodeFound) and event.grad == grad:
+            name = event.name
+        elif isinstance(event, GradNodeRan) and event.grad == grad:
+            forms = [
+                "none" if each is None else f"{each.dtype}{list(each.shape)}"
+                for each in event.given
+            ]
+            given = ", ".join(forms) or given
+    return f"`{name}`, given gradients {given}"

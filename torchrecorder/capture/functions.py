@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from torchrecorder.capture.autograd import AutogradWalk
+    from torchrecorder.capture.backward import BackwardRuns
     from torchrecorder.capture.regions import Regions
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.values import Entry, Values
@@ -48,17 +49,24 @@ class Calls:
     """What happens before and after a call, whichever mode heard of it."""
 
     def __init__(
-        self, tape: Tape, values: Values, autograd: AutogradWalk, regions: Regions
+        self,
+        tape: Tape,
+        values: Values,
+        autograd: AutogradWalk,
+        regions: Regions,
+        backward: BackwardRuns,
     ) -> None:
         self.tape = tape
         self.values = values
         self.autograd = autograd
         self.regions = regions
+        self.backward = backward
 
     def begin(
         self, facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
     ) -> Call | None:
         """Note what the call reads. None if the instrument stumbled."""
+        self.tape.pause()
         try:
             source = self.regions.locate(frame)
             tensors, arguments = sort_arguments(facts, args, kwargs)
@@ -70,17 +78,24 @@ class Calls:
             index = self.tape.next_index()
             if facts.name == "backward":
                 self.values.gradients_from = op
+            if facts.runs_backward:
+                self.backward.begin(op, args, kwargs)
             self.autograd.begin()
-            started = self.tape.clock()
+            started = self.tape.time()
             return Call(op, index, facts, tensors, inputs, arguments, source, started)
         except Exception as error:
             self.tape.lose("functions", error)
             return None
+        finally:
+            self.tape.resume()
 
     def end(self, call: Call, result: Any) -> None:
         """Note what the call made and wrote."""
-        seconds = self.tape.clock() - call.started
+        self.tape.pause()
+        seconds = self.tape.time() - call.started
         try:
+            if call.facts.runs_backward:
+                self.backward.end(call.op, seconds)
             writes = self._writes(call)
             outputs = self._outputs(call, result, writes)
             self.autograd.end(call.op)
@@ -91,9 +106,13 @@ class Calls:
                     self.values.passed = event
         except Exception as error:
             self.tape.lose("functions", error)
+        finally:
+            self.tape.resume()
 
     def fail(self, call: Call, error: BaseException) -> None:
         """The call raised: keep how far it came."""
+        if call.facts.runs_backward:
+            self.backward.fail(call.op, error)
         self.tape.fail(error, call.op)
         self._write(call, OpKind.CALLED, (), (), None)
 

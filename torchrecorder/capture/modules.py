@@ -68,11 +68,13 @@ class ModuleScopes:
         if threading.get_ident() != self.tape.thread:
             return
         frame = sys._getframe(1)
+        self.tape.pause()
         with torch._C.DisableTorchFunction():
             try:
                 self._enter(module, args, frame)
             except Exception as error:
                 self.tape.lose("modules", error)
+        self.tape.resume()
 
     def _after(self, module: Module, args: tuple[Any, ...], *rest: Any) -> Any:
         if threading.get_ident() != self.tape.thread:
@@ -81,12 +83,15 @@ class ModuleScopes:
         if not self._is_open(module):
             return None
         failed = len(rest) == 1
+        self.tape.pause()
         with torch._C.DisableTorchFunction():
             try:
                 return self._leave(module, {} if failed else rest[0], rest[-1], failed)
             except Exception as error:
                 self.tape.lose("modules", error)
                 return None
+            finally:
+                self.tape.resume()
 
     def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
         """A module of ours ran in another thread: remember where its results come from."""
@@ -173,7 +178,7 @@ class ModuleScopes:
         if opened.cleanup is not None:
             opened.cleanup()
         self.tape.stack.pop()
-        seconds = self.tape.clock() - opened.started
+        seconds = self.tape.time() - opened.started
         self.tape.write(
             ScopeLeft(opened.event.scope, opened.inputs, outputs, seconds, failed)
         )

@@ -67,6 +67,8 @@ _SILENT_WRITES = {
 }
 """Arguments that PyTorch writes in training without counting up their version."""
 
+_BACKWARD = (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
+
 _TENSOR_ATTRIBUTES = frozenset("data grad T H mT mH real imag".split())
 
 
@@ -85,6 +87,7 @@ class FunctionFacts:
         attribute: It is the read of an attribute.
         grad_switch: It turns gradients on or off.
         writes: Arguments it writes, in training, without counting up their version.
+        runs_backward: It runs the autograd graph.
     """
 
     name: str
@@ -97,6 +100,7 @@ class FunctionFacts:
     attribute: bool = False
     grad_switch: bool = False
     writes: tuple[str, ...] = ()
+    runs_backward: bool = False
 
 
 def facts_of(func: Callable[..., Any]) -> FunctionFacts:
@@ -116,6 +120,7 @@ def facts_of(func: Callable[..., Any]) -> FunctionFacts:
         in_place=_writes_first(name),
         grad_switch=name == "_set_grad_enabled",
         writes=_SILENT_WRITES.get(name, ()),
+        runs_backward=func in _BACKWARD,
     )
 
 

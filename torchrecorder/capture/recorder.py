@@ -19,6 +19,7 @@ from torch.nn import Module
 
 from torchrecorder.build import build
 from torchrecorder.capture.autograd import AutogradWalk
+from torchrecorder.capture.backward import BackwardRuns
 from torchrecorder.capture.catalog import Catalog
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.functions import Calls, FunctionCalls
@@ -74,10 +75,13 @@ class Recorder:
         self._regions = regions = Regions(tape, sources)
         self._catalog = Catalog(tape, values, _module_of(self._model), self._name)
         self._modules = ModuleScopes(tape, values, regions, self._catalog)
+        self._backward = BackwardRuns(tape, autograd)
         with contextlib.ExitStack() as stack:
             stack.enter_context(_eager())
             stack.enter_context(self._modules)
-            stack.enter_context(FunctionCalls(Calls(tape, values, autograd, regions)))
+            stack.enter_context(
+                FunctionCalls(Calls(tape, values, autograd, regions, self._backward))
+            )
             self._exit = stack.pop_all()
         return self
 
@@ -95,9 +99,15 @@ class Recorder:
             attach(error, self)
         self._modules.leave_all(failed=error is not None)
         self._catalog.finish()
+        self._backward.finish()
         tape.write(
             RunDone(
-                self._name, torch.__version__, _grad_mode(), tuple(dict.fromkeys(tape.notes))
+                self._name,
+                torch.__version__,
+                _grad_mode(),
+                tuple(dict.fromkeys(tape.notes)),
+                tape.time() - tape.began,
+                tape.own,
             )
         )
         self._events = tuple(tape.events)
@@ -106,7 +116,7 @@ class Recorder:
         )
         if tape.lost:
             _warn_lost(tape.lost, self._events)
-        del self._tape, self._regions, self._catalog, self._modules, self._exit
+        del self._tape, self._regions, self._catalog, self._modules, self._backward, self._exit
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call *function* inside the block; one that is no module gets a scope of its own."""

@@ -132,7 +132,7 @@ class Regions:
         """End a region, which must be the innermost scope."""
         popped = self.tape.stack.pop()
         assert popped is opened
-        seconds = self.tape.clock() - opened.started
+        seconds = self.tape.time() - opened.started
         opened.key = None
         self.tape.write(ScopeLeft(opened.event.scope, (), (), seconds, failed))
 

@@ -57,6 +57,9 @@ class Tape:
         self.events: list[Event] = []
         self.write = self.events.append
         self.clock = clock
+        self.began = clock()
+        self.own = 0.0  # seconds that the instruments took
+        self.paused: float | None = None
         self.thread = threading.get_ident()
         self.stack: list[OpenScope] = []
         self.index = 0
@@ -71,6 +74,27 @@ class Tape:
         self.failed: BaseException | None = None
         self.failed_op: OpId | None = None
         self.failed_scope: ScopeId | None = None
+        self.failed_grad: GradId | None = None
+        self.failed_backward = False
+
+    # Time: that of the user's code, without what the instruments take ----------------
+
+    def pause(self) -> None:
+        """An instrument begins to work."""
+        if self.paused is None:
+            self.paused = self.clock()
+
+    def resume(self) -> None:
+        """The instrument has done its work: the user's code goes on."""
+        if self.paused is not None:
+            self.own += self.clock() - self.paused
+            self.paused = None
+
+    def time(self) -> float:
+        """Seconds of the user's own time."""
+        return (self.clock() if self.paused is None else self.paused) - self.own
+
+    # Where the run is ----------------------------------------------------------------
 
     @property
     def scope(self) -> ScopeId | None:
@@ -131,7 +155,7 @@ class Tape:
             recompute=recompute or bool(self.stack and self.stack[-1].event.recompute),
         )
         self.write(event)
-        opened = OpenScope(event, state, self.clock())
+        opened = OpenScope(event, state, self.time())
         self.stack.append(opened)
         return opened
 
@@ -141,8 +165,23 @@ class Tape:
             self.failed = error
             self.failed_op = op
             self.failed_scope = self.scope
+            self.failed_grad = None
+            self.failed_backward = False
 
-    def conclude_failure(self, error: BaseException, *, backward: bool = False) -> RunFailed:
+    def fail_backward(
+        self,
+        error: BaseException,
+        grad: GradId | None,
+        op: OpId | None,
+        scope: ScopeId | None,
+    ) -> None:
+        """Remember the grad node, and its op and scope, in which *error* came up."""
+        self.fail(error, op)
+        self.failed_scope = scope
+        self.failed_grad = grad
+        self.failed_backward = True
+
+    def conclude_failure(self, error: BaseException) -> RunFailed:
         """State that *error* ended the run."""
         known = self.failed is error
         event = RunFailed(
@@ -150,7 +189,8 @@ class Tape:
             message=_first_line(error),
             scope=self.failed_scope if known else self.scope,
             op=self.failed_op if known else None,
-            backward=backward,
+            backward=known and self.failed_backward,
+            grad=self.failed_grad if known else None,
         )
         self.write(event)
         return event

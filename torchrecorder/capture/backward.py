@@ -1,0 +1,298 @@
+"""BackwardRuns: hooks on grad nodes that tell of the backward pass as it runs.
+
+When ``backward()`` or ``grad()`` is called, every node behind its roots gets a hook before
+and one after it; they are removed when the call ends. A hook knows its node by our id
+alone: one that held the node would keep the whole graph alive. Accumulation nodes get
+only the hook before, and end where the next node of their thread begins. On a GPU nodes
+run in threads of the engine's own; their hooks run there too, one at a time.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Union
+
+import torch
+from torch import Tensor
+from torch._C import _functorch as functorch
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+
+from torchrecorder.events import (
+    BackwardRan,
+    Event,
+    GradId,
+    Gradient,
+    GradNodeFound,
+    GradNodeMade,
+    GradNodeRan,
+    OpId,
+    ScopeId,
+)
+
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+
+    from torchrecorder.capture.autograd import AutogradWalk
+    from torchrecorder.capture.tape import Tape
+
+Given = tuple[Union[Tensor, None], ...]
+Witness = Callable[[GradId, int, Given], None]
+"""Is shown the gradients that a node is given, before it runs: node, run, gradients."""
+
+_next_number = torch._C._autograd._get_sequence_nr
+_ACCUMULATE = "torch::autograd::AccumulateGrad"
+
+
+class BackwardRuns:
+    """Hears every node of the backward passes that this thread starts.
+
+    Attributes:
+        witnesses: Who is to see the gradients as they flow; they must not keep them.
+        arriving: Who is to see the nodes before they run: node id and node.
+    """
+
+    def __init__(self, tape: Tape, autograd: AutogradWalk) -> None:
+        self.tape = tape
+        self.autograd = autograd
+        self.witnesses: list[Witness] = []
+        self.arriving: list[Callable[[GradId, Any], None]] = []
+        self.running: list[_Run] = []
+        self._count = 0
+        self._makers: list[tuple[int, GradId]] = []
+        self._dtypes: dict[torch.dtype, str] = {}
+        self._devices: dict[torch.device, str] = {}
+
+    def begin(self, op: OpId, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A call of ``backward()`` or ``grad()`` begins: listen to all behind its roots."""
+        run = _Run(self, self._count, op, bool(_create_graph(args, kwargs)))
+        self._count += 1
+        self.running.append(run)
+        if functorch.peek_interpreter_stack() is not None:
+            return  # torch.func runs graphs of its own, behind its wrappers
+        with torch._C.DisableTorchFunction():
+            for node in _behind(_roots(args, kwargs)):
+                grad = self.autograd.grad_of(node)
+                if grad is not None:
+                    run.listen(grad, node)
+                    for see in self.arriving:
+                        see(grad, node)
+
+    def end(self, op: OpId, seconds: float | None) -> None:
+        """The call returned."""
+        self._leave(op, seconds, failed=False)
+
+    def fail(self, op: OpId, error: BaseException) -> None:
+        """The call raised: state the node that was running."""
+        if not self.running or self.running[-1].op != op:
+            return
+        grad = self.running[-1].last_started()
+        self._leave(op, None, failed=True)
+        if grad is not None:
+            owner, scope = home(grad, self.tape.events)
+            self.tape.fail_backward(error, grad, owner, scope)
+
+    def _leave(self, op: OpId, seconds: float | None, *, failed: bool) -> None:
+        if self.running and self.running[-1].op == op:
+            run = self.running.pop()
+            run.leave(failed=failed)
+            self.tape.write(BackwardRan(run.number, op, seconds, run.create_graph, failed))
+
+    def finish(self) -> None:
+        """The recording ends: tell which nodes were made by running others."""
+        if not self._makers:
+            return
+        starts = [number for number, _ in self._makers]
+        for number, grad in self.autograd.known.items():
+            place = bisect.bisect_right(starts, number) - 1
+            if place >= 0 and self._makers[place][1]:
+                self.tape.write(GradNodeMade(grad, self._makers[place][1]))
+
+    def makes(self, grad: GradId | str) -> None:
+        """Nodes numbered from here on are made by *grad*; by none of ours if it is empty."""
+        self._makers.append((int(_next_number()), GradId(grad)))
+
+    def forms(self, gradients: Sequence[Tensor | None]) -> tuple[Gradient | None, ...]:
+        """The forms of *gradients*."""
+        return tuple(
+            [None if each is None or not isinstance(each, Tensor) else self._form(each)
+             for each in gradients]
+        )
+
+    def _form(self, gradient: Tensor) -> Gradient:
+        dtype = self._dtypes.get(gradient.dtype)
+        if dtype is None:
+            dtype = self._dtypes[gradient.dtype] = str(gradient.dtype).removeprefix("torch.")
+        device = self._devices.get(gradient.device)
+        if device is None:
+            device = self._devices[gradient.device] = str(gradient.device)
+        try:
+            shape = tuple([size if type(size) is int else -1 for size in gradient.shape])
+        except RuntimeError:  # a nested tensor of the strided layout
+            shape = tuple([-1] * gradient.dim())
+        return Gradient(shape, dtype, device, abs(math.prod(shape)) * gradient.dtype.itemsize)
+
+
+class _Run:
+    """One backward pass while it runs."""
+
+    def __init__(self, runs: BackwardRuns, number: int, op: OpId, create_graph: bool) -> None:
+        self.runs = runs
+        self.tape = runs.tape
+        self.number = number
+        self.op = op
+        self.create_graph = create_graph
+        self.order = 0
+        self.open: dict[_Listener, None] = {}  # started, not ended; the last started is last
+        self.accumulating: dict[int, _Listener] = {}  # by thread
+        self._handles: list[RemovableHandle] = []
+
+    def listen(self, grad: GradId, node: Any) -> None:
+        """Put hooks on *node*."""
+        listener = _Listener(self, grad, node.name() == _ACCUMULATE)
+        self._handles.append(node.register_prehook(listener.before))
+        if not listener.accumulates:
+            self._handles.append(node.register_hook(listener.after))
+
+    def last_started(self) -> GradId | None:
+        """The node that was running when the pass broke off."""
+        return next((each.grad for each in reversed(self.open)), None)
+
+    def leave(self, *, failed: bool) -> None:
+        """Remove the hooks; what is still running broke off, or was an accumulation."""
+        now = self.tape.time()
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+        broke = next(reversed(self.open), None) if failed else None
+        for listener in list(self.open):
+            if listener is broke or not listener.accumulates:
+                listener.state((), None, failed=failed)
+            else:
+                listener.state((), max(0.0, now - listener.started))
+        if self.create_graph:
+            self.runs.makes("")
+
+
+class _Listener:
+    """The two hooks on one node. They return nothing: a hook's return replaces gradients."""
+
+    __slots__ = ("run", "grad", "accumulates", "order", "started", "given")
+
+    def __init__(self, run: _Run, grad: GradId, accumulates: bool) -> None:
+        self.run = run
+        self.grad = grad
+        self.accumulates = accumulates
+        self.order = 0
+        self.started = 0.0
+        self.given: tuple[Gradient | None, ...] = ()
+
+    def before(self, given: Given) -> None:
+        """The node is about to run."""
+        tape = self.run.tape
+        here = threading.get_ident()
+        entered = tape.clock()
+        if here == tape.thread:
+            tape.pause()
+        try:
+            self._begin(given, here, entered)
+        except Exception as error:
+            tape.lose("backward", error)
+        if here == tape.thread:
+            tape.resume()
+        else:
+            tape.own += tape.clock() - entered
+        self.started = tape.time()
+
+    def _begin(self, given: Given, here: int, entered: float) -> None:
+        run = self.run
+        earlier = run.accumulating.pop(here, None)
+        if earlier is not None:
+            earlier.state((), max(0.0, entered - run.tape.own - earlier.started))
+        self.order, run.order = run.order, run.order + 1
+        run.open[self] = None
+        if self.accumulates:
+            run.accumulating[here] = self
+        with torch._C.DisableTorchFunction():
+            self.given = run.runs.forms(given)
+            for see in run.runs.witnesses:
+                see(self.grad, run.number, given)
+        if run.create_graph and here == run.tape.thread:
+            run.runs.makes(self.grad)
+
+    def after(self, gave: Given, given: Given) -> None:
+        """The node has run."""
+        tape = self.run.tape
+        here = threading.get_ident()
+        seconds = tape.time() - self.started
+        entered = tape.clock()
+        if here == tape.thread:
+            tape.pause()
+        try:
+            with torch._C.DisableTorchFunction():
+                self.state(self.run.runs.forms(gave), seconds)
+        except Exception as error:
+            tape.lose("backward", error)
+        if here == tape.thread:
+            tape.resume()
+        else:
+            tape.own += tape.clock() - entered
+
+    def state(
+        self, gave: tuple[Gradient | None, ...], seconds: float | None, *, failed: bool = False
+    ) -> None:
+        """Write how the node ran."""
+        if self not in self.run.open:
+            return
+        del self.run.open[self]
+        self.run.tape.write(
+            GradNodeRan(
+                self.grad, self.run.number, self.order, seconds, self.given, gave, failed
+            )
+        )
+
+
+def home(grad: GradId, events: Sequence[Event]) -> tuple[OpId | None, ScopeId | None]:
+    """The op and scope that made *grad*; for an accumulation those that first feed it."""
+    feeder: tuple[OpId | None, ScopeId | None] = (None, None)
+    for event in events:
+        if not isinstance(event, GradNodeFound):
+            continue
+        if event.grad == grad and event.owner is not None:
+            return event.owner, event.scope
+        if feeder[0] is None and any(edge and edge.grad == grad for edge in event.next):
+            feeder = (event.owner, event.scope)
+    return feeder
+
+
+def _create_graph(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Whether the call asks for a graph of its own; both functions are heard with keywords."""
+    return kwargs.get("create_graph", args[3] if len(args) > 3 else False)
+
+
+def _roots(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The nodes from which the pass starts."""
+    found = args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ()))
+    edges = [found] if isinstance(found, (Tensor, GradientEdge)) else found
+    nodes = []
+    for each in edges if isinstance(edges, (tuple, list)) else ():
+        if isinstance(each, Tensor) and each.requires_grad:
+            nodes.append(each.grad_fn or get_gradient_edge(each).node)
+        elif isinstance(each, GradientEdge):
+            nodes.append(each.node)
+    return nodes
+
+
+def _behind(roots: Sequence[Any]) -> Iterator[Any]:
+    """*roots* and every node behind them, once, without recursion."""
+    seen: set[Any] = set()
+    stack = list(reversed(roots))
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node
+        stack.extend(parent for parent, _ in reversed(node.next_functions) if parent is not None)
