@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from torchrecorder.capture.recorder import Recorder
     from torchrecorder.capture.run import record
     from torchrecorder.export.styler import GraphvizStyler
-    from torchrecorder.graph.codec import load, save
     from torchrecorder.graph.recording import Recording
+    from torchrecorder.graph.storage import load, save
 
 __version__ = "2.0.0.dev0"
 
@@ -24,12 +24,12 @@ _HOMES = {
     "Recorder": "torchrecorder.capture.recorder",
     "Recording": "torchrecorder.graph.recording",
     "figure": "torchrecorder.api",
-    "load": "torchrecorder.graph.codec",
+    "load": "torchrecorder.graph.storage",
     "make_dot": "torchrecorder.api",
     "record": "torchrecorder.capture.run",
     "recording_of": "torchrecorder.capture.failures",
     "render_network": "torchrecorder.api",
-    "save": "torchrecorder.graph.codec",
+    "save": "torchrecorder.graph.storage",
     "view": "torchrecorder.api",
 }
 

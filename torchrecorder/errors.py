@@ -42,7 +42,11 @@ class LayoutFailed(TorchRecorderError, RuntimeError):
         self.final = final
 
 
-class RecordingVersionError(TorchRecorderError, ValueError):
+class InvalidRecording(TorchRecorderError, ValueError):
+    """A file or data that is not a saved recording, or a damaged one."""
+
+
+class RecordingVersionError(InvalidRecording):
     """A saved recording that this version cannot read."""
 
 

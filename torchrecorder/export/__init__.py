@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from torchrecorder.export.exporter import Exporter
 from torchrecorder.export.graphviz import Dot, Gv, Pdf, Png, Svg
+from torchrecorder.export.json import Json, JsonGz
+from torchrecorder.export.text import Txt
 
-EXPORTERS: tuple[type[Exporter], ...] = (Svg, Pdf, Png, Dot, Gv)
+EXPORTERS: tuple[type[Exporter], ...] = (Svg, Pdf, Png, Dot, Gv, Txt, Json, JsonGz)
 """Every format, in the order in which they are listed to the user."""

@@ -1,0 +1,129 @@
+"""Save and load: a recording as a JSON file, compressed where its name says so."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torchrecorder.errors import InvalidArgument, InvalidRecording
+from torchrecorder.graph.codec import decode, encode
+from torchrecorder.graph.recording import Recording
+
+SUFFIXES = (".json", ".json.gz")
+"""What the names of saved recordings end in."""
+
+LIMIT = 128 * 2**20
+"""A file that unpacks to more bytes is not read, unless the caller allows it."""
+
+
+def save(recording: Recording, path: str | Path, *, times: bool = True) -> Path:
+    """Write *recording* to a file from which `load` makes an equal one.
+
+    Args:
+        recording: What to save.
+        path: Ends in ``.json``, or in ``.json.gz`` for a file of about a tenth the size.
+        times: Write measured times. Without them, two runs of the same model give the
+            same bytes.
+
+    Returns:
+        The path.
+
+    Raises:
+        InvalidArgument: The name ends in something else.
+    """
+    target = Path(path)
+    if not target.name.lower().endswith(SUFFIXES):
+        raise InvalidArgument(
+            f"a recording is saved as {' or '.join(SUFFIXES)}, not as {target.name!r};"
+            " recording.render(path) writes figures and other formats"
+        )
+    text = dumps(recording, times=times).encode()
+    target.write_bytes(packed(text) if target.name.lower().endswith(".gz") else text)
+    return target
+
+
+def load(path: str | Path, *, limit: int = LIMIT) -> Recording:
+    """The recording in a file. PyTorch need not be installed; nothing in the file is run.
+
+    Args:
+        path: A file that `save` wrote, compressed or not.
+        limit: The number of bytes that the file may unpack to.
+
+    Raises:
+        RecordingVersionError: It was saved by a newer version.
+        InvalidRecording: It is not a saved recording, damaged, or beyond *limit*.
+        OSError: It cannot be read.
+    """
+    with open(path, "rb") as file:
+        data = file.read(limit + 1)
+    if data[:2] == b"\x1f\x8b":
+        data = _unpacked(data, limit)
+    if len(data) > limit:
+        raise InvalidRecording(
+            f"{Path(path).name} holds more than {limit:,} bytes;"
+            " if you trust it, load(path, limit=...) reads more"
+        )
+    return loads(data)
+
+
+def dumps(recording: Recording, *, times: bool = True) -> str:
+    """*recording* as JSON text, one line per column."""
+    return "".join(_lines(encode(recording, times=times)))
+
+
+def loads(text: str | bytes) -> Recording:
+    """The recording in JSON text.
+
+    Raises:
+        RecordingVersionError: It was saved by a newer version.
+        InvalidRecording: It is not a saved recording, or damaged.
+    """
+    try:
+        data = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRecording(f"this is not a saved recording: {error}") from None
+    return decode(data)
+
+
+def packed(data: bytes) -> bytes:
+    """*data* compressed, without a time or name: the same bytes each time."""
+    buffer = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as file:
+        file.write(data)
+    return buffer.getvalue()
+
+
+def _unpacked(data: bytes, limit: int) -> bytes:
+    """*data* uncompressed, but no more than one byte beyond *limit*."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            return file.read(limit + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidRecording(f"the compressed file is damaged: {error}") from None
+
+
+def _lines(data: dict[str, Any]) -> Iterator[str]:
+    """JSON with a line for each part, and for each column of a table."""
+    mark = "{"
+    for name, part in data.items():
+        yield f"{mark}{_json(name)}:"
+        if isinstance(part, dict) and part:
+            inner = (f" {_json(key)}:{_json(column)}" for key, column in part.items())
+            yield "{\n" + ",\n".join(inner) + "}"
+        else:
+            yield _json(part)
+        mark = ",\n"
+    yield "}\n"
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, separators=(",", ":"), allow_nan=False)
+
+
+def _refuse(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON")
