@@ -50,7 +50,7 @@ class AutogradWalk:
         self.passed: dict[int, GradEdge] = {}  # nodes of our own aliases: the edge they stand for
         self.made: dict[GradEdge, ValueId] = {}
         self.owners: dict[GradId, OpId] = {}
-        self.since = 0
+        self.start = self.since = int(_next_number())  # what is numbered below was there before
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
         self.met: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
@@ -180,6 +180,9 @@ class AutogradWalk:
             None if parent is None else self._edge(parent, index, None)
             for parent, index in node.next_functions
         )
+        if owner is None and number < self.start:
+            self.tape.write(GradNodeFound(grad, _name(node), None, None, following, None))
+            return
         op = owner if owner is not None else self.tape.next_op()
         self.owners[grad] = op
         self.tape.write(GradNodeFound(grad, _name(node), op, scope, following, None))
@@ -202,9 +205,9 @@ class AutogradWalk:
     def uncover(self, tensor: Tensor) -> ValueId:
         """*tensor* comes from a hidden place: state what autograd knows of the way there."""
         edge = self._edge(tensor.grad_fn, tensor.output_nr, None)
-        return self.values.note(
-            tensor, self.owners.get(edge.grad), grad=edge, value=self.made.get(edge)
-        )
+        owner = self.owners.get(edge.grad)
+        role = Role.CONSTANT if owner is None else Role.INNER
+        return self.values.note(tensor, owner, role, grad=edge, value=self.made.get(edge))
 
     def regrade(self, tensor: Tensor, entry: Entry) -> None:
         """Autograd put a node behind a tensor after its op ran: a custom function did."""
@@ -241,10 +244,9 @@ class AutogradWalk:
         size: int,
     ) -> ValueId:
         value = self.tape.next_value()
+        role = Role.CONSTANT if producer is None else Role.INNER
         self.tape.write(
-            ValueSeen(
-                value, shape, dtype, device, Role.INNER, (), producer, True, edge, size, "Tensor"
-            )
+            ValueSeen(value, shape, dtype, device, role, (), producer, True, edge, size, "Tensor")
         )
         self.made[edge] = value
         return value
