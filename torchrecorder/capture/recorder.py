@@ -26,6 +26,7 @@ from torchrecorder.capture.functions import Calls, FunctionCalls
 from torchrecorder.capture.live import Live
 from torchrecorder.capture.modules import ModuleScopes
 from torchrecorder.capture.regions import Regions
+from torchrecorder.capture.saved import SavedTensors
 from torchrecorder.capture.source import Sources
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.values import Values
@@ -71,8 +72,11 @@ class Recorder:
         self._tape = tape = Tape()
         values = Values(tape)
         autograd = values.autograd = AutogradWalk(tape, values)
+        saved = SavedTensors(tape, values)
+        autograd.met = saved.met
         sources = Sources()
         self._regions = regions = Regions(tape, sources)
+        regions.entered = saved.entered
         self._catalog = Catalog(tape, values, _module_of(self._model), self._name)
         self._modules = ModuleScopes(tape, values, regions, self._catalog)
         self._backward = BackwardRuns(tape, autograd)

@@ -8,11 +8,12 @@ A region ends when something runs outside it or its module returns.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from torchrecorder.events import ScopeKind, ScopeLeft, SourceLine
+from torchrecorder.events import ScopeEntered, ScopeKind, ScopeLeft, SourceLine
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -59,6 +60,7 @@ class Regions:
         self.tape = tape
         self.sources = sources
         self.outside = self.state = mode_state()
+        self.entered: Callable[[ScopeEntered, FrameType], None] = lambda event, frame: None
 
     def locate(self, frame: FrameType | None) -> SourceLine | None:
         """The user's line at *frame*; opens and closes the regions around it."""
@@ -120,6 +122,7 @@ class Regions:
             name = getattr(frame.f_locals.get("cls"), "__name__", name)
         opened = self.tape.enter(kind, name, cls=name, source=self.sources.walk(frame.f_back)[0])
         opened.key = frame
+        self.entered(opened.event, frame)
         if kind is ScopeKind.CUSTOM_FUNCTION:
             self.tape.functions.add(opened.event.scope)
 

@@ -1,0 +1,126 @@
+"""SavedTensors: the bytes that each grad node keeps for backward.
+
+Right after a node is met, what it saved is looked at through its ``_raw_saved_*``
+attributes. Hooks on saved tensors would tell as much, but with them PyTorch leaves out
+its check for tensors modified in place: the run would no longer be the same. What hooks
+of the user's have packed away (checkpointing does, offloading does) is not kept by the
+node, and is not counted. Memory counts once, at the first node that keeps it, with all
+that its storage holds; the memory of parameters does not count.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn import Parameter
+from torch.utils._python_dispatch import _disable_current_modes
+
+from torchrecorder.events import GradId, Measured, OpId, Role, ScopeEntered, ScopeKind
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from torchrecorder.capture.tape import Tape
+    from torchrecorder.capture.values import Values
+
+_NARROW = {
+    torch.float64: torch.float16,
+    torch.int64: torch.int8,
+    torch.complex128: torch.complex64,
+}
+"""Types of wrapped numbers, and narrower ones of the same kind."""
+
+QUANTITY = "saved bytes"
+
+
+class SavedTensors:
+    """Sums up what grad nodes keep, as they are met."""
+
+    def __init__(self, tape: Tape, values: Values) -> None:
+        self.tape = tape
+        self.values = values
+        self._attributes: dict[type, tuple[str, ...]] = {}
+        self._kept: dict[int, StorageWeakRef] = {}  # the reference keeps the address taken
+        self._named = 0
+
+    def met(self, grad: GradId, owner: OpId, node: Any) -> None:
+        """A node was met: note what it keeps that no other node keeps."""
+        try:
+            amount = sum(self._bytes(each) for each in self._saved(node))
+        except Exception as error:
+            self.tape.lose("saved", error)
+            return
+        if amount:
+            self.tape.write(Measured(QUANTITY, grad, amount))
+
+    def entered(self, event: ScopeEntered, frame: FrameType) -> None:
+        """A checkpointed call keeps its arguments instead of what is made inside."""
+        if event.kind is not ScopeKind.CHECKPOINT or not torch.is_grad_enabled():
+            return
+        found = frame.f_locals
+        if found.get("use_reentrant") is not False:
+            return  # those are kept by a custom function, which has a node
+        tensors = [each for each in found.get("args", ()) if isinstance(each, Tensor)]
+        amount = sum(self._bytes(each) for each in tensors)
+        if amount:
+            self.tape.write(Measured(QUANTITY, event.scope, amount))
+
+    def _saved(self, node: Any) -> list[Tensor]:
+        """The tensors that *node* itself keeps."""
+        names = self._attributes.get(type(node))
+        if names is None:
+            names = tuple(name for name in dir(node) if name.startswith("_raw_saved_"))
+            self._attributes[type(node)] = names
+        found: list[Tensor] = []
+        for name in names:
+            saved = getattr(node, name)
+            for each in saved if isinstance(saved, (tuple, list)) else (saved,):
+                if each is not None and each.unpack_hook is None:
+                    found.append(each.data)
+        return [each for each in found if isinstance(each, Tensor) and not _is_number(each)]
+
+    def _bytes(self, tensor: Tensor) -> int:
+        """The memory behind *tensor*, if it has not been counted."""
+        if tensor.layout is torch.sparse_coo:
+            return self._bytes(tensor._indices()) + self._bytes(tensor._values())
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):  # a wrapper without memory of its own
+            return 0
+        address = storage._cdata
+        if address in self._kept or self._is_parameter(tensor, address):
+            return 0
+        self._kept[address] = StorageWeakRef(storage)
+        return storage.nbytes()
+
+    def _is_parameter(self, tensor: Tensor, address: int) -> bool:
+        if len(self.values.named) != self._named:
+            self._learn_parameters()
+        if isinstance(tensor, Parameter) or isinstance(tensor._base, Parameter):
+            self._kept[address] = StorageWeakRef(tensor.untyped_storage())
+        return address in self._kept
+
+    def _learn_parameters(self) -> None:
+        """The memory of the model's parameters counts as known."""
+        named = self.values.named
+        self._named = len(named)
+        for reference, role, _ in list(named.values()):
+            tensor = reference()
+            if role is Role.PARAMETER and tensor is not None:
+                try:
+                    storage = tensor.untyped_storage()
+                except (NotImplementedError, RuntimeError):
+                    continue
+                self._kept.setdefault(storage._cdata, StorageWeakRef(storage))
+
+
+def _is_number(tensor: Tensor) -> bool:
+    """Whether *tensor* is a Python number that PyTorch wrapped: it gives way in promotion."""
+    narrow = _NARROW.get(tensor.dtype)
+    if narrow is None or tensor.dim():
+        return False
+    with _disable_current_modes():
+        return torch.result_type(tensor, torch.zeros((), dtype=narrow)) == narrow
