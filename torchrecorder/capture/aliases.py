@@ -2,19 +2,24 @@
 
 ``x + identity(x)`` adds one tensor to itself: by identity alone the two operands cannot
 be told apart. There the module's result is replaced by an alias of the same memory, with
-the same bits and the same gradient. What leaves the outermost module is the user's own
-tensor again.
+the same bits and the same gradient. Torch functions are given the user's own tensor in its
+place, so that autograd never meets the alias: a write in place through a view would give
+other gradients than a plain one, in their last bits. What leaves the outermost module is
+the user's own tensor again.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
-from torchrecorder.capture.values import Values
+from torchrecorder.capture.values import Values, tensors_in
 
 
 def hand_on(values: Values, output: Any, passed: set[int]) -> Any | None:
@@ -34,8 +39,71 @@ def hand_on(values: Values, output: Any, passed: set[int]) -> Any | None:
 
 
 def take_back(values: Values, output: Any) -> Any | None:
-    """*output* with the user's own tensors in place of aliases of ours; None if it has none."""
+    """*output* with the user's own tensors in place of aliases of ours; None to leave it.
+
+    Lists, dicts and dataclasses are the user's objects: they stay, and what they hold is
+    put right inside them.
+    """
+    if not values.aliased:
+        return None
+    stack, seen = [output], {id(output)}
+    while stack:
+        found = stack.pop()
+        for key, part in _places(found):
+            new = _exchange(part, values.original)
+            if new is not None:
+                _put(found, key, new)
+            elif id(part) not in seen:
+                seen.add(id(part))
+                stack.append(part)
     return _exchange(output, values.original)
+
+
+def run_on_originals(
+    values: Values, func: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Call *func* on the user's own tensors in place of aliases of ours.
+
+    Where it hands back one of its arguments, the result is the very object it was given.
+    """
+    own_kwargs = {name: _own(values, each) for name, each in kwargs.items()}
+    result = func(*[_own(values, each) for each in args], **own_kwargs)
+    if isinstance(result, Tensor):
+        for _, tensor in tensors_in((args, kwargs)):
+            if values.source(tensor) is result:
+                return tensor
+    return result
+
+
+def _own(values: Values, found: Any) -> Any:
+    """An argument with the user's own tensors."""
+    if isinstance(found, list):
+        return list(_own(values, tuple(found)))
+    return _or(_exchange(found, values.original), found)
+
+
+def _or(new: Any | None, old: Any) -> Any:
+    return old if new is None else new
+
+
+def _places(found: Any) -> list[tuple[Any, Any]]:
+    """The places of a container in which something can be put, and what is there."""
+    if isinstance(found, list):
+        return list(enumerate(found))
+    if isinstance(found, dict):
+        return list(found.items())
+    if isinstance(found, tuple):
+        return [(None, each) for each in found]
+    if dataclasses.is_dataclass(found) and not isinstance(found, type):
+        return [(each.name, getattr(found, each.name, None)) for each in dataclasses.fields(found)]
+    return []
+
+
+def _put(found: Any, key: Any, new: Any) -> None:
+    if isinstance(found, (list, dict)):
+        found[key] = new
+    elif not isinstance(found, tuple):  # a tuple is made anew by who holds it
+        object.__setattr__(found, key, new)
 
 
 def _exchange(output: Any, other: Callable[[Tensor], Tensor | None]) -> Any | None:
@@ -44,10 +112,10 @@ def _exchange(output: Any, other: Callable[[Tensor], Tensor | None]) -> Any | No
         return other(output)
     if not isinstance(output, tuple):
         return None
-    exchanged = [other(each) if isinstance(each, Tensor) else None for each in output]
+    exchanged = [_exchange(each, other) for each in output]
     if all(each is None for each in exchanged):
         return None
-    parts = [old if new is None else new for old, new in zip(output, exchanged)]
+    parts = [_or(new, old) for old, new in zip(output, exchanged)]
     if type(output) is tuple:
         return tuple(parts)
     return output._make(parts) if hasattr(output, "_make") else None
@@ -55,11 +123,19 @@ def _exchange(output: Any, other: Callable[[Tensor], Tensor | None]) -> Any | No
 
 def _alias(values: Values, tensor: Tensor) -> Tensor | None:
     """A second tensor with the same memory, version counter and gradient."""
-    if type(tensor) is not Tensor:
+    if type(tensor) is not Tensor and type(tensor).__name__ != "FakeTensor":
         return None
     if tensor.requires_grad and torch.is_inference_mode_enabled():
         return None  # a view made there could not require grad
-    with torch.enable_grad():
-        alias = tensor.view_as(tensor)
+    source = values.source(tensor)
+    with torch.enable_grad(), _no_modes():
+        alias = source.view_as(source)
     values.pass_on(tensor, alias)
     return alias
+
+
+def _no_modes() -> contextlib.AbstractContextManager[Any]:
+    """A dispatch mode of the user's shall not hear of our aliases."""
+    if torch._C._len_torch_dispatch_stack():
+        return _disable_current_modes()
+    return contextlib.nullcontext()

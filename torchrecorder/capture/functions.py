@@ -8,6 +8,7 @@ told of. Modes belong to a thread.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +18,7 @@ from torch import Tensor
 from torch._C import _functorch as functorch
 from torch.overrides import TorchFunctionMode
 
+from torchrecorder.capture.aliases import run_on_originals
 from torchrecorder.capture.arguments import sort_arguments
 from torchrecorder.capture.names import FunctionFacts, facts_of
 from torchrecorder.capture.values import innermost, tensors_in
@@ -74,6 +76,8 @@ class Calls:
                 tensors = [(name, innermost(tensor)) for name, tensor in tensors]
             read = self.values.read
             inputs = tuple([Slot(name, read(tensor)) for name, tensor in tensors])
+            if self.values.aliased:
+                tensors = self._sources(tensors)
             op = self.tape.next_op()
             index = self.tape.next_index()
             if facts.name == "backward":
@@ -88,6 +92,13 @@ class Calls:
             return None
         finally:
             self.tape.resume()
+
+    def _sources(self, tensors: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
+        """The user's own tensors in place of our aliases, as the function is given them."""
+        given = [(name, self.values.source(tensor)) for name, tensor in tensors]
+        for _, tensor in given:
+            self.values.read(tensor)
+        return given
 
     def end(self, call: Call, result: Any) -> None:
         """Note what the call made and wrote."""
@@ -143,6 +154,8 @@ class Calls:
             results = []
         if functorch.peek_interpreter_stack() is not None:
             results = [innermost(tensor) for tensor in results]
+        if self.values.aliased:
+            results = [self.values.source(tensor) for tensor in results]
         outputs: dict[ValueId, None] = {}
         given = {id(tensor) for _, tensor in call.tensors} if results else ()
         for tensor in results:
@@ -158,7 +171,10 @@ class Calls:
 
     def _passed_on(self, call: Call, result: Any) -> bool:
         """Whether the call only handed back a tensor it was given."""
-        return isinstance(result, Tensor) and any(result is each for _, each in call.tensors)
+        if not isinstance(result, Tensor):
+            return False
+        source = self.values.source(result)
+        return any(source is each for _, each in call.tensors)
 
     def _write(
         self,
@@ -195,6 +211,11 @@ class FunctionCalls(TorchFunctionMode):
         self.calls = calls
         self.thread = calls.tape.thread
         self.facts: dict[Any, FunctionFacts] = {}
+        self.crowded = False
+
+    def __enter__(self) -> FunctionCalls:
+        self.crowded = torch._C._len_torch_function_stack() > 0
+        return super().__enter__()  # type: ignore[no-any-return]
 
     def __torch_function__(
         self,
@@ -208,24 +229,27 @@ class FunctionCalls(TorchFunctionMode):
         facts = self.facts.get(func)
         if facts is None:
             facts = self.facts[func] = facts_of(func)
+        if self.calls.values.aliased:
+            func = functools.partial(run_on_originals, self.calls.values, func)
         if facts.ignored:
             if facts.grad_switch:
                 self.calls.regions.switched()
             return func(*args, **kwargs)
-        return self._record(func, facts, types, args, kwargs)
+        return self._record(func, facts, bool(types) or self.crowded, args, kwargs)
 
     def _record(
         self,
         func: Callable[..., Any],
         facts: FunctionFacts,
-        types: Any,
+        guarded: bool,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
+        """Run *func* as an op; *guarded* where somebody else could hear what we ask."""
         calls = self.calls
         frame = sys._getframe(2)
-        if types:
-            with torch._C.DisableTorchFunctionSubclass():
+        if guarded:
+            with torch._C.DisableTorchFunction():
                 call = calls.begin(facts, args, kwargs, frame)
         else:
             call = calls.begin(facts, args, kwargs, frame)
@@ -237,8 +261,8 @@ class FunctionCalls(TorchFunctionMode):
         except BaseException as error:
             calls.fail(call, error)
             raise
-        if types:
-            with torch._C.DisableTorchFunctionSubclass():
+        if guarded:
+            with torch._C.DisableTorchFunction():
                 calls.end(call, result)
         else:
             calls.end(call, result)

@@ -194,7 +194,7 @@ class ModuleScopes:
         passed = {
             id(tensor)
             for _, tensor in found
-            if id(tensor) in opened.arguments and self.values.peek(tensor) in untouched
+            if id(tensor) in opened.arguments and self.values.read(tensor) in untouched
         }
         return hand_on(self.values, output, passed) if passed else None
 

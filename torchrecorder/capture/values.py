@@ -161,6 +161,7 @@ class Values:
         self.autograd: AutogradWalk
         self.gradients_from: OpId | None = None
         self.passed: OpCalled | None = None
+        self.aliased = False  # an alias of ours has been handed on
         self.foreign: dict[int, Foreign] = {}
         self._storages: dict[int, Storage] = {}
         self._numbers = 0
@@ -323,7 +324,8 @@ class Values:
         stack = self.tape.stack
         entry.scope = stack[-1].event.scope if stack else None
         if grad is None and producer is not None and entry.requires_grad:
-            grad = self.autograd.edge_of(tensor, producer)
+            source = self.source(tensor) if entry.original is not None else tensor
+            grad = self.autograd.edge_of(source, producer)
         entry.value = entry.storage.last = self._state(tensor, entry, producer, grad, value)
         if grad is not None:
             self.autograd.made.setdefault(grad, entry.value)
@@ -391,10 +393,11 @@ class Values:
         told = self.passed
         same = told is not None and (told.scope, told.inputs[0].value) == (self.tape.scope, before)
         op = told.op if told is not None and same else self.tape.next_op()
-        self.autograd.stand_for(alias, tensor)
+        source = self.source(tensor)
+        self.autograd.stand_for(alias, source)
         value = self.note(alias, op)
-        entry = self.entries[id(alias)]
-        entry.original = weakref.ref(tensor)
+        self.entries[id(alias)].original = weakref.ref(source)
+        self.aliased = True
         if told is not None and same:
             self.tape.write(told._replace(outputs=(value,)))
         else:
@@ -402,16 +405,14 @@ class Values:
         return value
 
     def original(self, tensor: Tensor) -> Tensor | None:
-        """The tensor that *tensor* stands for, if it is an alias of ours."""
+        """The user's tensor that *tensor* stands for; None if it is no alias of ours."""
         entry = self.entries.get(id(tensor))
-        while entry is not None and entry.original is not None:
-            found = entry.original()
-            if found is None:
-                return None
-            tensor, entry = found, self.entries.get(id(found))
-            if entry is None or entry.original is None:
-                return tensor
-        return None
+        return None if entry is None or entry.original is None else entry.original()
+
+    def source(self, tensor: Tensor) -> Tensor:
+        """The user's tensor: *tensor* itself, or the one it stands for."""
+        original = self.original(tensor)
+        return tensor if original is None else original
 
     def _write_op(
         self,
