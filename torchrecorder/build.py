@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from types import MappingProxyType
 
 from torchrecorder.events import (
@@ -107,7 +106,7 @@ class _Builder:
         self.grad_runs.append(GradRun(*event))
 
     def _grad_made(self, event: GradNodeMade) -> None:
-        self.grads[event.grad] = replace(self.grads[event.grad], made_by=event.by)
+        self.grads[event.grad] = self.grads[event.grad]._replace(made_by=event.by)
 
     def _measured(self, event: Measured) -> None:
         amounts = self.measured.setdefault(event.quantity, {})
@@ -119,9 +118,9 @@ class _Builder:
     def _failed(self, event: RunFailed) -> None:
         self.failures.append(Failure(*event))
         if event.op in self.ops:
-            self.ops[event.op] = replace(self.ops[event.op], failed=True)
+            self.ops[event.op] = self.ops[event.op]._replace(failed=True)
         if event.grad in self.grads:
-            self.grads[event.grad] = replace(self.grads[event.grad], failed=True)
+            self.grads[event.grad] = self.grads[event.grad]._replace(failed=True)
 
     def _lost(self, event: Lost) -> None:
         self.lost += 1
@@ -169,8 +168,8 @@ class _Builder:
         for value in self.values.values():
             op = self.ops.get(value.producer) if value.producer is not None else None
             if op is not None and value.id not in op.outputs:
-                self.ops[op.id] = replace(
-                    op, outputs=(*op.outputs, value.id), writes=(*op.writes, value.id)
+                self.ops[op.id] = op._replace(
+                    outputs=(*op.outputs, value.id), writes=(*op.writes, value.id)
                 )
 
     def _scope(self, event: ScopeEntered) -> Scope:
@@ -207,5 +206,5 @@ class _Builder:
                 value = self.values[slot.value]
                 if value.role in (Role.CONSTANT, Role.INPUT) and slot.value not in inputs:
                     inputs[slot.value] = slot
-                    self.values[slot.value] = replace(value, role=Role.INPUT, names=(slot.name,))
+                    self.values[slot.value] = value._replace(role=Role.INPUT, names=(slot.name,))
         return tuple(inputs.values()), tuple(outputs)
