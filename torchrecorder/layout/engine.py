@@ -2,33 +2,42 @@
 
 Graphviz comes inside the wheel of pygraphviz; no ``dot`` program is needed. It works in a
 short-lived child process, so that a crash or an endless layout costs an error after a time
-limit and not the user's session. One child does any number of jobs.
+limit and not the user's session. One child does any number of jobs. A job that crashes it,
+or takes its share of the time, is tried again with cheaper settings; the others keep what
+they have.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
-import os
-import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torchrecorder.errors import LayoutFailed
+from torchrecorder.layout import fonts
+from torchrecorder.layout.child import AREA, SIDE
+from torchrecorder.layout.positions import Positions, read_positions
 
 TIMEOUT = 60.0
 """Seconds that all layouts of one call may take together, unless told otherwise."""
 
+EFFORTS: tuple[Mapping[str, str], ...] = (
+    {},
+    {"nslimit": "1", "nslimit1": "1", "mclimit": "0.2", "splines": "line"},
+    {"nslimit": "0.2", "nslimit1": "1", "mclimit": "0.05", "splines": "line"},
+)
+"""Graph attributes of the first try, the second and the last: less beauty, less time."""
+
 _CHILD = Path(__file__).with_name("child.py")
-_CHEAP = "nslimit=1; nslimit1=1; mclimit=0.2; splines=line;"
+_GRACE = 5
 _ADVICE = (
     "Ask for a smaller figure: a smaller depth, fewer boxes (parameters=False, "
     'reshapes=False), one part of the model (focus="name"), layout="nested", or more time '
-    "(timeout=...)."
+    "(timeout=...)"
 )
 
 
@@ -40,100 +49,193 @@ class Job:
         text: The graph in the DOT language.
         format: What Graphviz is to write: ``"svg"``, ``"pdf"``, ``"png"``, ``"json"`` ...
         program: The layout program, ``"dot"`` or ``"neato"`` and the like.
+        attributes: Graph attributes set on top of those in the text, ``{"dpi": "144"}``.
     """
 
     text: str
     format: str = "svg"
     program: str = "dot"
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
 
-def run(text: str, format: str = "svg", *, program: str = "dot", timeout: float = TIMEOUT) -> bytes:
-    """Lay out one graph; a second try with cheaper settings if the first one fails.
+def run(
+    text: str,
+    format: str = "svg",
+    *,
+    program: str = "dot",
+    timeout: float = TIMEOUT,
+    attributes: Mapping[str, str] | None = None,
+) -> bytes:
+    """Lay out one graph and write it.
 
     Args:
         text: The graph in the DOT language.
-        format: What to write.
+        format: What to write; any format of Graphviz.
         program: The layout program.
-        timeout: Seconds for both tries together.
+        timeout: Seconds for all tries together.
+        attributes: Graph attributes set on top of those in the text.
 
     Raises:
-        LayoutFailed: Both tries crashed or ran out of time; the message says what to do.
+        LayoutFailed: Every try crashed or ran out of time, or the text or the format is
+            not Graphviz'; the message says what to do.
+
+    Example:
+        >>> run("digraph { a -> b }", "svg").count(b'class="node"')
+        2
     """
-    started = time.monotonic()
-    try:
-        return run_many([Job(text, format, program)], timeout=timeout / 2)[0]
-    except LayoutFailed as error:
-        if error.final:
-            raise
-    left = timeout - (time.monotonic() - started)
-    return run_many([Job(cheaper(text), format, program)], timeout=max(left, 1.0))[0]
+    return run_many([Job(text, format, program, attributes or {})], timeout=timeout)[0]
 
 
-def cheaper(text: str) -> str:
-    """The same graph with settings that trade beauty for time."""
-    opened = re.search(r"\{", text)
-    if opened is None:
-        return text
-    return f"{text[: opened.end()]}\n\t{_CHEAP}{text[opened.end() :]}"
+def positions(text: str, *, program: str = "dot", timeout: float = TIMEOUT) -> Positions:
+    """Where Graphviz puts the nodes, edges and clusters of *text*.
+
+    Raises:
+        LayoutFailed: As for `run`.
+    """
+    return read_positions(run(text, "json0", program=program, timeout=timeout))
 
 
 def run_many(jobs: Sequence[Job], *, timeout: float = TIMEOUT) -> list[bytes]:
-    """Lay out many graphs in one child process.
+    """Lay out many graphs, in one child process unless one of them breaks it.
+
+    Args:
+        jobs: What to lay out.
+        timeout: Seconds for all of them together.
 
     Raises:
-        LayoutFailed: One of them crashed Graphviz, or the time ran out.
+        LayoutFailed: As for `run`.
     """
-    request = {"folder": _binding(), "jobs": [vars(job) for job in jobs]}
-    command = [sys.executable, "-I", "-S", str(_CHILD)]
-    try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(request).encode(),
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-            env={**os.environ, "PYTHONIOENCODING": "utf-8"},
-        )
-    except subprocess.TimeoutExpired:
-        raise LayoutFailed(
-            f"Graphviz did not finish within {timeout:.0f} seconds. {_ADVICE}"
-        ) from None
-    results = _split(done.stdout)
-    if len(results) < len(jobs):
-        raise _failure(done.returncode, done.stderr.decode(errors="replace"))
-    return results
+    deadline = time.monotonic() + timeout
+    pictures: list[bytes] = []
+    effort = 0
+    while len(pictures) < len(jobs):
+        share = max(deadline - time.monotonic(), 1.0) / (len(EFFORTS) - effort)
+        done, trouble = _attempt(jobs[len(pictures) :], EFFORTS[effort], share)
+        pictures += done
+        effort = 1 if done else effort + 1
+        late = effort == len(EFFORTS) or time.monotonic() > deadline
+        if trouble is not None and (trouble.final or late):
+            raise _error(trouble, timeout)
+    return pictures
 
 
-def _split(answer: bytes) -> list[bytes]:
-    """The results in what the child wrote; fewer than jobs if it broke off."""
-    results = []
+@dataclass(frozen=True)
+class _Trouble:
+    """Why a child did not do all its jobs; *final* if another try would not help."""
+
+    said: str
+    final: bool = False
+
+
+def _error(trouble: _Trouble, timeout: float) -> LayoutFailed:
+    if trouble.final:
+        return LayoutFailed(trouble.said, final=True)
+    return LayoutFailed(f"{trouble.said} (limit: {timeout:g} s for everything). {_ADVICE}.")
+
+
+def _attempt(
+    jobs: Sequence[Job], cheaper: Mapping[str, str], limit: float
+) -> tuple[list[bytes], _Trouble | None]:
+    """Do *jobs* up to the first that fails; *cheaper* goes for the first of them."""
+    request = b"".join(_request(jobs, cheaper))
+    command = [sys.executable, "-I", "-S", str(_CHILD), _folder(), str(int(limit) + _GRACE)]
+    with fonts.environment() as variables:
+        code, answer, said = _spoken_to(command, request, variables, limit)
+    fields = _fields(answer)
+    pairs = list(zip(fields, fields))
+    pictures = [content for status, content in pairs if status == b"done"]
+    if len(pictures) == len(jobs):
+        return pictures, None
+    failed = [pair for pair in pairs if pair[0] != b"done"]
+    return pictures, _refusal(*failed[0], said) if failed else _breakdown(code, said)
+
+
+def _request(jobs: Sequence[Job], cheaper: Mapping[str, str]) -> Iterator[bytes]:
+    """What the child reads: four fields for each job."""
+    for number, job in enumerate(jobs):
+        attributes = {**job.attributes, **(cheaper if number == 0 else {})}
+        settings = "\n".join(f"{name}={value}" for name, value in attributes.items())
+        for text in (job.program, job.format, settings, job.text):
+            data = text.encode(errors="replace")
+            yield b"%d\n" % len(data)
+            yield data
+
+
+def _spoken_to(
+    command: list[str], request: bytes, variables: Mapping[str, str], limit: float
+) -> tuple[int | None, bytes, str]:
+    """Exit code (None if time ran out), answer, and what was said about the last job."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=variables,
+    ) as child:
+        code: int | None = None
+        try:
+            answer, said = child.communicate(request, timeout=limit)
+            code = child.returncode
+        except subprocess.TimeoutExpired:
+            child.kill()
+            answer, said = child.communicate()
+        except BaseException:
+            child.kill()
+            raise
+    return code, answer, said.decode(errors="replace").rpartition("\f")[2]
+
+
+def _fields(answer: bytes) -> Iterator[bytes]:
+    """The fields of an answer, up to the point where the child broke off."""
     position = 0
-    while position < len(answer):
-        end = answer.find(b"\n", position)
-        if end < 0:
-            break
-        length = int(json.loads(answer[position:end])["length"])
-        results.append(answer[end + 1 : end + 1 + length])
-        position = end + 1 + length
-    return results
+    while (end := answer.find(b"\n", position)) >= 0:
+        start, position = end + 1, end + 1 + int(answer[position:end])
+        if position > len(answer):
+            return
+        yield answer[start:position]
 
 
-def _failure(code: int, said: str) -> LayoutFailed:
-    lines = [line for line in said.splitlines() if line and "Fontconfig" not in line]
-    told = [line for line in lines if line.startswith(("Error", "Graphviz")) or "Error:" in line]
-    reason = (told or lines or ["it said nothing"])[-1].strip()
+def _refusal(status: bytes, content: bytes, said: str) -> _Trouble:
+    """What the child itself says about a job."""
+    if status == b"large":
+        return _too_large(*map(int, content.split()))
+    mistaken = any(word in said for word in ("syntax error", "not recognized"))
+    return _Trouble(f"Graphviz: {_complaint(said) or content.decode()}", final=mistaken)
+
+
+def _too_large(width: int, height: int) -> _Trouble:
+    fitting = min(SIDE / max(width, height), (AREA / (width * height)) ** 0.5)
+    return _Trouble(
+        f"the bitmap would have {width} × {height} pixels; the most is {SIDE} a side and "
+        f"{AREA // 1_000_000} million in all. Write .svg or .pdf, which have no such limit, ask "
+        f"for a smaller depth, or for at most {fitting:.0%} of this dpi",
+        final=True,
+    )
+
+
+def _breakdown(code: int | None, said: str) -> _Trouble:
+    """What is known about a child that gave no answer."""
+    if code is None:
+        return _Trouble("Graphviz did not finish in time, with cheaper settings neither")
     if code < 0:
-        return LayoutFailed(f"Graphviz crashed (signal {-code}): {reason}. {_ADVICE}")
-    mistaken = "syntax error" in said or "bad input" in said
-    return LayoutFailed(f"Graphviz failed: {reason}. {_ADVICE}", final=mistaken)
+        return _Trouble(f"Graphviz crashed (signal {-code}) {_complaint(said)}".strip())
+    last = said.strip().splitlines()[-1:] or ["it said nothing"]
+    return _Trouble(f"Graphviz did not work in its child process: {last[0]}", final=True)
 
 
-def _binding() -> str:
-    """The folder of pygraphviz's compiled part."""
-    spec = importlib.util.find_spec("pygraphviz")
-    if spec is None or not spec.submodule_search_locations:
+def _complaint(said: str) -> str:
+    """What Graphviz calls an error, without the chatter around it."""
+    lines = [line.strip() for line in said.splitlines()]
+    return "; ".join(line for line in lines if line.startswith("Error"))[:500]
+
+
+def _folder() -> str:
+    """Where the compiled part of pygraphviz lies."""
+    found = importlib.util.find_spec("pygraphviz")
+    if found is None or not found.submodule_search_locations:
         raise LayoutFailed(
-            "pygraphviz is not installed; it brings Graphviz along: pip install pygraphviz",
+            "pygraphviz is not installed, which brings Graphviz along: "
+            "pip install 'pygraphviz>=2.0'",
             final=True,
         )
-    return str(spec.submodule_search_locations[0])
+    return str(found.submodule_search_locations[0])

@@ -1,0 +1,206 @@
+"""Graphviz in its child process: pictures, positions, limits, and what goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from torchrecorder.errors import LayoutFailed
+from torchrecorder.layout import engine, fonts
+from torchrecorder.layout.engine import Job
+
+PAIR = "digraph { a -> b }"
+
+
+def dense(count: int) -> str:
+    """A graph in which every box feeds every later one: Graphviz' worst case."""
+    edges = (f"n{i} -> n{j};" for i in range(count) for j in range(i + 1, count))
+    return "digraph {" + "".join(edges) + "}"
+
+
+def test_svg_shows_both_nodes():
+    """A node without a label shows its name, as in the dot program."""
+    svg = engine.run(PAIR).decode()
+    assert svg.count('class="node"') == 2
+    assert ">a</text>" in svg and ">b</text>" in svg
+
+
+@pytest.mark.parametrize(
+    ("format", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG"), ("gif", b"GIF")]
+)
+def test_formats(format, start):
+    """Each format begins as its kind of file does."""
+    assert engine.run(PAIR, format).startswith(start)
+
+
+def test_same_text_gives_the_same_bytes():
+    """Nothing in a picture comes from the run that made it."""
+    assert engine.run(PAIR) == engine.run(PAIR)
+
+
+def test_many_jobs_share_one_child(monkeypatch):
+    """A batch starts one process."""
+    started = []
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: started.append(1) or popen(*a, **k))
+    pictures = engine.run_many([Job(PAIR), Job("digraph { c }", "plain"), Job(PAIR, "json0")])
+    assert len(started) == 1
+    assert pictures[1].startswith(b"graph 1") and pictures[2].startswith(b"{")
+
+
+def test_no_jobs_need_no_child(monkeypatch):
+    """Nothing to do starts nothing."""
+    monkeypatch.setattr(subprocess, "Popen", None)
+    assert engine.run_many([]) == []
+
+
+def test_child_is_light():
+    """The child imports neither torch nor numpy nor networkx, nor pygraphviz' Python side."""
+    script = Path(engine.__file__).with_name("child.py")
+    code = (
+        f"import sys, runpy; sys.argv = ['child', {engine._folder()!r}, '30'];"
+        "sys.stdin = open('/dev/null')\n"
+        "import os; os._exit = lambda code: print(*sys.modules)\n"
+        f"runpy.run_path({str(script)!r}, run_name='__main__')"
+    )
+    command = [sys.executable, "-I", "-S", "-c", code]
+    loaded = subprocess.run(command, capture_output=True, check=True).stderr.decode().split()
+    assert "_graphviz" in loaded
+    assert not {"torch", "numpy", "networkx", "pygraphviz", "torchrecorder", "json"} & {*loaded}
+
+
+def test_unknown_format_names_the_known_ones():
+    """Graphviz' own words reach the user."""
+    with pytest.raises(LayoutFailed, match=r"swg.* not recognized.*svg") as caught:
+        engine.run(PAIR, "swg")
+    assert caught.value.final
+
+
+def test_broken_text():
+    """A syntax error is said at once, without cheaper tries."""
+    with pytest.raises(LayoutFailed, match="syntax error in line 2"):
+        engine.run("digraph {\n a -> ; }")
+
+
+def test_unknown_program():
+    """So is a layout program that does not exist."""
+    with pytest.raises(LayoutFailed, match="nonsense.* not recognized"):
+        engine.run(PAIR, program="nonsense")
+
+
+def test_time_limit():
+    """A layout that does not end costs the limit, and the error says what to ask for."""
+    started = time.monotonic()
+    with pytest.raises(LayoutFailed, match=r"limit: 1\.5 s.*smaller depth.*nested"):
+        engine.run(dense(150), timeout=1.5)
+    assert time.monotonic() - started < 8
+
+
+def test_cheaper_settings_rescue_a_hard_graph():
+    """What beautiful settings cannot finish, cheap ones can; the others keep theirs."""
+    easy, hard = Job(PAIR), Job(dense(45))
+    pictures = engine.run_many([easy, hard, easy], timeout=9)
+    assert pictures[0] == pictures[2] == engine.run(PAIR)
+    assert pictures[1].count(b'class="edge"') == 45 * 44 // 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs signals")
+def test_crash_is_an_error(monkeypatch, tmp_path):
+    """A child that dies takes nothing with it."""
+    script = tmp_path / "child.py"
+    script.write_text("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+    monkeypatch.setattr(engine, "_CHILD", script)
+    with pytest.raises(LayoutFailed, match=r"crashed \(signal 11\).*smaller depth"):
+        engine.run(PAIR)
+
+
+def test_child_that_cannot_work(monkeypatch, tmp_path):
+    """A broken installation is named, not called a matter of size."""
+    monkeypatch.setattr(engine, "_folder", lambda: str(tmp_path))
+    with pytest.raises(LayoutFailed, match="No module named '_graphviz'") as caught:
+        engine.run(PAIR)
+    assert caught.value.final
+
+
+def test_without_pygraphviz(monkeypatch):
+    """Without the wheel the error says what to install."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(LayoutFailed, match="pip install 'pygraphviz>=2.0'"):
+        engine.run(PAIR)
+
+
+def test_bitmap_too_large_is_told_before_it_is_drawn():
+    """Cairo would scale it down without a word."""
+    chain = "digraph {" + "->".join(f"n{i}" for i in range(700)) + "}"
+    with pytest.raises(LayoutFailed, match=r"× \d{5} pixels.*32767 a side.*\.svg or \.pdf"):
+        engine.run(chain, "png")
+    assert engine.run(chain, "png", attributes={"dpi": "40"}).startswith(b"\x89PNG")
+
+
+def test_long_chain():
+    """Depth alone is no trouble: Graphviz does not recurse over it."""
+    chain = "digraph {" + "".join(f"n{i}->n{i + 1};" for i in range(19_999)) + "}"
+    assert engine.run(chain, "plain").count(b"node") == 20_000
+
+
+def test_chatter_stays_away(capfd):
+    """What Fontconfig and Graphviz print does not reach the user."""
+    engine.run('digraph { a [fontname="no such font", shape=nosuchshape] }')
+    assert capfd.readouterr() == ("", "")
+
+
+def test_positions():
+    """Centres, sizes and curves, with y downwards from the upper left corner."""
+    text = """digraph {
+        subgraph cluster_c { label="group"; a [shape=box, width=1, height=0.5, fixedsize=true] }
+        b [shape=box, width=2, height=0.5, fixedsize=true]
+        a -> b [id="first", label="one"]
+        a -> b [dir=back, id="second"]
+    }"""
+    found = engine.positions(text)
+    a, b = found.nodes["a"], found.nodes["b"]
+    assert (a.width, a.height, b.width) == (72.0, 36.0, 144.0)
+    assert a.y < b.y < found.height
+    cluster = found.clusters["cluster_c"]
+    assert cluster.x <= a.x - a.width / 2 and a.x + a.width / 2 <= cluster.x + cluster.width
+    assert cluster.y < cluster.label[1] < a.y - a.height / 2
+    first, second = sorted(found.edges, key=lambda edge: edge.id)
+    assert (first.tail, first.head, first.id, second.id) == ("a", "b", "first", "second")
+    assert first.label and first.end and not first.start
+    assert second.start and not second.end and not second.label
+    assert len(first.curve) % 3 == 1
+    assert abs(first.end[1] - (b.y - b.height / 2)) < 2
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Fontconfig is used on Linux")
+def test_machine_without_fonts(monkeypatch, tmp_path):
+    """Where no font is installed, text still has a width and PDF still has letters."""
+    told = fonts.configuration(fonts._folder())
+    bare = told.replace("/etc/fonts/fonts.conf", "/nowhere").replace("<dir>/usr", "<dir>/nowhere")
+    configuration = tmp_path / "fonts.conf"
+    configuration.write_text(bare)
+    monkeypatch.setenv("FONTCONFIG_FILE", str(configuration))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    label = 'digraph {{ n [shape=plain, fontname="Helvetica,Arial,sans-serif", label="{}"] }}'
+    width = {
+        text: engine.positions(label.format(text)).nodes["n"].width for text in ("iiii", "WWWW")
+    }
+    assert width["WWWW"] > 2 * width["iiii"] > 0
+    assert b"Manrope" in engine.run(label.format("x"), "pdf")
+
+
+def test_fonts_set_by_hand_stay(monkeypatch):
+    """Whoever configured Fontconfig keeps that."""
+    monkeypatch.setenv("FONTCONFIG_FILE", "/mine")
+    with fonts.environment() as variables:
+        assert variables["FONTCONFIG_FILE"] == "/mine"
+    monkeypatch.delenv("FONTCONFIG_FILE")
+    with fonts.environment() as variables:
+        assert os.path.exists(variables["FONTCONFIG_FILE"])

@@ -1,0 +1,74 @@
+"""Fonts for Graphviz to measure and draw with, also on machines that have none.
+
+Graphviz measures text with the fonts of the machine. Containers often have none: every
+letter would be an empty box in PDF and PNG, and labels in SVG would not fit. So Manrope,
+which comes with pip, stands at the end of the list of fonts on Linux.
+
+Variable fonts are passed over: the Pango inside the wheel of pygraphviz sets them with the
+letters far apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from html import escape
+from pathlib import Path
+
+_PACKAGE = "font_manrope"
+_VARIABLE = ("*?wght?.*", "*,wght?.*", "*-VariableFont_*", "*[-_]VF.*", "*VF.ttf", "*VF.otf")
+_LIKE_HELVETICA = ("Liberation Sans", "Arimo", "Nimbus Sans", "DejaVu Sans", "Manrope")
+_CONFIGURATION = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+<include ignore_missing="yes">/etc/fonts/fonts.conf</include>
+<dir>/usr/share/fonts</dir>
+<dir>/usr/local/share/fonts</dir>
+<dir prefix="xdg">fonts</dir>
+<dir>{folder}</dir>
+<cachedir prefix="xdg">fontconfig</cachedir>
+<selectfont><rejectfont>{rejected}</rejectfont></selectfont>
+{aliases}
+</fontconfig>
+"""
+
+
+@contextlib.contextmanager
+def environment() -> Iterator[Mapping[str, str]]:
+    """Variables of a process that is to find fonts.
+
+    Whoever has configured Fontconfig by hand keeps that.
+    """
+    folder = _folder()
+    set_by_hand = any(name in os.environ for name in ("FONTCONFIG_FILE", "FONTCONFIG_PATH"))
+    if folder is None or set_by_hand or not sys.platform.startswith("linux"):
+        yield os.environ
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".conf", encoding="utf-8") as file:
+        file.write(configuration(folder))
+        file.flush()
+        yield {**os.environ, "FONTCONFIG_FILE": file.name}
+
+
+def configuration(folder: str) -> str:
+    """Fontconfig's configuration with the fonts in *folder* as the last resort."""
+    rejected = "".join(f"<glob>{escape(glob)}</glob>" for glob in _VARIABLE)
+    aliases = "\n".join(_alias(family) for family in ("Helvetica", "Arial", "sans-serif"))
+    return _CONFIGURATION.format(folder=escape(folder), rejected=rejected, aliases=aliases)
+
+
+def _alias(family: str) -> str:
+    stand_ins = "".join(f"<family>{each}</family>" for each in _LIKE_HELVETICA)
+    return f"<alias><family>{family}</family><accept>{stand_ins}</accept></alias>"
+
+
+def _folder() -> str | None:
+    """Where the fonts from pip lie; None if they were left out."""
+    found = importlib.util.find_spec(_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        return None
+    return str(Path(found.submodule_search_locations[0]) / "files")
