@@ -41,7 +41,8 @@ class _Open:
     path: str
     module: ModuleId | None
     cls: str
-    detail: str
+    detail: str = ""
+    training: bool = True
     parameters: list[Slot] = field(default_factory=list)
     buffers: list[Slot] = field(default_factory=list)
     made: dict[ValueId, None] = field(default_factory=dict)
@@ -82,18 +83,18 @@ class Builder:
         *,
         kind: ScopeKind = ScopeKind.MODULE,
         detail: str = "",
+        training: bool = True,
         recompute: bool = False,
     ) -> Iterator[ScopeId]:
         """A call of a module (or a region); the same path again is the same module."""
-        opened = self._enter(name, cls or name, kind, detail, recompute)
+        opened = self._enter(name, cls or name, kind, recompute)
+        opened.detail, opened.training = detail, training
         try:
             yield opened.scope
         finally:
             self._leave(opened)
 
-    def _enter(
-        self, name: str, cls: str, kind: ScopeKind, detail: str, recompute: bool
-    ) -> _Open:
+    def _enter(self, name: str, cls: str, kind: ScopeKind, recompute: bool) -> _Open:
         parent = self._open[-1] if self._open else None
         path = name if parent and not parent.path else f"{parent.path}.{name}" if parent else ""
         scope = ScopeId(f"s{self._next('scopes')}")
@@ -101,7 +102,7 @@ class Builder:
         if kind is ScopeKind.MODULE:
             module = self._modules.setdefault(path, ModuleId(f"m{len(self._modules)}"))
         call = self._calls[path] = self._calls.get(path, -1) + 1
-        opened = _Open(scope, path, module, cls, detail)
+        opened = _Open(scope, path, module, cls)
         around = parent.scope if parent else None
         entered = ScopeEntered(
             scope, around, self._next("index"), kind, name, path, cls, module, call, None, recompute
@@ -137,7 +138,7 @@ class Builder:
                 opened.detail,
                 tuple(opened.parameters),
                 tuple(opened.buffers),
-                True,
+                opened.training,
             )
         )
 
@@ -214,7 +215,7 @@ class Builder:
             )
         )
         if self._open:
-            self._open[-1].read.update(dict.fromkeys(self._unstored(inputs)))
+            self._open[-1].read.update(dict.fromkeys(self._passed(inputs)))
             self._open[-1].made.update(dict.fromkeys(made))
         return made[0] if made else inputs[0]
 
@@ -233,9 +234,13 @@ class Builder:
         self._ends[what] += 1
         return self._ends[what] - 1
 
-    def _unstored(self, values: tuple[ValueId, ...]) -> Iterator[ValueId]:
-        stored = {slot.value for each in self._open for slot in (*each.parameters, *each.buffers)}
-        return (value for value in values if value not in stored)
+    def _passed(self, values: tuple[ValueId, ...]) -> Iterator[ValueId]:
+        """Those of *values* that a caller hands in: inputs, and what ops have made."""
+        return (
+            value
+            for value in values
+            if value in self._given or self._seen[value].producer is not None
+        )
 
     def _grad_chain(
         self, op: OpId, inputs: tuple[ValueId, ...], names: tuple[str, ...]

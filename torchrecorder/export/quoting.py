@@ -33,11 +33,20 @@ def verbatim(text: str) -> str:
 
 def html(text: str) -> str:
     """*text* inside an HTML-like label."""
-    return escape(clean(text), quote=True).replace("\r", "").replace("\n", "<br/>")
+    text = escape(clean(text), quote=True).replace("\\", "\\\\")
+    return text.replace("\r", "").replace("\n", "<br/>")
 
 
 def attribute(text: str) -> str:
     """The value of an attribute as a user gave it; ``<...>`` is an HTML-like label."""
-    if text.startswith("<") and text.endswith(">") and len(text) > 1:
-        return clean(text)
-    return quote(text)
+    return clean(text) if _bracketed(text) else quote(text)
+
+
+def _bracketed(text: str) -> bool:
+    """Whether *text* is one pair of angle brackets with balanced ones inside."""
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += {"<": 1, ">": -1}.get(letter, 0)
+        if depth <= 0:
+            return place == len(text) - 1 > 0 and letter == ">"
+    return False

@@ -184,7 +184,8 @@ class Captions:
         self, inputs: Iterable[tuple[str, ValueId]], outputs: Iterable[ValueId]
     ) -> Iterator[str]:
         values = self.recording.values
-        taken = [f"{name} {labels.value(values[value])}".strip() for name, value in inputs]
+        named = [("" if name.isdigit() else name, value) for name, value in inputs]
+        taken = [f"{name} {labels.value(values[value])}".strip() for name, value in named]
         given = [labels.value(values[value]) for value in outputs]
         if taken:
             yield labels.shorten("in: " + ", ".join(taken), 200)

@@ -119,7 +119,7 @@ def _tooltip(view: View, arrow: Arrow) -> str:
     if arrow.value is None:
         return ""
     value = view.recording.values[ValueId(arrow.value)]
-    name = f"{arrow.slot}: " if arrow.slot else ""
+    name = f"{arrow.slot}: " if arrow.slot and not arrow.slot.isdigit() else ""
     producer = view.recording.ops.get(OpId(value.producer or ""))
     made = f"\nfrom {producer.name}" if producer else ""
     return f"{name}{labels.shape(value.shape)} {value.dtype}{made}"

@@ -1,0 +1,195 @@
+"""Figures: which texts, colours and outlines a view gets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.figures import linear, network, regions
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style.color import contrast, faded, ink, mix, scale
+from torchrecorder.style.draw import draw
+from torchrecorder.style.figure import Figure, Shape
+from torchrecorder.style.style import RULES, Style
+from torchrecorder.style.themes import THEMES, Theme
+from torchrecorder.testing import Builder
+from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.view import BoxKind
+
+
+def figure_of(recording: Recording, style: Style = Style(), **options: Any) -> Figure:
+    """A figure of a recording."""
+    return draw(make_view(recording, ViewOptions(**options)), style)
+
+
+def texts(figure: Figure) -> dict[str, list[str]]:
+    """The lines on each shape."""
+    return {shape.id: [text.text for text in shape.label] for shape in figure.shapes}
+
+
+def test_boxes_say_name_class_hyperparameters_and_parameter_count() -> None:
+    """And inputs and outputs say their shape."""
+    assert texts(figure_of(network())) == {
+        "v0": ["x", "2×4"],
+        "s2": ["0: Linear", "4 → 4, no bias", "16 params"],
+        "s3": ["1: ReLU"],
+        "s4": ["2: Linear", "4 → 4, no bias", "16 params"],
+        "s5": ["skip: Identity"],
+        "o4": ["add"],
+        "out:0": ["output", "2×4"],
+    }
+
+
+def test_clusters_say_name_and_class() -> None:
+    """The root is named once."""
+    figure = figure_of(network())
+    assert [group.label[0].text for group in figure.groups] == ["Net", "body: Sequential"]
+
+
+def test_arrows_carry_shapes_once_per_tensor() -> None:
+    """Inputs and outputs tell theirs themselves."""
+    figure = figure_of(network(), depth=1)
+    assert [line.label for line in figure.lines] == ["", "", "2×4", "2×4", ""]
+    plain = figure_of(network(), Style(shapes=False), depth=1)
+    assert not any(line.label for line in plain.lines)
+
+
+def test_a_tensor_read_twice_is_labelled_once() -> None:
+    """Two arrows with the same tail and value."""
+    run = Builder()
+    with run.scope("Net"):
+        h = run.op("relu", run.input())
+        run.op("mul", h, h)
+    assert [line.label for line in figure_of(run.recording()).lines] == ["", "2×4", "", ""]
+
+
+def test_module_called_again_says_so() -> None:
+    """Its parameters are shared between the calls."""
+    run = Builder()
+    with run.scope("Net"):
+        h = linear(run, "fc", run.input())
+        linear(run, "fc", h)
+    labels = texts(figure_of(run.recording()))
+    assert labels["s1"][-1] == "16 params, call 1 of 2"
+    assert labels["s2"][-1] == "16 params, call 2 of 2"
+
+
+def test_tied_parameters_count_once() -> None:
+    """In the box of the root."""
+    run = Builder()
+    with run.scope("Net"):
+        with run.scope("a"):
+            weight = run.parameter("weight", (10, 10))
+            h = run.op("linear", run.input(), weight)
+        with run.scope("b"):
+            run.op("linear", h, weight)
+    assert texts(figure_of(run.recording(), depth=0))["s0"] == ["Net", "100 params"]
+
+
+def test_kinds_differ_in_outline_or_dash_and_in_colour() -> None:
+    """In every theme, so that grey print and colour-blind readers can tell."""
+    kinds = ("input", "output", "parameter", "buffer", "constant", "tensor", "module", "op")
+    for theme in THEMES.values():
+        looks = [theme.looks[kind] for kind in kinds]
+        assert len({(look.outline, look.dash) for look in looks}) == len(looks)
+    colours = {THEMES["light"].looks[kind].stroke for kind in kinds}
+    assert len(colours) == len(kinds)
+
+
+@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
+def test_every_text_can_be_read(theme: Theme) -> None:
+    """Contrast of titles at least 7, of small print at least 4.5 on every fill."""
+    assert {kind.value for kind in BoxKind} <= set(theme.looks)
+    for look in [*theme.looks.values(), *theme.groups]:
+        assert contrast(look.text, look.fill) >= 7
+        assert contrast(faded(look.text, look.fill), look.fill) >= 4.5
+    assert contrast(theme.line.text, theme.paper) >= 4.5
+
+
+def test_failure_is_marked_on_the_op_and_around_it() -> None:
+    """With the error on the innermost box."""
+    run = Builder()
+    with run.scope("Net"):
+        with run.scope("bad", "Linear"):
+            run.op("linear", run.input())
+            run.fail("RuntimeError", "mat1 and mat2 shapes cannot be multiplied (2x4 and 5x6)")
+    figure = figure_of(run.recording(), depth=1)
+    box = next(shape for shape in figure.shapes if shape.id == "s1")
+    failed = THEMES["light"].looks["failed"]
+    assert (box.look.fill, box.look.stroke, box.look.bold) == (failed.fill, failed.stroke, True)
+    said = " ".join(text.text for text in box.label)
+    assert "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x4 and 5x6)" in said
+    assert [group.look.stroke for group in figure.groups] == [failed.stroke]
+
+
+def test_dropout_in_eval_mode_says_that_it_is_off() -> None:
+    """Its rate would mislead."""
+    run = Builder()
+    with run.scope("Net"):
+        with run.scope("drop", "Dropout", detail="p=0.5", training=False):
+            run.op("dropout", run.input())
+    assert texts(figure_of(run.recording()))["s1"] == ["drop: Dropout", "off in eval mode"]
+
+
+def test_parameter_names_are_short_inside_their_module() -> None:
+    """The cluster around them says the rest."""
+    labels = texts(figure_of(regions(), depth=2, parameters=True))
+    assert ["token", "1×192"] in labels.values()
+    assert ["weight", "4×4"] in labels.values()
+
+
+def test_tooltips_say_class_shapes_and_source() -> None:
+    """For modules and ops."""
+    tips = {shape.id: shape.tooltip for shape in figure_of(network()).shapes}
+    assert tips["s2"].splitlines() == [
+        "body.0",
+        "nets.Linear",
+        "in_features=4, out_features=4, bias=False",
+        "in: x 2×4",
+        "out: 2×4",
+    ]
+    assert "torch.add" in tips["o4"] and "net.py:" in tips["o4"]
+    assert "/home" not in "".join(tips.values())
+
+
+def test_rules_of_ones_own_come_first() -> None:
+    """First answer wins; None leaves it to the next."""
+
+    def pink(box: object, view: object, theme: Theme) -> object:
+        return replace(theme.looks["op"], fill="#ffc0cb") if getattr(box, "id") == "o4" else None
+
+    figure = figure_of(network(), Style(rules=(pink, *RULES)))
+    fills = {shape.id: shape.look.fill for shape in figure.shapes}
+    assert fills["o4"] == "#ffc0cb" and fills["s2"] == THEMES["light"].looks["weights"].fill
+
+
+def test_legend_lists_what_is_there() -> None:
+    """And nothing else."""
+    assert figure_of(network()).legend == ()
+    legend = figure_of(network(), Style(legend=True)).legend
+    assert [entry.text for entry in legend] == [
+        "input (slanted)",
+        "output (octagon)",
+        "module",
+        "operation",
+        "weights",
+        "activation",
+    ]
+
+
+def test_shapes_carry_kind_and_lines_carry_value() -> None:
+    """For other layouts."""
+    figure = figure_of(network(), depth=1)
+    assert [shape.kind for shape in figure.shapes] == ["input", "module", "module", "op", "output"]
+    assert all(isinstance(shape, Shape) for shape in figure.shapes)
+    assert [line.value for line in figure.lines] == ["v0", "v0", "v5", "v6", "v7"]
+
+
+def test_colours() -> None:
+    """Mixing, ink on fills, scales."""
+    assert mix("#000000", "#ffffff", 0.5) == "#808080"
+    assert ink("#ffffff") == "#1b1f24" and ink("#102040") == "#ffffff"
+    assert scale(("#000000", "#ff0000", "#ffffff"), 0.5) == "#ff0000"
+    assert scale(("#000000", "#ffffff"), 7.0) == "#ffffff"

@@ -1,0 +1,134 @@
+"""Short texts: counts, shapes, names, hyperparameters."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchrecorder.events import Role, SourceLine, ValueId
+from torchrecorder.graph.nodes import Value
+from torchrecorder.style import labels
+from torchrecorder.style.hyperparameters import arguments, hyperparameters
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0, "0"),
+        (999, "999"),
+        (1000, "1 k"),
+        (9408, "9.41 k"),
+        (36_864, "36.9 k"),
+        (999_499, "999 k"),
+        (999_500, "1 M"),
+        (1_180_672, "1.18 M"),
+        (124_439_808, "124 M"),
+        (70_553_706_496, "70.6 B"),
+        (2_000_000_000_000, "2 T"),
+    ],
+)
+def test_counts_have_three_digits(number: int, text: str) -> None:
+    """Large numbers are rounded, small ones are not."""
+    assert labels.count(number) == text
+
+
+def test_parameters() -> None:
+    """Nothing, one, many."""
+    assert [labels.parameters(number) for number in (0, 1, 1500)] == ["", "1 param", "1.5 k params"]
+
+
+def value(shape: tuple[int, ...], dtype: str) -> Value:
+    """A value of which only shape and dtype matter."""
+    made = (ValueId("v0"), shape, dtype, "cpu", Role.INNER, (), None, False, None, 0, "Tensor")
+    return Value(*made, trainable=False, storage=-1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "text"),
+    [
+        ((1, 64, 56, 56), "float32", "1×64×56×56"),
+        ((), "float32", "scalar"),
+        ((2, 0), "int64", "2×0 int64"),
+        ((3,), "bfloat16", "3 bf16"),
+        ((), "bool", "scalar bool"),
+    ],
+)
+def test_values_name_only_unusual_dtypes(shape: tuple[int, ...], dtype: str, text: str) -> None:
+    """float32 goes without saying."""
+    assert labels.value(value(shape, dtype)) == text
+
+
+def test_usual_dtype_can_be_another() -> None:
+    """In a half-precision model it is float32 that is told."""
+    assert labels.value(value((2,), "float32"), usual="float16") == "2 float32"
+    assert labels.value(value((2,), "float16"), usual="float16") == "2"
+
+
+def test_source_line_without_folder() -> None:
+    """On either kind of system."""
+    for file in ("/home/me/net.py", "C:\\me\\net.py"):
+        assert labels.source(SourceLine(file, 7, "forward")) == "net.py:7 in forward"
+    assert labels.source(None) == ""
+
+
+def test_long_text_keeps_its_ends() -> None:
+    """And is exactly as long as allowed."""
+    short = labels.shorten("a" * 500 + "z" * 500)
+    assert len(short) == 48 and short.startswith("aaa") and short.endswith("zzz")
+    assert labels.shorten("x" * 48) == "x" * 48
+
+
+@pytest.mark.parametrize(
+    ("cls", "detail", "said"),
+    [
+        (
+            "Conv2d",
+            "3, 64, kernel_size=(7, 7), stride=(2, 2), padding=(3, 3), bias=False",
+            ("3 → 64", "7×7", "stride 2", "pad 3"),
+        ),
+        (
+            "Conv2d",
+            "8, 8, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), groups=8",
+            ("8 → 8", "3×3", "8 groups", "pad 1"),
+        ),
+        ("Conv1d", "1, 2, kernel_size=(1,), stride=(1,)", ("1 → 2", "1")),
+        ("Conv2d", "1, 2, kernel_size=(1, 3), stride=(1, 2)", ("1 → 2", "1×3", "stride 1×2")),
+        ("Linear", "in_features=3, out_features=4, bias=True", ("3 → 4",)),
+        ("Linear", "in_features=3, out_features=4, bias=False", ("3 → 4", "no bias")),
+        ("BatchNorm2d", "64, eps=1e-05, momentum=0.1, affine=True", ()),
+        ("GroupNorm", "2, 4, eps=1e-05, affine=True", ("2 groups", "4")),
+        ("LayerNorm", "(768,), eps=1e-12, elementwise_affine=False", ("not affine",)),
+        ("Embedding", "50257, 768, padding_idx=0", ("50257 × 768",)),
+        ("LSTM", "3, 4, num_layers=2, bidirectional=True", ("3 → 4", "2 layers", "both ways")),
+        (
+            "MaxPool2d",
+            "kernel_size=3, stride=2, padding=1, dilation=1, ceil_mode=False",
+            ("3×3", "stride 2", "pad 1"),
+        ),
+        ("AdaptiveAvgPool2d", "output_size=(1, 1)", ("to 1×1",)),
+        ("Dropout", "p=0.1, inplace=True", ("p 0.1",)),
+        ("GELU", "approximate='tanh'", ("approximate tanh",)),
+        ("ReLU", "", ()),
+    ],
+)
+def test_hyperparameters(cls: str, detail: str, said: tuple[str, ...]) -> None:
+    """What tells two modules of a class apart, in the words of papers."""
+    assert hyperparameters(cls, detail) == said
+
+
+@pytest.mark.parametrize("detail", ["=", "((", "a=[1, (2, 3)], <b>", "),(", "x" * 99, "=,", "é=π"])
+def test_odd_representations_do_no_harm(detail: str) -> None:
+    """Whatever a user's extra_repr says, short texts come out."""
+    assert all(len(text) <= 24 for text in hyperparameters("Odd", detail))
+
+
+def test_nothing_is_cut_in_the_middle() -> None:
+    """What is too long is left out."""
+    assert hyperparameters("Odd", f"name={'x' * 100}, p=0.5") == ("p 0.5",)
+
+
+def test_arguments_of_ops() -> None:
+    """Defaults are left out; some need no name."""
+    given = (("stride", "(2, 2)"), ("padding", "(0, 0)"), ("groups", "1"))
+    assert arguments(given) == ("stride 2",)
+    assert arguments((("other", "0.5"),)) == ("0.5",)
+    assert arguments((("dim", "-1"), ("dtype", "torch.float32"))) == ("dim -1",)

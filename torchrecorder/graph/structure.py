@@ -1,0 +1,97 @@
+"""Structure: which scopes did the same, in time linear in the size of the run.
+
+Two scopes have equal structure if they are calls of the same class, with the same ops in
+the same order on tensors of the same shapes, wired in the same way. What the parameters
+are called from outside, and where the inputs come from, makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from torchrecorder.events import ScopeId, ValueId
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import Recording
+
+
+def structures(recording: Recording) -> Mapping[ScopeId, str]:
+    """A digest for each scope: equal digests, equal structure."""
+    forms = _Forms(recording)
+    return {scope: form.digest for scope, form in forms.found.items()}
+
+
+class _Form:
+    """What one scope did, as seen from inside.
+
+    Values made inside are told by their place in the order of making; the others are
+    numbered as they are first met.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.outside: dict[ValueId, int] = {}
+        self.digest = ""
+
+
+class _Forms:
+    """Computes the forms of all scopes, innermost first."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.rank: dict[ValueId, int] = {}
+        self.found: dict[ScopeId, _Form] = {}
+        self._run_through()
+        for scope in reversed(recording.scopes.values()):
+            self._complete(scope)
+
+    def _run_through(self) -> None:
+        """Number the values in the order of making, and note where each scope starts."""
+        steps: list[Scope | Op] = [*self.recording.scopes.values(), *self.recording.ops.values()]
+        for step in sorted(steps, key=lambda each: each.index):
+            if isinstance(step, Scope):
+                self.found[step.id] = _Form(len(self.rank))
+                continue
+            for value in step.outputs:
+                if self.recording.values[value].producer == step.id:
+                    self.rank.setdefault(value, len(self.rank))
+
+    def _complete(self, scope: Scope) -> None:
+        """Join the steps of a scope; its children are complete, as they came later."""
+        form = self.found[scope.id]
+        digest = blake2b(digest_size=16)
+        for part in self._parts(scope, form):
+            digest.update(repr(part).encode("utf-8", "backslashreplace"))
+        form.digest = digest.hexdigest()
+
+    def _parts(self, scope: Scope, form: _Form) -> Iterator[Any]:
+        module = self.recording.modules[scope.module] if scope.module is not None else None
+        yield scope.kind.value, scope.cls, scope.recompute, scope.failed
+        if module is not None:
+            yield module.qualname, module.detail, module.training
+        for step in self.recording.children[scope.id]:
+            if isinstance(step, Op):
+                yield from self._op(step, form)
+            else:
+                inner = self.found[step.id]
+                yield step.name, inner.digest
+                yield tuple(self._place(value, form) for value in inner.outside)
+        yield tuple((slot.name, self._place(slot.value, form)) for slot in scope.outputs)
+        yield tuple(self._look(value) for value in form.outside)
+
+    def _op(self, op: Op, form: _Form) -> Iterator[Any]:
+        yield op.kind.value, op.qualname, op.arguments, op.failed
+        yield tuple((slot.name, self._place(slot.value, form)) for slot in op.inputs)
+        yield tuple(self._look(value) for value in op.outputs), len(op.writes)
+
+    def _place(self, value: ValueId, form: _Form) -> int:
+        """Where a value comes from: from 0 on inside, below 0 outside."""
+        rank = self.rank.get(value, -1)
+        if rank >= form.start:
+            return rank - form.start
+        return -1 - form.outside.setdefault(value, len(form.outside))
+
+    def _look(self, value: ValueId) -> tuple[Any, ...]:
+        found = self.recording.values[value]
+        return found.shape, found.dtype, found.role.value, found.kind
