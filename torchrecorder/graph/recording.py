@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
+from torchrecorder.errors import NotKept
 from torchrecorder.events import (
     GradId,
     ModuleId,
@@ -20,6 +21,7 @@ from torchrecorder.events import (
     ValueId,
 )
 from torchrecorder.graph.edges import Flow, GradFlow
+from torchrecorder.graph.kept import Kept, Tensors
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 
 if TYPE_CHECKING:
@@ -81,6 +83,7 @@ class Recording:
         grad_runs: Grad nodes as they ran, in run order.
         measured: What only the run could tell: quantity to node or scope to amount.
         statistics: What the numbers in tensors and gradients were like, on request.
+        kept: Live tensors that were to be kept; not part of what is saved or compared.
     """
 
     name: str
@@ -99,6 +102,7 @@ class Recording:
         default_factory=lambda: MappingProxyType({})
     )
     statistics: tuple[Statistics, ...] = ()
+    kept: Kept = field(default_factory=Kept, compare=False, repr=False)
 
     @cached_property
     def graph(self) -> nx.MultiDiGraph:
@@ -116,6 +120,20 @@ class Recording:
         graph.add_nodes_from((grad.id, {"node": grad}) for grad in self.grad_nodes.values())
         graph.add_edges_from(self._edges())
         return nx.freeze(graph)
+
+    def to_networkx(self, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
+        """A copy as a ``networkx.MultiDiGraph`` with flat attributes, to compute with or write.
+
+        No attribute is None, a list or a mapping, so that every format can hold them;
+        `torchrecorder.graph.flat.flat` lists them.
+
+        Args:
+            values: Tensors as nodes; without them edges lead from op to op.
+            grads: The autograd graph too.
+        """
+        from torchrecorder.graph.flat import flat
+
+        return flat(self, values=values, grads=grads)
 
     def _edges(self) -> Iterator[tuple[str, str, dict[str, Flow | GradFlow]]]:
         for op in self.ops.values():
@@ -163,6 +181,35 @@ class Recording:
             if grad.owner is not None:
                 owned.setdefault(grad.owner, []).append(grad)
         return MappingProxyType({op: tuple(grads) for op, grads in owned.items()})
+
+    @property
+    def activations(self) -> Tensors:
+        """What scopes gave, for those named in ``keep=``, by dotted path.
+
+        Example:
+            >>> import torch, torchrecorder
+            >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
+            >>> recording = torchrecorder.record(model, torch.ones(2, 4), keep=["0"])
+            >>> recording.activations["0"].shape
+            torch.Size([2, 3])
+        """
+        return self.kept.activations
+
+    @property
+    def gradients(self) -> Tensors:
+        """The gradients of what scopes gave, for those named in ``keep=``."""
+        return self.kept.gradients
+
+    def replay(self, grad: GradId | str) -> tuple[Any, ...]:
+        """Run one grad node again on the gradients it received, to debug it alone.
+
+        Raises:
+            NotKept: The run was not recorded with ``replay=True``, the node did not run,
+                or what it had saved was freed.
+        """
+        if self.kept.replay is None:
+            raise NotKept("record with replay=True to run grad nodes again")
+        return self.kept.replay.run(GradId(grad))
 
     # Drawing: the layers that do it are imported when they are needed ------------------
 

@@ -1,0 +1,79 @@
+"""A view as a plain networkx graph: what drawing programs and graph tools are given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.graph.flat import Attributes, printable
+from torchrecorder.style.captions import Captions
+from torchrecorder.style.style import Style
+from torchrecorder.views.view import Arrow, Box, View
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+def box_graph(view: View, style: Style = Style()) -> nx.MultiDiGraph:
+    """*view* as a ``networkx.MultiDiGraph`` with flat attributes: no None, list or mapping.
+
+    Nodes are boxes: ``type`` (module, op, input ...), ``label`` (its title), ``details``
+    (the rest of its text), ``path`` (of the scope or parameter), ``cluster`` (path of the
+    open scope around it), ``count`` (more than 1 for a fold), ``ops`` (how many it stands
+    for), and each annotation that has a number for it. Edges carry ``value``, ``slot``,
+    ``shape`` (``"2,3"``), ``dtype`` and ``bytes``; ``type`` is flow or gradient.
+    """
+    import networkx as nx
+
+    graph = nx.MultiDiGraph(name=printable(view.recording.name))
+    captions = Captions(view.recording, style)
+    for box in view.boxes.values():
+        graph.add_node(box.id, **_box(box, view, captions))
+    for annotation in ANNOTATIONS:
+        numbers = annotation.on(view.recording)
+        for box in view.boxes.values():
+            number = numbers.of(box.members)
+            if number is not None:
+                graph.nodes[box.id][annotation.name] = number
+    for arrow in view.arrows:
+        graph.add_edge(arrow.tail, arrow.head, **_arrow(arrow, view))
+    return graph
+
+
+def _box(box: Box, view: View, captions: Captions) -> Attributes:
+    title, *details = captions.box(box)
+    return {
+        "type": box.kind.value,
+        "label": printable(title.text),
+        "details": printable("\n".join(text.text for text in details)),
+        "path": printable(_path(box.id, view)),
+        "cluster": printable(_path(box.cluster, view)) if box.cluster is not None else "",
+        "count": box.count,
+        "ops": sum(1 for member in box.members if member in view.recording.ops),
+    }
+
+
+def _path(node: str, view: View) -> str:
+    """What a scope, or the scope around an op, or a stored value is called in the model."""
+    recording = view.recording
+    if node in recording.ops:
+        scope = recording.ops[node].scope  # type: ignore[index]
+        node = "" if scope is None else scope
+    if node in recording.scopes:
+        return recording.scopes[node].path  # type: ignore[index]
+    names = recording.values[node].names if node in recording.values else ()  # type: ignore[index]
+    return names[0] if names else ""
+
+
+def _arrow(arrow: Arrow, view: View) -> Attributes:
+    if arrow.value is None:
+        return {"type": "gradient", "slot": printable(arrow.slot)}
+    value = view.recording.values[arrow.value]
+    return {
+        "type": "flow",
+        "slot": printable(arrow.slot),
+        "value": value.id,
+        "shape": ",".join(map(str, value.shape)),
+        "dtype": value.dtype,
+        "bytes": value.bytes,
+    }

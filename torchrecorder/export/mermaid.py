@@ -1,0 +1,198 @@
+"""Mermaid, as Markdown pages on GitHub and elsewhere draw it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.style.draw import draw
+from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
+from torchrecorder.style.style import Style
+from torchrecorder.views.collapse import Collapse
+from torchrecorder.views.nesting import Nesting
+from torchrecorder.views.view import View
+
+MOST_LINES = 499
+"""Mermaid refuses a figure with more arrows, unless the page it is on allows them."""
+
+MOST_TEXT = 50_000
+"""Mermaid refuses a longer text, unless the page it is on allows it."""
+
+OUTLINES = {
+    "box": ("[", "]"),
+    "rounded": ("(", ")"),
+    "ellipse": ("([", "])"),
+    "cylinder": ("[(", ")]"),
+    "note": (">", "]"),
+    "parallelogram": ("[/", "/]"),
+    "octagon": ("{{", "}}"),
+    "plain": ("[", "]"),
+}
+"""What stands around the label of a box of each outline."""
+
+ESCAPED = {ord(char): f"#{ord(char)};" for char in "#\"<>&`\\*_"} | {ord("\n"): "<br/>"}
+"""Characters that mean something to Mermaid, Markdown or HTML, as Mermaid wants them."""
+
+
+HEAD = """\
+---
+config:
+  flowchart:
+    subGraphTitleMargin: {top: 4, bottom: 16}
+---"""
+"""Keeps the titles of groups clear of arrows."""
+
+
+@dataclass(frozen=True)
+class Mermaid:
+    """A Mermaid flowchart.
+
+    A view that is too large is closed, the deepest scopes first, until it fits.
+
+    Attributes:
+        most_lines: How many arrows there may be; 499 as GitHub draws them.
+        most_text: How many characters there may be; 50,000 as GitHub draws them.
+    """
+
+    suffix: ClassVar[str] = ".mmd"
+    binary: ClassVar[bool] = False
+    most_lines: int = MOST_LINES
+    most_text: int = MOST_TEXT
+
+    def export(self, view: View, style: Style) -> str:
+        """The contents of the file.
+
+        Raises:
+            InvalidArgument: Even with every scope closed there is too much to draw.
+        """
+        text = self._fitting(view, style)
+        if text is not None:
+            return text
+        low, high = 0, _levels(view)
+        found = None
+        while low < high:
+            depth = (low + high) // 2
+            closed = self._fitting(Collapse(depth)(view), style, note=_note(depth))
+            found, low, high = (found, low, depth) if closed is None else (closed, depth + 1, high)
+        if found is None:
+            raise InvalidArgument(self._refusal(view, style))
+        return found
+
+    def _fitting(self, view: View, style: Style, note: str = "") -> str | None:
+        """The text for *view*, unless it is too large."""
+        if len(view.arrows) > self.most_lines:
+            return None
+        text = mermaid(draw(view, style), note)
+        return text if _length(text) <= self.most_text else None
+
+    def _refusal(self, view: View, style: Style) -> str:
+        closed = Collapse(0)(view)
+        size = _length(mermaid(draw(closed, style)))
+        return (
+            f"with every scope closed there are still {len(closed.arrows):,} arrows in"
+            f" {size:,} characters, and Mermaid draws at most {self.most_lines:,} in"
+            f" {self.most_text:,}: hide parameters or shapes, or write .svg or .html"
+        )
+
+
+def mermaid(figure: Figure, note: str = "") -> str:
+    """*figure* as a Mermaid flowchart, whatever its size."""
+    return "\n".join([*_Flowchart(figure).lines(note), ""])
+
+
+def escaped(text: str) -> str:
+    """*text* so that Mermaid shows it as it is."""
+    return "".join(each for each in text if each.isprintable() or each == "\n").translate(ESCAPED)
+
+
+class _Flowchart:
+    """Writes one figure; boxes, groups and looks are named by numbers of their own."""
+
+    def __init__(self, figure: Figure) -> None:
+        self.figure = figure
+        self.boxes = {shape.id: f"n{i}" for i, shape in enumerate(figure.shapes)}
+        self.groups = {group.id: f"g{i}" for i, group in enumerate(figure.groups)}
+        self.looks: dict[str, str] = {}
+
+    def lines(self, note: str) -> Iterator[str]:
+        figure = self.figure
+        if figure.groups:
+            yield HEAD
+        yield f"flowchart {figure.direction}"
+        if note:
+            yield f"    %% {note}"
+        yield from self._nested()
+        for line in figure.lines:
+            yield "    " + self._line(line)
+        members: dict[str, list[str]] = {}
+        for group in figure.groups:
+            members.setdefault(self._look(group.look), []).append(self.groups[group.id])
+        for look, name in self.looks.items():
+            yield f"    classDef {name} {look}"
+        for name, groups in members.items():
+            yield f"    class {','.join(groups)} {name}"
+        if figure.lines:
+            yield f"    linkStyle default stroke:{figure.lines[0].look.stroke}"
+
+    def _nested(self) -> Iterator[str]:
+        inside: dict[str | None, list[Shape | Group]] = {}
+        for group in self.figure.groups:
+            inside.setdefault(group.parent, []).append(group)
+        for shape in self.figure.shapes:
+            inside.setdefault(shape.group, []).append(shape)
+        waiting: list[tuple[int, Shape | Group | None]] = _turned(1, inside.get(None, []))
+        while waiting:
+            depth, item = waiting.pop()
+            pad = "    " * depth
+            if item is None:
+                yield f"{pad}end"
+            elif isinstance(item, Shape):
+                yield pad + self._shape(item)
+            else:
+                yield f'{pad}subgraph {self.groups[item.id]}["{_label(item.label[:1])}"]'
+                waiting.append((depth, None))
+                waiting.extend(_turned(depth + 1, inside.get(item.id, [])))
+
+    def _shape(self, shape: Shape) -> str:
+        left, right = OUTLINES[shape.look.outline]
+        name = self.boxes[shape.id]
+        return f'{name}{left}"{_label(shape.label)}"{right}:::{self._look(shape.look)}'
+
+    def _line(self, line: Line) -> str:
+        arrow = "-->" if line.look.dash == "solid" else "-.->"
+        text = f'|"{escaped(line.label)}"|' if line.label else ""
+        return f"{self.boxes[line.tail]} {arrow}{text} {self.boxes[line.head]}"
+
+    def _look(self, look: Look) -> str:
+        """The name of a look, the same for all that look alike."""
+        said = f"fill:{look.fill},stroke:{look.stroke},color:{look.text}"
+        if look.width != 1:
+            said += f",stroke-width:{look.width:g}px"
+        if look.dash != "solid":
+            said += f",stroke-dasharray:{'2 2' if look.dash == 'dotted' else '5 3'}"
+        return self.looks.setdefault(said, f"k{len(self.looks)}")
+
+
+def _turned(depth: int, items: list[Shape | Group]) -> list[tuple[int, Shape | Group | None]]:
+    return [(depth, item) for item in reversed(items)]
+
+
+def _label(label: tuple[Text, ...]) -> str:
+    return "<br/>".join(escaped(text.text) for text in label) or " "
+
+
+def _levels(view: View) -> int:
+    """How many levels of clusters are open."""
+    depth = Nesting({each.id: each.parent for each in view.clusters.values()}).depth
+    return 1 + max(depth.values())
+
+
+def _note(depth: int) -> str:
+    return f"closed to depth {depth}, because Mermaid draws no more at once"
+
+
+def _length(text: str) -> int:
+    """How many characters JavaScript counts."""
+    return len(text) + sum(1 for each in text if ord(each) > 0xFFFF)

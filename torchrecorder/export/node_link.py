@@ -1,0 +1,31 @@
+"""Node-link JSON, as networkx, D3 and Cytoscape.js read it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torchrecorder.export.boxes import box_graph
+from torchrecorder.style.style import Style
+from torchrecorder.views.view import View
+
+
+@dataclass(frozen=True)
+class NodeLink:
+    """The boxes and arrows of a view: ``networkx.node_link_graph(data, edges="edges")``.
+
+    Attributes:
+        indent: Spaces by which each level is indented; None writes one line.
+    """
+
+    suffix: ClassVar[str] = ".nodelink.json"
+    binary: ClassVar[bool] = False
+    indent: int | None = 1
+
+    def export(self, view: View, style: Style) -> str:
+        """The contents of the file."""
+        import networkx as nx
+
+        data = nx.node_link_data(box_graph(view, style), edges="edges")
+        return json.dumps(data, indent=self.indent, ensure_ascii=False) + "\n"

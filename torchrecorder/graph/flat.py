@@ -1,0 +1,154 @@
+"""A recording as a plain networkx graph, with flat attributes that every format can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import TYPE_CHECKING, Union
+
+from torchrecorder.events import SourceLine
+from torchrecorder.graph.nodes import GradNode, Op, Value
+from torchrecorder.graph.recording import Recording
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Attributes = dict[str, Union[str, int, float, bool]]
+"""What a node or an edge says of itself: no None, no list, no mapping."""
+
+_UNPRINTABLE = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), 0xFFFE, 0xFFFF)}
+_UNPRINTABLE.update(dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"))
+del _UNPRINTABLE[9], _UNPRINTABLE[10], _UNPRINTABLE[13]
+
+
+def flat(recording: Recording, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
+    """*recording* as a ``networkx.MultiDiGraph`` to compute with, or to write.
+
+    Nodes have the recorded ids. What each says is the same for all of its ``type``:
+
+    - ``"op"``: ``name``, ``qualname``, ``how`` (called, hidden or pass), ``scope`` (id),
+      ``path`` (of the module around it), ``order`` (position in the run), ``in_place``,
+      ``failed``, ``recompute``, ``arguments``, ``source``, and ``seconds`` if measured.
+    - ``"value"``: ``name``, ``role``, ``shape`` (``"2,3"``), ``dtype``, ``device``,
+      ``elements``, ``bytes``, ``requires_grad``, ``trainable``, ``output`` (it leaves the
+      run).
+    - ``"grad"``: ``name``, ``owner`` (op id), ``scope``, ``failed``.
+
+    Edges carry ``type``. A ``"flow"`` has ``slot`` (the argument it goes in as, or the
+    number of the result), ``value``, ``shape``, ``dtype``, ``bytes``, ``in_place``; a
+    ``"gradient"`` goes from one grad node to the next, with ``source`` and ``index``.
+
+    Args:
+        recording: What to flatten.
+        values: Tensors as nodes. Without them, an edge leads from each op straight to
+            those that read its results; nodes for what no op made remain.
+        grads: The autograd graph too; its nodes hang together with ops by ``owner``.
+    """
+    import networkx as nx
+
+    graph = nx.MultiDiGraph(name=recording.name)
+    leaving = {slot.value for slot in recording.outputs}
+    for value in recording.values.values():
+        if values or value.producer is None:
+            graph.add_node(value.id, **_value(value, value.id in leaving))
+    for op in recording.ops.values():
+        graph.add_node(op.id, **_op(op, recording))
+    for tail, head, attributes in _through(recording) if values else _straight(recording):
+        graph.add_edge(tail, head, **attributes)
+    if grads:
+        _add_grads(graph, recording)
+    return graph
+
+
+def _add_grads(graph: nx.MultiDiGraph, recording: Recording) -> None:
+    for grad in recording.grad_nodes.values():
+        graph.add_node(grad.id, **_grad(grad))
+    for grad in recording.grad_nodes.values():
+        for source, edge in enumerate(grad.next):
+            if edge is not None:
+                graph.add_edge(
+                    grad.id, edge.grad, type="gradient", source=source, index=edge.index
+                )
+
+
+def _through(recording: Recording) -> Iterator[tuple[str, str, Attributes]]:
+    """Edges from values to ops, and from ops to values."""
+    for op in recording.ops.values():
+        for slot in op.inputs:
+            yield slot.value, op.id, _flow(recording.values[slot.value], slot.name)
+        for number, value in enumerate(op.outputs):
+            yield op.id, value, _flow(recording.values[value], str(number), value in op.writes)
+
+
+def _straight(recording: Recording) -> Iterator[tuple[str, str, Attributes]]:
+    """Edges from ops to the ops that read what they made."""
+    for op in recording.ops.values():
+        for slot in op.inputs:
+            value = recording.values[slot.value]
+            yield value.producer or value.id, op.id, _flow(value, slot.name)
+
+
+def _flow(value: Value, slot: str, in_place: bool = False) -> Attributes:
+    return {
+        "type": "flow",
+        "slot": printable(slot),
+        "value": value.id,
+        "shape": ",".join(map(str, value.shape)),
+        "dtype": value.dtype,
+        "bytes": value.bytes,
+        "in_place": in_place,
+    }
+
+
+def _value(value: Value, leaves: bool) -> Attributes:
+    return {
+        "type": "value",
+        "name": printable(", ".join(value.names)),
+        "role": value.role.value,
+        "shape": ",".join(map(str, value.shape)),
+        "dtype": value.dtype,
+        "device": value.device,
+        "elements": prod(value.shape),
+        "bytes": value.bytes,
+        "requires_grad": value.requires_grad,
+        "trainable": value.trainable,
+        "output": leaves,
+    }
+
+
+def _op(op: Op, recording: Recording) -> Attributes:
+    scope = recording.scopes[op.scope] if op.scope is not None else None
+    attributes: Attributes = {
+        "type": "op",
+        "name": printable(op.name),
+        "qualname": printable(op.qualname),
+        "how": op.kind.value,
+        "scope": op.scope or "",
+        "path": printable(scope.path) if scope is not None else "",
+        "order": op.index,
+        "in_place": bool(op.writes),
+        "failed": op.failed,
+        "recompute": op.recompute,
+        "arguments": printable(", ".join(f"{name}={text}" for name, text in op.arguments)),
+        "source": _source(op.source),
+    }
+    return attributes if op.seconds is None else {**attributes, "seconds": op.seconds}
+
+
+def _grad(grad: GradNode) -> Attributes:
+    return {
+        "type": "grad",
+        "name": printable(grad.name),
+        "owner": grad.owner or "",
+        "scope": grad.scope or "",
+        "failed": grad.failed,
+    }
+
+
+def _source(line: SourceLine | None) -> str:
+    return printable(f"{line.file}:{line.line}") if line is not None else ""
+
+
+def printable(text: str) -> str:
+    """*text* with a replacement for what XML cannot hold."""
+    return text.translate(_UNPRINTABLE)
