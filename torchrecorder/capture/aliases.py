@@ -10,15 +10,14 @@ the user's own tensor again.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import _disable_current_modes
 
+from torchrecorder.capture.guest import unheard
 from torchrecorder.capture.values import Values, tensors_in
 
 
@@ -128,14 +127,7 @@ def _alias(values: Values, tensor: Tensor) -> Tensor | None:
     if tensor.requires_grad and torch.is_inference_mode_enabled():
         return None  # a view made there could not require grad
     source = values.source(tensor)
-    with torch.enable_grad(), _no_modes():
+    with torch.enable_grad(), unheard():
         alias = source.view_as(source)
     values.pass_on(tensor, alias)
     return alias
-
-
-def _no_modes() -> contextlib.AbstractContextManager[Any]:
-    """A dispatch mode of the user's shall not hear of our aliases."""
-    if torch._C._len_torch_dispatch_stack():
-        return _disable_current_modes()
-    return contextlib.nullcontext()

@@ -27,15 +27,18 @@ _ATTRIBUTE = "torchrecorder_recorder"
 def explain(error: BaseException, failure: RunFailed, events: Sequence[Event]) -> None:
     """Attach a note to *error* that says where in the model it came up."""
     note = describe(failure, events)
-    if note and hasattr(error, "add_note"):
-        error.add_note(note)
-    elif note:  # Python 3.10 shows no notes, but later tools find them here
-        error.__notes__ = [*getattr(error, "__notes__", ()), note]  # type: ignore[attr-defined]
+    if not note:
+        return
+    with contextlib.suppress(Exception):  # the user's class may refuse to be written on
+        if hasattr(error, "add_note"):
+            error.add_note(note)
+        else:  # Python 3.10 shows no notes, but later tools find them here
+            error.__notes__ = [*getattr(error, "__notes__", ()), note]
 
 
 def attach(error: BaseException, recorder: Recorder) -> None:
     """Keep *recorder* with *error*, for `recording_of`."""
-    with contextlib.suppress(AttributeError, TypeError):  # an exception with slots
+    with contextlib.suppress(Exception):  # the user's class may refuse to be written on
         setattr(error, _ATTRIBUTE, recorder)
 
 

@@ -85,6 +85,9 @@ class Calls:
             if facts.runs_backward:
                 self.backward.begin(op, args, kwargs)
             self.autograd.begin()
+            self.tape.op = op
+            for observer in self.tape.observers:
+                observer.op_begins(op)
             started = self.tape.time()
             return Call(op, index, facts, tensors, inputs, arguments, source, started)
         except Exception as error:
@@ -104,12 +107,17 @@ class Calls:
         """Note what the call made and wrote."""
         self.tape.pause()
         seconds = self.tape.time() - call.started
+        self.tape.op = None
         try:
+            for observer in self.tape.observers:
+                observer.op_ended(call.op)
             if call.facts.runs_backward:
                 self.backward.end(call.op, seconds)
             writes = self._writes(call)
             outputs = self._outputs(call, result, writes)
             self.autograd.end(call.op)
+            if self.tape.observers:
+                self._show(call, result, writes)
             if outputs or call.facts.reads_data or self._passed_on(call, result):
                 kind = OpKind.CALLED if outputs or call.facts.reads_data else OpKind.PASS
                 event = self._write(call, kind, tuple(outputs), tuple(writes.values()), seconds)
@@ -122,10 +130,24 @@ class Calls:
 
     def fail(self, call: Call, error: BaseException) -> None:
         """The call raised: keep how far it came."""
+        self.tape.op = None
         if call.facts.runs_backward:
             self.backward.fail(call.op, error)
         self.tape.fail(error, call.op)
         self._write(call, OpKind.CALLED, (), (), None)
+
+    def _show(self, call: Call, result: Any, writes: dict[int, ValueId]) -> None:
+        """Show the observers what came into being."""
+        written = [tensor for _, tensor in call.tensors if id(tensor) in writes]
+        given = {id(tensor) for _, tensor in call.tensors}
+        made = [tensor for _, tensor in tensors_in(result) if id(tensor) not in given]
+        shown: dict[ValueId, Tensor] = {}
+        for tensor in [*made, *written]:
+            value = self.values.peek(tensor)
+            if value is not None:
+                shown.setdefault(value, tensor)
+        for observer in self.tape.observers:
+            observer.op_made(call.op, list(shown.items()))
 
     def _writes(self, call: Call) -> dict[int, ValueId]:
         """The arguments that were written in place, as new values."""

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.nn.parameter import is_lazy
 
 
@@ -23,16 +24,37 @@ from torch.nn.parameter import is_lazy
 def restored(model: Any) -> Iterator[None]:
     """After the block, buffers, gradients and random state are those from before it."""
     with contextlib.ExitStack() as stack:
-        _keep_random_state(stack)
-        if isinstance(model, Module):
-            stack.callback(
-                _put_back_buffers, [(each, _snapshot(each)) for each in model.modules()]
-            )
-            stack.callback(
-                _put_back_gradients,
-                [(each, each.grad) for each in model.parameters() if each.is_leaf],
-            )
+        with unheard():
+            _keep_random_state(stack)
+            if isinstance(model, Module):
+                stack.callback(
+                    _put_back_buffers, [(each, _snapshot(each)) for each in model.modules()]
+                )
+                _set_gradients_aside(stack, model)
+        try:
+            yield
+        finally:
+            with unheard():
+                stack.close()
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """What we ask inside the block is no business of modes that somebody else entered."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch._C.DisableTorchFunction())
+        if torch._C._len_torch_dispatch_stack():
+            stack.enter_context(_disable_current_modes())
         yield
+
+
+def _set_gradients_aside(stack: contextlib.ExitStack, model: Module) -> None:
+    """Start from no gradients: a backward pass inside forward would add to the user's own."""
+    found = [(each, each.grad) for each in model.parameters() if each.is_leaf]
+    stack.callback(_put_back_gradients, found)
+    for parameter, gradient in found:
+        if gradient is not None:
+            parameter.grad = None
 
 
 @contextlib.contextmanager

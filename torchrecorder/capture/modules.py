@@ -128,6 +128,8 @@ class ModuleScopes:
         read = self.values.read
         opened.inputs = tuple([Slot(slot, read(each)) for slot, each in found])
         opened.arguments = {id(each): each for _, each in found}
+        for observer in self.tape.observers:
+            observer.scope_entered(opened)
 
     def call_function(
         self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -155,6 +157,9 @@ class ModuleScopes:
             if id(tensor) not in opened.arguments:
                 opened.arguments[id(tensor)] = tensor
                 opened.inputs += (Slot(name, self.values.read(tensor)),)
+        error = sys.exc_info()[1] if failed else None
+        if error is not None:
+            self.tape.fail(error, None)
         self._trim(opened, failed)
         found = [] if failed else tensors_in(output)
         if found and self.tape.index - 1 == opened.event.index:
@@ -163,6 +168,8 @@ class ModuleScopes:
         if replaced is not None:
             found = tensors_in(replaced)
         slots = [Slot(name, self.values.read(tensor)) for name, tensor in found]
+        for observer in self.tape.observers:
+            observer.scope_left(opened, found)
         self._close(opened, tuple(slots), failed=failed)
         self.catalog.complete(module)
         return replaced

@@ -21,17 +21,21 @@ from torchrecorder.build import build
 from torchrecorder.capture.autograd import AutogradWalk
 from torchrecorder.capture.backward import BackwardRuns
 from torchrecorder.capture.catalog import Catalog
+from torchrecorder.capture.extras import Extras
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.functions import Calls, FunctionCalls
 from torchrecorder.capture.live import Live
 from torchrecorder.capture.modules import ModuleScopes
 from torchrecorder.capture.regions import Regions
+from torchrecorder.capture.running import Running
 from torchrecorder.capture.saved import SavedTensors
 from torchrecorder.capture.source import Sources
+from torchrecorder.capture.statistics import Choice
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.values import Values
 from torchrecorder.errors import RecorderInUse
 from torchrecorder.events import Event, RunDone
+from torchrecorder.graph.kept import Kept
 from torchrecorder.graph.recording import Recording
 
 
@@ -42,6 +46,12 @@ class Recorder:
         model: An ``nn.Module``, or a function or method. Gives modules, parameters and buffers their dotted names. Modules that are
             not part of it are recorded too, under their class name.
         name: Name of the recording; the model's class name if not given.
+        stats: Take mean, std, range, norm, zeros, NaNs of tensors and gradients: of all, or
+            of those in the scopes that this list names (dotted paths, with ``*``).
+        keep: Scopes whose results are kept, for `Recording.activations` and
+            `Recording.gradients`.
+        flops: Count floating-point operations.
+        replay: Keep the autograd graph with the recording, for `Recording.replay`.
 
     Raises:
         RecorderInUse: It is entered a second time.
@@ -56,8 +66,20 @@ class Recorder:
         ['linear', 'sum', 'backward']
     """
 
-    def __init__(self, model: Module | None = None, *, name: str | None = None) -> None:
+    def __init__(
+        self,
+        model: Module | None = None,
+        *,
+        name: str | None = None,
+        stats: Choice = False,
+        keep: Choice = (),
+        flops: bool = False,
+        replay: bool = False,
+    ) -> None:
         self._model = model
+        self._extras = Extras(stats, keep, flops, replay)
+        self._running: Running | None = None
+        self._kept: Kept | None = None
         self._name = name or _name_of(model)
         self._events: tuple[Event, ...] | None = None
         self._recording: Recording | None = None
@@ -69,6 +91,11 @@ class Recorder:
         if self._used:
             raise RecorderInUse("this recorder was used before; make a new one for each run")
         self._used = True
+        with torch._C.DisableTorchFunction():  # function modes of others need not hear us
+            self._set_up()
+        return self
+
+    def _set_up(self) -> None:
         self._tape = tape = Tape()
         values = Values(tape)
         autograd = values.autograd = AutogradWalk(tape, values)
@@ -81,13 +108,14 @@ class Recorder:
         self._modules = ModuleScopes(tape, values, regions, self._catalog)
         self._backward = BackwardRuns(tape, autograd)
         with contextlib.ExitStack() as stack:
+            self._running = Running(tape, self._backward)
+            self._started = self._extras.start(tape, self._backward, self._running, stack)
             stack.enter_context(_eager())
             stack.enter_context(self._modules)
             stack.enter_context(
                 FunctionCalls(Calls(tape, values, autograd, regions, self._backward))
             )
             self._exit = stack.pop_all()
-        return self
 
     def __exit__(
         self,
@@ -97,6 +125,10 @@ class Recorder:
     ) -> None:
         assert self._exit is not None
         self._exit.close()
+        with torch._C.DisableTorchFunction():
+            self._finish(error)
+
+    def _finish(self, error: BaseException | None) -> None:
         tape = self._tape
         if error is not None:
             explain(error, tape.conclude_failure(error), tape.events)
@@ -104,6 +136,10 @@ class Recorder:
         self._modules.leave_all(failed=error is not None)
         self._catalog.finish()
         self._backward.finish()
+        for observer in tape.observers:
+            observer.finish()
+        self._kept = self._started.kept()
+        self._running = None
         tape.write(
             RunDone(
                 self._name,
@@ -121,12 +157,27 @@ class Recorder:
         if tape.lost:
             _warn_lost(tape.lost, self._events)
         del self._tape, self._regions, self._catalog, self._modules, self._backward, self._exit
+        del self._started
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call *function* inside the block; one that is no module gets a scope of its own."""
         if isinstance(function, Module):
             return function(*args, **kwargs)
         return self._modules.call_function(self._name, function, args, kwargs)
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Dotted paths of the modules that are running now, outermost first.
+
+        Forward and backward alike: in backward, those whose forward made the grad node
+        that is running. For hooks and other tools; empty outside the block.
+        """
+        return self._running.scopes if self._running is not None else ()
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether a backward pass is running now."""
+        return self._running is not None and self._running.is_backward
 
     @property
     def recording(self) -> Recording:
@@ -138,7 +189,7 @@ class Recorder:
         if self._events is None:
             raise RecorderInUse("the recording is there when the recorder's with block has ended")
         if self._recording is None:
-            self._recording = build(self._events, self._live)
+            self._recording = build(self._events, self._live, self._kept)
         return self._recording
 
 

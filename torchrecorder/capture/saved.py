@@ -112,7 +112,7 @@ class SavedTensors:
             if role is Role.PARAMETER and tensor is not None:
                 try:
                     storage = tensor.untyped_storage()
-                except (NotImplementedError, RuntimeError):
+                except (NotImplementedError, RuntimeError, ValueError):  # ValueError: it is lazy
                     continue
                 self._kept.setdefault(storage._cdata, StorageWeakRef(storage))
 
