@@ -254,8 +254,7 @@ def thrown_away() -> Run:
 @case(
     "tensors of an earlier graph flow in",
     """
-    exp = exp?(const)
-    mul = mul(x, exp)
+    mul = mul(x, const)
     return mul
     """,
 )

@@ -340,8 +340,9 @@ def fx_traced() -> Run:
         zeros = zeros(getitem)
         zeros2 = zeros(getitem)
         lstm = lstm(_pack_padded_sequence.0, _pack_padded_sequence.1, zeros, zeros2, lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)
-        return lstm.0, _pack_padded_sequence.1, lstm.1, lstm.2
-    _pad_packed_sequence = _pad_packed_sequence(lstm.0, _pack_padded_sequence.1)
+        pass = pass(_pack_padded_sequence.1)
+        return lstm.0, pass, lstm.1, lstm.2
+    _pad_packed_sequence = _pad_packed_sequence(lstm.0, pass)
     sum = sum(_pad_packed_sequence.0)
     getitem2 = getitem(lstm.1)
     add = add(sum, getitem2)

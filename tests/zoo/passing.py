@@ -221,7 +221,7 @@ def identity_of_parameter() -> Run:
         pass = pass(mul)
         return pass
     add_! = add_(pass, w)
-    add = add(add_.1, add_.0)
+    add = add(add_.0, add_.1)
     return add
     """,
 )
