@@ -29,21 +29,25 @@ from torchrecorder.events import (
     ValueId,
     ValueSeen,
 )
+from torchrecorder.graph.kept import Kept
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import Failure, LiveObjects, Recording, RunFacts
 
 
-def build(events: Iterable[Event], live: LiveObjects | None = None) -> Recording:
+def build(
+    events: Iterable[Event], live: LiveObjects | None = None, kept: Kept | None = None
+) -> Recording:
     """The recording that *events* tell of.
 
     Args:
         events: What the instruments wrote, in order. The last is a `RunDone`.
         live: Weak access to the recorded objects, for stylers.
+        kept: Live tensors that the user asked to keep.
     """
     builder = _Builder()
     for event in events:
         builder.take[type(event)](event)
-    return builder.recording(live)
+    return builder.recording(live, kept or Kept())
 
 
 class _Builder:
@@ -104,6 +108,8 @@ class _Builder:
 
     def _grad_ran(self, event: GradNodeRan) -> None:
         self.grad_runs.append(GradRun(*event))
+        if event.failed:
+            self.grads[event.grad] = self.grads[event.grad]._replace(failed=True)
 
     def _grad_made(self, event: GradNodeMade) -> None:
         self.grads[event.grad] = self.grads[event.grad]._replace(made_by=event.by)
@@ -128,7 +134,7 @@ class _Builder:
     def _done(self, event: RunDone) -> None:
         self.done = event
 
-    def recording(self, live: LiveObjects | None) -> Recording:
+    def recording(self, live: LiveObjects | None, kept: Kept) -> Recording:
         """Everything collected, joined."""
         if self.done is None:
             raise ValueError("the events do not end with RunDone")
@@ -161,6 +167,7 @@ class _Builder:
                 {name: MappingProxyType(found) for name, found in self.measured.items()}
             ),
             statistics=tuple(self.statistics),
+            kept=kept,
         )
 
     def _give_aliases(self) -> None:

@@ -52,3 +52,10 @@ class RecordingVersionError(InvalidRecording):
 
 class RecorderInUse(TorchRecorderError, RuntimeError):
     """A recorder was entered a second time, or asked for its recording too early."""
+
+
+class NotKept(TorchRecorderError, KeyError):
+    """A tensor or grad node was asked for that the run was not told to keep."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""

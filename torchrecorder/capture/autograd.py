@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
+from torch.autograd.graph import get_gradient_edge
 
 from torchrecorder.events import (
     GradEdge,
@@ -82,6 +83,22 @@ class AutogradWalk:
         if node._sequence_nr() in self.passed:
             return None
         return self._edge(node, 0, None).grad
+
+    def edge_behind(self, tensor: Tensor) -> GradEdge | None:
+        """Where the gradient of *tensor* will arrive."""
+        if tensor.grad_fn is not None:
+            return self._edge(tensor.grad_fn, tensor.output_nr, None)
+        if not tensor.requires_grad:
+            return None
+        return GradEdge(self._leaf(get_gradient_edge(tensor).node), 0)
+
+    def known_as(self, node: Any) -> GradId | None:
+        """The id of *node*, if it has been met."""
+        number = node._sequence_nr()
+        if number != _LEAF:
+            return self.known.get(number)
+        value = self.values.peek(node.variable)
+        return self.leaves.get(value) if value is not None else None
 
     def stand_for(self, alias: Tensor, tensor: Tensor) -> None:
         """The node of *alias*, made by us, is not drawn: it stands for that of *tensor*."""

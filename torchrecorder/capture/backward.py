@@ -12,14 +12,15 @@ from __future__ import annotations
 import bisect
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Union
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch._C import _functorch as functorch
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from torchrecorder.capture.observer import Given
 from torchrecorder.events import (
     BackwardRan,
     Event,
@@ -38,27 +39,16 @@ if TYPE_CHECKING:
     from torchrecorder.capture.autograd import AutogradWalk
     from torchrecorder.capture.tape import Tape
 
-Given = tuple[Union[Tensor, None], ...]
-Witness = Callable[[GradId, int, Given], None]
-"""Is shown the gradients that a node is given, before it runs: node, run, gradients."""
-
 _next_number = torch._C._autograd._get_sequence_nr
 _ACCUMULATE = "torch::autograd::AccumulateGrad"
 
 
 class BackwardRuns:
-    """Hears every node of the backward passes that this thread starts.
-
-    Attributes:
-        witnesses: Who is to see the gradients as they flow; they must not keep them.
-        arriving: Who is to see the nodes before they run: node id and node.
-    """
+    """Hears every node of the backward passes that this thread starts."""
 
     def __init__(self, tape: Tape, autograd: AutogradWalk) -> None:
         self.tape = tape
         self.autograd = autograd
-        self.witnesses: list[Witness] = []
-        self.arriving: list[Callable[[GradId, Any], None]] = []
         self.running: list[_Run] = []
         self._count = 0
         self._makers: list[tuple[int, GradId]] = []
@@ -77,8 +67,8 @@ class BackwardRuns:
                 grad = self.autograd.grad_of(node)
                 if grad is not None:
                     run.listen(grad, node)
-                    for see in self.arriving:
-                        see(grad, node)
+                    for observer in self.tape.observers:
+                        observer.node_met(grad, node)
 
     def end(self, op: OpId, seconds: float | None) -> None:
         """The call returned."""
@@ -109,6 +99,17 @@ class BackwardRuns:
             place = bisect.bisect_right(starts, number) - 1
             if place >= 0 and self._makers[place][1]:
                 self.tape.write(GradNodeMade(grad, self._makers[place][1]))
+
+    def current(self) -> GradId | None:
+        """The grad node that this thread is running; None where it runs none, or not ours."""
+        node = torch._C._current_autograd_node()
+        if node is None:
+            return None
+        return self.autograd.known_as(node)
+
+    def last_started(self) -> GradId | None:
+        """The node of ours that began last and has not ended."""
+        return self.running[-1].last_started() if self.running else None
 
     def makes(self, grad: GradId | str) -> None:
         """Nodes numbered from here on are made by *grad*; by none of ours if it is empty."""
@@ -217,8 +218,8 @@ class _Listener:
             run.accumulating[here] = self
         with torch._C.DisableTorchFunction():
             self.given = run.runs.forms(given)
-            for see in run.runs.witnesses:
-                see(self.grad, run.number, given)
+            for observer in run.tape.observers:
+                observer.node_begins(self.grad, run.number, given)
         if run.create_graph and here == run.tape.thread:
             run.runs.makes(self.grad)
 
@@ -232,6 +233,8 @@ class _Listener:
             tape.pause()
         try:
             with torch._C.DisableTorchFunction():
+                for observer in tape.observers:
+                    observer.node_ended(self.grad, self.run.number)
                 self.state(self.run.runs.forms(gave), seconds)
         except Exception as error:
             tape.lose("backward", error)

@@ -93,14 +93,14 @@ class SavedTensors:
         address = storage._cdata
         if address in self._kept or self._is_parameter(tensor, address):
             return 0
-        self._kept[address] = StorageWeakRef(storage)
+        self._kept[address] = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
         return storage.nbytes()
 
     def _is_parameter(self, tensor: Tensor, address: int) -> bool:
         if len(self.values.named) != self._named:
             self._learn_parameters()
         if isinstance(tensor, Parameter) or isinstance(tensor._base, Parameter):
-            self._kept[address] = StorageWeakRef(tensor.untyped_storage())
+            self._kept[address] = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
         return address in self._kept
 
     def _learn_parameters(self) -> None:
@@ -114,7 +114,7 @@ class SavedTensors:
                     storage = tensor.untyped_storage()
                 except (NotImplementedError, RuntimeError, ValueError):  # ValueError: it is lazy
                     continue
-                self._kept.setdefault(storage._cdata, StorageWeakRef(storage))
+                self._kept.setdefault(storage._cdata, StorageWeakRef(storage))  # type: ignore[no-untyped-call]
 
 
 def _is_number(tensor: Tensor) -> bool:

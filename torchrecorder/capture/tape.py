@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchrecorder.events import (
     Event,
@@ -25,6 +25,9 @@ from torchrecorder.events import (
     SourceLine,
     ValueId,
 )
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.observer import Observer
 
 
 class OpenScope:
@@ -70,8 +73,10 @@ class Tape:
         self.modules = 0
         self.functions: set[ScopeId] = set()  # calls of custom autograd functions
         self.notes: list[str] = []
+        self.observers: list[Observer] = []
+        self.op: OpId | None = None  # the call that is running
         self.lost = 0
-        self.failed: BaseException | None = None
+        self.failed: tuple[int, type] | None = None  # an exception would keep its frames alive
         self.failed_op: OpId | None = None
         self.failed_scope: ScopeId | None = None
         self.failed_grad: GradId | None = None
@@ -161,8 +166,8 @@ class Tape:
 
     def fail(self, error: BaseException, op: OpId | None) -> None:
         """Remember where *error* came up; the first to report it is the closest."""
-        if self.failed is not error:
-            self.failed = error
+        if self.failed != (id(error), type(error)):
+            self.failed = id(error), type(error)
             self.failed_op = op
             self.failed_scope = self.scope
             self.failed_grad = None
@@ -176,14 +181,15 @@ class Tape:
         scope: ScopeId | None,
     ) -> None:
         """Remember the grad node, and its op and scope, in which *error* came up."""
-        self.fail(error, op)
-        self.failed_scope = scope
+        if self.failed != (id(error), type(error)):
+            self.fail(error, op)
+            self.failed_scope = scope
         self.failed_grad = grad
         self.failed_backward = True
 
     def conclude_failure(self, error: BaseException) -> RunFailed:
         """State that *error* ended the run."""
-        known = self.failed is error
+        known = self.failed == (id(error), type(error))
         event = RunFailed(
             error=type(error).__name__,
             message=_first_line(error),

@@ -1,0 +1,74 @@
+"""Extras: the instruments that work only on request."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchrecorder.capture.statistics import Choice
+from torchrecorder.graph.kept import Kept
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.backward import BackwardRuns
+    from torchrecorder.capture.keep import TensorsKept
+    from torchrecorder.capture.replay import NodesKept
+    from torchrecorder.capture.running import Running
+    from torchrecorder.capture.tape import Tape
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What a run is asked for beyond the usual.
+
+    Attributes:
+        stats: Statistics of tensors and gradients: of all, or of those in these scopes.
+        keep: Scopes whose results, and gradients of results, are kept.
+        flops: Count floating-point operations.
+        replay: Keep grad nodes and their gradients, to run single ones again.
+    """
+
+    stats: Choice = False
+    keep: Choice = ()
+    flops: bool = False
+    replay: bool = False
+
+    def start(
+        self, tape: Tape, backward: BackwardRuns, running: Running, stack: contextlib.ExitStack
+    ) -> Started:
+        """Let the instruments that are asked for listen."""
+        started = Started()
+        if self.stats:
+            from torchrecorder.capture.statistics import StatisticsTaken
+
+            tape.observers.append(StatisticsTaken(tape, running, self.stats))
+        if self.keep:
+            from torchrecorder.capture.keep import TensorsKept
+
+            started.tensors = TensorsKept(backward.autograd, self.keep)
+            tape.observers.append(started.tensors)
+        if self.replay:
+            from torchrecorder.capture.replay import NodesKept
+
+            started.nodes = NodesKept()
+            tape.observers.append(started.nodes)
+        if self.flops:
+            from torchrecorder.capture.flops import FlopsCounted
+
+            stack.enter_context(FlopsCounted(tape, backward))
+            tape.notes.append("floating-point operations were counted: times include the counting")
+        return started
+
+
+class Started:
+    """The instruments that keep something for after the run."""
+
+    def __init__(self) -> None:
+        self.tensors: TensorsKept | None = None
+        self.nodes: NodesKept | None = None
+
+    def kept(self) -> Kept:
+        """What outlives the run."""
+        if self.tensors is None:
+            return Kept(replay=self.nodes)
+        return Kept(self.tensors.activations, self.tensors.gradients, self.nodes)

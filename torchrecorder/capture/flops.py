@@ -1,0 +1,82 @@
+"""FlopsCounted: floating-point operations, by PyTorch's own formulas.
+
+The formulas of ``torch.utils.flop_counter`` stand for kernels, which only a dispatch mode
+sees. It sees them in both directions, and knows from the tape for which op, and from
+autograd for which grad node, each of them runs. What is composed of other kernels is
+taken apart, so that it is counted also where PyTorch would not do so (inference mode).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._ops import HigherOrderOperator
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from torchrecorder.events import Measured
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.backward import BackwardRuns
+    from torchrecorder.capture.tape import Tape
+
+FORWARD = "flops"
+BACKWARD = "backward flops"
+_FORM = frozenset(
+    "sym_is_contiguous is_contiguous is_strides_like_format is_non_overlapping_and_dense size "
+    "sym_size stride sym_stride storage_offset sym_storage_offset numel sym_numel dim layout "
+    "device".split()
+)
+"""Questions about a tensor's form, which tensor subclasses send through dispatch."""
+
+
+class FlopsCounted(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts while it is entered."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, tape: Tape, backward: BackwardRuns) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.tape = tape
+        self.backward = backward
+        self._composed: dict[Any, bool] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run *func* and count it."""
+        kwargs = kwargs or {}
+        if isinstance(func, HigherOrderOperator) or func._schema.name.split("::")[1] in _FORM:
+            return NotImplemented
+        formula = flop_registry.get(func._overloadpacket)
+        if formula is None and self._is_composed(func):
+            with self:
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
+        result = func(*args, **kwargs)
+        if formula is not None:
+            self._count(formula, args, kwargs, result)
+        return result
+
+    def _is_composed(self, func: Any) -> bool:
+        found = self._composed.get(func)
+        if found is None:
+            key = torch._C.DispatchKey.CompositeImplicitAutograd
+            found = self._composed[func] = bool(
+                func.has_kernel_for_dispatch_key(key) or key in func.py_kernels
+            )
+        return found
+
+    def _count(self, formula: Any, args: Any, kwargs: Any, result: Any) -> None:
+        try:
+            amount = formula(*args, **kwargs, out_val=result)
+        except Exception as error:  # formulas exist that expect arguments in one spelling only
+            self.tape.lose("flops", error)
+            return
+        if torch._C._current_autograd_node() is not None:
+            node = self.backward.current() or self.backward.last_started() or "run"
+            self.tape.write(Measured(BACKWARD, node, amount))
+        else:
+            self.tape.write(Measured(FORWARD, self.tape.op or self.tape.scope or "run", amount))

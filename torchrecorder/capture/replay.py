@@ -1,0 +1,62 @@
+"""NodesKept: grad nodes stay alive with what they were given, to be run again alone.
+
+Only on request: a node keeps the graph behind it, and all that it saved, alive.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import BackwardCFunction
+
+from torchrecorder.capture.observer import Given, Observer
+from torchrecorder.errors import NotKept
+from torchrecorder.events import GradId
+
+
+class NodesKept(Observer):
+    """Holds the nodes of a run and the gradients of the last backward through them."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[GradId, Any] = {}
+        self._given: dict[GradId, Given] = {}
+
+    def node_met(self, grad: GradId, node: Any) -> None:
+        """Hold the node."""
+        self._nodes[grad] = node
+
+    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+        """Hold what it is given."""
+        self._given[grad] = tuple(
+            [each.detach() if isinstance(each, Tensor) else each for each in given]
+        )
+
+    def run(self, grad: GradId) -> tuple[Any, ...]:
+        """Run one grad node again on the gradients it received.
+
+        Raises:
+            NotKept: It did not run, or what it had saved is gone.
+            Exception: What the node itself raises.
+        """
+        if grad not in self._given:
+            raise NotKept(f"grad node {grad!r} did not run while the recorder listened")
+        node, given = self._nodes[grad], self._given[grad]
+        if not node.next_functions:
+            return given  # an accumulation would add to the gradient once more
+        try:
+            with torch.no_grad():
+                result = node.apply(*given) if _is_custom(node) else node(*given)
+        except RuntimeError as error:
+            if "backward through the graph a second time" not in str(error):
+                raise
+            raise NotKept(
+                f"what {node.name()} ({grad}) had saved was freed when it ran: use "
+                "retain_graph=True in backward(), or record(..., backward=True, replay=True)"
+            ) from error
+        return result if isinstance(result, tuple) else (result,)
+
+
+def _is_custom(node: Any) -> bool:
+    return isinstance(node, BackwardCFunction)

@@ -1,0 +1,85 @@
+"""Running: which modules are being executed at this moment, in either direction.
+
+Forward, the tape knows. Backward, autograd knows which node its thread is running, also
+while hooks of the user's are called, and the node was made in a scope. Nothing is
+counted up and down, so nothing can be off by one.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import torch
+
+from torchrecorder.events import Event, GradId, GradNodeFound, ScopeEntered, ScopeId
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.backward import BackwardRuns
+    from torchrecorder.capture.tape import Tape
+
+
+class Running:
+    """Answers who is running; reads the tape, writes nothing."""
+
+    def __init__(self, tape: Tape, backward: BackwardRuns) -> None:
+        self.tape = tape
+        self.backward = backward
+        self._read = 0
+        self._entered: dict[ScopeId, ScopeEntered] = {}
+        self._homes: dict[GradId, ScopeId | None] = {}
+        self._feeders: dict[GradId, ScopeId | None] = {}
+
+    @property
+    def is_backward(self) -> bool:
+        """Whether this thread is inside a backward pass."""
+        return torch._C._current_graph_task_id() != -1
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Dotted paths of the module calls that are running, outermost first."""
+        if self.is_backward and not self._recomputes():
+            grad = self.backward.current() or self.backward.last_started()
+            return self.paths_of(grad) if grad is not None else ()
+        if threading.get_ident() != self.tape.thread:
+            return ()
+        return self.paths(self.tape.scope)
+
+    def _recomputes(self) -> bool:
+        """Whether a checkpointed call is running again."""
+        stack = self.tape.stack
+        return bool(stack) and stack[-1].event.recompute
+
+    def paths_of(self, grad: GradId) -> tuple[str, ...]:
+        """Paths of the scopes in which the forward of *grad* ran, outermost first."""
+        self._catch_up()
+        home = self._homes.get(grad)
+        return self.paths(home if home is not None else self._feeders.get(grad))
+
+    def paths(self, scope: ScopeId | None) -> tuple[str, ...]:
+        """Paths of *scope* and those around it; regions, which have none, are left out."""
+        self._catch_up()
+        found: list[str] = []
+        while scope is not None:
+            event = self._entered[scope]
+            path = event.path or ("" if event.parent is not None else event.name)
+            if path:
+                found.append(path)
+            scope = event.parent
+        return tuple(reversed(found))
+
+    def _catch_up(self) -> None:
+        """Read what was written since last time."""
+        events = self.tape.events
+        while self._read < len(events):
+            self._take(events[self._read])
+            self._read += 1
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, ScopeEntered):
+            self._entered[event.scope] = event
+        elif isinstance(event, GradNodeFound):
+            self._homes[event.grad] = event.scope
+            for edge in event.next:
+                if edge is not None:
+                    self._feeders.setdefault(edge.grad, event.scope)

@@ -1,0 +1,110 @@
+"""StatisticsTaken: what the numbers in tensors and gradients are like, on request.
+
+Computed on the spot and kept as numbers only. The arithmetic is done in float64 on
+tensors the user does not see, with every mode of the user's switched off. Fake tensors
+and those on the meta device have no numbers.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Union
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
+
+from torchrecorder.capture.observer import Given, Observer
+from torchrecorder.events import GradId, OpId, Statistics, ValueId
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.running import Running
+    from torchrecorder.capture.tape import Tape
+
+Choice = Union[bool, str, Sequence[str]]
+"""Everything, or scopes by dotted path with ``*`` and ``?``."""
+
+
+def chooses(choice: Choice, paths: Sequence[str]) -> bool:
+    """Whether *choice* takes something that lies in scopes of these dotted paths."""
+    if isinstance(choice, bool):
+        return choice
+    patterns = [choice] if isinstance(choice, str) else choice
+    return any(fnmatch.fnmatchcase(path, pattern) for path in paths for pattern in patterns)
+
+
+class StatisticsTaken(Observer):
+    """Takes the statistics of what ops make and of what grad nodes are given."""
+
+    def __init__(self, tape: Tape, running: Running, choice: Choice) -> None:
+        self.tape = tape
+        self.running = running
+        self.choice = choice
+
+    def op_made(self, op: OpId, made: list[tuple[ValueId, Tensor]]) -> None:
+        """Values, as they come into being."""
+        if self.choice is True or chooses(self.choice, self.running.paths(self.tape.scope)):
+            for value, tensor in made:
+                self._take(value, 0, -1, tensor)
+
+    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+        """Gradients, as they flow."""
+        if self.choice is True or chooses(self.choice, self.running.paths_of(grad)):
+            for index, tensor in enumerate(given):
+                if isinstance(tensor, Tensor):
+                    self._take(grad, index, run, tensor)
+
+    def _take(self, node: str, index: int, run: int, tensor: Tensor) -> None:
+        try:
+            with torch._C.DisableTorchFunction(), torch.no_grad(), _disable_current_modes():
+                found = numbers(tensor)
+        except (RuntimeError, NotImplementedError, TypeError) as error:
+            self.tape.lose("statistics", error)
+            return
+        if found is not None:
+            self.tape.write(Statistics(node, index, run, *found))
+
+
+Numbers = tuple[int, float, float, float, float, float, int, int, int]
+"""Count, mean, std, low, high, norm of what is finite; zeros, NaNs, infinities."""
+
+
+def numbers(tensor: Tensor) -> Numbers | None:
+    """The statistics of one tensor; None if it holds no floating-point numbers."""
+    if tensor.is_meta or isinstance(tensor, FakeTensor) or tensor.numel() == 0:
+        return None
+    if not tensor.is_floating_point() and not tensor.is_complex():
+        return None
+    flat = _plain(tensor)
+    finite = torch.isfinite(flat)
+    nans = int(torch.isnan(flat).sum())
+    count = flat.numel()
+    left = int(finite.sum())
+    if left < count:
+        flat = flat[finite]
+    zeros = int((flat == 0).sum())
+    if left == 0:
+        nothing = float("nan")
+        return count, nothing, nothing, nothing, nothing, nothing, 0, nans, count - nans
+    deviation, mean = torch.std_mean(flat, correction=0)
+    low, high = torch.aminmax(flat)
+    norm = torch.linalg.vector_norm(flat)
+    figures = torch.stack((mean, deviation, low, high, norm)).tolist()
+    return (count, *figures, zeros, nans, count - left - nans)
+
+
+def _plain(tensor: Tensor) -> Tensor:
+    """All numbers of *tensor* in a row, in float64; the absolute ones if they are complex."""
+    tensor = tensor.detach()
+    if tensor.layout is torch.sparse_coo:
+        tensor = tensor.coalesce().values()
+    elif tensor.layout is not torch.strided:
+        tensor = tensor.to_dense()
+    if tensor.is_nested:
+        tensor = tensor.values()
+    if tensor.is_complex():
+        tensor = tensor.abs()
+    wide = torch.float32 if tensor.device.type == "mps" else torch.float64
+    return tensor.reshape(-1).to(wide)
