@@ -133,7 +133,7 @@ def make_dot(
         >>> "linear" in torchrecorder.make_dot(recording, depth=1).source
         True
     """
-    from torchrecorder.export.graphviz import Digraph
+    from torchrecorder.export.digraph import Digraph
     from torchrecorder.export.styler import own_arguments, to_digraph
 
     if depth is not None:

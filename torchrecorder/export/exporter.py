@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
+import errno
 import os
+import stat
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, Protocol, Union
 
@@ -57,26 +57,42 @@ def write_file(path: Path, contents: str | bytes) -> None:
     """Write all of *contents* to *path* or nothing: an existing file stays whole.
 
     Raises:
-        OSError: The folder does not exist or cannot be written to.
+        OSError: The folder does not exist or cannot be written to, or *path* is a folder.
     """
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path.name!r}: there is no folder {path.parent}")
     data = contents.encode() if isinstance(contents, str) else contents
-    with _beside(path) as unfinished:
-        unfinished.write_bytes(data)
-        os.replace(unfinished, path)
-
-
-@contextlib.contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """A fresh file in the folder of *path*, gone afterwards unless it was renamed."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    unfinished = Path(name)
-    mask = os.umask(0)
-    os.umask(mask)
-    unfinished.chmod(0o666 & ~mask)
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            errno.ENOENT, f"cannot write: there is no folder {str(path.parent)!r}", str(path)
+        )
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "cannot write: this is a folder", str(path))
+    if target.exists() and not target.is_file():
+        target.write_bytes(data)  # a device or a pipe, which must not be replaced by a file
+        return
     try:
-        yield unfinished
+        _replace(target, data)
+    except OSError as error:
+        raise type(error)(error.errno, f"cannot write: {error.strerror}", str(path)) from None
+
+
+def _replace(target: Path, data: bytes) -> None:
+    """Put a finished file in the place of *target*."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name[:50]}.", dir=target.parent)
+    unfinished = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        unfinished.chmod(_mode(target))
+        os.replace(unfinished, target)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _mode(target: Path) -> int:
+    """The permissions of *target*, or those that a new file gets."""
+    if target.exists():
+        return stat.S_IMODE(target.stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

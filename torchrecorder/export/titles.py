@@ -14,12 +14,12 @@ _ITEM = re.compile(
     r"(?P<link><a [^>]*?xlink:title=\"(?P<tip>[^\"]*)\"[^>]*>)?"
 )
 _LABEL = re.compile(r"<a [^>]*?xlink:title=\"[^\"]*\"[^>]*>|</a>")
-_COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
+_PREAMBLE = re.compile(r"<!DOCTYPE[^>]*>\n?|<!--.*?-->\n?", re.DOTALL)
 
 
 def with_tooltips(svg: bytes) -> bytes:
     """*svg* with titles that say what the tooltips say."""
-    text = _COMMENT.sub("", svg.decode())
+    text = _PREAMBLE.sub("", svg.decode())
     text = _ITEM.sub(_title, text)
     return _LABEL.sub("", text).encode()
 

@@ -1,0 +1,188 @@
+"""Pictures through the embedded Graphviz: files, formats, and the Digraph of make_dot."""
+
+from __future__ import annotations
+
+import os
+import stat
+import xml.etree.ElementTree
+from pathlib import Path
+
+import graphviz
+import pytest
+
+from torchrecorder.errors import LayoutFailed, UnknownFormat
+from torchrecorder.export.digraph import Digraph
+from torchrecorder.export.exporter import by_suffix, known, write_file
+from torchrecorder.export.graphviz import Png, Svg, rendered
+
+
+@pytest.fixture(autouse=True)
+def without_dot(monkeypatch, tmp_path):
+    """No test here may find a dot program, or write outside its own folder."""
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.chdir(tmp_path)
+
+
+def pair() -> Digraph:
+    """Two boxes and an arrow."""
+    graph = Digraph("pair")
+    graph.node("a", "first", tooltip="what a is\nand where")
+    graph.edge("a", "b")
+    return graph
+
+
+def test_render_as_the_old_scripts_do(tmp_path):
+    """A format, an attribute, a folder and cleanup: one file, and its path returned."""
+    graph = pair()
+    graph.format = "svg"
+    graph.attr(rankdir="LR")
+    path = graph.render("name", directory="./", cleanup=True)
+    assert path == os.path.join("./", "name.svg")
+    assert os.listdir(tmp_path) == ["name.svg"]
+    assert Path(path).read_text().count('class="node"') == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        ({}, ["pair.gv", "pair.gv.pdf"]),
+        ({"filename": "x", "format": "svg"}, ["x", "x.svg"]),
+        ({"filename": "x", "format": "png", "renderer": "cairo"}, ["x", "x.cairo.png"]),
+        ({"outfile": "x.svg"}, ["x.gv", "x.svg"]),
+        ({"outfile": "x.svg", "cleanup": True}, ["x.svg"]),
+        ({"filename": "deep/x", "format": "svg", "cleanup": True}, ["deep"]),
+    ],
+)
+def test_render_names_files_as_graphviz_does(tmp_path, arguments, files):
+    """The source and the picture lie where the graphviz package would put them."""
+    path = pair().render(**arguments)
+    assert sorted(os.listdir(tmp_path)) == files
+    assert os.path.getsize(path) > 0
+
+
+def test_render_refuses_what_graphviz_refuses(tmp_path):
+    """Unknown formats, a picture over its own source, an existing result."""
+    with pytest.raises(ValueError, match="swg"):
+        pair().render(format="swg")
+    with pytest.raises(ValueError, match="source"):
+        pair().render(outfile="x.gv", format="svg")
+    (tmp_path / "x.svg").touch()
+    with pytest.raises(graphviz.FileExistsError):
+        pair().render(outfile="x.svg", raise_if_result_exists=True)
+
+
+def test_pipe():
+    """Bytes, or text in an encoding; other programs and formats too."""
+    assert pair().pipe("pdf").startswith(b"%PDF")
+    assert pair().pipe(format="svg", encoding="utf-8").startswith("<?xml")
+    assert pair().pipe(format="plain", engine="neato").startswith(b"graph")
+    assert pair().pipe(format="plain", engine="circo") != pair().pipe(format="plain")
+
+
+def test_notebook_display():
+    """The bundle holds SVG; other pictures on demand."""
+    assert list(pair()._repr_mimebundle_()) == ["image/svg+xml"]
+    bundle = pair()._repr_mimebundle_(include=["image/png", "image/svg+xml"])
+    assert bundle["image/png"].startswith(b"\x89PNG")
+    assert "first" in bundle["image/svg+xml"]
+
+
+def test_nested_in_another_graph():
+    """It can be a subgraph of a plain graphviz graph, and hold one."""
+    outer = Digraph("outer")
+    outer.subgraph(pair())
+    with outer.subgraph(name="cluster_more") as more:
+        more.node("c")
+    assert isinstance(outer.copy(), Digraph)
+    assert outer.pipe("svg").count(b'class="node"') == 3
+
+
+def test_hovering_shows_the_tooltip():
+    """Titles are what tooltips say; without one there is no title but the id is not shown."""
+    tree = xml.etree.ElementTree.fromstring(pair().pipe("svg"))
+    titles = [each.text for each in tree.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == ["what a is\nand where"]
+
+
+def test_svg_is_plain_xml():
+    """The picture can be parsed, holds no comment, and says how large it is."""
+    svg = rendered("digraph { a -> b [label=\"<&>\"] }", "svg")
+    root = xml.etree.ElementTree.fromstring(svg)
+    assert b"<!--" not in svg and b"<!DOCTYPE" not in svg
+    assert root.get("width", "").endswith("pt") and len(root.get("viewBox", "").split()) == 4
+
+
+def test_png_resolution():
+    """Twice the dpi is twice the pixels."""
+    def width(dpi: float) -> int:
+        text = pair().source
+        from torchrecorder.layout import engine
+
+        picture = engine.run(text, "png", attributes={"dpi": f"{dpi:g}"})
+        return int.from_bytes(picture[16:20], "big")
+
+    assert abs(width(288) - 2 * width(144)) <= 2
+    assert Png().dpi == 144
+
+
+def test_formats_are_found_by_suffix():
+    """Whatever the case and the folder; options are the fields."""
+    assert isinstance(by_suffix("figures/Model.V2.SVG"), Svg)
+    assert {".svg", ".pdf", ".png", ".dot", ".gv"} <= {*known()}
+
+
+@pytest.mark.parametrize(("name", "guess"), [("model.swg", ".svg"), ("model.pngg", ".png")])
+def test_unknown_suffix(name, guess):
+    """The error has the nearest suffix, and all that are known."""
+    with pytest.raises(UnknownFormat, match=rf"did you mean '{guess}'.*known: .*\.pdf"):
+        by_suffix(name)
+
+
+def test_no_suffix():
+    """A name without a suffix is an error, not a guess."""
+    with pytest.raises(UnknownFormat, match="known: .svg"):
+        by_suffix("model")
+
+
+def test_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    """When the disk gives up, the old file is still there and no litter is left."""
+    path = tmp_path / "model.svg"
+    write_file(path, "old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="cannot write: No space left.*model.svg"):
+        write_file(path, "new")
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["model.svg"]
+
+
+def test_written_file_keeps_link_and_permissions(tmp_path):
+    """A link stays a link; permissions stay; a new file gets the usual ones."""
+    path, link = tmp_path / "model.svg", tmp_path / "latest.svg"
+    write_file(path, "one")
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+    path.chmod(0o600)
+    link.symlink_to(path)
+    write_file(link, b"two")
+    assert link.is_symlink() and path.read_text() == "two"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_paths_that_cannot_be_written(tmp_path):
+    """A missing folder and a folder are told by name; parents are not made in silence."""
+    with pytest.raises(FileNotFoundError, match="no folder .*figures"):
+        write_file(tmp_path / "figures" / "model.svg", "")
+    with pytest.raises(IsADirectoryError, match="folder"):
+        write_file(tmp_path, "")
+    write_file(Path(os.devnull), "swallowed")
+    assert not Path(os.devnull).is_file()
+
+
+def test_layout_errors_come_through():
+    """What Graphviz cannot read is an error of ours."""
+    with pytest.raises(LayoutFailed, match="syntax error"):
+        rendered("digraph { a -> ", "svg")
