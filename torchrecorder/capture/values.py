@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 from torch._C import _functorch as functorch
 from torch.nn import Parameter
 
@@ -58,16 +58,23 @@ class Foreign(NamedTuple):
 
 
 class Storage:
-    """Memory that tensors share, and who wrote it."""
+    """Memory that tensors share, and who wrote it.
 
-    __slots__ = ("address", "number", "known", "writes", "last")
+    A weak reference keeps the address from being given to other memory. It outlives the
+    tensors that we know: what was made out of sight over the same memory may come later.
+    """
 
-    def __init__(self, address: int, number: int) -> None:
-        self.address = address
+    __slots__ = ("weak", "number", "writes", "last")
+
+    def __init__(self, weak: int, number: int) -> None:
+        self.weak = weak
         self.number = number
-        self.known = 0  # tensors in the table that use it
         self.writes: list[Write] = []
-        self.last: ValueId | None = None  # the value that last appeared in it
+        self.last: ValueId | None = None
+
+    def __del__(self) -> None:
+        if self.weak:
+            UntypedStorage._free_weak_ref(self.weak)
 
 
 class _TensorRef(weakref.ref[Tensor]):
@@ -164,6 +171,7 @@ class Values:
         self.aliased = False  # an alias of ours has been handed on
         self.foreign: dict[int, Foreign] = {}
         self._storages: dict[int, Storage] = {}
+        self._many = 1000
         self._numbers = 0
         self._dtypes: dict[torch.dtype, tuple[str, int]] = {}
         self._devices: dict[torch.device, str] = {}
@@ -302,7 +310,6 @@ class Values:
             entry.ref = ref
             entry.original = None
             entry.storage = self._storage(tensor)
-            entry.storage.known += 1
             self.entries[key] = entry
         entry.names = names
         return self._renote(tensor, entry, producer, role, grad, value)
@@ -337,11 +344,7 @@ class Values:
 
     def wrote(self, tensor: Tensor, entry: Entry, op: OpId) -> ValueId:
         """*op* wrote *tensor* in place: it is a new value, and so are its aliases."""
-        storage = self._storage(tensor)
-        if storage is not entry.storage:
-            self._release(entry.storage)
-            storage.known += 1
-            entry.storage = storage
+        storage = entry.storage = self._storage(tensor)
         low, high = _extent(tensor)
         storage.writes.append(Write(op, low, high))
         return self._renote(tensor, entry, op)
@@ -432,25 +435,29 @@ class Values:
 
     def _storage(self, tensor: Tensor) -> Storage:
         try:
-            address = tensor.untyped_storage()._cdata
+            memory = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):  # sparse, or a wrapper without memory
             return Storage(0, _UNVERSIONED)
+        address = memory._cdata
         storage = self._storages.get(address)
         if storage is None:
+            if len(self._storages) >= self._many:
+                self._forget_freed()
             self._numbers += 1
-            storage = self._storages[address] = Storage(address, self._numbers - 1)
+            storage = Storage(memory._weak_ref(), self._numbers - 1)
+            self._storages[address] = storage
         return storage
+
+    def _forget_freed(self) -> None:
+        """Drop what is known of memory that nobody uses any more."""
+        expired = UntypedStorage._expired
+        living = {key: each for key, each in self._storages.items() if not expired(each.weak)}
+        self._storages = living
+        self._many = 2 * len(living) + 1000
 
     def _forget(self, ref: weakref.ref[Tensor]) -> None:
         assert isinstance(ref, _TensorRef)
-        entry = self.entries.pop(ref.key, None)
-        if entry is not None:
-            self._release(entry.storage)
-
-    def _release(self, storage: Storage) -> None:
-        storage.known -= 1
-        if not storage.known:
-            self._storages.pop(storage.address, None)
+        self.entries.pop(ref.key, None)
 
     def _dtype(self, dtype: torch.dtype) -> tuple[str, int]:
         found = self._dtypes.get(dtype)
