@@ -1,0 +1,246 @@
+"""Model Explorer's JSON: a graph for it to open, and numbers to lay over it.
+
+The viewer opens and closes scopes itself, so it is given every op, whatever the view shows.
+It nests by ``namespace``, a path of labels divided by slashes; arrows from sources it does
+not know are dropped in silence, attributes are texts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Union
+
+from torchrecorder.annotations.annotation import Annotation, by_name
+from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style import labels
+from torchrecorder.style.captions import Captions
+from torchrecorder.style.style import Style
+from torchrecorder.views.depths import max_depth
+from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.view import Arrow, Box, View
+
+COLD, HOT = "#ffffff", "#e4572e"
+"""Colours of the least and of the largest number."""
+
+
+@dataclass(frozen=True)
+class KeyValue:
+    """One line of the side panel."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What is known of one input or output of a node."""
+
+    id: str
+    attrs: list[KeyValue]
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """An arrow, kept by the node it enters."""
+
+    sourceNodeId: str
+    sourceNodeOutputId: str
+    targetNodeInputId: str
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    """A box."""
+
+    id: str
+    label: str
+    namespace: str
+    attrs: list[KeyValue]
+    incomingEdges: list[Incoming]
+    inputsMetadata: list[Metadata]
+    outputsMetadata: list[Metadata]
+    style: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """All boxes, and what the side panel says of each namespace."""
+
+    id: str
+    nodes: list[GraphNode]
+    groupNodeAttributes: Mapping[str, Mapping[str, str]]
+    layoutConfigs: Mapping[str, bool] = field(
+        default_factory=lambda: {"keepLayersWithASingleChild": True}
+    )
+
+
+@dataclass(frozen=True)
+class ModelExplorer:
+    """A file that Model Explorer opens: every op, nested by the modules around it."""
+
+    suffix: ClassVar[str] = ".explorer.json"
+    binary: ClassVar[bool] = False
+
+    def export(self, view: View, style: Style) -> str:
+        """The contents of the file."""
+        graph = _Writer(_everything(view.recording), style).graph()
+        return _json({"label": view.recording.name, "graphs": [asdict(graph)]})
+
+
+@dataclass(frozen=True)
+class ExplorerData:
+    """Numbers that Model Explorer lays over the graph of the same recording.
+
+    Attributes:
+        annotation: Which, by name or as it is.
+    """
+
+    suffix: ClassVar[str] = ".explorer-data.json"
+    binary: ClassVar[bool] = False
+    annotation: Union[str, Annotation] = "output_bytes"
+
+    def export(self, view: View, style: Style) -> str:
+        """The contents of the file."""
+        wanted = self.annotation
+        annotation = by_name(wanted) if isinstance(wanted, str) else wanted
+        numbers = annotation.on(view.recording)
+        boxes = _everything(view.recording).boxes.values()
+        found = {box.id: numbers.of(box.members) for box in boxes}
+        unit = f" ({annotation.unit})" if annotation.unit else ""
+        data = {
+            "name": annotation.title + unit,
+            "results": {
+                box: {"value": number} for box, number in found.items() if number is not None
+            },
+            "gradient": [{"stop": 0, "bgColor": COLD}, {"stop": 1, "bgColor": HOT}],
+        }
+        return _json({view.recording.name: data})
+
+
+def _everything(recording: Recording) -> View:
+    return make_view(recording, ViewOptions(depth=max_depth(recording), parameters=True))
+
+
+class _Writer:
+    """Writes the boxes of one view."""
+
+    def __init__(self, view: View, style: Style) -> None:
+        self.view = view
+        self.style = style
+        self.recording = view.recording
+        self.captions = Captions(view.recording, style)
+        self.spaces = dict(self._namespaces())
+        self.into: dict[str, list[Arrow]] = {}
+        for arrow in view.arrows:
+            self.into.setdefault(arrow.head, []).append(arrow)
+
+    def graph(self) -> Graph:
+        boxes = self.view.boxes.values()
+        attributes = {
+            self.spaces[cluster]: self._scope(self.recording.scopes[ScopeId(cluster)])
+            for cluster in self.view.clusters
+            if cluster in self.recording.scopes
+        }
+        return Graph(self.recording.name, [self._node(box) for box in boxes], attributes)
+
+    def _namespaces(self) -> Iterator[tuple[str, str]]:
+        """The path of each cluster, itself included; equal siblings get a number."""
+        spaces: dict[str | None, str] = {None: ""}
+        taken: Counter[str] = Counter()
+        for cluster in self.view.clusters.values():
+            title = self.captions.cluster(cluster)[0].text.replace("/", "∕")
+            path = f"{spaces[cluster.parent]}/{title}".lstrip("/")
+            taken[path] += 1
+            if taken[path] > 1:
+                path = f"{path} ({taken[path]})"
+            spaces[cluster.id] = path
+            yield cluster.id, path
+
+    def _node(self, box: Box) -> GraphNode:
+        arrows = self.into.get(box.id, [])
+        look = self.style.look(box, self.view)
+        return GraphNode(
+            id=box.id,
+            label=self.captions.box(box)[0].text,
+            namespace=self.spaces[box.cluster] if box.cluster is not None else "",
+            attrs=_pairs(self._about(box)),
+            incomingEdges=[
+                Incoming(arrow.tail, self._output(arrow), str(number))
+                for number, arrow in enumerate(arrows)
+            ],
+            inputsMetadata=[
+                Metadata(str(number), _pairs({"__tensor_tag": arrow.slot}))
+                for number, arrow in enumerate(arrows)
+            ],
+            outputsMetadata=[
+                Metadata(str(number), _pairs(self._tensor(value)))
+                for number, value in enumerate(self._outputs(box.id))
+            ],
+            style={"backgroundColor": look.fill, "borderColor": look.stroke},
+        )
+
+    def _outputs(self, box: str) -> Sequence[ValueId]:
+        """The values that leave a box, in the order of its results."""
+        op = self.recording.ops.get(OpId(box))
+        if op is not None:
+            return op.outputs
+        scope = self.recording.scopes.get(ScopeId(box))
+        if scope is not None:
+            return [slot.value for slot in scope.outputs]
+        return [ValueId(box)] if box in self.recording.values else []
+
+    def _output(self, arrow: Arrow) -> str:
+        """Which of the results of its tail an arrow carries."""
+        outputs = list(self._outputs(arrow.tail))
+        return str(outputs.index(arrow.value)) if arrow.value in outputs else "0"
+
+    def _tensor(self, value: ValueId) -> dict[str, str]:
+        seen = self.recording.values[value]
+        return {
+            "tensor_name": ", ".join(seen.names) or value,
+            "tensor_shape": f"{seen.dtype}[{', '.join(map(str, seen.shape))}]",
+            "device": seen.device,
+            "bytes": str(seen.bytes),
+        }
+
+    def _about(self, box: Box) -> dict[str, str]:
+        op = self.recording.ops.get(OpId(box.id))
+        scope = self.recording.scopes.get(ScopeId(box.id))
+        if op is not None:
+            return self._op(op)
+        if scope is not None:
+            return self._scope(scope)
+        value = self.recording.values.get(ValueId(box.id))
+        return {"kind": box.kind.value, **(self._tensor(value.id) if value is not None else {})}
+
+    def _op(self, op: Op) -> dict[str, str]:
+        return {
+            "function": op.qualname,
+            **{name: text for name, text in op.arguments},
+            "source": labels.source(op.source),
+        }
+
+    def _scope(self, scope: Scope) -> dict[str, str]:
+        module = self.recording.modules[scope.module] if scope.module is not None else None
+        weights = self.captions.weights.of((scope.id,))
+        return {
+            "path": scope.path,
+            "class": module.qualname if module is not None else scope.cls,
+            "details": module.detail if module is not None else "",
+            "parameters": f"{weights:,}" if weights else "",
+            "source": labels.source(scope.source),
+        }
+
+
+def _pairs(said: Mapping[str, str]) -> list[KeyValue]:
+    """What has something to say, line by line."""
+    return [KeyValue(key, text) for key, text in said.items() if text]
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")) + "\n"
