@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from torchrecorder.events import (
@@ -163,12 +163,23 @@ class _Builder:
             live=live,
             backward_runs=tuple(self.backward_runs),
             grad_runs=tuple(self.grad_runs),
-            measured=MappingProxyType(
-                {name: MappingProxyType(found) for name, found in self.measured.items()}
-            ),
+            measured=self._amounts(),
             statistics=tuple(self.statistics),
             kept=kept,
         )
+
+    def _amounts(self) -> Mapping[str, Mapping[str, float]]:
+        """Amounts by quantity and node; of a node that was not recorded, by the outermost scope."""
+        known = {*self.entered, *self.ops, *self.values, *self.grads}
+        amounts = {}
+        for quantity, found in self.measured.items():
+            placed: dict[str, float] = {}
+            for node, amount in found.items():
+                place = node if node in known else next(iter(self.entered), None)
+                if place is not None:
+                    placed[place] = placed.get(place, 0) + amount
+            amounts[quantity] = MappingProxyType(placed)
+        return MappingProxyType(amounts)
 
     def _give_aliases(self) -> None:
         """Let an op give what other names of the memory it wrote were found to hold later."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.flops import BACKWARD_FLOPS, FLOPS
+from torchrecorder.annotations.kept_bytes import GRADIENT_BYTES, PEAK_BYTES, SAVED_BYTES
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES,
@@ -10,6 +12,18 @@ from torchrecorder.annotations.parameters import (
     PARAMETERS,
     TRAINABLE,
 )
+from torchrecorder.annotations.statistics import (
+    ACTIVATION_HIGH,
+    ACTIVATION_LOW,
+    ACTIVATION_MEAN,
+    ACTIVATION_NORM,
+    ACTIVATION_STD,
+    GRADIENT_NORM,
+    NOT_FINITE,
+    PARAMETER_GRADIENT_NORM,
+    ZEROS,
+)
+from torchrecorder.annotations.timing import BACKWARD_TIME, FORWARD_TIME, TIME
 
 ANNOTATIONS: tuple[Annotation, ...] = (
     PARAMETERS,
@@ -17,5 +31,22 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     PARAMETER_BYTES,
     BUFFER_BYTES,
     OUTPUT_BYTES,
+    FORWARD_TIME,
+    BACKWARD_TIME,
+    TIME,
+    SAVED_BYTES,
+    GRADIENT_BYTES,
+    PEAK_BYTES,
+    FLOPS,
+    BACKWARD_FLOPS,
+    ACTIVATION_MEAN,
+    ACTIVATION_STD,
+    ACTIVATION_LOW,
+    ACTIVATION_HIGH,
+    ACTIVATION_NORM,
+    ZEROS,
+    NOT_FINITE,
+    GRADIENT_NORM,
+    PARAMETER_GRADIENT_NORM,
 )
 """Every annotation that can be asked for by name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,9 @@ from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from torchrecorder.annotations.annotation import Numbers
+    from torchrecorder.annotations.results import Ranked
 
 Node = Union[Op, Value, GradNode]
 
@@ -199,6 +202,44 @@ class Recording:
     def gradients(self) -> Tensors:
         """The gradients of what scopes gave, for those named in ``keep=``."""
         return self.kept.gradients
+
+    @property
+    def annotations(self) -> Mapping[str, Numbers]:
+        """Numbers by the name of their annotation: ``recording.annotations["flops"].total()``.
+
+        Those that this run gave any numbers for can be iterated over.
+        """
+        from torchrecorder.annotations.results import Results
+
+        return Results(self)
+
+    def top(self, name: str, n: int = 10, **options: Any) -> list[Ranked]:
+        """The *n* modules with the largest numbers of an annotation, largest first.
+
+        A module counts for what runs right in it, without its inner modules.
+
+        Args:
+            name: Such as ``"backward_time"``, ``"saved_bytes"``, ``"flops"``.
+            n: How many.
+            **options: ``by``: ``"module"``, ``"scope"`` (single calls), ``"op"``, ``"grad"``.
+
+        Raises:
+            UnknownAnnotation: No annotation has this name; the message lists them.
+        """
+        from torchrecorder.annotations.results import top
+
+        return top(self, name, n, **options)
+
+    def table(self, columns: Sequence[str] | None = None, **options: Any) -> list[dict[str, Any]]:
+        """Numbers as a list of dicts, one per call, ready for ``pandas.DataFrame``.
+
+        Args:
+            columns: Names of annotations; all that have numbers if not given.
+            **options: ``by``: ``"scope"`` (calls), ``"module"``, ``"op"`` or ``"grad"``.
+        """
+        from torchrecorder.annotations.results import table
+
+        return table(self, columns, **options)
 
     def replay(self, grad: GradId | str) -> tuple[Any, ...]:
         """Run one grad node again on the gradients it received, to debug it alone.

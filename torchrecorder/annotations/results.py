@@ -1,0 +1,211 @@
+"""Results: the annotations of one recording, rankings and tables of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Union
+
+from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.annotations.annotation import Annotation, Numbers, by_name
+from torchrecorder.annotations.inside import Inside
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.recording import Recording
+
+By = Literal["module", "scope", "op", "grad"]
+"""What a ranking or table is of: modules with all their calls, single calls, ops, grad nodes."""
+
+KINDS = ("module", "scope", "op", "grad")
+
+
+class Ranked(NamedTuple):
+    """One place in a ranking."""
+
+    name: str
+    number: float
+    text: str
+    ids: tuple[str, ...]  # the scopes, ops or grad nodes it stands for
+
+
+class Results(Mapping[str, Numbers]):
+    """Numbers by the name of their annotation, computed when they are asked for.
+
+    Holds those that the recording has any numbers for.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._found: dict[str, Numbers] = {}
+
+    def __getitem__(self, name: str) -> Numbers:
+        """The numbers of one annotation, also if there are none.
+
+        Raises:
+            UnknownAnnotation: No annotation has this name.
+        """
+        if name not in self._found:
+            self._found[name] = by_name(name).on(self._recording)
+        return self._found[name]
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in ANNOTATIONS if self[each.name].by_node)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __repr__(self) -> str:
+        return f"<annotations {', '.join(self._names)}>"
+
+
+def top(
+    recording: Recording, name: Union[str, Annotation], n: int = 10, *, by: By = "module"
+) -> list[Ranked]:
+    """The *n* places with the largest numbers, largest first.
+
+    A module counts for what runs right in it, without its inner modules, in all of its
+    calls together: so that the numbers can be compared and add up.
+
+    Raises:
+        UnknownAnnotation: No annotation has this name.
+        InvalidArgument: *by* is none of the kinds.
+    """
+    numbers = _numbers(recording, name)
+    ranked = []
+    for place, ids, members in _places(recording, by):
+        number = numbers.of(_own(numbers, ids, members))
+        if number is not None:
+            ranked.append(Ranked(place, number, numbers.annotation.show(number), ids))
+    return sorted(ranked, key=lambda each: -each.number)[:n]
+
+
+def table(
+    recording: Recording,
+    columns: Sequence[Union[str, Annotation]] | None = None,
+    *,
+    by: By = "scope",
+) -> list[dict[str, Any]]:
+    """One mapping per row, ready for ``pandas.DataFrame``.
+
+    Every column of a scope or module is inclusive; what can be added up has a second one,
+    ``self_...``, without the inner scopes.
+
+    Args:
+        recording: What to list.
+        columns: Names of annotations, or annotations; all that have numbers if not given.
+        by: One row per ``"module"``, ``"scope"`` (call), ``"op"`` or ``"grad"`` node.
+
+    Raises:
+        UnknownAnnotation: A column is no annotation.
+        InvalidArgument: *by* is none of the kinds.
+    """
+    wanted = columns if columns is not None else tuple(Results(recording))
+    filled = [_numbers(recording, each) for each in wanted]
+    inside = Inside(recording)
+    rows = []
+    for place, ids, members in _places(recording, by):
+        row: dict[str, Any] = {"id": ids[0], "name": place, **_facts(recording, ids[0])}
+        nested = by in ("module", "scope")
+        whole = [m for each in ids for m in inside.of_scope(ScopeId(each))] if nested else members
+        for numbers in filled:
+            row[numbers.annotation.name] = numbers.of(whole)
+            if nested and numbers.annotation.merge is not None:
+                own = numbers.of(_own(numbers, ids, members))
+                row[f"self_{numbers.annotation.name}"] = own
+        rows.append(row)
+    return rows
+
+
+def _numbers(recording: Recording, name: Union[str, Annotation]) -> Numbers:
+    return (by_name(name) if isinstance(name, str) else name).on(recording)
+
+
+def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list[str]:
+    """*members*, with the weights of the module itself and not those of its children."""
+    recording = numbers.owned.recording
+    found = [each for each in members if each not in ids or each in numbers.by_node]
+    for each in ids[:1]:
+        scope = recording.scopes.get(ScopeId(each))
+        if scope is not None and scope.module is not None:
+            module = recording.modules[scope.module]
+            found.extend(slot.value for slot in (*module.parameters, *module.buffers))
+    return found
+
+
+_Place = tuple[str, tuple[str, ...], list[str]]
+"""Its name, what it stands for, and what counts for it."""
+
+
+def _places(recording: Recording, by: str) -> Iterator[_Place]:
+    kinds: dict[str, Callable[[Recording], Iterator[_Place]]] = {
+        "module": _modules,
+        "scope": _scopes,
+        "op": _ops,
+        "grad": _grads,
+    }
+    if by not in kinds:
+        raise InvalidArgument(f"by must be one of {', '.join(map(repr, KINDS))}, not {by!r}")
+    return kinds[by](recording)
+
+
+def _modules(recording: Recording) -> Iterator[_Place]:
+    """Scopes of the same path together."""
+    calls: dict[tuple[str, str], list[ScopeId]] = {}
+    for scope in recording.scopes.values():
+        if not scope.recompute:
+            calls.setdefault((scope_name(recording, scope.id), scope.cls), []).append(scope.id)
+    inside = Inside(recording)
+    for (name, _), ids in calls.items():
+        yield name, tuple(ids), [each for scope in ids for each in inside.alone(scope)]
+
+
+def _scopes(recording: Recording) -> Iterator[_Place]:
+    inside = Inside(recording)
+    for scope in recording.scopes.values():
+        if not scope.recompute:
+            yield scope_name(recording, scope.id), (scope.id,), inside.alone(scope.id)
+
+
+def _ops(recording: Recording) -> Iterator[_Place]:
+    inside = Inside(recording)
+    for op in recording.ops.values():
+        if not op.recompute:
+            place = scope_name(recording, op.scope)
+            yield f"{place}: {op.name}" if place else op.name, (op.id,), inside.of_op(op.id)
+
+
+def _grads(recording: Recording) -> Iterator[_Place]:
+    for grad in recording.grad_nodes.values():
+        place = scope_name(recording, grad.scope)
+        yield f"{place}: {grad.name}" if place else grad.name, (grad.id,), [grad.id]
+
+
+def scope_name(recording: Recording, scope: ScopeId | None) -> str:
+    """The dotted path of a scope; of a region that of its module and its own name."""
+    names: list[str] = []
+    while scope is not None:
+        found = recording.scopes[scope]
+        if found.path:
+            names.append(found.path)
+            break
+        names.append(found.name)
+        scope = found.parent
+    return " > ".join(reversed(names))
+
+
+def _facts(recording: Recording, node: str) -> dict[str, Any]:
+    scope = recording.scopes.get(ScopeId(node))
+    if scope is not None:
+        return {"type": scope.cls, "kind": scope.kind.value}
+    op = recording.ops.get(OpId(node))
+    if op is not None:
+        source = f"{op.source.file}:{op.source.line}" if op.source is not None else None
+        return {"type": op.name, "kind": op.kind.value, "source": source}
+    return {}

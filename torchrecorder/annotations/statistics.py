@@ -1,0 +1,115 @@
+"""Statistics: what the numbers in tensors and gradients were like; on request."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from torchrecorder.annotations.amounts import exact
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.events import GradId, Statistics, ValueId
+from torchrecorder.graph.recording import Recording
+
+
+def number(found: float) -> str:
+    """Three digits: ``0.0123``, ``1.2e-09``."""
+    return f"{found:.3g}"
+
+
+def share(found: float) -> str:
+    """``12 %``."""
+    return f"{100 * found:.3g} %"
+
+
+def root_of_squares(found: Iterable[float]) -> float:
+    """The norm of several tensors together, from the norms of each."""
+    return math.sqrt(sum(each * each for each in found))
+
+
+def values(recording: Recording) -> Iterator[Statistics]:
+    """Statistics of values: those that forward made."""
+    return (each for each in recording.statistics if each.run < 0)
+
+
+def gradients(recording: Recording) -> Iterator[Statistics]:
+    """Statistics of gradients, by the grad node that was given them."""
+    return (each for each in recording.statistics if each.run >= 0)
+
+
+def _of_values(take: Callable[[Statistics], float], recording: Recording) -> dict[str, float]:
+    return {each.node: take(each) for each in values(recording)}
+
+
+def _bad(each: Statistics) -> float:
+    return each.nans + each.infs
+
+
+def _zeros(each: Statistics) -> float:
+    return each.zeros / each.count
+
+
+def bad_numbers(recording: Recording) -> dict[str, float]:
+    """NaNs and infinities in values and gradients together."""
+    found: dict[str, float] = {}
+    for each in recording.statistics:
+        found[each.node] = found.get(each.node, 0) + _bad(each)
+    return found
+
+
+def parameter_gradient_norms(recording: Recording) -> dict[str, float]:
+    """For each parameter or input, the norm of the last gradient that was added to it."""
+    found: dict[str, float] = {}
+    for each in gradients(recording):
+        leaf = recording.grad_nodes[GradId(each.node)].variable
+        if leaf is not None:
+            found[leaf] = each.norm
+    return found
+
+
+def gradient_norms(recording: Recording) -> dict[str, float]:
+    """For each value that an op made, the norm of its gradient in the last backward run."""
+    edges = {value.grad: value.id for value in recording.values.values() if value.grad}
+    found: dict[str, float] = {}
+    for each in gradients(recording):
+        value = edges.get((GradId(each.node), each.index))  # type: ignore[call-overload]
+        if value is not None and recording.values[ValueId(value)].producer is not None:
+            found[value] = each.norm
+    return found
+
+
+ACTIVATION_MEAN = Annotation(
+    "activation_mean", "Mean", "", partial(_of_values, lambda each: each.mean), None, number
+)
+ACTIVATION_STD = Annotation(
+    "activation_std", "Std", "", partial(_of_values, lambda each: each.std), None, number
+)
+ACTIVATION_NORM = Annotation(
+    "activation_norm", "Norm", "", partial(_of_values, lambda each: each.norm), None, number
+)
+ACTIVATION_LOW = Annotation(
+    "activation_min", "Min", "", partial(_of_values, lambda each: each.low), min, number
+)
+ACTIVATION_HIGH = Annotation(
+    "activation_max", "Max", "", partial(_of_values, lambda each: each.high), max, number
+)
+ZEROS = Annotation("zeros", "Zeros", "", partial(_of_values, _zeros), None, share)
+"""Share of zeros in what ops made."""
+
+NOT_FINITE = Annotation("not_finite", "NaN, Inf", "", bad_numbers, sum, exact)
+"""Count of NaNs and infinities, in values and gradients."""
+
+GRADIENT_NORM = Annotation(
+    "gradient_norm", "Grad norm", "", gradient_norms, None, number
+)
+"""Norm of the gradient of what an op made."""
+
+PARAMETER_GRADIENT_NORM = Annotation(
+    "parameter_gradient_norm",
+    "Weight grad norm",
+    "",
+    parameter_gradient_norms,
+    root_of_squares,
+    number,
+)
+"""Norm of the gradients of parameters, taken together where there are several."""

@@ -1,0 +1,94 @@
+"""Timing: seconds forward and backward.
+
+Where a run gives device times (CUDA events), those stand for ops and grad nodes; else it
+is wall-clock time of the call. Time a scope spends outside its ops and inner scopes, in
+Python, belongs to the scope itself, so that the sum over all that lies in a scope is the
+time spent in it.
+"""
+
+from __future__ import annotations
+
+from torchrecorder.annotations.amounts import of_seconds
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.events import GradId, OpId, ScopeId
+from torchrecorder.graph.recording import Recording
+
+DEVICE = "device seconds"
+
+
+def forward_seconds(recording: Recording) -> dict[str, float]:
+    """Seconds of each op, and of each scope outside its ops and inner scopes.
+
+    Backward passes are left out, and so is what ran in them again.
+    """
+    device = recording.measured.get(DEVICE, {})
+    backward = {run.op for run in recording.backward_runs}
+    found: dict[str, float] = {}
+    inside: dict[ScopeId | None, float] = {}
+    for op in recording.ops.values():
+        if op.seconds is None or op.recompute:
+            continue
+        inside[op.scope] = inside.get(op.scope, 0.0) + op.seconds
+        if op.id not in backward:
+            found[op.id] = device.get(op.id, op.seconds)
+    if device:
+        return found
+    for scope in recording.scopes.values():
+        if scope.seconds is not None and not scope.recompute:
+            inside[scope.parent] = inside.get(scope.parent, 0.0) + scope.seconds
+    for scope in recording.scopes.values():
+        if scope.seconds is not None and not scope.recompute:
+            found[scope.id] = max(0.0, scope.seconds - inside.get(scope.id, 0.0))
+    return found
+
+
+def backward_seconds(recording: Recording) -> dict[str, float]:
+    """Seconds of each grad node, over all backward runs.
+
+    Adding to the gradient of a parameter or input counts at the node that gave it.
+    """
+    device = recording.measured.get(DEVICE, {})
+    feeders = first_feeders(recording)
+    found: dict[str, float] = {}
+    for ran in recording.grad_runs:
+        if ran.seconds is not None:
+            place = feeders.get(ran.grad, ran.grad)
+            found[place] = found.get(place, 0.0) + (0.0 if device else ran.seconds)
+    for grad in {ran.grad: None for ran in recording.grad_runs} if device else ():
+        place = feeders.get(grad, grad)
+        found[place] = found.get(place, 0.0) + device.get(grad, 0.0)
+    return found
+
+
+def first_feeders(recording: Recording) -> dict[GradId, GradId]:
+    """For each accumulation, the first node that an op owns and that gives to it."""
+    found: dict[GradId, GradId] = {}
+    for grad in recording.grad_nodes.values():
+        for edge in grad.next:
+            if edge is not None and recording.grad_nodes[edge.grad].owner is None:
+                found.setdefault(edge.grad, grad.id)
+    return found
+
+
+def total_seconds(recording: Recording) -> dict[str, float]:
+    """Both directions."""
+    return {**forward_seconds(recording), **backward_seconds(recording)}
+
+
+def backward_calls(recording: Recording) -> dict[OpId, float]:
+    """Seconds of each call of ``backward()`` or ``grad()``, engine and all."""
+    found: dict[OpId, float] = {}
+    for run in recording.backward_runs:
+        if run.seconds is not None:
+            found[run.op] = run.seconds
+    return found
+
+
+FORWARD_TIME = Annotation("forward_time", "Forward", "s", forward_seconds, sum, of_seconds)
+"""Seconds forward."""
+
+BACKWARD_TIME = Annotation("backward_time", "Backward", "s", backward_seconds, sum, of_seconds)
+"""Seconds backward."""
+
+TIME = Annotation("time", "Time", "s", total_seconds, sum, of_seconds)
+"""Seconds in both directions."""
