@@ -132,8 +132,16 @@ def plain_dict() -> Run:
 @case(
     "a module is made during the run",
     """
+    empty = empty()
+    empty2 = empty()
+    no_grad:
+        alias = alias(empty)
+        fill_! = fill_(alias)
+    no_grad:
+        alias2 = alias(empty2)
+        zero_! = zero_(alias2)
     LayerNorm:
-        layer_norm = layer_norm(x, const, const2)
+        layer_norm = layer_norm(x, fill_, zero_)
         return layer_norm
     return layer_norm
     """,

@@ -404,9 +404,8 @@ def attention() -> Run:
 @case(
     "work done in a thread of the user",
     """
-    t = t?(fc.weight)
-    addmm = addmm?(fc.bias, x, t)
-    add = add(addmm, x)
+    Linear = Linear?(x)
+    add = add(Linear, x)
     return add
     """,
     modules=False,

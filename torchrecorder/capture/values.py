@@ -209,6 +209,9 @@ class Values:
             return self.note(tensor, None, known[1], known[2])
         if functorch.is_functorch_wrapped_tensor(tensor):
             return self.read(innermost(tensor))
+        foreign = self.foreign.pop(id(tensor), None)
+        if foreign is not None and foreign.result() is tensor:
+            return self._adopt_foreign(tensor, foreign)
         if tensor.grad_fn is not None:
             return self.autograd.uncover(tensor)
         found = self.search_names(tensor)
@@ -217,9 +220,6 @@ class Values:
         last = self._storage(tensor).last
         if last is not None:
             return self._adopt_alias(tensor, last)
-        foreign = self.foreign.pop(id(tensor), None)
-        if foreign is not None and foreign.result() is tensor:
-            return self._adopt_foreign(tensor, foreign)
         if isinstance(tensor, Parameter):
             return self.note(tensor, None, Role.PARAMETER)
         return self.note(tensor, None, Role.CONSTANT)
