@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchrecorder.capture.statistics import Choice
 from torchrecorder.graph.kept import Kept
+from torchrecorder.graph.repeats import COUNTING
 
 if TYPE_CHECKING:
     from torchrecorder.capture.backward import BackwardRuns
@@ -56,7 +57,7 @@ class Extras:
             from torchrecorder.capture.flops import FlopsCounted
 
             stack.enter_context(FlopsCounted(tape, backward))
-            tape.notes.append("floating-point operations were counted: times include the counting")
+            tape.notes.append(COUNTING)
         return started
 
 

@@ -110,6 +110,26 @@ def as_leaf_dummies(
     for _, tensor in tensors_in((args, kwargs)):
         if (tensor.is_floating_point() or tensor.is_complex()) and not tensor.requires_grad:
             swapped[id(tensor)] = tensor.detach().requires_grad_()
+    return _swap_all(args, kwargs, swapped)
+
+
+def detached(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The same arguments, with those that have an autograd graph behind them as fresh leaves.
+
+    So a backward pass of ours stops at the door of the model.
+    """
+    swapped: dict[int, Tensor] = {}
+    for _, tensor in tensors_in((args, kwargs)):
+        if tensor.grad_fn is not None:
+            swapped[id(tensor)] = tensor.detach().requires_grad_()
+    return _swap_all(args, kwargs, swapped) if swapped else (args, kwargs)
+
+
+def _swap_all(
+    args: tuple[Any, ...], kwargs: dict[str, Any], swapped: dict[int, Tensor]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return tuple(_swap(each, swapped) for each in args), {
         key: _swap(each, swapped) for key, each in kwargs.items()
     }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from torch import Tensor
 
-from torchrecorder.events import GradId, OpId, ScopeId, ValueId
+from torchrecorder.events import GradId, OpId, ValueId
 
 if TYPE_CHECKING:
     from torchrecorder.capture.tape import OpenScope

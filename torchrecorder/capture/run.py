@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 
+from torchrecorder.capture.extras import Extras
 from torchrecorder.capture.guest import restored, uncollected
-from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments
+from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
 from torchrecorder.capture.recorder import Recorder
+from torchrecorder.capture.statistics import Choice
 from torchrecorder.capture.values import tensors_in
+from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.repeats import medians
 
 
 def record(
@@ -28,6 +33,12 @@ def record(
     backward: bool = False,
     fake: bool = False,
     restore: bool = True,
+    repeat: int = 1,
+    warmup: int | None = None,
+    stats: Choice = False,
+    keep: Choice = (),
+    flops: bool = False,
+    replay: bool = False,
     input_data: Any = None,
 ) -> Recording:
     """Run *model* once and record what happens.
@@ -50,6 +61,13 @@ def record(
             gradients of ones (an output named ``loss`` alone, if there is one).
         fake: Run on fake tensors: shapes only, no compute, no memory.
         restore: Put buffers, gradients and random state back as they were before.
+        repeat: Run so many more times only to take times: the recording has the medians.
+        warmup: Runs before those, which do not count; 1 if *repeat* is more than 1.
+        stats: Take statistics of tensors and gradients: of all, or of those in the scopes
+            that this list names (dotted paths, with ``*``).
+        keep: Scopes whose results and gradients are kept, for `Recording.activations`.
+        flops: Count floating-point operations.
+        replay: Keep the autograd graph with the recording, for `Recording.replay`.
         input_data: The 1.x spelling of *args*.
 
     Returns:
@@ -70,23 +88,53 @@ def record(
     positional, named = call_arguments(
         model, input_data if args is None else args, kwargs, input_shapes
     )
-    recorder = Recorder(model, name=name)
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(uncollected())
-        if restore:
-            stack.enter_context(restored(model))
-        if fake:
-            positional, named = _faked(stack, positional, named)
-        if autograd:
-            positional, named = as_leaf_dummies(positional, named)
-        if backward:
-            _set_gradients_aside(model)
-        with recorder:
-            output = recorder.call(model, positional, named)
-            if backward:
-                _run_backward(output)
-        del output
-        return recorder.recording
+    before = _warmup(repeat, warmup)
+    once = _Once(model, positional, named, name, autograd, backward, fake)
+    with uncollected():
+        timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
+        recording = once.run(Extras(stats, keep, flops, replay), restore=restore)
+    return medians(recording, timed[before:]) if repeat > 1 else recording
+
+
+def _warmup(repeat: int, warmup: int | None) -> int:
+    """How many runs go before those that count."""
+    for name, number, least in (("repeat", repeat, 1), ("warmup", warmup, 0)):
+        if number is not None and (type(number) is not int or number < least):
+            raise InvalidArgument(f"{name} must be a number of runs from {least}, not {number!r}")
+    return int(repeat > 1) if warmup is None else warmup
+
+
+@dataclass(frozen=True)
+class _Once:
+    """One run of a model, as often as it is wanted."""
+
+    model: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    name: str | None
+    autograd: bool
+    backward: bool
+    fake: bool
+
+    def run(self, extras: Extras, *, restore: bool) -> Recording:
+        """Run it under a recorder."""
+        recorder = Recorder(self.model, name=self.name, **vars(extras))
+        positional, named = self.args, self.kwargs
+        with contextlib.ExitStack() as stack:
+            if restore:
+                stack.enter_context(restored(self.model))
+            if self.fake:
+                positional, named = _faked(stack, positional, named)
+            if self.autograd:
+                positional, named = as_leaf_dummies(positional, named)
+            if self.backward:
+                positional, named = _set_apart(stack, self.model, positional, named, restore)
+            with recorder:
+                output = recorder.call(self.model, positional, named)
+                if self.backward:
+                    _run_backward(output, retain=extras.replay)
+            del output, positional, named
+            return recorder.recording
 
 
 def _faked(
@@ -106,15 +154,32 @@ def _faked(
     return positional, named
 
 
-def _set_gradients_aside(model: Any) -> None:
-    """Start from no gradients, so that none of the user's is added to."""
-    if isinstance(model, Module):
-        for parameter in model.parameters():
-            parameter.grad = None
+def _set_apart(
+    stack: contextlib.ExitStack,
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    restore: bool,
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Start from no gradients, and keep away from graphs that the user has behind inputs."""
+    parameters = model.parameters() if isinstance(model, Module) else ()
+    given = [each for _, each in tensors_in((args, kwargs)) if each.requires_grad and each.is_leaf]
+    for leaf in given if restore else ():
+        stack.callback(setattr, leaf, "grad", leaf.grad)
+    for leaf in (*parameters, *given):
+        leaf.grad = None
+    return detached(args, kwargs) if restore else (args, kwargs)
 
 
-def _run_backward(output: Any) -> None:
+def _run_backward(output: Any, *, retain: bool) -> None:
     found = [(name, each) for name, each in tensors_in(output) if each.requires_grad]
     losses = [each for name, each in found if name == "loss"] or [each for _, each in found]
     if losses:
-        torch.autograd.backward(losses, [torch.ones_like(each) for each in losses])
+        with torch._C.DisableTorchFunction():  # no op of the model's
+            ones = [None if _is_scalar(each) else torch.ones_like(each) for each in losses]
+        torch.autograd.backward(losses, ones, retain_graph=retain)
+
+
+def _is_scalar(loss: Tensor) -> bool:
+    """Whether backward starts here without being told a gradient."""
+    return loss.dim() == 0 and loss.is_floating_point()

@@ -93,14 +93,19 @@ class SavedTensors:
         address = storage._cdata
         if address in self._kept or self._is_parameter(tensor, address):
             return 0
-        self._kept[address] = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+        self._keep(storage)
         return storage.nbytes()
+
+    def _keep(self, storage: torch.UntypedStorage) -> None:
+        if storage._cdata not in self._kept:
+            reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+            self._kept[storage._cdata] = reference
 
     def _is_parameter(self, tensor: Tensor, address: int) -> bool:
         if len(self.values.named) != self._named:
             self._learn_parameters()
         if isinstance(tensor, Parameter) or isinstance(tensor._base, Parameter):
-            self._kept[address] = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+            self._keep(tensor.untyped_storage())
         return address in self._kept
 
     def _learn_parameters(self) -> None:
@@ -114,7 +119,7 @@ class SavedTensors:
                     storage = tensor.untyped_storage()
                 except (NotImplementedError, RuntimeError, ValueError):  # ValueError: it is lazy
                     continue
-                self._kept.setdefault(storage._cdata, StorageWeakRef(storage))  # type: ignore[no-untyped-call]
+                self._keep(storage)
 
 
 def _is_number(tensor: Tensor) -> bool:
