@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Union
 
 from torchrecorder.annotations.amounts import exact, of_bytes
 from torchrecorder.annotations.annotation import Annotation, by_name
+from torchrecorder.annotations.inside import Inside
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES,
@@ -119,7 +120,7 @@ class _Filler:
         self.recording = recording
         self.listed = listed
         self.usual = usual_dtype(recording)
-        self.inside = _inside(recording)
+        self.inside = Inside(recording)
 
     def columns(self, wanted: Sequence[Union[str, Annotation]]) -> Iterator[Column]:
         if isinstance(wanted, str):
@@ -151,27 +152,11 @@ class _Filler:
         """Everything that a row stands for."""
         members: list[str] = []
         for each in row.ids:
-            members.extend(self.inside(each))
+            if each in self.recording.scopes:
+                members.extend(self.inside.of_scope(ScopeId(each)))
+            else:
+                members.extend(self.inside.of_op(OpId(each)))
         return members
-
-
-def _inside(recording: Recording) -> Callable[[str], list[str]]:
-    """What lies in a scope or belongs to an op, itself first."""
-    made: dict[OpId | None, list[str]] = {}
-    for value in recording.values.values():
-        made.setdefault(value.producer, []).append(value.id)
-
-    def inside(node: str) -> list[str]:
-        found, waiting = [], [node]
-        while waiting:
-            each = waiting.pop()
-            found.append(each)
-            found.extend(made.get(OpId(each), ()))
-            found.extend(grad.id for grad in recording.owned.get(OpId(each), ()))
-            waiting.extend(item.id for item in recording.children.get(ScopeId(each), ()))
-        return found
-
-    return inside
 
 
 def _totals(recording: Recording) -> Iterator[str]:

@@ -1,0 +1,276 @@
+"""Saved recordings: what is saved comes back, and nothing else gets in."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import tracemalloc
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.figures import network, regions
+from tests.random_recordings import recordings
+from torchrecorder.errors import InvalidArgument, InvalidRecording, RecordingVersionError
+from torchrecorder.graph.codec import VERSION, decode, encode
+from torchrecorder.graph.recording import Failure, Recording, RunFacts
+from torchrecorder.graph.schema import schema
+from torchrecorder.graph.storage import dumps, load, loads, save
+from torchrecorder.graph.tables import FAILURE, RUN, TABLES
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "recording.schema.json"
+
+
+@settings(max_examples=60, deadline=None)
+@given(recordings())
+def test_round_trip(recording: Recording) -> None:
+    """What is written is read back equal, whatever the texts and numbers."""
+    assert loads(dumps(recording)) == recording
+
+
+@settings(max_examples=30, deadline=None)
+@given(recordings())
+def test_fits_the_schema(recording: Recording) -> None:
+    """What is written is valid by the published schema."""
+    jsonschema.Draft202012Validator(schema()).validate(json.loads(dumps(recording)))
+
+
+def test_schema_is_published(update_golden: bool) -> None:
+    """The schema in the documentation is the one that the tables give."""
+    text = json.dumps(schema(), indent=2) + "\n"
+    if update_golden:
+        SCHEMA.write_text(text)
+    assert SCHEMA.read_text() == text
+    jsonschema.Draft202012Validator.check_schema(json.loads(text))
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_field_is_saved(table: Any) -> None:
+    """A fact added to a row is a column of its table."""
+    make = table.make
+    names = [each.name for each in fields(make)] if is_dataclass(make) else make._fields
+    assert list(table.columns) == list(names)
+
+
+def test_every_part_is_saved() -> None:
+    """A part added to a recording, its run or its failure is saved."""
+    saved = set(encode(network())) - {"format", "version", "strings"}
+    assert saved == {each.name for each in fields(Recording) if each.compare}
+    assert list(RUN.kinds) == [each.name for each in fields(RunFacts)]
+    assert list(FAILURE.kinds) == [each.name for each in fields(Failure)]
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.json.gz", "RUN.JSON.GZ"])
+def test_files(tmp_path: Path, name: str) -> None:
+    """A file is compressed where its name says so, and read either way."""
+    path = save(network(), tmp_path / name)
+    assert load(path) == network()
+    assert (path.read_bytes()[:2] == b"\x1f\x8b") == name.lower().endswith(".gz")
+    renamed = path.rename(tmp_path / "other")
+    assert load(renamed) == network()
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.json.gz"])
+def test_same_recording_same_bytes(tmp_path: Path, name: str) -> None:
+    """Nothing of the place or time of saving is in the file."""
+    (tmp_path / "sub").mkdir()
+    first, second = save(regions(), tmp_path / name), save(regions(), tmp_path / "sub" / name)
+    assert first.read_bytes() == second.read_bytes()
+
+
+@settings(max_examples=30, deadline=None)
+@given(recordings())
+def test_times_can_be_left_out(recording: Recording) -> None:
+    """Without times no measured second is written, and the rest is."""
+    loaded = loads(dumps(recording, times=False))
+    assert not any(op.seconds for op in loaded.ops.values())
+    assert not any(scope.seconds for scope in loaded.scopes.values())
+    assert loaded.run.seconds is loaded.run.overhead is None
+    assert loads(dumps(loaded)) == loaded
+    assert loaded.values == recording.values
+
+
+def test_wrong_suffix(tmp_path: Path) -> None:
+    """Saving as a figure says how figures are written."""
+    with pytest.raises(InvalidArgument, match=r"\.json or \.json\.gz.*render"):
+        save(network(), tmp_path / "run.svg")
+
+
+def test_newer_version() -> None:
+    """A file from the future says that it needs a newer reader."""
+    with pytest.raises(RecordingVersionError, match="install a newer one"):
+        decode({**encode(network()), "version": VERSION + 1})
+
+
+def test_older_files_may_lack_columns() -> None:
+    """A column that has a default need not be there; one that has none must."""
+    data = encode(network())
+    del data["grad_nodes"]["failed"]
+    assert decode(data) == network()
+    del data["ops"]["qualname"]
+    with pytest.raises(InvalidRecording, match="ops: a column is missing.*qualname"):
+        decode(data)
+
+
+def test_unknown_parts_are_ignored() -> None:
+    """A reader passes over what a newer writer of the same version added."""
+    data = encode(network())
+    data["weather"] = "fine"
+    data["ops"]["mood"] = [1, 2]
+    assert decode(data) == network()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "null", "7", '"x"', "{}", "nonsense", "{", '{"format": "x"}', "[" * 100_000,
+        '{"a":' * 100_000, "9" * 10_000, '{"x": NaN}', "\ud800",
+        '{"format": "torchrecorder recording"}',
+        '{"format": "torchrecorder recording", "version": true}',
+        '{"format": "torchrecorder recording", "version": "1"}',
+        '{"format": "torchrecorder recording", "version": -1}',
+        '{"format": "torchrecorder recording", "version": 1}',
+        '{"format": "torchrecorder recording", "version": 1, "strings": [1]}',
+    ],
+    ids=lambda text: text[:40],
+)
+def test_not_a_recording(text: str) -> None:
+    """Other JSON, and what is no JSON at all, is refused in a sentence."""
+    with pytest.raises(InvalidRecording) as caught:
+        loads(text)
+    assert 10 < len(str(caught.value)) < 300
+
+
+def _broken(*path: Any, put: Any) -> Any:
+    """The data of a recording with something else in one place."""
+    data = copy.deepcopy(encode(network()))
+    inner = data
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = put
+    return data
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (_broken("ops", "scope", 0, put=99), "ops.scope, row 0: there is no row of scopes 99"),
+        (_broken("ops", "scope", 0, put=-1), "there is no row of scopes -1"),
+        (_broken("ops", "scope", 0, put=True), "there is no row of scopes True"),
+        (_broken("ops", "name", 1, put="linear"), "there is no string 'linear'"),
+        (_broken("ops", "kind", 1, put=0), "is no OpKind"),
+        (_broken("ops", "failed", put=[]), "ops: its columns are not of one length"),
+        (_broken("ops", "failed", 0, put=2), "expected 0 or 1, not 2"),
+        (_broken("ops", "outputs", 0, put=None), "expected a list, not None"),
+        (_broken("ops", "inputs", 0, put=[[0]]), "expected 2 facts in a list"),
+        (_broken("ops", "index", 0, put=2**64), "a very large number"),
+        (_broken("ops", "seconds", 0, put="1"), "expected a number, not '1'"),
+        (_broken("ops", "id", 1, put="o0"), "same id"),
+        (_broken("ops", "id", 1, put=""), "same id, or one has none"),
+        (_broken("ops", put=[]), "ops: expected an object"),
+        (_broken("scopes", "parent", 0, put=0), "comes before the scope around it"),
+        (_broken("scopes", "parent", 1, put=2), "comes before the scope around it"),
+        (_broken("scopes", "module", 1, put=None), "do not agree on which calls"),
+        (_broken("modules", "calls", 1, put=[]), "do not agree on which calls"),
+        (_broken("values", "shape", 0, put=[1.5]), "expected a whole number"),
+        (_broken("run", put=None), "run: expected an object"),
+        (_broken("run", put={}), "run: a field is missing"),
+        (_broken("inputs", put=[[0, 999]]), "inputs: there is no row of values 999"),
+        (_broken("measured", put={"flops": {"node": [0], "amount": []}}), "as many nodes"),
+        (_broken("measured", put={"flops": {"node": [9999], "amount": [1]}}), "no node 9999"),
+        (_broken("name", put=None), "name: expected a text"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_damage_is_named(data: Any, message: str) -> None:
+    """The error says which fact does not fit."""
+    with pytest.raises(InvalidRecording) as caught:
+        decode(data)
+    assert message in str(caught.value)
+
+
+def test_bomb(tmp_path: Path) -> None:
+    """A small file that unpacks to a huge one is refused before it is unpacked."""
+    bomb = tmp_path / "bomb.json.gz"
+    bomb.write_bytes(gzip.compress(b" " * 200_000_000, 9))
+    tracemalloc.start()
+    with pytest.raises(InvalidRecording, match=r"more than 1,000,000 bytes.*load\(path, limit="):
+        load(bomb, limit=1_000_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000_000
+
+
+def test_large_file(tmp_path: Path) -> None:
+    """A plain file beyond the limit is refused as well."""
+    path = save(network(), tmp_path / "run.json")
+    with pytest.raises(InvalidRecording, match="more than 100 bytes"):
+        load(path, limit=100)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_damaged_files(data: Any) -> None:
+    """A file cut off or with bytes changed gives a recording or our error."""
+    packed = data.draw(st.booleans())
+    raw = bytearray(dumps(network()).encode())
+    if packed:
+        raw = bytearray(gzip.compress(bytes(raw), mtime=0))
+    for place in data.draw(st.lists(st.integers(0, len(raw) - 1), max_size=4)):
+        raw[place] = data.draw(st.integers(0, 255))
+    del raw[data.draw(st.integers(0, len(raw))) :]
+    _load_bytes(bytes(raw))
+
+
+def _load_bytes(raw: bytes) -> None:
+    import tempfile
+
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(raw)
+        file.flush()
+        try:
+            assert isinstance(load(file.name), Recording)
+        except InvalidRecording as error:
+            assert str(error)
+
+
+JUNK = st.one_of(
+    st.none(), st.booleans(), st.integers(-5, 40), st.integers(), st.floats(allow_nan=False),
+    st.text(max_size=3), st.lists(st.integers(0, 3), max_size=3),
+    st.lists(st.lists(st.integers(0, 3), max_size=3), max_size=3),
+    st.dictionaries(st.text(max_size=2), st.integers(0, 3), max_size=2),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_hostile_facts(data: Any) -> None:
+    """Anything in any place gives a sound recording or our error."""
+    document = copy.deepcopy(encode(data.draw(st.sampled_from([network(), regions()]))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        _spoil(document, data)
+    try:
+        recording = decode(document)
+    except InvalidRecording as error:
+        assert 10 < len(str(error)) < 400
+    else:
+        assert decode(encode(recording)) == recording
+
+
+def _spoil(document: Any, data: Any) -> None:
+    """Put something else in a random place of the document."""
+    inner = document
+    while True:
+        keys = sorted(inner) if isinstance(inner, dict) else range(len(inner))
+        key = data.draw(st.sampled_from(list(keys)))
+        deeper = inner[key]
+        if not isinstance(deeper, (dict, list)) or not deeper or data.draw(st.integers(0, 5)) == 0:
+            inner[key] = data.draw(JUNK)
+            return
+        inner = deeper
