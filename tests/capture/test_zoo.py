@@ -67,10 +67,6 @@ def test_agrees_with_the_witness(case):
 @each_case
 def test_is_inert(case):
     """A plain run and a recorded run cannot be told apart."""
-    if not case.inert:
-        assert _recorded(case).run.notes
-        return
-
     def make():
         run = case.make()
         return run.model, run.args, run.kwargs or {}

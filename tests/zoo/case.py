@@ -33,7 +33,6 @@ class Case:
         replays: Its calls can be listed by an outside function mode and dispatch mode.
         modules: Hooks at the end of each module's list see what the recorder sees.
         lasting: The run writes its inputs or parameters, or gives lazy modules a shape.
-        inert: Looking changes nothing; where it does, the recording says so.
         limit: What is known to stay unseen, in words.
     """
 
@@ -45,7 +44,6 @@ class Case:
     replays: bool = True
     modules: bool = True
     lasting: bool = False
-    inert: bool = True
     limit: str = ""
 
     def make(self) -> Run:

@@ -362,14 +362,46 @@ def packed_sequence() -> Run:
     return Run(made, (leaf(2, 5, 3), torch.tensor([5, 3])))
 
 
-@case("the fast path of a transformer encoder in eval", backward=False, limit="the function mode takes the fast path away", inert=False)
+@case(
+    "the fast path of a transformer encoder in eval",
+    """
+    layers.0:
+        _transformer_encoder_layer_fwd = _transformer_encoder_layer_fwd(src, layers.0.self_attn.in_proj_weight, layers.0.self_attn.in_proj_bias, layers.0.self_attn.out_proj.weight, layers.0.self_attn.out_proj.bias, layers.0.norm1.weight, layers.0.norm1.bias, layers.0.norm2.weight, layers.0.norm2.bias, layers.0.linear1.weight, layers.0.linear1.bias, layers.0.linear2.weight, layers.0.linear2.bias)
+        return _transformer_encoder_layer_fwd
+    layers.1:
+        _transformer_encoder_layer_fwd2 = _transformer_encoder_layer_fwd(_transformer_encoder_layer_fwd, layers.1.self_attn.in_proj_weight, layers.1.self_attn.in_proj_bias, layers.1.self_attn.out_proj.weight, layers.1.self_attn.out_proj.bias, layers.1.norm1.weight, layers.1.norm1.bias, layers.1.norm2.weight, layers.1.norm2.bias, layers.1.linear1.weight, layers.1.linear1.bias, layers.1.linear2.weight, layers.1.linear2.bias)
+        return _transformer_encoder_layer_fwd2
+    return _transformer_encoder_layer_fwd2
+    """,
+    backward=False,
+    replays=False,
+)
 def encoder_fast_path() -> Run:
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     made = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
     return Run(made.requires_grad_(False), (torch.randn(2, 4, 8),))
 
 
-@case("the nested-tensor fast path of a transformer encoder with padding", backward=False, limit="the function mode takes the fast path away", inert=False)
+@case(
+    "the nested-tensor fast path of a transformer encoder with padding",
+    """
+    zeros_like = zeros_like(src_key_padding_mask)
+    masked_fill_! = masked_fill_(zeros_like, src_key_padding_mask)
+    logical_not = logical_not(masked_fill_)
+    logical_not2 = logical_not(masked_fill_)
+    _nested_tensor_from_mask = _nested_tensor_from_mask(src, logical_not2)
+    layers.0:
+        _transformer_encoder_layer_fwd = _transformer_encoder_layer_fwd(_nested_tensor_from_mask, layers.0.self_attn.in_proj_weight, layers.0.self_attn.in_proj_bias, layers.0.self_attn.out_proj.weight, layers.0.self_attn.out_proj.bias, layers.0.norm1.weight, layers.0.norm1.bias, layers.0.norm2.weight, layers.0.norm2.bias, layers.0.linear1.weight, layers.0.linear1.bias, layers.0.linear2.weight, layers.0.linear2.bias)
+        return _transformer_encoder_layer_fwd
+    layers.1:
+        _transformer_encoder_layer_fwd2 = _transformer_encoder_layer_fwd(_transformer_encoder_layer_fwd, layers.1.self_attn.in_proj_weight, layers.1.self_attn.in_proj_bias, layers.1.self_attn.out_proj.weight, layers.1.self_attn.out_proj.bias, layers.1.norm1.weight, layers.1.norm1.bias, layers.1.norm2.weight, layers.1.norm2.bias, layers.1.linear1.weight, layers.1.linear1.bias, layers.1.linear2.weight, layers.1.linear2.bias)
+        return _transformer_encoder_layer_fwd2
+    to_padded_tensor = to_padded_tensor(_transformer_encoder_layer_fwd2)
+    return to_padded_tensor
+    """,
+    backward=False,
+    replays=False,
+)
 def encoder_nested_path() -> Run:
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
     made = nn.TransformerEncoder(layer, 2).eval().requires_grad_(False)

@@ -64,6 +64,36 @@ class Calls:
         self.regions = regions
         self.backward = backward
 
+    def around(
+        self,
+        func: Callable[..., Any],
+        facts: FunctionFacts,
+        guarded: bool,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Run *func* as an op; *guarded* where somebody else could hear what we ask."""
+        frame = sys._getframe(2)
+        if guarded:
+            with torch._C.DisableTorchFunction():
+                call = self.begin(facts, args, kwargs, frame)
+        else:
+            call = self.begin(facts, args, kwargs, frame)
+        del frame
+        if call is None:
+            return func(*args, **kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except BaseException as error:
+            self.fail(call, error)
+            raise
+        if guarded:
+            with torch._C.DisableTorchFunction():
+                self.end(call, result)
+        else:
+            self.end(call, result)
+        return result
+
     def begin(
         self, facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
     ) -> Call | None:
@@ -153,7 +183,7 @@ class Calls:
         """The arguments that were written in place, as new values."""
         written: dict[int, ValueId] = {}
         entries = self.values.entries
-        unusual = call.facts.rebinds or call.facts.writes
+        unusual = call.facts.rebinds or bool(call.facts.writes)
         for name, tensor in call.tensors:
             entry = entries.get(id(tensor))
             if entry is None:
@@ -164,6 +194,8 @@ class Calls:
                 wrote = tensor._version != entry.version
             if wrote and id(tensor) not in written:
                 written[id(tensor)] = self.values.wrote(tensor, entry, call.op)
+                if call.facts.dispatched and entry.version >= 0:
+                    entry.version += 1  # will be counted up above the dispatcher
         return written
 
     def _outputs(self, call: Call, result: Any, writes: dict[int, ValueId]) -> list[ValueId]:
@@ -257,45 +289,16 @@ class FunctionCalls(TorchFunctionMode):
             if facts.grad_switch:
                 self.calls.regions.switched()
             return func(*args, **kwargs)
-        return self._record(func, facts, bool(types) or self.crowded, args, kwargs)
-
-    def _record(
-        self,
-        func: Callable[..., Any],
-        facts: FunctionFacts,
-        guarded: bool,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        """Run *func* as an op; *guarded* where somebody else could hear what we ask."""
-        calls = self.calls
-        frame = sys._getframe(2)
-        if guarded:
-            with torch._C.DisableTorchFunction():
-                call = calls.begin(facts, args, kwargs, frame)
-        else:
-            call = calls.begin(facts, args, kwargs, frame)
-        del frame
-        if call is None:
-            return func(*args, **kwargs)
-        try:
-            result = func(*args, **kwargs)
-        except BaseException as error:
-            calls.fail(call, error)
-            raise
-        if guarded:
-            with torch._C.DisableTorchFunction():
-                calls.end(call, result)
-        else:
-            calls.end(call, result)
-        return result
+        return self.calls.around(func, facts, bool(types) or self.crowded, args, kwargs)
 
 
 def _wrote(call: Call, name: str, tensor: Tensor, entry: Entry) -> bool:
     """Whether an argument was written, where its version alone does not tell."""
     first = tensor is call.tensors[0][1]
-    if name in call.facts.writes and _trains(call.arguments) or call.facts.rebinds and first:
+    if call.facts.rebinds and first:
         return True
+    if name in call.facts.writes:
+        return call.facts.dispatched or _trains(call.arguments)
     if entry.version < 0:
         return name == "out" or call.facts.in_place and first
     return tensor._version != entry.version

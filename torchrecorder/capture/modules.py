@@ -32,6 +32,7 @@ from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId
 
 if TYPE_CHECKING:
     from torchrecorder.capture.catalog import Catalog
+    from torchrecorder.capture.fastpaths import FastPaths
     from torchrecorder.capture.regions import Regions
     from torchrecorder.capture.tape import OpenScope, Tape
     from torchrecorder.capture.values import Values
@@ -41,8 +42,14 @@ class ModuleScopes:
     """Hears every call of a module in this thread."""
 
     def __init__(
-        self, tape: Tape, values: Values, regions: Regions, catalog: Catalog
+        self,
+        tape: Tape,
+        values: Values,
+        regions: Regions,
+        catalog: Catalog,
+        fast: FastPaths,
     ) -> None:
+        self.fast = fast
         self.tape = tape
         self.values = values
         self.regions = regions
@@ -60,6 +67,7 @@ class ModuleScopes:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.fast.restore()
         self._exit.close()
 
     # Hooks --------------------------------------------------------------------------
@@ -82,6 +90,7 @@ class ModuleScopes:
             return None
         if not self._is_open(module):
             return None
+        self.fast.leave(module)
         failed = len(rest) == 1
         self.tape.pause()
         with torch._C.DisableTorchFunction():
@@ -128,6 +137,7 @@ class ModuleScopes:
         read = self.values.read
         opened.inputs = tuple([Slot(slot, read(each)) for slot, each in found])
         opened.arguments = {id(each): each for _, each in found}
+        self.fast.enter(module, [each for _, each in found])
         for observer in self.tape.observers:
             observer.scope_entered(opened)
 

@@ -88,6 +88,7 @@ class FunctionFacts:
         grad_switch: It turns gradients on or off.
         writes: Arguments it writes, in training, without counting up their version.
         runs_backward: It runs the autograd graph.
+        dispatched: The dispatcher calls it, below what counts up versions.
     """
 
     name: str
@@ -101,6 +102,7 @@ class FunctionFacts:
     grad_switch: bool = False
     writes: tuple[str, ...] = ()
     runs_backward: bool = False
+    dispatched: bool = False
 
 
 def facts_of(func: Callable[..., Any]) -> FunctionFacts:
@@ -121,6 +123,21 @@ def facts_of(func: Callable[..., Any]) -> FunctionFacts:
         grad_switch=name == "_set_grad_enabled",
         writes=_SILENT_WRITES.get(name, ()),
         runs_backward=func in _BACKWARD,
+    )
+
+
+def operator_facts(func: Any) -> FunctionFacts:
+    """The facts about an overload of an operator, as the dispatcher calls it."""
+    arguments = func._schema.arguments
+    name = _plain_name(str(func.__name__).partition(".")[0])
+    return FunctionFacts(
+        name=name,
+        qualname=_qualname(func, name),
+        parameters=tuple(each.name for each in arguments if not each.kwarg_only),
+        ignored=name in _IGNORED,
+        reads_data=name in _READS_DATA,
+        writes=tuple(each.name for each in arguments if each.is_write),
+        dispatched=True,
     )
 
 

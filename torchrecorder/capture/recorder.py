@@ -23,6 +23,7 @@ from torchrecorder.capture.backward import BackwardRuns
 from torchrecorder.capture.catalog import Catalog
 from torchrecorder.capture.extras import Extras
 from torchrecorder.capture.failures import attach, explain
+from torchrecorder.capture.fastpaths import FastPaths
 from torchrecorder.capture.functions import Calls, FunctionCalls
 from torchrecorder.capture.live import Live
 from torchrecorder.capture.modules import ModuleScopes
@@ -105,16 +106,17 @@ class Recorder:
         self._regions = regions = Regions(tape, sources)
         regions.entered = saved.entered
         self._catalog = Catalog(tape, values, _module_of(self._model), self._name)
-        self._modules = ModuleScopes(tape, values, regions, self._catalog)
         self._backward = BackwardRuns(tape, autograd)
+        functions = FunctionCalls(Calls(tape, values, autograd, regions, self._backward))
+        self._modules = ModuleScopes(
+            tape, values, regions, self._catalog, FastPaths(tape, functions)
+        )
         with contextlib.ExitStack() as stack:
             self._running = Running(tape, self._backward)
             self._started = self._extras.start(tape, self._backward, self._running, stack)
             stack.enter_context(_eager())
+            stack.enter_context(functions)
             stack.enter_context(self._modules)
-            stack.enter_context(
-                FunctionCalls(Calls(tape, values, autograd, regions, self._backward))
-            )
             self._exit = stack.pop_all()
 
     def __exit__(
