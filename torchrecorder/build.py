@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from torchrecorder.events import (
     BackwardRan,
@@ -67,7 +68,7 @@ class _Builder:
         self.failures: list[Failure] = []
         self.lost = 0
         self.done: RunDone | None = None
-        self.take = {
+        self.take: dict[type, Callable[[Any], None]] = {
             ModuleSeen: self._module,
             ValueSeen: self._value,
             OpCalled: self._op,
@@ -91,8 +92,7 @@ class _Builder:
         self.values[event.value] = Value(*event)
 
     def _op(self, event: OpCalled) -> None:
-        *facts, recompute = event
-        self.ops[event.op] = Op(*facts, failed=False, recompute=recompute)
+        self.ops[event.op] = Op(*event)
 
     def _enter(self, event: ScopeEntered) -> None:
         self.entered[event.scope] = event
@@ -191,15 +191,13 @@ class _Builder:
                 )
 
     def _scope(self, event: ScopeEntered) -> Scope:
-        *facts, recompute = event
         left = self.left.get(event.scope)
         return Scope(
-            *facts,
+            *event,
             inputs=left.inputs if left else (),
             outputs=left.outputs if left else (),
             seconds=left.seconds if left else None,
             failed=left is None or left.failed,
-            recompute=recompute,
         )
 
     def _called_modules(self, scopes: dict[ScopeId, Scope]) -> dict[ModuleId, Module]:

@@ -81,7 +81,7 @@ class GradEdge(NamedTuple):
     """Output number *index* of a grad node's forward, as autograd counts them."""
 
     grad: GradId
-    index: int
+    index: int  # type: ignore[assignment]
 
 
 class ModuleSeen(NamedTuple):
@@ -120,7 +120,7 @@ class OpCalled(NamedTuple):
 
     op: OpId
     scope: ScopeId | None
-    index: int  # position among scopes and ops of the run
+    index: int  # type: ignore[assignment]  # position among scopes and ops of the run
     kind: OpKind
     name: str  # "linear"
     qualname: str  # "torch.nn.functional.linear"
@@ -138,7 +138,7 @@ class ScopeEntered(NamedTuple):
 
     scope: ScopeId
     parent: ScopeId | None
-    index: int
+    index: int  # type: ignore[assignment]
     kind: ScopeKind
     name: str  # last piece of the path, or the class or function name
     path: str  # dotted path from the recorded root, as far as there is one
@@ -220,9 +220,9 @@ class Statistics(NamedTuple):
     """What the numbers in a tensor were like; NaN and infinities are counted, not mixed in."""
 
     node: str  # the value; or the grad node that was given this gradient
-    index: int  # for a gradient: of which output of the node's forward; else 0
+    index: int  # type: ignore[assignment]  # for a gradient: of which output of the node's forward; else 0
     run: int  # for a gradient: in which backward run; else -1
-    count: int
+    count: int  # type: ignore[assignment]
     mean: float
     std: float
     low: float

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.values import Entry, Values
 
 _LEAF = 2**64 - 1  # what autograd gives as the number of an accumulation node
-_next_number = torch.autograd._get_sequence_nr
+_next_number = torch._C._autograd._get_sequence_nr
 
 
 class AutogradWalk:

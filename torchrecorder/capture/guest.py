@@ -10,7 +10,7 @@ import contextlib
 import gc
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -117,7 +117,7 @@ def _put_back(module: Module, before: _Buffers) -> None:
             torch._C._autograd._unsafe_set_version_counter((buffer,), (version,))
 
 
-def _put_back_gradients(gradients: list[tuple[Tensor, Tensor | None]]) -> None:
+def _put_back_gradients(gradients: Sequence[tuple[Tensor, Tensor | None]]) -> None:
     for parameter, gradient in gradients:
         if parameter.grad is not gradient:
             parameter.grad = gradient
@@ -137,5 +137,5 @@ def _write_back(buffer: Tensor, copied: Tensor) -> None:
         if buffer.is_inference():
             buffer.copy_(copied)
             return
-        with torch.autograd._unsafe_preserve_version_counter(buffer):
+        with torch.autograd.grad_mode._unsafe_preserve_version_counter(buffer):
             buffer.copy_(copied)

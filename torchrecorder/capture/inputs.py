@@ -48,9 +48,8 @@ def call_arguments(
 
 
 def _check_signature(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    called = model.forward if isinstance(model, Module) else model
-    if isinstance(model, Module) and hasattr(model, "_orig_mod"):
-        called = model._orig_mod.forward
+    inner: Any = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    called = inner.forward if isinstance(inner, Module) else model
     try:
         signature = inspect.signature(called)
     except (TypeError, ValueError):  # scripted and built-in callables have none

@@ -502,7 +502,7 @@ def _extent(tensor: Tensor) -> tuple[int, int]:
     try:
         low = tensor.storage_offset()
         reach = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
-        return low, low + int(reach) + 1
+        return int(low), int(low + reach) + 1
     except (RuntimeError, NotImplementedError):  # sparse and nested tensors
         return 0, _ANYWHERE
 

@@ -66,13 +66,13 @@ class Scope(NamedTuple):
         inputs: Tensors in its arguments, by name.
         outputs: Tensors in its results, by name.
         seconds: Wall-clock time inside, the recorder's own share included.
-        failed: An exception left it.
         recompute: Activation checkpointing ran it again during backward.
+        failed: An exception left it.
     """
 
     id: ScopeId
     parent: ScopeId | None
-    index: int
+    index: int  # type: ignore[assignment]
     kind: ScopeKind
     name: str
     path: str
@@ -80,11 +80,11 @@ class Scope(NamedTuple):
     module: ModuleId | None
     call: int
     source: SourceLine | None
+    recompute: bool
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
     seconds: float | None
     failed: bool
-    recompute: bool
 
 
 class Op(NamedTuple):
@@ -102,13 +102,13 @@ class Op(NamedTuple):
         arguments: Its other arguments as ``(name, text)``.
         source: The user's line that called it.
         seconds: Wall-clock time of the call itself, without the recorder.
-        failed: It raised.
         recompute: Activation checkpointing ran it again during backward.
+        failed: It raised.
     """
 
     id: OpId
     scope: ScopeId | None
-    index: int
+    index: int  # type: ignore[assignment]
     kind: OpKind
     name: str
     qualname: str
@@ -118,8 +118,8 @@ class Op(NamedTuple):
     arguments: tuple[tuple[str, str], ...]
     source: SourceLine | None
     seconds: float | None
-    failed: bool
     recompute: bool
+    failed: bool = False
 
 
 class Value(NamedTuple):
