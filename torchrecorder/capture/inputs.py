@@ -69,18 +69,18 @@ def _check_signature(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _from_shapes(model: Any, shapes: Any) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
     """Random inputs of these shapes, on the model's device and in its precision."""
     if isinstance(shapes, Mapping):
-        return (), {str(name): _random(model, shape) for name, shape in shapes.items()}
+        return (), {str(name): random_input(model, shape) for name, shape in shapes.items()}
     if isinstance(shapes, (str, bytes)) or not isinstance(shapes, Sequence):
         raise InvalidArgument(
             f"input_shapes must be a shape such as (1, 3, 224, 224), a list of shapes, "
             f"or a mapping from argument name to shape; got {shapes!r}"
         )
     if all(isinstance(size, int) for size in shapes):
-        return (_random(model, shapes),), {}
-    return tuple(_random(model, shape) for shape in shapes), {}
+        return (random_input(model, shapes),), {}
+    return tuple(random_input(model, shape) for shape in shapes), {}
 
 
-def _random(model: Any, shape: Any) -> Tensor:
+def random_input(model: Any, shape: Any) -> Tensor:
     """Uniform numbers in [0, 1) from a generator of our own: no random state is touched."""
     sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     if not all(isinstance(size, int) and size >= 0 for size in sizes):

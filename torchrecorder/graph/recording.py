@@ -65,7 +65,7 @@ class RunFacts:
     overhead: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recording:
     """One run of a model: scopes, ops, values, grad nodes, as plain frozen data.
 
@@ -106,6 +106,10 @@ class Recording:
     )
     statistics: tuple[Statistics, ...] = ()
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        scopes, ops, values = len(self.scopes), len(self.ops), len(self.values)
+        return f"<Recording of {self.name}: {scopes} scopes, {ops} ops, {values} values>"
 
     @cached_property
     def graph(self) -> nx.MultiDiGraph:
