@@ -109,7 +109,7 @@ class Entry:
     names: tuple[str, ...]
     producer: OpId | None
     scope: ScopeId | None
-    original: weakref.ref[Tensor] | None
+    original: Tensor | None  # of an alias of ours; lives as long as the alias, as it would without
 
 
 def tensors_in(found: Any, name: str = "") -> list[tuple[str, Tensor]]:
@@ -331,7 +331,7 @@ class Values:
         stack = self.tape.stack
         entry.scope = stack[-1].event.scope if stack else None
         if grad is None and producer is not None and entry.requires_grad:
-            source = self.source(tensor) if entry.original is not None else tensor
+            source = tensor if entry.original is None else entry.original
             grad = self.autograd.edge_of(source, producer)
         entry.value = entry.storage.last = self._state(tensor, entry, producer, grad, value)
         if grad is not None:
@@ -399,7 +399,7 @@ class Values:
         source = self.source(tensor)
         self.autograd.stand_for(alias, source)
         value = self.note(alias, op)
-        self.entries[id(alias)].original = weakref.ref(source)
+        self.entries[id(alias)].original = source
         self.aliased = True
         if told is not None and same:
             self.tape.write(told._replace(outputs=(value,)))
@@ -410,7 +410,7 @@ class Values:
     def original(self, tensor: Tensor) -> Tensor | None:
         """The user's tensor that *tensor* stands for; None if it is no alias of ours."""
         entry = self.entries.get(id(tensor))
-        return None if entry is None or entry.original is None else entry.original()
+        return None if entry is None else entry.original
 
     def source(self, tensor: Tensor) -> Tensor:
         """The user's tensor: *tensor* itself, or the one it stands for."""
