@@ -1,0 +1,91 @@
+"""The layers: who may import whom, and where torch may be imported."""
+
+import ast
+from pathlib import Path
+
+import networkx as nx
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "torchrecorder"
+
+LAYERS = {
+    "errors": set(),
+    "events": set(),
+    "graph": {"events"},
+    "build": {"events", "graph"},
+    "capture": {"events", "graph", "build"},
+    "annotations": {"events", "graph"},
+    "views": {"events", "graph"},
+    "style": {"events", "graph", "annotations", "views"},
+    "layout": {"events", "graph", "views", "style"},
+    "export": {"events", "graph", "annotations", "views", "style", "layout"},
+    "compare": {"events", "graph", "annotations"},
+    "series": {"events", "graph", "annotations"},
+    "options": {"graph", "views", "style", "export"},
+    "api": {"graph", "views", "style", "export", "options", "compare", "series"},
+    "testing": {"events", "graph", "build", "capture"},
+    "integrations": {"graph", "views", "style", "export", "options", "compare", "api"},
+    "__main__": {"integrations"},
+}
+"""Each may import what it names, besides itself and errors, when its module is loaded."""
+
+WITH_TORCH = {"capture", "testing"}
+
+
+def _modules():
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def _layer(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def _imports(path):
+    """What is imported when the module is loaded; not for types only, not inside functions."""
+    stack = list(ast.parse(path.read_text()).body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            stack.extend(node.orelse)
+        elif isinstance(node, (ast.If, ast.Try, ast.With)):
+            stack.extend(node.body + getattr(node, "orelse", []))
+
+
+@pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_only_from_below(path):
+    """A module imports its own layer and those that its layer may use."""
+    layer = _layer(path)
+    if layer == "__init__":
+        return
+    used = {name.split(".")[1] for name in _imports(path) if name.startswith("torchrecorder.")}
+    assert used - {layer, "errors"} <= LAYERS[layer]
+
+
+@pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_torch_stays_in_capture(path):
+    """Only what records imports torch."""
+    used = {name.split(".")[0] for name in _imports(path)}
+    assert "torch" not in used or _layer(path) in WITH_TORCH
+
+
+def test_no_import_cycle():
+    """No module imports itself over others."""
+    graph = nx.DiGraph()
+    for path in _modules():
+        parts = ("torchrecorder", *path.relative_to(PACKAGE).with_suffix("").parts)
+        for name in _imports(path):
+            if name.startswith("torchrecorder."):
+                graph.add_edge(".".join(parts), name)
+    assert [loop for loop in nx.strongly_connected_components(graph) if len(loop) > 1] == []
+
+
+@pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_is_short_and_says_what_it_is_for(path):
+    """Every module opens with its job, and has at most 400 lines."""
+    text = path.read_text()
+    assert ast.get_docstring(ast.parse(text))
+    assert len(text.splitlines()) <= 400

@@ -1,0 +1,39 @@
+"""The public names: there, documented, and cheap to import."""
+
+import subprocess
+import sys
+
+import pytest
+
+import torchrecorder
+
+
+@pytest.mark.parametrize("name", torchrecorder.__all__)
+def test_name_is_there_and_documented(name):
+    """Every public name can be had and says what it is."""
+    assert getattr(torchrecorder, name).__doc__.strip()
+
+
+def test_unknown_name_is_an_attribute_error():
+    """A name that is not there fails as on any module."""
+    with pytest.raises(AttributeError, match="no attribute 'nonesuch'"):
+        torchrecorder.nonesuch
+
+
+def _python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+
+def test_import_leaves_the_rest_for_later():
+    """Importing the package imports neither torch nor Graphviz nor networkx."""
+    code = "import sys, torchrecorder; print(*sorted({'torch', 'graphviz', 'networkx'} & {*sys.modules}))"
+    assert _python(code).stdout.split() == []
+
+
+def test_recording_imports_no_drawing():
+    """Recording imports what records, and nothing that draws."""
+    code = (
+        "import torch, sys, torchrecorder; torchrecorder.record;"
+        "print(*(name for name in sys.modules if name.startswith(('torchrecorder.style', 'graphviz'))))"
+    )
+    assert _python(code).stdout.split() == []
