@@ -17,13 +17,24 @@ from hypothesis import strategies as st
 
 from tests.figures import network, regions
 from tests.random_recordings import recordings
-from torchrecorder.errors import InvalidArgument, InvalidRecording, RecordingVersionError
+from torchrecorder.errors import (
+    InvalidArgument,
+    InvalidRecording,
+    RecordingVersionError,
+    TorchRecorderError,
+)
+from torchrecorder.export import EXPORTERS
 from torchrecorder.graph.codec import VERSION, decode, encode
+from torchrecorder.graph.flat import flat
 from torchrecorder.graph.recording import Failure, Recording, RunFacts
 from torchrecorder.graph.schema import schema
 from torchrecorder.graph.storage import dumps, load, loads, save
 from torchrecorder.graph.tables import FAILURE, RUN, TABLES
+from torchrecorder.style.style import Style
+from torchrecorder.views.plan import ViewOptions, make_view
 
+LAID_OUT = (".svg", ".pdf", ".png", ".html")
+WRITERS = [each for each in EXPORTERS if each.suffix not in LAID_OUT]
 SCHEMA = Path(__file__).parents[2] / "docs" / "recording.schema.json"
 
 
@@ -55,7 +66,7 @@ def test_every_field_is_saved(table: Any) -> None:
     """A fact added to a row is a column of its table."""
     make = table.make
     names = [each.name for each in fields(make)] if is_dataclass(make) else make._fields
-    assert list(table.columns) == list(names)
+    assert sorted(table.columns) == sorted(names)
 
 
 def test_every_part_is_saved() -> None:
@@ -261,6 +272,19 @@ def test_hostile_facts(data: Any) -> None:
         assert 10 < len(str(error)) < 400
     else:
         assert decode(encode(recording)) == recording
+        _use(recording, data.draw(st.integers(0, 4)))
+
+
+def _use(recording: Recording, depth: int) -> None:
+    """Everything that reads a recording bears what the check let through."""
+    view = make_view(recording, ViewOptions(depth=depth))
+    for exporter in WRITERS:
+        try:
+            exporter().export(view, Style())
+        except TorchRecorderError as error:
+            assert str(error)
+    flat(recording, grads=True)
+    flat(recording, values=False)
 
 
 def _spoil(document: Any, data: Any) -> None:

@@ -74,6 +74,6 @@ def _arrow(arrow: Arrow, view: View) -> Attributes:
         "slot": printable(arrow.slot),
         "value": value.id,
         "shape": ",".join(map(str, value.shape)),
-        "dtype": value.dtype,
+        "dtype": printable(value.dtype),
         "bytes": value.bytes,
     }

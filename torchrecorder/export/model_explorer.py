@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Union
 
 from torchrecorder.annotations.annotation import Annotation, by_name
+from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Recording
@@ -134,6 +135,7 @@ class _Writer:
         self.style = style
         self.recording = view.recording
         self.captions = Captions(view.recording, style)
+        self.weights = PARAMETERS.on(view.recording)
         self.spaces = dict(self._namespaces())
         self.into: dict[str, list[Arrow]] = {}
         for arrow in view.arrows:
@@ -227,12 +229,12 @@ class _Writer:
 
     def _scope(self, scope: Scope) -> dict[str, str]:
         module = self.recording.modules[scope.module] if scope.module is not None else None
-        weights = self.captions.weights.of((scope.id,))
+        weights = self.weights.text((scope.id,))
         return {
             "path": scope.path,
             "class": module.qualname if module is not None else scope.cls,
             "details": module.detail if module is not None else "",
-            "parameters": f"{weights:,}" if weights else "",
+            "parameters": weights,
             "source": labels.source(scope.source),
         }
 

@@ -195,11 +195,13 @@ def _measured(data: Mapping[str, Any], reader: Reader) -> Mapping[str, Mapping[s
 
 def _check(recording: Recording) -> None:
     """What other code relies on: scopes nest without a loop, modules know their calls."""
-    seen: set[str] = set()
+    seen: dict[str, bool] = {}
     for scope in recording.scopes.values():
         if scope.parent is not None and scope.parent not in seen:
             raise InvalidRecording(f"scope {said(scope.id)} comes before the scope around it")
-        seen.add(scope.id)
+        if scope.parent is not None and seen[scope.parent] and not scope.recompute:
+            raise InvalidRecording(f"scope {said(scope.id)} ran first in one that ran again")
+        seen[scope.id] = scope.recompute
     calls = {(call, module.id) for module in recording.modules.values() for call in module.calls}
     stated = {(each.id, each.module) for each in recording.scopes.values() if each.module}
     if calls != stated:

@@ -36,7 +36,8 @@ def flat(recording: Recording, *, values: bool = True, grads: bool = False) -> n
 
     Edges carry ``type``. A ``"flow"`` has ``slot`` (the argument it goes in as, or the
     number of the result), ``value``, ``shape``, ``dtype``, ``bytes``, ``in_place``; a
-    ``"gradient"`` goes from one grad node to the next, with ``source`` and ``index``.
+    ``"gradient"`` goes from one grad node to the next, with ``input`` (which input of the
+    forward it belongs to) and ``output`` (which output of the next one's forward).
 
     Args:
         recording: What to flatten.
@@ -46,7 +47,7 @@ def flat(recording: Recording, *, values: bool = True, grads: bool = False) -> n
     """
     import networkx as nx
 
-    graph = nx.MultiDiGraph(name=recording.name)
+    graph = nx.MultiDiGraph(name=printable(recording.name))
     leaving = {slot.value for slot in recording.outputs}
     for value in recording.values.values():
         if values or value.producer is None:
@@ -64,10 +65,10 @@ def _add_grads(graph: nx.MultiDiGraph, recording: Recording) -> None:
     for grad in recording.grad_nodes.values():
         graph.add_node(grad.id, **_grad(grad))
     for grad in recording.grad_nodes.values():
-        for source, edge in enumerate(grad.next):
+        for number, edge in enumerate(grad.next):
             if edge is not None:
                 graph.add_edge(
-                    grad.id, edge.grad, type="gradient", source=source, index=edge.index
+                    grad.id, edge.grad, type="gradient", input=number, output=edge.index
                 )
 
 
@@ -94,7 +95,7 @@ def _flow(value: Value, slot: str, in_place: bool = False) -> Attributes:
         "slot": printable(slot),
         "value": value.id,
         "shape": ",".join(map(str, value.shape)),
-        "dtype": value.dtype,
+        "dtype": printable(value.dtype),
         "bytes": value.bytes,
         "in_place": in_place,
     }
@@ -106,8 +107,8 @@ def _value(value: Value, leaves: bool) -> Attributes:
         "name": printable(", ".join(value.names)),
         "role": value.role.value,
         "shape": ",".join(map(str, value.shape)),
-        "dtype": value.dtype,
-        "device": value.device,
+        "dtype": printable(value.dtype),
+        "device": printable(value.device),
         "elements": prod(value.shape),
         "bytes": value.bytes,
         "requires_grad": value.requires_grad,
