@@ -156,6 +156,8 @@ class Recorder:
         self._live = Live(
             {number: weakref.ref(module) for number, module in self._catalog.living()}
         )
+        self._modules.values.clear()
+        self._catalog.entries.clear()
         if tape.lost:
             _warn_lost(tape.lost, self._events)
         del self._tape, self._regions, self._catalog, self._modules, self._backward, self._exit

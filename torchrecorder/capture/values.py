@@ -431,6 +431,17 @@ class Values:
             OpCalled(op, scope, index, kind, name, "", inputs, outputs, (), (), None, None)
         )
 
+    def clear(self) -> None:
+        """Drop every weak reference now.
+
+        Left to the garbage collector, dozens of them would hang on each parameter. Should
+        it run while such a parameter is freed, CPython (3.11 at least) walks a list of
+        references that are no longer there, and the process dies.
+        """
+        self.entries.clear()
+        self.named.clear()
+        self.foreign.clear()
+
     # Memory -------------------------------------------------------------------------
 
     def _storage(self, tensor: Tensor) -> Storage:

@@ -1,0 +1,128 @@
+"""Bytes saved for backward, against hooks on saved tensors around the plain run."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils.checkpoint import checkpoint
+
+import torchrecorder as tr
+
+
+def packed_bytes(run, parameters):
+    """The bytes of all storages that autograd packs away in *run*, those of weights left out."""
+    known = {each.untyped_storage()._cdata for each in parameters}
+    kept = {}
+
+    def pack(tensor):
+        storage = tensor.untyped_storage()
+        if storage._cdata not in known:
+            kept.setdefault(storage._cdata, (StorageWeakRef(storage), storage.nbytes()))
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        output = run()
+    assert output is not None
+    return sum(size for _, size in kept.values())
+
+
+class Custom(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x, x.exp())
+        return x.exp()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class Odd(torch.nn.Module):
+    """Views, numbers, in-place writes, repeated use, a custom function."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4, 4))
+
+    def forward(self, x):
+        y = x @ self.weight.t()
+        y = (y * 3).relu_()
+        y = torch.cat([y, y[:, :2] * y[:, 2:]], 1) / 2
+        return Custom.apply(y).std() * y.norm()
+
+
+class Checkpointed(torch.nn.Module):
+    def __init__(self, reentrant):
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU())
+        self.reentrant = reentrant
+
+    def forward(self, x):
+        return checkpoint(self.inner, x * 2, use_reentrant=self.reentrant).exp()
+
+
+CASES = {
+    "mlp": lambda: (torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh()), torch.ones(3, 4)),
+    "conv": lambda: (
+        torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(True)),
+        torch.rand(2, 3, 8, 8),
+    ),
+    "attention": lambda: (torch.nn.TransformerEncoderLayer(8, 2, 16), torch.rand(5, 2, 8)),
+    "lstm": lambda: (torch.nn.LSTM(4, 4, 2), torch.rand(5, 2, 4)),
+    "embedding": lambda: (torch.nn.Embedding(10, 4), torch.tensor([1, 2, 3])),
+    "odd": lambda: (Odd(), torch.rand(3, 4)),
+    "checkpoint": lambda: (Checkpointed(False), torch.rand(3, 4, requires_grad=True)),
+    "reentrant": lambda: (Checkpointed(True), torch.rand(3, 4, requires_grad=True)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sum_agrees_with_hooks_on_saved_tensors(case):
+    """Each storage once, weights left out: exactly what the hooks count."""
+    torch.manual_seed(0)
+    model, x = CASES[case]()
+    wanted = packed_bytes(lambda: model(x), model.parameters())
+    with tr.Recorder(model) as recorder:
+        output = model(x)
+    del output
+    found = recorder.recording.measured.get("saved bytes", {})
+    assert sum(found.values()) == wanted > 0
+
+
+def test_what_the_user_packs_away_is_not_kept():
+    """Under hooks of the user's own nothing is counted, and theirs are called as ever."""
+    calls = []
+
+    def run():
+        with torch.autograd.graph.saved_tensors_hooks(
+            lambda tensor: calls.append("pack") or tensor,
+            lambda tensor: calls.append("unpack") or tensor,
+        ):
+            return torch.ones(3, requires_grad=True).exp().sum()
+
+    run()
+    plain = list(calls)
+    calls.clear()
+    with tr.Recorder() as recorder:
+        run()
+    assert calls == plain
+    assert "saved bytes" not in recorder.recording.measured
+
+
+def test_writing_what_backward_needs_still_raises():
+    """The check of PyTorch for tensors modified in place is as it was."""
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        with tr.Recorder():
+            x = torch.ones(3, requires_grad=True)
+            y = x.exp()
+            y.add_(1)
+            y.sum().backward()
+
+
+def test_columns_of_the_summary_add_up():
+    """The total of the annotation is the sum over the modules."""
+    model, x = CASES["conv"]()
+    recording = tr.record(model, x, backward=True)
+    total = recording.annotations["saved_bytes"].total()
+    assert sum(each.number for each in recording.top("saved_bytes", 100)) == total
