@@ -118,6 +118,8 @@ class AutogradWalk:
             return None
         number = node._sequence_nr()
         known = self.known.get(number)
+        if known is None and number in self.passed:
+            return self.passed[number]
         if known is None and number >= self.since:
             known = self._claim_usual(number, node, producer)
         if known is None:
