@@ -121,7 +121,8 @@ class Builder:
         if around is not None:
             around.read.update(dict.fromkeys(read))
             around.made.update(opened.made)
-        inputs = tuple(Slot(self._given.get(value, str(i)), value) for i, value in enumerate(read))
+        names = self._given if around is None else {}
+        inputs = tuple(Slot(names.get(value, str(i)), value) for i, value in enumerate(read))
         outputs = tuple(
             Slot("" if len(given) == 1 else str(i), value) for i, value in enumerate(given)
         )

@@ -69,7 +69,7 @@ def test_module_called_again_says_so() -> None:
     """Its parameters are shared between the calls."""
     run = Builder()
     with run.scope("Net"):
-        h = linear(run, "fc", run.input())
+        h = run.op("relu", linear(run, "fc", run.input()))
         linear(run, "fc", h)
     labels = texts(figure_of(run.recording()))
     assert labels["s1"][-1] == "16 params, call 1 of 2"
@@ -147,7 +147,7 @@ def test_tooltips_say_class_shapes_and_source() -> None:
         "body.0",
         "nets.Linear",
         "in_features=4, out_features=4, bias=False",
-        "in: x 2×4",
+        "in: 2×4",
         "out: 2×4",
     ]
     assert "torch.add" in tips["o4"] and "net.py:" in tips["o4"]

@@ -48,7 +48,7 @@ def value(shape: tuple[int, ...], dtype: str) -> Value:
         ((1, 64, 56, 56), "float32", "1×64×56×56"),
         ((), "float32", "scalar"),
         ((2, 0), "int64", "2×0 int64"),
-        ((3,), "bfloat16", "3 bf16"),
+        ((3,), "bfloat16", "[3] bf16"),
         ((), "bool", "scalar bool"),
     ],
 )
@@ -59,8 +59,8 @@ def test_values_name_only_unusual_dtypes(shape: tuple[int, ...], dtype: str, tex
 
 def test_usual_dtype_can_be_another() -> None:
     """In a half-precision model it is float32 that is told."""
-    assert labels.value(value((2,), "float32"), usual="float16") == "2 float32"
-    assert labels.value(value((2,), "float16"), usual="float16") == "2"
+    assert labels.value(value((2,), "float32"), usual="float16") == "[2] float32"
+    assert labels.value(value((2,), "float16"), usual="float16") == "[2]"
 
 
 def test_source_line_without_folder() -> None:
@@ -132,3 +132,20 @@ def test_arguments_of_ops() -> None:
     assert arguments(given) == ("stride 2",)
     assert arguments((("other", "0.5"),)) == ("0.5",)
     assert arguments((("dim", "-1"), ("dtype", "torch.float32"))) == ("dim -1",)
+
+
+@pytest.mark.parametrize(
+    ("siblings", "text"),
+    [
+        ((), ""),
+        (("0", "1"), "0, 1"),
+        (("0", "1", "2"), "0 … 2"),
+        (("layers.0", "layers.1", "layers.31"), "layers.0 … layers.31"),
+        (("encoder_layer_0", "encoder_layer_1", "encoder_layer_11"), "encoder_layer_0 … 11"),
+        (("cell", "cell", "cell"), "cell"),
+        (("first", "second", "third"), "first … third"),
+    ],
+)
+def test_names_of_a_fold(siblings: tuple[str, ...], text: str) -> None:
+    """The range, or the name that all have."""
+    assert labels.names(siblings) == text

@@ -90,7 +90,8 @@ def test_large_networks_show_their_blocks_by_default() -> None:
             with run.scope(f"block{number}", "Block"):
                 h = linear(run, "one", h)
                 h = linear(run, "two", h)
-    assert boxes(view_of(run.recording()))[1:3] == ["block0", "block1"]
+    assert boxes(view_of(run.recording(), fold=False))[1:3] == ["block0", "block1"]
+    assert boxes(view_of(run.recording())) == ["x", "block0.one", "out:0"]
 
 
 def test_square_has_two_arrows() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchrecorder.export.centring import MARK
@@ -12,7 +14,7 @@ from torchrecorder.style.color import faded
 from torchrecorder.style.figure import Figure, Group, LegendEntry, Line, Look, Shape, Text
 
 if TYPE_CHECKING:
-    import graphviz  # type: ignore[import-untyped]
+    import graphviz
 
 GraphT = TypeVar("GraphT", bound="graphviz.Digraph")
 
@@ -77,7 +79,34 @@ def plain_label(label: tuple[Text, ...]) -> str:
     return "\n".join(text.text for text in label)
 
 
+def shapes_in_boxes(figure: Figure) -> Figure:
+    """*figure* with what its lines are labelled moved onto the boxes they leave.
+
+    Graphviz keeps room for the labels of edges, but not inside clusters: it bends the edges
+    of a chain around them, and draws them over the borders.
+    """
+    told: dict[str, Counter[str]] = {}
+    for line in figure.lines:
+        if line.label:
+            told.setdefault(line.tail, Counter())[line.label] += 1
+    shapes = tuple(
+        replace(shape, label=(*shape.label, Text(_given_out(told[shape.id]))))
+        if shape.id in told
+        else shape
+        for shape in figure.shapes
+    )
+    lines = tuple(replace(line, label="") if line.label else line for line in figure.lines)
+    return replace(figure, shapes=shapes, lines=lines)
+
+
+def _given_out(labels: Counter[str]) -> str:
+    """The shapes that leave a box in a few characters."""
+    said = [f"{number} of {text}" if number > 1 else text for text, number in labels.items()]
+    return "→ " + ", ".join([*said[:2], *(["…"] if len(said) > 2 else [])])
+
+
 def _statements(figure: Figure) -> Iterator[str]:
+    figure = shapes_in_boxes(figure)
     yield from _defaults(figure)
     yield from _nested(figure)
     yield from _legend(figure)
@@ -87,7 +116,7 @@ def _statements(figure: Figure) -> Iterator[str]:
     following = _following(figure)
     for line in figure.lines:
         straight = following.get(line.tail) == line.head
-        yield _edge(line, figure, common, {"weight": quote("6")} if straight else {})
+        yield _edge(line, figure, common, {"weight": quote("40")} if straight else {})
 
 
 def _defaults(figure: Figure) -> Iterator[str]:
@@ -100,7 +129,7 @@ def _defaults(figure: Figure) -> Iterator[str]:
         "fontsize": size,
         "labeljust": "l",
         "nodesep": "0.22",
-        "ranksep": "0.30",
+        "ranksep": "0.27",
         "margin": "0.1",
         **(_cheap(figure) if len(figure.lines) > LARGE else {}),
         **figure.attributes,
@@ -201,13 +230,25 @@ def _corner(group: Group, figure: Figure) -> str:
 
     Graphviz makes a cluster as wide as its label, and draws arrows over it.
     """
-    pieces = "<br align=\"left\"/>".join([*_pieces(group.label, group.look, figure), ""])
+    label = tuple(_in_two(group.label, figure))
+    pieces = "<br align=\"left\"/>".join([*_pieces(label, group.look, figure), ""])
     if figure.direction in ("LR", "RL"):
         return f"<{pieces}>"
-    width, _ = label_size(group.label, figure.fontsize, fontname=figure.fontname)
+    width, _ = label_size(label, figure.fontsize, fontname=figure.fontname)
     left = f'<td align="left" balign="left">{pieces}</td>'
     table = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
     return f'<{table}<tr>{left}<td width="{round(width + 16)}"></td></tr></table>>'
+
+
+def _in_two(label: tuple[Text, ...], figure: Figure) -> Iterator[Text]:
+    """A long title as two lines, its name above its class."""
+    for text in label:
+        name, mark, cls = text.text.partition(": ")
+        if text.part == "title" and mark and label_size((text,), figure.fontsize)[0] > 100:
+            yield Text(f"{name}:", "title")
+            yield Text(cls, "title")
+        else:
+            yield text
 
 
 def _pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]:
@@ -230,13 +271,8 @@ def _edge(line: Line, figure: Figure, common: Look | None, more: Mapping[str, st
     attributes = dict(more)
     if line.look is not common and line.look != common:
         attributes.update(_line_quoted(line.look))
-    if line.label:
-        attributes["label"] = verbatim(f" {line.label} ")
     if line.tooltip:
-        tip = verbatim(line.tooltip)
-        attributes["edgetooltip"] = tip
-        if line.label:
-            attributes["labeltooltip"] = tip
+        attributes["edgetooltip"] = verbatim(line.tooltip)
     ends = f"{quote(node_name(line.tail))} -> {quote(node_name(line.head))}"
     return f"{ends} [{_joined(attributes)}]" if attributes else ends
 

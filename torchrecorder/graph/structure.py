@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from torchrecorder.events import ScopeId, ValueId
+from torchrecorder.events import Role, ScopeId, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Recording
 
@@ -43,7 +43,7 @@ class _Forms:
         self.rank: dict[ValueId, int] = {}
         self.found: dict[ScopeId, _Form] = {}
         self._run_through()
-        for scope in reversed(recording.scopes.values()):
+        for scope in reversed(list(recording.scopes.values())):
             self._complete(scope)
 
     def _run_through(self) -> None:
@@ -78,7 +78,7 @@ class _Forms:
                 yield step.name, inner.digest
                 yield tuple(self._place(value, form) for value in inner.outside)
         yield tuple((slot.name, self._place(slot.value, form)) for slot in scope.outputs)
-        yield tuple(self._look(value) for value in form.outside)
+        yield tuple((self._look(value), self._stored(value)) for value in form.outside)
 
     def _op(self, op: Op, form: _Form) -> Iterator[Any]:
         yield op.kind.value, op.qualname, op.arguments, op.failed
@@ -94,4 +94,9 @@ class _Forms:
 
     def _look(self, value: ValueId) -> tuple[Any, ...]:
         found = self.recording.values[value]
-        return found.shape, found.dtype, found.role.value, found.kind
+        return found.shape, found.dtype, found.kind
+
+    def _stored(self, value: ValueId) -> str:
+        """Parameters and buffers are not like what is handed in, wherever that came from."""
+        role = self.recording.values[value].role
+        return role.value if role in (Role.PARAMETER, Role.BUFFER) else ""

@@ -72,9 +72,8 @@ class Captions:
         scope = self.recording.scopes[ScopeId(box.id)]
         lines = [Text(self._title(scope, box.names, box.count), "title")]
         lines.extend(Text(line) for line in self._details(scope))
-        count = self.weights.of(box.members) if self.style.counts else 0
-        if count:
-            lines.append(Text(labels.parameters(count) + self._shared(scope)))
+        if self.style.counts:
+            lines.extend(Text(line) for line in self._weights(scope, box))
         if scope.failed:
             lines.extend(self._failure())
         return tuple(lines)
@@ -102,16 +101,21 @@ class Captions:
             return ("off in eval mode",)
         return hyperparameters(scope.cls, module.detail)
 
-    def _shared(self, scope: Scope) -> str:
-        """Which call of its module this is, where there are several."""
-        if scope.module is None:
-            return ""
+    def _weights(self, scope: Scope, box: Box) -> Iterator[str]:
+        """Parameters, and which call of its module this is where several boxes are of it."""
+        count = self.weights.of(scope.id)
+        if not count:
+            return
+        module = self.recording.modules.get(scope.module) if scope.module is not None else None
         calls = [
             call
-            for call in self.recording.modules[scope.module].calls
+            for call in (module.calls if module else ())
             if not self.recording.scopes[call].recompute
         ]
-        return f", call {calls.index(scope.id) + 1} of {len(calls)}" if len(calls) > 1 else ""
+        here = sum(1 for call in calls if call in box.members)
+        times = f"{box.count} × " if box.count > 1 and here < 2 else ""
+        call = f", call {calls.index(scope.id) + 1} of {len(calls)}" if here < len(calls) else ""
+        yield times + labels.parameters(count) + call
 
     def _failure(self) -> Iterator[Text]:
         failure = self.recording.run.failure
@@ -146,7 +150,9 @@ class Captions:
     def _output(self, box: Box) -> tuple[Text, ...]:
         slot = self.recording.outputs[int(box.id.partition(":")[2])]
         value = self.recording.values[slot.value]
-        title = f"output {slot.name}" if slot.name.isdigit() else slot.name or "output"
+        name = labels.names(box.names) or slot.name
+        title = f"output {name}" if name[:1].isdigit() else name or "output"
+        title += f"  ×{box.count}" if box.count > 1 else ""
         return Text(labels.shorten(title), "title"), Text(labels.value(value, self.usual))
 
     def tooltip(self, box: Box) -> str:

@@ -80,6 +80,8 @@ def _group_look(view: View, style: Style, cluster: Cluster, depth: int) -> Look:
         look = theme.groups[min(depth, len(theme.groups) - 2 + depth % 2)]
     else:
         look = theme.region
+    if cluster.count > 1:
+        look = replace(look, width=2.0)
     if failed(cluster.id, view):
         look = replace(look, stroke=theme.looks["failed"].stroke, width=1.8)
     return look

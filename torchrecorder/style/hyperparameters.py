@@ -85,7 +85,7 @@ ORDER = ("kernel_size", "stride", "groups", "dilation", "num_layers", "padding")
 PLAIN = frozenset(
     """
     other exponent value fill_value equation indices index start end step size sizes dims
-    min max split_size_or_sections chunks diagonal repeats
+    dim0 dim1 min max split_size_or_sections chunks diagonal repeats
     """.split()
 )
 """Arguments of ops that need no name."""

@@ -31,8 +31,9 @@ def parameters(number: int) -> str:
 
 
 def shape(sizes: Iterable[int]) -> str:
-    """Sizes joined by a cross; ``scalar`` where there are none."""
-    return "×".join(map(str, sizes)) or "scalar"
+    """``2×3``; ``[3]`` for a vector, ``scalar`` where there are no sizes."""
+    found = [str(size) for size in sizes]
+    return f"[{found[0]}]" if len(found) == 1 else "×".join(found) or "scalar"
 
 
 def value(found: Value, usual: str = "float32") -> str:
@@ -58,7 +59,12 @@ def shorten(text: str, limit: int = 48) -> str:
 
 
 def names(siblings: tuple[str, ...]) -> str:
-    """The range of names of a fold: ``0 … 11``."""
-    if len(siblings) < 3:
-        return ", ".join(siblings)
-    return f"{siblings[0]} … {siblings[-1]}"
+    """The range of names of a fold: ``layers.0 … layers.11``; what is one name is said once."""
+    first, last = (*siblings[:1], *siblings[-1:]) if siblings else ("", "")
+    if first == last:
+        return first
+    if len(siblings) == 2 and len(first + last) < 24:
+        return f"{first}, {last}"
+    stem = re.split(r"\d+$", last)[0]
+    short = last[len(stem):] if stem and first.startswith(stem) and len(last) > 12 else last
+    return f"{first} … {short}"

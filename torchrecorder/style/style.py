@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Optional
 
 from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.nodes import Scope
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.figure import Figure, Look
 from torchrecorder.style.themes import LIGHT, Theme
@@ -57,8 +58,9 @@ def family_of(box: Box, view: View) -> str:
     if box.kind is BoxKind.MODULE:
         scope = view.recording.scopes[ScopeId(box.id)]
         family = class_family(scope.cls)
-        inner = sum(1 for member in box.members if member in view.recording.scopes)
-        return family if inner == 1 or family == "attention" else ""
+        children = view.recording.children[scope.id]
+        composed = any(isinstance(child, Scope) for child in children)
+        return family if not composed or family == "attention" else ""
     return ""
 
 
@@ -70,7 +72,8 @@ class Style:
         theme: Colours and outlines.
         rules: From box to look; first answer wins. Put your own in front of `RULES`.
         direction: ``"TB"`` (downwards), ``"LR"`` (to the right), ``"BT"`` or ``"RL"``.
-        shapes: Tensor shapes on arrows.
+        shapes: Tensor shapes on arrows; where Graphviz does the layout, on the boxes that
+            they leave.
         details: Hyperparameters and arguments on boxes.
         counts: Parameter counts on boxes.
         legend: A list of what outlines and colours mean.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import prod
 
 from torchrecorder.events import ScopeId, ValueId
+from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import Recording
 
 
@@ -21,17 +22,24 @@ class Weights:
                     owned = self.below.setdefault(path, {})
                     owned.update((slot.value, None) for slot in module.parameters)
 
-    def of(self, scopes: Iterable[str]) -> int:
-        """The number of weights of these scopes together."""
+    def of(self, scope: ScopeId) -> int:
+        """The number of weights of a scope and all that ran in it."""
         values: dict[ValueId, None] = {}
-        for scope in scopes:
-            found = self.recording.scopes.get(ScopeId(scope))
-            if found is not None and found.module is not None:
+        for found in self._within(self.recording.scopes[scope]):
+            if found.module is not None:
                 module = self.recording.modules[found.module]
                 values.update((slot.value, None) for slot in module.parameters)
                 for name in module.names[:1]:
                     values.update(self.below.get(name, {}))
         return sum(prod(self.recording.values[value].shape) for value in values)
+
+    def _within(self, scope: Scope) -> Iterator[Scope]:
+        waiting = [scope]
+        while waiting:
+            found = waiting.pop()
+            yield found
+            children = self.recording.children[found.id]
+            waiting.extend(child for child in children if isinstance(child, Scope))
 
 
 def _around(path: str) -> Iterator[str]:

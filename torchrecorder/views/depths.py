@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from torchrecorder.events import ScopeKind
 from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.structure import structures
 from torchrecorder.views.collapse import Quiet
 from torchrecorder.views.hide import bookkeeping, is_pass, is_query, is_reshape
 
-ENOUGH = 60
+ENOUGH = 40
 """The default depth keeps to so many boxes where it can."""
 
 
@@ -55,16 +56,42 @@ def plain_modules(recording: Recording, quiet: Quiet) -> frozenset[str]:
     return frozenset(scope for scope in innermost(recording) if work[scope] <= 1)
 
 
-def boxes_at(recording: Recording, quiet: Quiet, closed: frozenset[str]) -> list[int]:
-    """How many boxes of scopes and ops depth 0, 1, 2 ... draws while *closed* stay closed."""
+def repeated(recording: Recording) -> frozenset[str]:
+    """Scopes that follow a sibling of equal structure, and all that lies in them."""
+    digests = structures(recording)
+    found: set[str] = set()
+    last: dict[str | None, str] = {}
+    for scope in recording.scopes.values():
+        digest = digests[scope.id]
+        if scope.parent in found or last.get(scope.parent) == digest:
+            found.add(scope.id)
+        last[scope.parent] = digest
+    return frozenset(found)
+
+
+def boxes_at(
+    recording: Recording, quiet: Quiet, closed: frozenset[str], gone: frozenset[str] = frozenset()
+) -> list[int]:
+    """How many boxes of scopes and ops depth 0, 1, 2 ... draws.
+
+    Args:
+        recording: What is drawn.
+        quiet: Ops that are not drawn.
+        closed: Scopes that stay closed.
+        gone: Scopes that are not drawn.
+    """
     depths = scope_depths(recording)
-    kept = bookkeeping(recording)
+    kept, skipped = bookkeeping(recording), closed | gone
     ops = [
         op
         for op in recording.ops.values()
-        if not (op.recompute or quiet(op) or op.id in kept or op.scope in closed)
+        if not (op.recompute or quiet(op) or op.id in kept or op.scope in skipped)
     ]
-    scopes = [scope for scope in recording.scopes.values() if not scope.recompute]
+    scopes = [
+        scope
+        for scope in recording.scopes.values()
+        if not (scope.recompute or scope.id in gone)
+    ]
     opening = {scope.parent for scope in scopes} | {op.scope for op in ops}
     at = Counter(depths[scope.id] for scope in scopes)
     stay = Counter(depths[scope.id] + 1 for scope in scopes if scope.id not in opening)
@@ -84,20 +111,22 @@ class Choice:
     closed: frozenset[str]
 
 
-def choose(recording: Recording, depth: int | None, quiet: Quiet) -> Choice:
+def choose(recording: Recording, depth: int | None, quiet: Quiet, fold: bool = False) -> Choice:
     """What to open where *depth* is asked for, or where (None) nothing is.
 
     The last level opens everything; the levels before keep plain modules closed. Unasked,
-    show every op that is not alone in its module if that makes at most about 60 boxes;
-    otherwise keep all innermost modules closed and go as deep as 60 boxes allow.
+    show every op that is not alone in its module if that makes at most about 40 boxes;
+    otherwise keep all innermost modules closed and go as deep as 40 boxes allow. With
+    *fold*, repeated siblings count once.
     """
     deepest = max_depth(recording)
     plain = plain_modules(recording, quiet)
     if depth is not None:
         return Choice(depth, frozenset() if depth >= deepest else plain)
-    if boxes_at(recording, quiet, plain)[-1] <= ENOUGH:
+    gone = repeated(recording) if fold else frozenset()
+    if boxes_at(recording, quiet, plain, gone)[-1] <= ENOUGH:
         return Choice(deepest, plain)
     closed = innermost(recording)
-    counts = boxes_at(recording, quiet, closed)
+    counts = boxes_at(recording, quiet, closed, gone)
     fitting = [depth for depth, count in enumerate(counts) if count <= ENOUGH]
     return Choice(max([min(1, deepest), *fitting]), closed)

@@ -11,6 +11,7 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import Recording
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.depths import choose, max_depth
+from torchrecorder.views.fold import Fold
 from torchrecorder.views.hide import (
     HideOps,
     HidePasses,
@@ -20,6 +21,7 @@ from torchrecorder.views.hide import (
     is_reshape,
 )
 from torchrecorder.views.opened import OpenOps
+from torchrecorder.views.outputs import GroupOutputs
 from torchrecorder.views.tensors import ShowTensors
 from torchrecorder.views.view import Step, View
 from torchrecorder.views.whole import whole
@@ -33,7 +35,7 @@ class ViewOptions:
         depth: How many levels of scopes are open. 0 is one box per outermost call, 1 its
             children, and so on. A module that stands for a single op (a convolution, an
             activation) stays a box until the last level, which shows every op; one more
-            opens ops to their grad nodes. None chooses what keeps to about 60 boxes: all
+            opens ops to their grad nodes. None chooses what keeps to about 40 boxes: all
             ops of a small network, the blocks of a ResNet.
         parameters: Parameters and buffers as boxes: all, none, or (None) those that no
             module box speaks for, such as a class token added in a large module.
@@ -42,6 +44,7 @@ class ViewOptions:
             in eval mode).
         reshapes: Ops that only show the same numbers in another shape (view, permute ...).
         queries: Ops that give no tensor (``item``, comparisons of shapes ...).
+        fold: Repeated siblings as one box or cluster with ×N.
     """
 
     depth: int | None = None
@@ -50,6 +53,7 @@ class ViewOptions:
     passes: bool = True
     reshapes: bool = True
     queries: bool = False
+    fold: bool = True
 
     def __post_init__(self) -> None:
         depth = self.depth
@@ -71,7 +75,7 @@ def plan(recording: Recording, options: ViewOptions = ViewOptions()) -> list[Ste
     """The steps that make the view, in the order in which they are taken."""
     quiet = _quiet(options)
     judge = partial(_any_holds, quiet)
-    choice = choose(recording, options.depth, judge)
+    choice = choose(recording, options.depth, judge, options.fold)
     steps: list[Step] = [Collapse(choice.depth, judge, choice.closed), HideOps(quiet)]
     if not options.passes:
         steps.append(HidePasses())
@@ -79,6 +83,8 @@ def plan(recording: Recording, options: ViewOptions = ViewOptions()) -> list[Ste
         steps.append(HideStored(everywhere=options.parameters is False))
     if choice.depth > max_depth(recording):
         steps.append(OpenOps())
+    if options.fold:
+        steps += [Fold(), GroupOutputs()]
     if options.tensors:
         steps.append(ShowTensors())
     return steps

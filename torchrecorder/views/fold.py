@@ -1,0 +1,219 @@
+"""Fold: repeated siblings into one box or cluster with a count.
+
+Siblings fold if they have equal structure and stand in a row, each feeding the next, or
+side by side, with the same boxes before and after them. What else they read or feed must
+be the same for all. The first of them stays and stands for the others; arrows from one
+to the next are implied by the count.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torchrecorder.events import ScopeId
+from torchrecorder.graph.structure import structures
+from torchrecorder.views.items import Items
+from torchrecorder.views.view import Arrow, Box, Cluster, View
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Fold repeated siblings, at every level.
+
+    Attributes:
+        least: So many siblings at least.
+    """
+
+    least: int = 2
+
+    def __call__(self, view: View) -> View:
+        digests = structures(view.recording)
+        items = Items(view, lambda item: digests.get(ScopeId(item)))
+        folds = tuple(_folds(items, self.least))
+        return _Folded(items, folds).view() if folds else view
+
+
+def _folds(items: Items, least: int) -> Iterator[tuple[str, ...]]:
+    """Groups of siblings that fold, outer ones first; none inside a sibling that goes."""
+    waiting: list[str | None] = [None]
+    while waiting:
+        around = waiting.pop()
+        gone: set[str] = set()
+        for row in items.rows(around):
+            for group in _groups(items, row):
+                if len(group) >= least:
+                    gone.update(group[1:])
+                    yield group
+        inside = (item for item in items.children(around) if item not in gone)
+        waiting.extend(item for item in inside if item in items.view.clusters)
+
+
+def _groups(items: Items, row: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Cut a row of siblings with equal structure into groups that are wired alike."""
+    start = 0
+    while start < len(row):
+        best = max(_chain(items, row, start), _side_by_side(items, row, start))
+        yield tuple(row[start:best])
+        start = best
+
+
+def _chain(items: Items, row: Sequence[str], start: int) -> int:
+    """Where the chain that begins at *start* ends."""
+    end = start + 1
+    pattern: Any = None
+    while end < len(row) and items.alike(row[start], row[end]):
+        link = _Link(items, row[end - 1], row[end])
+        if not link.joins or (pattern is not None and link.pattern != pattern):
+            break
+        if pattern is None and not link.begins_at(row[start]):
+            break
+        pattern = link.pattern
+        end += 1
+    return end
+
+
+class _Link:
+    """How one sibling of a chain hangs on the one before."""
+
+    def __init__(self, items: Items, one: str, other: str) -> None:
+        self.items = items
+        here, there = items.places(one), items.places(other)
+        joins = [arrow for arrow in items.into[other] if arrow.tail in here]
+        self.beside = {
+            (arrow.tail, arrow.value, there[arrow.head], arrow.slot)
+            for arrow in items.into[other]
+            if arrow.tail not in here
+        }
+        leaves = Counter(
+            (items.end(arrow.head), here[arrow.tail])
+            for arrow in items.out_of[one]
+            if arrow.head not in there
+        )
+        self.joins = Counter((here[each.tail], there[each.head], each.slot) for each in joins)
+        self.pattern = (self.joins, self.beside, leaves)
+
+    def begins_at(self, first: str) -> bool:
+        """Whether *first* has the chain's entries where the others hang on."""
+        places = self.items.places(first)
+        entries: Counter[tuple[int, str]] = Counter()
+        for arrow in self.items.into[first]:
+            place = places[arrow.head]
+            if (arrow.tail, arrow.value, place, arrow.slot) not in self.beside:
+                entries[place, arrow.slot] += 1
+        hooks: Counter[tuple[int, str]] = Counter()
+        for (_, place, slot), number in self.joins.items():
+            hooks[place, slot] += number
+        return set(entries) == set(hooks)
+
+
+def _side_by_side(items: Items, row: Sequence[str], start: int) -> int:
+    """Where the siblings that stand beside the one at *start* end."""
+    wanted = _surroundings(items, row[start])
+    end = start + 1
+    while end < len(row) and items.alike(row[start], row[end]):
+        if _surroundings(items, row[end]) != wanted:
+            break
+        end += 1
+    return end
+
+
+def _surroundings(items: Items, item: str) -> Any:
+    places = items.places(item)
+    before = Counter((arrow.tail, places[arrow.head]) for arrow in items.into[item])
+    after = Counter((items.end(arrow.head), places[arrow.tail]) for arrow in items.out_of[item])
+    return before, after
+
+
+class _Folded:
+    """The view in which the first of each group stands for all."""
+
+    def __init__(self, items: Items, folds: Iterable[tuple[str, ...]]) -> None:
+        self.items = items
+        self.old = items.view
+        self.stands: dict[str, str] = {}
+        self.seat: dict[str, tuple[int, int]] = {}
+        self.groups: dict[str, tuple[str, ...]] = {}
+        for number, group in enumerate(folds):
+            self.groups[group[0]] = group
+            self.seat.update((item, (number, place)) for place, item in enumerate(group))
+            first = [*items.inside(group[0])]
+            for item in group[1:]:
+                self.stands.update(zip(items.inside(item), first))
+
+    def view(self) -> View:
+        boxes = {box.id: self._box(box) for box in self.old.boxes.values() if self._stays(box.id)}
+        members: dict[str, list[str]] = {}
+        for box in self.old.boxes.values():
+            if not self._stays(box.id):
+                members.setdefault(self._of(box.id), []).extend(box.members)
+        for name, more in members.items():
+            boxes[name] = replace(boxes[name], members=(*boxes[name].members, *more))
+        clusters = {
+            each.id: self._cluster(each)
+            for each in self.old.clusters.values()
+            if self._stays(each.id)
+        }
+        return View(self.old.recording, boxes, clusters, tuple(self._arrows()))
+
+    def _stays(self, item: str) -> bool:
+        return item not in self.stands
+
+    def _of(self, item: str) -> str:
+        """What stands for *item* in the end."""
+        while item in self.stands:
+            item = self.stands[item]
+        return item
+
+    def _box(self, box: Box) -> Box:
+        count, names = self._tally(box.id, box.count, box.names)
+        return replace(box, count=count, names=names)
+
+    def _cluster(self, cluster: Cluster) -> Cluster:
+        count, names = self._tally(cluster.id, cluster.count, cluster.names)
+        return replace(cluster, count=count, names=names)
+
+    def _tally(
+        self, item: str, count: int, names: tuple[str, ...]
+    ) -> tuple[int, tuple[str, ...]]:
+        group = self.groups.get(item, ())
+        if not group:
+            return count, names
+        scopes = self.old.recording.scopes
+        return count * len(group), tuple(scopes[ScopeId(each)].name for each in group)
+
+    def _arrows(self) -> Iterator[Arrow]:
+        """Arrows of the first of each group, and those of the others that they lack."""
+        moved = list(self._moved())
+        seen = {key for key, first, _ in moved if first}
+        for key, first, arrow in moved:
+            if first or key not in seen:
+                seen.add(key)
+                yield arrow
+
+    def _moved(self) -> Iterator[tuple[tuple[str, str, int], bool, Arrow]]:
+        """Arrows between what stays, whether they belong to a first, and a key for equal ones."""
+        copies: Counter[tuple[str, str]] = Counter()
+        for arrow in self.old.arrows:
+            tail, head = self._seats(arrow.tail), self._seats(arrow.head)
+            if any(tail[group] != head[group] or head[group] for group in tail if group in head):
+                continue
+            ends = self._of(arrow.tail), self._of(arrow.head)
+            copies[arrow.tail, arrow.head] += 1
+            first = not any(tail.values()) and not any(head.values())
+            key = (*ends, copies[arrow.tail, arrow.head])
+            yield key, first, Arrow(*ends, arrow.value, arrow.slot)
+
+    def _seats(self, box: str) -> dict[int, int]:
+        """The groups a box is in, and which of the siblings it belongs to."""
+        seats: dict[int, int] = {}
+        found: str | None = box
+        while found is not None:
+            for item in self.items.around(found):
+                if item in self.seat:
+                    group, place = self.seat[item]
+                    seats.setdefault(group, place)
+            found = self.stands.get(found)
+        return seats

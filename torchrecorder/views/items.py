@@ -1,0 +1,113 @@
+"""Items: boxes and clusters as siblings, and the arrows that cross their edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from torchrecorder.events import OpId
+from torchrecorder.views.collapse import SOURCES
+from torchrecorder.views.view import Arrow, BoxKind, View
+
+
+class Items:
+    """Who stands beside whom in a view.
+
+    Args:
+        view: The view.
+        digest: The structure of an item; None where it cannot repeat.
+    """
+
+    def __init__(self, view: View, digest: Callable[[str], str | None]) -> None:
+        self.view = view
+        self.parent: dict[str, str | None] = {
+            **{each.id: each.parent for each in view.clusters.values()},
+            **{each.id: each.cluster for each in view.boxes.values()},
+        }
+        self._children: dict[str | None, dict[str, None]] = {}
+        for box in view.boxes.values():
+            for item in self.around(box.id):
+                self._children.setdefault(self.parent[item], {})[item] = None
+        self._rows = self._find_rows(digest)
+        candidates = {item for rows in self._rows.values() for row in rows for item in row}
+        self.into: dict[str, list[Arrow]] = {item: [] for item in candidates}
+        self.out_of: dict[str, list[Arrow]] = {item: [] for item in candidates}
+        self._cross()
+        self._places: dict[str, dict[str, int]] = {}
+
+    def around(self, item: str) -> Iterator[str]:
+        """*item* and the clusters around it, innermost first."""
+        found: str | None = item
+        while found is not None:
+            yield found
+            found = self.parent[found]
+
+    def children(self, cluster: str | None) -> Iterator[str]:
+        """What stands directly in a cluster, in run order."""
+        return iter(self._children.get(cluster, ()))
+
+    def rows(self, cluster: str | None) -> list[list[str]]:
+        """Siblings next to each other that have one structure."""
+        return self._rows.get(cluster, [])
+
+    def _find_rows(
+        self, digest: Callable[[str], str | None]
+    ) -> Mapping[str | None, list[list[str]]]:
+        rows: dict[str | None, list[list[str]]] = {}
+        for cluster, children in self._children.items():
+            last: str | None = None
+            for item in children:
+                if item in self.view.boxes and self.view.boxes[item].kind in SOURCES:
+                    continue
+                found = digest(item)
+                if found is not None and found == last:
+                    rows[cluster][-1].append(item)
+                else:
+                    rows.setdefault(cluster, []).append([item])
+                last = found
+        return {cluster: [row for row in found if len(row) > 1] for cluster, found in rows.items()}
+
+    def _cross(self) -> None:
+        """Note for each candidate the arrows that cross its edge."""
+        for arrow in self.view.arrows:
+            tails, heads = [*self.around(arrow.tail)], [*self.around(arrow.head)]
+            while tails and heads and tails[-1] == heads[-1]:
+                tails.pop()
+                heads.pop()
+            for item in tails:
+                if item in self.out_of:
+                    self.out_of[item].append(arrow)
+            for item in heads:
+                if item in self.into:
+                    self.into[item].append(arrow)
+
+    def inside(self, item: str) -> Iterator[str]:
+        """*item* and all clusters and boxes in it, in run order."""
+        waiting = [item]
+        while waiting:
+            found = waiting.pop()
+            yield found
+            waiting.extend(reversed(self._children.get(found, {})))
+
+    def places(self, item: str) -> Mapping[str, int]:
+        """The place of each box and cluster inside *item*."""
+        if item not in self._places:
+            self._places[item] = {each: place for place, each in enumerate(self.inside(item))}
+        return self._places[item]
+
+    def alike(self, one: str, other: str) -> bool:
+        """Whether two items show the same boxes and clusters in the same places."""
+        ours, theirs = self.places(one), self.places(other)
+        return len(ours) == len(theirs) and all(
+            self._sort(here) == self._sort(there) for here, there in zip(ours, theirs)
+        )
+
+    def _sort(self, item: str) -> tuple[object, ...]:
+        if item in self.view.clusters:
+            return ("cluster", item in self.view.recording.ops)
+        box = self.view.boxes[item]
+        op = self.view.recording.ops.get(OpId(item))
+        return box.kind, box.count, op.name if op is not None else ""
+
+    def end(self, box: str) -> str:
+        """The box an arrow ends in; outputs of the run are all alike."""
+        return "out" if self.view.boxes[box].kind is BoxKind.OUTPUT else box

@@ -1,0 +1,47 @@
+"""Join outputs that come in large numbers, such as those of a cache."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torchrecorder.views.view import BoxKind, View
+
+
+@dataclass(frozen=True)
+class GroupOutputs:
+    """Join outputs of one shape that come from the same box, such as a cache's.
+
+    Attributes:
+        least: So many at least.
+    """
+
+    least: int = 4
+
+    def __call__(self, view: View) -> View:
+        groups: dict[Any, list[str]] = {}
+        for arrow in view.arrows:
+            if view.boxes[arrow.head].kind is BoxKind.OUTPUT and arrow.value is not None:
+                value = view.recording.values[arrow.value]
+                groups.setdefault((arrow.tail, value.shape, value.dtype), []).append(arrow.head)
+        large = [group for group in groups.values() if len(group) >= self.least]
+        stands = {head: group[0] for group in large for head in group}
+        return _joined(view, stands) if stands else view
+
+
+def _joined(view: View, stands: dict[str, str]) -> View:
+    counts = Counter(stands.values())
+    names: dict[str, list[str]] = {}
+    for head, first in stands.items():
+        slot = view.recording.outputs[int(head.partition(":")[2])]
+        names.setdefault(first, []).append(slot.name)
+    boxes = {
+        box.id: replace(box, count=counts[box.id], names=tuple(names[box.id]))
+        if box.id in counts
+        else box
+        for box in view.boxes.values()
+        if stands.get(box.id, box.id) == box.id
+    }
+    arrows = tuple(arrow for arrow in view.arrows if arrow.head in boxes)
+    return View(view.recording, boxes, view.clusters, arrows)
