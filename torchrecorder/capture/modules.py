@@ -23,6 +23,7 @@ from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
+from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.aliases import hand_on, take_back
@@ -106,7 +107,10 @@ class ModuleScopes:
         """A module of ours ran in another thread: remember where its results come from."""
         if id(module) in self.catalog.entries:
             with torch._C.DisableTorchFunction():
-                given = [weakref.ref(tensor) for _, tensor in tensors_in(args)]
+                given = [
+                    (name, weakref.ref(tensor))
+                    for name, tensor in (*tensors_in(args), *_weights(module))
+                ]
                 for _, tensor in tensors_in(output):
                     foreign = Foreign(type(module).__name__, given, weakref.ref(tensor))
                     self.values.foreign[id(tensor)] = foreign
@@ -228,7 +232,9 @@ class ModuleScopes:
         if unknown:
             op: OpId = self.tape.next_op()
             made: tuple[ValueId, ...] = tuple(self.values.note(each, op) for each in unknown)
-            self.values.write_hidden(op, opened.event.cls, opened.inputs, made)
+            module = self.catalog.module(opened.event.module)
+            weights = self.values.slots_of(_weights(module) if module is not None else [])
+            self.values.write_hidden(op, opened.event.cls, opened.inputs + weights, made)
 
     def _name_of(self, tensor: Tensor) -> tuple[Role, str] | None:
         """The name of a tensor that a running module holds as an attribute."""
@@ -246,6 +252,12 @@ class ModuleScopes:
             self._close(self.open[-1][1], (), failed=failed)
         while self.tape.stack:
             self.regions.close(self.tape.stack[-1], failed=failed)
+
+
+def _weights(module: Module) -> list[tuple[str, Tensor]]:
+    """Parameters and buffers that a call of *module* may read."""
+    found = [*module.named_parameters(), *module.named_buffers()]
+    return [(name, each) for name, each in found if not is_lazy(each)]
 
 
 def _remove(handle: RemovableHandle) -> None:

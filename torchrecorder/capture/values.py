@@ -53,7 +53,7 @@ class Foreign(NamedTuple):
     """A result that a module of ours returned in another thread."""
 
     name: str
-    given: list[weakref.ref[Tensor]]
+    given: list[tuple[str, weakref.ref[Tensor]]]
     result: weakref.ref[Tensor]
 
 
@@ -233,12 +233,16 @@ class Values:
 
     def _adopt_foreign(self, tensor: Tensor, foreign: Foreign) -> ValueId:
         """A tensor that a module returned in another thread."""
-        living = [each for each in (ref() for ref in foreign.given) if each is not None]
-        slots = tuple([Slot(str(place), self.read(each)) for place, each in enumerate(living)])
+        given = [(name, ref()) for name, ref in foreign.given]
+        slots = self.slots_of([(name, each) for name, each in given if each is not None])
         op = self.tape.next_op()
         value = self.note(tensor, op)
         self.write_hidden(op, foreign.name, slots, (value,))
         return value
+
+    def slots_of(self, tensors: list[tuple[str, Tensor]]) -> tuple[Slot, ...]:
+        """Named tensors as the values that they are now."""
+        return tuple([Slot(name, self.read(tensor)) for name, tensor in tensors])
 
     def _read_written(self, tensor: Tensor, entry: Entry) -> ValueId:
         """Another alias of this memory was written since *tensor* was last met."""
