@@ -376,6 +376,7 @@ def reformer() -> Run:
         num_attention_heads=2, feed_forward_size=32, vocab_size=99, axial_pos_embds=False,
         attn_layers=["local", "lsh"], local_attn_chunk_length=4, lsh_attn_chunk_length=4,
         num_buckets=2, num_hashes=1, max_position_embeddings=64, is_decoder=False, hash_seed=0,
+        train=True,
     )
     return Run(made, (_ids(8),))
 

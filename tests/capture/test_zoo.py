@@ -13,6 +13,7 @@ from torchrecorder.capture.tape import Tape
 from tests import zoo
 from tests.agreement import Agreement, structure
 from tests.notation import flow
+from tests.reach import disagreements
 from tests.witness import witnessed
 
 each_case = pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)
@@ -62,6 +63,20 @@ def test_agrees_with_the_witness(case):
     assert agreement.flow(outputs) == []
     if case.modules:
         assert agreement.modules() == []
+
+
+OWN_BACKWARD = {"backward_inside", "checkpoint_reentrant"}
+"""These run a backward pass of their own, which deposits gradients past the graph."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [each for each in zoo.CASES if each.backward and each.name not in OWN_BACKWARD],
+    ids=lambda case: case.name,
+)
+def test_reaches_what_gradients_reach(case):
+    """Recorded paths lead from output to leaf exactly where autograd finds a gradient."""
+    assert disagreements(_recorded(case), case.make()) == []
 
 
 @each_case

@@ -47,7 +47,7 @@ def script_child() -> Run:
     """
     add = add(x)
     scripted child:
-        RecursiveScriptModule = RecursiveScriptModule?(add)
+        RecursiveScriptModule = RecursiveScriptModule?(add, child.fc.weight, child.fc.bias)
         return RecursiveScriptModule
     mul = mul(RecursiveScriptModule)
     return mul
@@ -436,7 +436,7 @@ def attention() -> Run:
 @case(
     "work done in a thread of the user",
     """
-    Linear = Linear?(x)
+    Linear = Linear?(x, fc.weight, fc.bias)
     add = add(Linear, x)
     return add
     """,
