@@ -1,0 +1,310 @@
+"""The table by scope: who is listed, what is counted, what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import MappingProxyType
+
+import pytest
+
+from tests.figures import linear, network, regions
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.errors import InvalidArgument, UnknownAnnotation
+from torchrecorder.events import ModuleId, OpKind, Role, ScopeKind, Slot, ValueId
+from torchrecorder.export.rows import rows
+from torchrecorder.export.table import Column, table, tree, width
+from torchrecorder.export.text import Txt, summary
+from torchrecorder.graph.nodes import Module
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style.style import Style
+from torchrecorder.testing import Builder
+from torchrecorder.views.plan import make_view
+
+Golden = Callable[[str, str], None]
+
+
+def odd() -> Recording:
+    """A cell called twice, tied and frozen weights, modules never called, ops outside."""
+    run = Builder("Odd")
+    with run.scope("Odd"):
+        x = run.input("x")
+        h = linear(run, "embed", x)
+        for _ in range(2):
+            h = linear(run, "cell", h)
+        with run.scope("blocks.1", "Block"):
+            h = linear(run, "fc", h)
+        out = linear(run, "head", h)
+        lost = run.parameter("lost.weight", (4, 5))
+        used = run.parameter("used.weight", (4, 3))
+        run.op("matmul", out, used)
+    run.op("sub", out, run.constant())
+    run.op("mean", out, shape=())
+    found = run.recording()
+    modules = dict(found.modules)
+    by_name = {module.names[0]: key for key, module in modules.items()}
+    embed, head = by_name["embed"], by_name["head"]
+    modules[head] = modules[head]._replace(parameters=modules[embed].parameters)
+    root = by_name[""]
+    modules[root] = modules[root]._replace(parameters=())
+    for name, weight in (("lost", lost), ("used", used)):
+        held = (Slot("weight", weight),)
+        modules[ModuleId(name)] = Module(
+            ModuleId(name), (name,), "Linear", "", "", held, (), True, calls=()
+        )
+    for name in ("lost.inner", "blocks", "blocks.0"):
+        modules[ModuleId(name)] = Module(
+            ModuleId(name), (name,), "ModuleList", "", "", (), (), True, calls=()
+        )
+    frozen = modules[by_name["blocks.1.fc"]].parameters[0].value
+    tied = modules[embed].parameters[0].value
+    unused = next(
+        slot.value for slot in found.modules[head].parameters if slot.value not in (tied, frozen)
+    )
+    kept = {key: value for key, value in found.values.items() if key != unused}
+    kept[frozen] = kept[frozen]._replace(trainable=False)
+    ops = {
+        key: op._replace(
+            inputs=tuple(Slot(s.name, tied if s.value == unused else s.value) for s in op.inputs)
+        )
+        for key, op in found.ops.items()
+    }
+    return replace(
+        found,
+        modules=MappingProxyType(modules),
+        values=MappingProxyType(kept),
+        ops=MappingProxyType(ops),
+    )
+
+
+def total(recording: Recording, name: str) -> str:
+    """One of the totals under the table."""
+    (line,) = (line for line in summary(recording).splitlines() if line.startswith(name))
+    return line.removeprefix(name).strip()
+
+
+def deep(levels: int) -> Recording:
+    """Scopes in scopes, with an op in the innermost."""
+    run = Builder("Deep")
+    x = run.input("x")
+    open_scopes = [run.scope(f"l{level}", "Sequential") for level in range(levels)]
+    for scope in open_scopes:
+        scope.__enter__()
+    run.op("relu", x)
+    for scope in reversed(open_scopes):
+        scope.__exit__(None, None, None)
+    return run.recording()
+
+
+@pytest.mark.parametrize("case", ["network", "regions", "odd"])
+def test_golden(case: str, golden: Golden) -> None:
+    """The table is as it was, with ops and without."""
+    recording = {"network": network, "regions": regions, "odd": odd}[case]()
+    golden(f"{case}.txt", summary(recording) + "\n")
+    golden(f"{case}_ops.txt", summary(recording, ops=True) + "\n")
+
+
+def test_tied_weights_count_once() -> None:
+    """A tied weight is in the line of each of its modules, and once in those around."""
+    found = {row.title: row for row in rows(odd())}
+    table_lines = summary(odd()).splitlines()[2:12]
+    lines = {line.strip("├─└│ ").split()[0]: line for line in table_lines}
+    assert "tied" in found["embed (Linear)"].notes
+    assert "tied" in found["head (Linear)"].notes
+    assert " 16 " in lines["embed"] and " 16 " in lines["head"]
+    assert lines["Odd"].split()[-1] == str(16 + 16 + 16 + 20 + 12)
+    assert total(odd(), "Total params") == "80"
+
+
+def test_called_again() -> None:
+    """A module called again is listed again, and its weights are not repeated."""
+    first, second = (row for row in rows(odd()) if row.title == "cell (Linear)")
+    assert (first.again, second.again) == (False, True)
+    assert first.notes == ("call 1 of 2",)
+    (line,) = (line for line in summary(odd()).splitlines() if "call 2 of 2" in line)
+    assert "(recurrent)" in line
+
+
+def test_never_called() -> None:
+    """Modules that were not called are listed, with what became of their weights."""
+    notes = {row.title: row.notes for row in rows(odd())}
+    assert notes["lost (Linear)"] == ("never called",)
+    assert notes["used (Linear)"] == ("weights read, never called",)
+    assert notes["blocks.0 (ModuleList)"] == ("never called",)
+    assert "blocks (ModuleList)" not in notes, "one of its modules was called"
+    assert "inner (ModuleList)" not in notes, "the module around it tells"
+
+
+def test_names_are_relative() -> None:
+    """A list of modules, which is never called, is part of the names in it."""
+    titles = [row.title for row in rows(odd())]
+    assert "blocks.1 (Block)" in titles and "fc (Linear)" in titles
+
+
+def test_frozen() -> None:
+    """Weights that need no gradient are marked, and counted apart in the totals."""
+    assert total(odd(), "Non-trainable params") == "16"
+    assert {"fc (Linear)"} == {row.title for row in rows(odd()) if "frozen" in row.notes}
+
+
+def test_ops_outside_scopes() -> None:
+    """Ops that no scope is around share a line, or have one each on request."""
+    assert rows(odd())[-1].title == "2 ops: sub(), mean()"
+    assert [row.title for row in rows(odd(), ops=True)][-2:] == ["sub()", "mean()"]
+
+
+def test_regions_are_rows() -> None:
+    """A region of meaning is a row of its own."""
+    assert "no_grad" in [row.title for row in rows(regions())]
+
+
+@pytest.mark.parametrize(("depth", "count"), [(0, 1), (1, 3), (2, 6), (9, 6)])
+def test_depth(depth: int, count: int) -> None:
+    """Depth 0 lists the outermost call, 1 what is in it, and so on."""
+    assert len(rows(network(), depth)) == count
+
+
+@pytest.mark.parametrize("depth", [-1, 1.5, True, "2"])
+def test_wrong_depth(depth: object) -> None:
+    """A depth is a number of levels."""
+    with pytest.raises(InvalidArgument, match="depth must be a whole number"):
+        summary(network(), depth)  # type: ignore[arg-type]
+
+
+def test_default_depth_of_a_large_model() -> None:
+    """Without a depth, levels are listed as long as there are some 400 lines."""
+    run = Builder("Big")
+    with run.scope("Big"):
+        x = run.input("x")
+        for block in range(30):
+            with run.scope(f"block{block}", "Block"):
+                for layer in range(30):
+                    x = linear(run, f"layer{layer}", x)
+    recording = run.recording()
+    assert len(rows(recording)) == 31
+    assert len(rows(recording, 2)) == 931
+
+
+def test_a_thousand_levels() -> None:
+    """Nesting has no limit, and takes no time."""
+    text = summary(deep(1000), 2000)
+    assert len(text.splitlines()) > 1000
+
+
+def test_columns() -> None:
+    """Columns are chosen by name, and any annotation is one."""
+    steps = Annotation(
+        "steps", "Steps", "", lambda recording: dict.fromkeys(recording.ops, 1), sum, str
+    )
+    text = summary(network(), columns=["output", "output_bytes", steps])
+    assert text.splitlines()[0].split() == ["Scope", "Output", "Output", "size", "Steps"]
+    assert text.splitlines()[2].split() == ["Net", "2×4", "128", "B", "5"]
+
+
+def test_no_merge_no_number() -> None:
+    """A number that cannot be added up is shown where it stands alone."""
+    ratio = Annotation(
+        "ratio", "Ratio", "", lambda recording: dict.fromkeys(recording.ops, 0.5), None, str
+    )
+    lines = summary(network(), columns=[ratio]).splitlines()
+    assert lines[2].split() == ["Net"]
+    assert lines[4].split()[-1] == "0.5"
+
+
+def test_unknown_column() -> None:
+    """A column that does not exist is answered with those that do."""
+    with pytest.raises(UnknownAnnotation, match="did you mean 'output_bytes'"):
+        summary(network(), columns=["output_byte"])
+    with pytest.raises(InvalidArgument, match=r"a list, such as \['input'\]"):
+        summary(network(), columns="input")
+
+
+def test_failure() -> None:
+    """A run that failed says where, and why."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        with run.scope("fc", "Linear"):
+            run.op("linear", x)
+            run.fail("RuntimeError", "mat1 and mat2 shapes cannot be multiplied")
+    text = summary(run.recording())
+    assert text.splitlines()[-1] == (
+        "Failed in fc: RuntimeError: mat1 and mat2 shapes cannot be multiplied"
+    )
+    assert [line.split()[-1] for line in text.splitlines()[2:4]] == ["failed", "failed"]
+
+
+def test_many_tensors() -> None:
+    """Two tensors are shown, of more only how many."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("cat", *(run.input(name, (1, 2)) for name in "abcd"))
+    assert "  1×2, 1×2 +2  " in summary(run.recording()).splitlines()[2]
+
+
+def test_written_parameter_counts_once() -> None:
+    """What an op writes into a parameter is no further parameter."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.input("x")
+        weight = run.parameter("weight")
+        run.op("add_", weight, writes=weight, shape=(4, 4))
+    assert total(run.recording(), "Total params") == "16"
+
+
+def test_views_and_recomputation_take_no_memory() -> None:
+    """The forward size counts new tensors only, and those of the forward pass."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.op("linear", run.input("x"))
+        run.op("view", x)
+        with run.scope("again", "checkpoint", kind=ScopeKind.CHECKPOINT, recompute=True):
+            run.op("relu", x)
+    found = run.recording()
+    view, ran_again = list(found.values.values())[-2:]
+    values = dict(found.values)
+    values[view.id] = view._replace(storage=7)
+    linear_made = next(value for value in found.values.values() if value.producer == "o0")
+    values[linear_made.id] = linear_made._replace(storage=7)
+    values[ran_again.id] = ran_again._replace(storage=8)
+    ops = {
+        key: op._replace(recompute=key == ran_again.producer) for key, op in found.ops.items()
+    }
+    changed = replace(found, values=MappingProxyType(values), ops=MappingProxyType(ops))
+    assert total(changed, "Forward pass size") == "32 B"
+
+
+def test_hidden_and_passed() -> None:
+    """How an op is known is said where ops are listed."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.op("scripted", run.input("x"), kind=OpKind.HIDDEN)
+        run.op("alias", x, kind=OpKind.PASS)
+    notes = [row.notes for row in rows(run.recording(), ops=True)]
+    assert notes == [(), ("hidden",), ("handed on",)]
+
+
+def test_exporter() -> None:
+    """The table is what a ``.txt`` file holds."""
+    recording = network()
+    text = Txt(depth=1, ops=True).export(make_view(recording), Style())
+    assert text == summary(recording, 1, ops=True) + "\n"
+
+
+def test_tree() -> None:
+    """Tree lines go on as long as siblings follow."""
+    assert tree([0, 1, 2, 2, 1, 2, 0]) == ["", "├─ ", "│  ├─ ", "│  └─ ", "└─ ", "   └─ ", ""]
+
+
+def test_wide_characters() -> None:
+    """Columns stay aligned under wide, narrow and combining characters."""
+    lines = list(table([Column("a", ["漢字", "e\u0301"]), Column("b", ["x", "y"])]))
+    assert [width(line) for line in lines] == [7, 7, 7, 7]
+    assert lines[2] == "漢字  x" and lines[3] == "e\u0301     y"
+
+
+def test_roles_have_no_rows() -> None:
+    """Stored tensors are not shown among the inputs of an op."""
+    recording = network()
+    row = next(row for row in rows(recording, ops=True) if row.title == "linear()")
+    assert {recording.values[ValueId(each)].role for each in row.inputs} == {Role.INPUT}
