@@ -1,8 +1,8 @@
-"""``python -m torchrecorder``: the command line."""
+"""python -m torchrecorder."""
 
-import sys
+from __future__ import annotations
 
 from torchrecorder.integrations.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

@@ -1,151 +1,318 @@
-"""The command line, as somebody at a shell meets it."""
+"""The command line: what it takes, what it writes, how it ends."""
 
-import os
-import pty
+from __future__ import annotations
+
+import io
 import subprocess
 import sys
+import textwrap
+import time
 
 import pytest
 
-from torchrecorder.integrations import cli, targets
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.integrations import progress
+from torchrecorder.integrations.cli import main
+from torchrecorder.integrations.progress import Progress
+from torchrecorder.integrations.shapes import Shape, parse_shape, tensors
+from torchrecorder.integrations.targets import settings_of, value_of
 
-SHOP = '''
+NETS = '''
 import torch
 from torch import nn
 
-
 class Net(nn.Module):
-    def __init__(self, width=4):
+    def __init__(self, classes=3, *, bias=True):
         super().__init__()
-        self.first = nn.Linear(4, width)
-        self.second = nn.Linear(width, 2)
-
-    def forward(self, x, mask=None):
-        x = self.first(x)
-        return self.second(x if mask is None else x * mask)
-
-
-class Broken(Net):
+        self.body = nn.Linear(4, 8, bias=bias)
+        self.head = nn.Linear(8, classes)
     def forward(self, x):
-        return self.second(x @ torch.ones(3, 3))
+        return self.head(torch.relu(self.body(x)))
 
+class Text(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(1001, 4)
+    def forward(self, ids, scale=None):
+        found = self.table(ids)
+        return found if scale is None else found * scale
 
-ready = Net()
+class Wrong(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 8), nn.Linear(4, 8)
+    def forward(self, x):
+        return self.second(self.first(x))
 
-
-def two():
-    return 2
+ready = nn.Dropout()
+batch = {"ids": torch.zeros(1, 5, dtype=torch.long)}
+def make_batch():
+    return (torch.ones(2, 4),)
+def with_inputs():
+    return Net(), torch.ones(2, 4)
+def raises():
+    raise KeyError("no such checkpoint")
+def function(x, y):
+    return (x * y).sum()
+number = 3
 '''
 
 
 @pytest.fixture(autouse=True)
-def shop(tmp_path, monkeypatch):
-    """A folder with a module of models, and the shell in it."""
-    (tmp_path / "shop.py").write_text(SHOP)
+def folder(tmp_path, monkeypatch):
+    """A folder with a file of models, and nothing of it left behind."""
+    (tmp_path / "cli_nets.py").write_text(NETS)
+    (tmp_path / "cli_broken.py").write_text("import a_module_that_is_not_there")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield tmp_path
-    sys.modules.pop("shop", None)
+    for name in ("cli_nets", "cli_broken"):
+        sys.modules.pop(name, None)
 
 
-def test_draws_a_class(shop, capsys):
-    """A class is made with the given settings, run on the given shape, and drawn."""
-    arguments = ["render", "shop:Net", "--set", "width=8", "--shape", "1,4", "-o", "net.svg"]
-    assert cli.main([*arguments, "--depth", "1", "--theme", "print"]) == cli.OK
-    assert capsys.readouterr().out == "net.svg\n"
-    assert "4 → 8" in (shop / "net.svg").read_text()
+def run(capsys, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr."""
+    code = main(arguments)
+    said = capsys.readouterr()
+    return code, said.out, said.err
 
 
-def test_takes_a_file_and_names_the_figure_after_the_class(shop):
-    """A path to a file is as good as a module, and the output has a default."""
-    assert cli.main(["render", "shop.py:Net", "--shape", "1,4"]) == cli.OK
-    assert (shop / "Net.svg").exists()
+def test_render_writes_what_it_names(folder, capsys):
+    """One call, several files, their paths on stdout and nothing on stderr."""
+    code, out, err = run(
+        capsys, "render", "cli_nets:Net", "--shape", "2,4", "-o", "a.svg", "-o", "b.dot"
+    )
+    assert (code, out, err) == (0, "a.svg\nb.dot\n", "")
+    assert "relu" in (folder / "a.svg").read_text()
+    assert (folder / "b.dot").read_text().startswith("digraph")
 
 
-def test_takes_a_ready_model_and_named_inputs(capsys):
-    """A model object needs no settings; inputs may have names and data types."""
-    arguments = ["summary", "shop:ready", "--shape", "x=2,4", "--shape", "mask=2,4:bool"]
-    assert cli.main(arguments) == cli.OK
-    assert "Linear" in capsys.readouterr().out
+def test_render_without_a_name_takes_the_class(folder, capsys):
+    """The figure is called as the model is."""
+    assert run(capsys, "render", "cli_nets:Net", "--shape", "2,4")[:2] == (0, "Net.svg\n")
+
+
+def test_options_of_the_drawing(folder, capsys):
+    """What is asked for reaches the figure; an option without a flag too."""
+    asked = ["--direction", "LR", "--theme", "dark", "--legend", "--option", "shapes=False"]
+    assert run(capsys, "render", "cli_nets:Net", "--shape", "2,4", "-o", "a.dot", *asked)[0] == 0
+    text = (folder / "a.dot").read_text()
+    assert 'rankdir="LR"' in text and "legend" in text and 'label=" 2×8' not in text
+    run(capsys, "render", "cli_nets:Net", "--shape", "2,4", "-o", "a.dot", "--depth", "0")
+    assert "relu" not in (folder / "a.dot").read_text()
+
+
+def test_resolution_goes_where_it_fits(folder, capsys):
+    """--dpi with a figure that has none is no error when another has."""
+    arguments = ["--shape", "2,4", "-o", "a.png", "-o", "a.svg", "--dpi"]
+    sizes = []
+    for dpi in ("72", "144"):
+        assert run(capsys, "render", "cli_nets:Net", *arguments, dpi)[0] == 0
+        sizes.append(int.from_bytes((folder / "a.png").read_bytes()[16:20], "big"))
+    assert abs(sizes[1] - 2 * sizes[0]) <= 2
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    "arguments",
     [
-        (["render", "shop:Nett", "--shape", "1,4"], "did you mean 'Net'"),
-        (["render", "nowhere:Net", "--shape", "1,4"], "no module 'nowhere'"),
-        (["render", "shop.Net", "--shape", "1,4"], "package.module:name"),
-        (["render", "lost.py:Net", "--shape", "1,4"], "no file lost.py"),
-        (["render", "shop:two"], "gave no model but int"),
-        (["render", "shop:ready", "--set", "width=3", "--shape", "1,4"], "takes no settings"),
-        (["render", "shop:Net", "--set", "width", "--shape", "1,4"], "name=value"),
-        (["render", "shop:Net", "--shape", "one,two"], "name=size"),
-        (["render", "shop:Net", "--shape", "1,4:int7"], "no data type 'int7'"),
-        (["render", "shop:Net"], "missing a required argument: 'x'"),
-        (["render", "shop:Net", "--shape", "1,4", "-o", "net.swg"], "did you mean '.svg'"),
-        (["render", "shop:Net", "--shape", "1,4", "-o", "no/net.svg"], "no folder no"),
-        (["render", "shop:Net", "--shape", "1,4", "--theme", "blue"], "blue"),
+        ("cli_nets:Net", "--arg", "5", "--set", "bias=False", "--shape", "2,4"),
+        ("cli_nets.py:Net", "--shape", "x=2,4"),
+        ("cli_nets:with_inputs",),
+        ("cli_nets:Net", "--inputs", "cli_nets:make_batch"),
+        ("cli_nets:Text", "--inputs", "cli_nets:batch"),
+        ("cli_nets:Text", "--shape", "1,16:int64:0-1000", "--shape", "scale=scalar"),
+        ("cli_nets:ready", "--shape", "2,4", "--eval"),
+        ("cli_nets:function", "--as-is", "--shape", "x=2,3", "--shape", "y=2,3"),
+        ("cli_nets:Net", "--shape", "2,4", "--device", "meta"),
+        ("cli_nets:Net", "--shape", "2,4", "--fake"),
+        ("cli_nets:Net", "--shape", "2,4", "--no-grad", "--name", "again"),
+        ("cli_nets:Net", "--shape", "2,4", "--backward", "--seed", "1", "--train"),
     ],
 )
-def test_wrong_usage_is_one_line(arguments, says, capsys):
-    """Wrong usage ends with status 2 and says what is possible, without a traceback."""
-    assert cli.main(arguments) == cli.MISUSED
-    told = capsys.readouterr().err
-    assert says in told and "Traceback" not in told
+def test_targets(capsys, arguments):
+    """Classes, factories, objects and functions; inputs of every kind."""
+    code, out, err = run(capsys, "summary", *arguments)
+    assert (code, err) == (0, "")
+    assert out.startswith("Scope") and "Total params" in out
 
 
-def test_failing_model_says_where(capsys):
-    """A model that raises ends with status 1, its own error, and where it happened."""
-    assert cli.main(["render", "shop:Broken", "--shape", "1,4"]) == cli.MODEL_FAILED
-    told = capsys.readouterr().err
-    assert "RuntimeError" in told and "op `matmul`" in told and "shop.py:20" in told
-    assert "Traceback" not in told
+def test_factory_gets_its_arguments(capsys):
+    """Positional and keyword arguments reach the constructor as Python values."""
+    table = run(capsys, "summary", "cli_nets:Net", "--set", "classes=7", "--shape", "2,4")[1]
+    assert "2×7" in table
+    table = run(capsys, "summary", "cli_nets:Net", "--set", "bias=False", "--shape", "2,4")[1]
+    assert "Total params             59" in table
 
 
-def test_traceback_on_request(capsys):
-    """The whole traceback is there for who asks."""
-    cli.main(["render", "shop:Broken", "--shape", "1,4", "--traceback"])
-    assert "Traceback" in capsys.readouterr().err
+def test_saved_recording_needs_no_model(folder, capsys):
+    """A run that was saved is drawn and listed as the model would be."""
+    run(capsys, "render", "cli_nets:Net", "--shape", "2,4", "-o", "run.json.gz", "-o", "a.dot")
+    (folder / "cli_nets.py").unlink()
+    assert run(capsys, "render", "run.json.gz", "-o", "b.dot")[0] == 0
+    assert (folder / "a.dot").read_text() == (folder / "b.dot").read_text()
+    assert "body (Linear)" in run(capsys, "summary", "run.json.gz")[1]
 
 
-def test_saved_recording_is_a_target(shop, capsys):
-    """What was saved can be drawn where the model is not."""
-    assert cli.main(["render", "shop:Net", "--shape", "1,4", "-o", "run.json"]) == cli.OK
-    (shop / "shop.py").unlink()
-    assert cli.main(["summary", "run.json"]) == cli.OK
-    assert "Linear" in capsys.readouterr().out
+def test_summary_columns(capsys):
+    """The columns that are asked for, in that order."""
+    asked = ["--column", "parameters", "--column", "input", "--ops", "--depth", "1"]
+    head = run(capsys, "summary", "cli_nets:Net", "--shape", "2,4", *asked)[1].splitlines()[0]
+    assert head.split() == ["Scope", "Params", "Input"]
 
 
-def test_literals_and_text_as_settings():
-    """Settings are Python literals where they can be, text where not."""
-    assert targets.parse_setting("sizes=(1, 2)") == ("sizes", (1, 2))
-    assert targets.parse_setting("act=relu") == ("act", "relu")
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        ("render cli_nets", 2, "package.module:name, file.py:name"),
+        ("render cli_nets:Nett --shape 2,4", 2, "has no 'Nett'; there are Net"),
+        ("render cli_nets:zzz", 2, "there are Net, Text, Wrong"),
+        ("render nowhere:Net", 2, "no module 'nowhere'"),
+        ("render nowhere.py:Net", 2, "no file 'nowhere.py'"),
+        ("render cli_broken:Net", 1, "importing cli_broken raised ModuleNotFoundError"),
+        ("render cli_nets:number", 2, "type int"),
+        ("render cli_nets:function", 2, "--as-is"),
+        ("render cli_nets:Net --set clases=2", 2, "unexpected keyword argument 'clases'"),
+        ("render cli_nets:Net --set 2", 2, "NAME=VALUE"),
+        ("render cli_nets:raises", 1, "KeyError: 'no such checkpoint'"),
+        ("render cli_nets:Net", 2, "--shape 1,3,224,224"),
+        ("render cli_nets:Net --shape 2,y", 2, "cannot read the shape '2,y'"),
+        ("render cli_nets:Net --shape 2,4:int65", 2, "'int65' is no type"),
+        ("render cli_nets:Net --shape 2,4 --device moon", 2, "device 'moon'"),
+        ("render cli_nets:Net --shape 2,4 -o a.swg", 2, "did you mean '.svg'"),
+        ("render cli_nets:Net --shape 2,4 -o no/a.svg", 2, "no folder 'no'"),
+        ("render cli_nets:Net --shape 2,4 --theme pink", 2, "dark, light, print"),
+        ("render cli_nets:Net --shape 2,4 --option dept=1", 2, "did you mean 'depth'"),
+        ("summary missing.json", 2, "No such file"),
+        ("summary cli_nets:Net --shape 2,4 --column flop", 2, "flops"),
+    ],
+)
+def test_mistakes(capsys, arguments, code, said):
+    """Each mistake ends in one sentence and its exit code, without a traceback."""
+    got, out, err = run(capsys, *arguments.split())
+    assert (got, out) == (code, "")
+    assert err.startswith("torchrecorder: error: ") and said in err
+    assert "Traceback" not in err
 
 
-def test_module_runs_as_a_program(shop):
-    """``python -m torchrecorder`` is the same command."""
-    command = [sys.executable, "-m", "torchrecorder", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("torchrecorder ")
+def test_a_model_that_raises_is_drawn_until_then(folder, capsys):
+    """The user's error with its place, exit code 1, and a figure of what ran."""
+    code, out, err = run(capsys, "render", "cli_nets:Wrong", "--shape", "2,4", "-o", "a.svg")
+    assert (code, out) == (1, "")
+    assert "what ran until then is drawn in a.svg" in err
+    assert "RuntimeError: mat1 and mat2" in err and "while running `second`" in err
+    assert "first" in (folder / "a.svg").read_text()
 
 
-def test_progress_shows_on_a_terminal_only(monkeypatch):
-    """A long task is announced on a terminal, and wiped out when it is done."""
-    from torchrecorder.integrations.progress import Progress
-
-    master, slave = pty.openpty()
-    with os.fdopen(slave, "w") as terminal, Progress(terminal, patience=0.0) as progress:
-        progress.say("drawing net.svg")
-        progress._done.wait(0.2)
-    shown = os.read(master, 1000).decode()
-    os.close(master)
-    assert "drawing net.svg ..." in shown and shown.endswith("\x1b[K")
+def test_traceback_on_demand(capsys):
+    """--traceback shows the line of the user's code."""
+    code, _, err = run(
+        capsys, "summary", "cli_nets:Wrong", "--shape", "2,4", "--traceback"
+    )
+    assert code == 1 and "Traceback" in err and "return self.second(self.first(x))" in err
 
 
-def test_progress_is_silent_elsewhere(tmp_path):
-    """Nothing is written to a file or a pipe."""
-    from torchrecorder.integrations.progress import Progress
+def test_usage_errors_are_argparse_ones(capsys):
+    """An unknown command or flag exits with 2."""
+    for arguments in (["draw", "x:y"], ["render", "x:y", "--dept", "1"], []):
+        with pytest.raises(SystemExit) as caught:
+            main(arguments)
+        assert caught.value.code == 2
+        assert "usage: torchrecorder" in capsys.readouterr().err
 
-    with (tmp_path / "log").open("w") as log, Progress(log, patience=0.0) as progress:
-        progress.say("drawing")
-    assert (tmp_path / "log").read_text() == ""
+
+def test_help_and_version_do_not_import_torch(folder):
+    """They are quick, and work where torch does not."""
+    (folder / "torch.py").write_text("raise SystemError('imported')")
+    for arguments, said in (["--version"], "torchrecorder "), (["render", "--help"], "examples:"):
+        command = [sys.executable, "-m", "torchrecorder", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
+        assert said in done.stdout and done.stderr == ""
+
+
+def test_output_may_be_cut_off(folder):
+    """A reader that has enough (head, less) is no error."""
+    code = textwrap.dedent(
+        """
+        import os, sys
+        from torchrecorder.integrations.cli import main
+        reader, writer = os.pipe()
+        os.close(reader)
+        os.dup2(writer, 1)
+        sys.exit(main(["summary", "cli_nets:Net", "--shape", "2,4"]))
+        """
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("1,3,224,224", Shape(None, (1, 3, 224, 224))),
+        ("(1, 3)", Shape(None, (1, 3))),
+        ("5", Shape(None, (5,))),
+        ("(5,)", Shape(None, (5,))),
+        ("1x16:torch.int64", Shape(None, (1, 16), "int64")),
+        ("scalar:bool", Shape(None, (), "bool")),
+        ("x_1=2,0:float16:-1..1.5", Shape("x_1", (2, 0), "float16", -1.0, 1.5)),
+    ],
+)
+def test_shapes_are_read(text, shape):
+    """Sizes, a type, a range, a name."""
+    read = parse_shape(text)
+    assert (read.name, read.sizes, read.low, read.high) == (
+        shape.name,
+        shape.sizes,
+        shape.low,
+        shape.high,
+    )
+    assert (read.dtype or "").removeprefix("torch.") == (shape.dtype or "")
+
+
+@pytest.mark.parametrize("text", ["", "a", "1,,2", "-1,2", "1,2:", "1,2:int64:5-1", "1=2,3"])
+def test_shapes_that_mean_nothing(text):
+    """What cannot be read is refused."""
+    with pytest.raises(InvalidArgument):
+        parse_shape(text)
+
+
+def test_tensors_keep_to_type_and_range():
+    """Types and bounds as asked, the same numbers each time, no random state touched."""
+    import torch
+
+    before = torch.get_rng_state()
+    asked = [parse_shape("3,50:int64:5-7"), parse_shape("x=40:float64:-2..-1")]
+    (whole,), named = tensors(asked, None, None)
+    assert whole.dtype == torch.int64 and set(whole.flatten().tolist()) == {5, 6, 7}
+    assert named["x"].dtype == torch.float64 and -2 <= named["x"].min() <= named["x"].max() <= -1
+    assert torch.equal(tensors(asked, None, None)[0][0], whole)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_settings():
+    """Values are Python literals where they can be, and else text."""
+    read = settings_of(["a=1", "b=(2, 3)", "c=gelu", "d=true", "e=a=b", "f=None"])
+    assert read == {"a": 1, "b": (2, 3), "c": "gelu", "d": True, "e": "a=b", "f": None}
+    assert value_of("1e-3") == 0.001
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+def test_progress_is_for_terminals_and_for_waiting(monkeypatch):
+    """Nothing where it is quick, nothing in a pipe; else a line that is wiped away."""
+    monkeypatch.setattr(progress, "PATIENCE", 0.05)
+    monkeypatch.setattr(progress, "_BEAT", 0.01)
+    cases = ((Terminal(), 0.3, True), (Terminal(), 0, False), (io.StringIO(), 0.3, False))
+    for stream, wait, shown in cases:
+        with Progress(stream) as shower:
+            shower.now("recording")
+            time.sleep(wait)
+        assert ("recording … 0 s" in stream.getvalue()) == shown
+        assert not shown or stream.getvalue().endswith("\r\x1b[K")

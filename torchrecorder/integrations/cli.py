@@ -1,208 +1,106 @@
-"""The command line: render, summary; one small class per subcommand."""
+"""The command line: torchrecorder render, summary ...
+
+Each subcommand is a class in ``commands/``; what the command line does with their errors,
+with the current folder and with the terminal is here. Neither ``--help`` nor ``--version``
+imports torch.
+"""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import inspect
 import os
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Protocol
 
-import torchrecorder
-from torchrecorder.errors import TorchRecorderError
-from torchrecorder.graph.recording import Recording
-from torchrecorder.integrations import targets
-from torchrecorder.integrations.progress import Progress
+from torchrecorder import __version__
+from torchrecorder.errors import LayoutFailed, TorchRecorderError
+from torchrecorder.integrations.commands import COMMANDS
+from torchrecorder.integrations.commands.command import Command
+from torchrecorder.integrations.targets import ModelFailed
 
-OK, MODEL_FAILED, MISUSED = 0, 1, 2
+FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+"""Exit codes beside 0: the model or its drawing failed; the call cannot be meant; Ctrl-C."""
 
-_TARGETS = """\
-A TARGET is an import path such as package.module:name, a file such as net.py:Net, or a saved
-recording (run.json). The name is a model, or a class or factory that makes one.
+_EPILOG = """\
+a target is one of
+  package.module:name    a module object, a class, or a function that makes a model
+  path/to/file.py:name   the same in a file
+  run.json, run.json.gz  a saved recording; the model is not needed
 
-exit status: 0 done, 1 the model failed, 2 wrong usage or nothing could be written
+exit codes: 0 done, 1 the model raised or could not be drawn, 2 the call is wrong
 """
 
 
-class _ModelFailed(Exception):
-    """The user's code raised; the cause is their exception."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand.
 
+    Args:
+        arguments: What follows the name of the program; ``sys.argv`` if not given.
 
-class Command(Protocol):
-    """A subcommand: its name, its arguments, what it does."""
-
-    name: str
-    help: str
-    example: str
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments."""
-
-    def run(self, given: argparse.Namespace, progress: Progress) -> None:
-        """Do it."""
-
-
-class Render:
-    """Draw a model."""
-
-    name = "render"
-    help = "record one run of a model and draw it"
-    example = "torchrecorder render package.module:Net --shape 1,3,224,224 -o net.svg --depth 2"
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments."""
-        _add_target(parser)
-        parser.add_argument(
-            "-o", "--output", type=Path, help="file to write; its suffix is the format"
-        )
-        look = parser.add_argument_group("the figure")
-        look.add_argument("--depth", type=int, help="levels of modules that are open")
-        look.add_argument("--theme", help="light, dark or print")
-        look.add_argument("--direction", help="TB (downwards) or LR (to the right)")
-        look.add_argument(
-            "--option",
-            action="append",
-            default=[],
-            metavar="NAME=VALUE",
-            help="any other option of the figure, such as parameters=True; repeatable",
-        )
-
-    def run(self, given: argparse.Namespace, progress: Progress) -> None:
-        """Record and draw."""
-        options = dict(targets.parse_setting(each) for each in given.option)
-        for name in ("depth", "theme", "direction"):
-            if getattr(given, name) is not None:
-                options[name] = getattr(given, name)
-        recording = _recording(given, progress)
-        output = given.output or Path(f"{recording.name}.svg")
-        progress.say(f"drawing {output.name}")
-        print(recording.render(output, **options))
-
-
-class Summary:
-    """Print a table."""
-
-    name = "summary"
-    help = "record one run of a model and print a table by module"
-    example = "torchrecorder summary package.module:Net --shape 1,3,224,224 --depth 2"
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the arguments."""
-        _add_target(parser)
-        parser.add_argument("--depth", type=int, help="levels of modules that are listed")
-
-    def run(self, given: argparse.Namespace, progress: Progress) -> None:
-        """Record and print."""
-        print(_recording(given, progress).summary(depth=given.depth))
-
-
-COMMANDS: tuple[Command, ...] = (Render(), Summary())
-
-
-def _add_target(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", help="what to record; see below")
-    run = parser.add_argument_group("the run")
-    run.add_argument(
-        "--shape",
-        action="append",
-        default=[],
-        metavar="[NAME=]SIZES[:DTYPE]",
-        help="an input, such as 1,3,224,224 or ids=1,16:int64; repeatable",
-    )
-    run.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an argument of the class or factory, such as num_classes=10; repeatable",
-    )
-    mode = run.add_mutually_exclusive_group()
-    mode.add_argument("--eval", action="store_true", help="switch to evaluation mode first")
-    mode.add_argument("--train", action="store_true", help="switch to training mode first")
-    run.add_argument("--no-grad", action="store_true", help="run without gradients")
-    run.add_argument("--fake", action="store_true", help="shapes only: no compute, no memory")
-    run.add_argument("--device", help="make the model on this device, such as meta or cuda")
-    run.add_argument("--name", help="name of the recording; the class name if not given")
-
-
-def _recording(given: argparse.Namespace, progress: Progress) -> Recording:
-    """What the arguments ask for: loaded, or recorded now."""
-    if targets.is_saved(given.target):
-        progress.say(f"loading {given.target}")
-        return targets.load_recording(given.target)
-    progress.say(f"importing {given.target}")
-    import torch
-
-    from torchrecorder.capture.run import record
-
+    Returns:
+        The exit code.
+    """
+    options = parser().parse_args(arguments)
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
     try:
-        with torch.device(given.device) if given.device else contextlib.nullcontext():
-            model: Any = targets.make(targets.find(given.target), given.set)
-        if given.eval or given.train:
-            model.train(given.train)
-        args, kwargs = targets.inputs(given.shape, model)
-        progress.say(f"running {given.target}")
-        with torch.no_grad() if given.no_grad else contextlib.nullcontext():
-            return record(model, args, kwargs, name=given.name, fake=given.fake)
-    except TorchRecorderError:
-        raise
-    except Exception as error:
-        raise _ModelFailed from error
+        code: int = options.run(options)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # whoever read the output has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ModelFailed, LayoutFailed) as error:
+        return _say(error, options.traceback, FAILED)
+    except (TorchRecorderError, OSError) as error:
+        return _say(error, options.traceback, MISUSED)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
-    form = argparse.RawDescriptionHelpFormatter
-    whole = argparse.ArgumentParser(
+    """The parser of the whole command line."""
+    top = argparse.ArgumentParser(
         prog="torchrecorder",
-        description="See a PyTorch model: record one run, draw it.",
-        epilog=_TARGETS,
-        formatter_class=form,
+        description="See a PyTorch model: record one run, draw it, list it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    whole.add_argument(
-        "--version", action="version", version=f"torchrecorder {torchrecorder.__version__}"
-    )
-    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    top.add_argument("--version", action="version", version=f"torchrecorder {__version__}")
+    below = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
-        one = commands.add_parser(
-            command.name,
-            help=command.help,
-            description=f"{command.help[0].upper()}{command.help[1:]}.",
-            epilog=f"example:\n  {command.example}\n\n{_TARGETS}",
-            formatter_class=form,
-        )
-        command.add_arguments(one)
-        one.add_argument("--traceback", action="store_true", help="show where an error came from")
-        one.set_defaults(do=command)
-    return whole
+        _add(below, command)
+    return top
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit status."""
-    given = parser().parse_args(arguments)
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        with Progress() as progress:
-            given.do.run(given, progress)
-    except _ModelFailed as error:
-        assert error.__cause__ is not None
-        return _complain(error.__cause__, given.traceback, MODEL_FAILED)
-    except (TorchRecorderError, OSError) as error:
-        return _complain(error, given.traceback, MISUSED)
-    return OK
+def _add(below: argparse._SubParsersAction[argparse.ArgumentParser], command: Command) -> None:
+    said, _, more = (inspect.getdoc(type(command)) or "").partition("\n\n")
+    added = below.add_parser(
+        command.name,
+        help=said.rstrip(".")[:1].lower() + said.rstrip(".")[1:],
+        usage=f"torchrecorder {command.name} TARGET [options]",
+        description=said,
+        epilog=more,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_arguments(added)
+    added.add_argument("--traceback", action="store_true", help="show where an error comes from")
+    added.set_defaults(run=command.run)
 
 
-def _complain(error: BaseException, whole: bool, status: int) -> int:
-    """Say what went wrong, in a line or two unless *whole* is asked for."""
-    if whole:
-        traceback.print_exception(error)
-        return status
-    name = f"{type(error).__name__}: " if status == MODEL_FAILED else ""
-    print(f"torchrecorder: {name}{error}", file=sys.stderr)
-    for note in getattr(error, "__notes__", ()):
-        print(note, file=sys.stderr)
-    return status
+def _say(error: Exception, with_traceback: bool, code: int) -> int:
+    """Say what went wrong on stderr, in a sentence or at length."""
+    cause = error.__cause__ if isinstance(error, ModelFailed) else error
+    if with_traceback and cause is not None:
+        traceback.print_exception(type(cause), cause, cause.__traceback__)
+    print(f"torchrecorder: error: {_told(error)}", file=sys.stderr)
+    return code
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    return str(error)

@@ -1,4 +1,8 @@
-"""Progress: says on a terminal what takes long, and stays silent elsewhere."""
+"""Progress: a line on the terminal while something takes long.
+
+It is shown only where stderr is a terminal, only after a second and a half, and leaves
+nothing behind.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,29 @@ import time
 from types import TracebackType
 from typing import TextIO
 
-_PATIENCE = 1.5
-_BLANK = "\r\x1b[K"
+PATIENCE = 1.5
+"""Seconds of silence before the first sign of life."""
+
+_BEAT = 0.1
+_TURNS = "|/-\\"
 
 
 class Progress:
-    """Shows a line on *stream* while its block takes longer than a second or two."""
+    """Tells what is being done: ``progress.now("recording")`` inside its ``with`` block."""
 
-    def __init__(self, stream: TextIO | None = None, patience: float = _PATIENCE) -> None:
-        self._stream = stream or sys.stderr
-        self._patience = patience
-        self._doing = ""
-        self._done = threading.Event()
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stderr
+        self.stage = ""
+        self._started = time.monotonic()
+        self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
+    def now(self, stage: str) -> None:
+        """From here on, this is being done."""
+        self.stage = stage
+
     def __enter__(self) -> Progress:
-        if self._stream.isatty():
+        if self.stream.isatty():
             self._thread = threading.Thread(target=self._show, daemon=True)
             self._thread.start()
         return self
@@ -32,25 +43,21 @@ class Progress:
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        traceback: TracebackType | None,
+        trace: TracebackType | None,
     ) -> None:
-        self._done.set()
+        self._over.set()
         if self._thread is not None:
             self._thread.join()
 
-    def say(self, doing: str) -> None:
-        """What is being done now."""
-        self._doing = doing
-
     def _show(self) -> None:
-        started = time.monotonic()
-        shown = False
-        wait = self._patience
-        while not self._done.wait(wait):
-            passed = time.monotonic() - started
-            self._stream.write(f"{_BLANK}{self._doing} ... {passed:.0f} s")
-            self._stream.flush()
-            shown, wait = True, 0.5
-        if shown:
-            self._stream.write(_BLANK)
-            self._stream.flush()
+        if self._over.wait(PATIENCE):
+            return
+        turn = 0
+        while not self._over.wait(_BEAT):
+            seconds = time.monotonic() - self._started
+            mark = _TURNS[turn % len(_TURNS)]
+            self.stream.write(f"\r\x1b[K{mark} {self.stage} … {seconds:.0f} s")
+            self.stream.flush()
+            turn += 1
+        self.stream.write("\r\x1b[K")
+        self.stream.flush()

@@ -1,148 +1,343 @@
-"""Targets: what a command line or a directive names, and the inputs it describes."""
+"""Targets of the command line: what to record, and the recording of it.
+
+A target is an import path or a file with the name of a module, class or factory in it, or
+a saved recording.
+"""
 
 from __future__ import annotations
 
+import argparse
 import ast
+import contextlib
 import difflib
 import importlib
 import importlib.util
-import re
+import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from torchrecorder.errors import InvalidArgument
+from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
 from torchrecorder.graph.recording import Recording
+from torchrecorder.integrations.progress import Progress
+from torchrecorder.integrations.shapes import Shape, parse_shape, tensors
 
-_SHAPE = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<sizes>\d+(?:,\d+)*|)(?::(?P<dtype>\w+))?")
-
-
-def is_saved(target: str) -> bool:
-    """Whether *target* is a saved recording rather than something to import."""
-    return target.endswith((".json", ".json.gz"))
+SAVED = (".json", ".json.gz")
+"""How the names of saved recordings end."""
 
 
-def find(target: str) -> Any:
-    """What ``package.module:name`` or ``path/to/file.py:name`` names.
+class ModelFailed(TorchRecorderError):
+    """The user's code raised; its own exception is the cause.
+
+    Attributes:
+        recording: What ran until then, if anything did.
+    """
+
+    def __init__(
+        self, doing: str, error: BaseException, recording: Recording | None = None
+    ) -> None:
+        notes = [str(note) for note in getattr(error, "__notes__", ())]
+        said = "\n".join([f"{type(error).__name__}: {error}", *notes])
+        super().__init__(f"{doing} raised {said}")
+        self.recording = recording
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the command line asks to record, and how.
+
+    Attributes:
+        path: Import path, file with a name, or saved recording.
+        arguments: Positional arguments of the factory.
+        settings: Its keyword arguments.
+        as_is: Record what the path names, not what calling it gives.
+        shapes: Inputs to make.
+        inputs: Import path of the inputs, or of a function that makes them.
+        device: Where to make the model and its inputs.
+        training: Switch the model to training (True) or evaluation (False).
+        grad: Record with gradients on.
+        seed: Set before the model is made.
+        options: Keyword options of ``record``.
+    """
+
+    path: str
+    arguments: tuple[Any, ...] = ()
+    settings: Mapping[str, Any] | None = None
+    as_is: bool = False
+    shapes: tuple[Shape, ...] = ()
+    inputs: str | None = None
+    device: str | None = None
+    training: bool | None = None
+    grad: bool = True
+    seed: int | None = None
+    options: Mapping[str, Any] | None = None
+
+    def recording(self, progress: Progress) -> Recording:
+        """Load the saved recording, or make the model and run it.
+
+        Raises:
+            InvalidArgument: The target cannot be found or used.
+            ModelFailed: The model could not be made, or raised.
+        """
+        if self.path.lower().endswith(SAVED):
+            from torchrecorder.graph.storage import load
+
+            progress.now("reading the recording")
+            return load(self.path)
+        progress.now("importing torch")
+        import torch
+
+        with contextlib.ExitStack() as stack:
+            if self.seed is not None:
+                torch.manual_seed(self.seed)
+            if self.device is not None:
+                stack.enter_context(_device(self.device))
+            progress.now(f"making {self.path}")
+            model, inputs = _model_and_inputs(self)
+            stack.enter_context(torch.set_grad_enabled(self.grad))
+            progress.now("running the model")
+            return _recorded(model, inputs, self.options or {})
+
+
+def add_target_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `target_of` reads."""
+    parser.add_argument("target", help="package.module:name, file.py:name, or run.json")
+    made = parser.add_argument_group("making the model")
+    made.add_argument(
+        "--arg", action="append", default=[], metavar="VALUE", help="argument of the factory"
+    )
+    made.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="keyword argument of the factory, as in --set num_classes=10",
+    )
+    made.add_argument("--as-is", action="store_true", help="record the target, do not call it")
+    made.add_argument("--device", help="where: cpu, cuda, or meta (shapes only, no memory)")
+    made.add_argument("--seed", type=int, help="set before the model is made")
+    mode = made.add_mutually_exclusive_group()
+    mode.add_argument("--train", dest="training", action="store_true", help="training mode")
+    mode.add_argument("--eval", dest="training", action="store_false", help="evaluation mode")
+    parser.set_defaults(training=None)
+    run = parser.add_argument_group("running it")
+    run.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="SHAPE",
+        help="one input, again for more: 1,3,224,224 or 1,16:int64 or ids=1,16:int64:0-1000",
+    )
+    run.add_argument(
+        "--inputs", metavar="PATH", help="package.module:name of inputs or of what makes them"
+    )
+    run.add_argument("--no-grad", dest="grad", action="store_false", help="run under no_grad")
+    run.add_argument("--backward", action="store_true", help="run the backward pass too")
+    run.add_argument("--autograd", action="store_true", help="autograd graph of a frozen model")
+    run.add_argument("--fake", action="store_true", help="on fake tensors: no compute")
+    run.add_argument("--name", help="name of the recording")
+
+
+def target_of(options: argparse.Namespace) -> Target:
+    """The target that parsed arguments describe.
 
     Raises:
-        InvalidArgument: It is not of that form, or there is no such thing.
+        InvalidArgument: A shape or a setting cannot be read.
     """
-    home, colon, name = target.rpartition(":")
-    if not colon or not home or not name:
+    names = ("autograd", "backward", "fake", "name")
+    return Target(
+        path=options.target,
+        arguments=tuple(value_of(text) for text in options.arg),
+        settings=settings_of(options.set),
+        as_is=options.as_is,
+        shapes=tuple(parse_shape(text) for text in options.shape),
+        inputs=options.inputs,
+        device=options.device,
+        training=options.training,
+        grad=options.grad,
+        seed=options.seed,
+        options={name: getattr(options, name) for name in names if getattr(options, name)},
+    )
+
+
+def settings_of(texts: Sequence[str]) -> dict[str, Any]:
+    """``["a=1", "b=x"]`` as ``{"a": 1, "b": "x"}``.
+
+    Raises:
+        InvalidArgument: One has no name.
+    """
+    settings = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise InvalidArgument(f"cannot read {text!r}: write NAME=VALUE")
+        settings[name] = value_of(value)
+    return settings
+
+
+def value_of(text: str) -> Any:
+    """A Python literal, else the text itself."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+
+
+def find(path: str) -> Any:
+    """What ``package.module:name`` or ``file.py:name`` names.
+
+    Raises:
+        InvalidArgument: There is no such module or name; the message says which there are.
+        ModelFailed: The module raised while it was imported.
+    """
+    place, _, name = path.rpartition(":")
+    if not place or not name:
         raise InvalidArgument(
-            f"a target is package.module:name or path/to/file.py:name, got {target!r}"
+            f"cannot tell what {path!r} is: write package.module:name, file.py:name, "
+            f"or the name of a saved recording ({', '.join(SAVED)})"
         )
-    found: Any = _load_file(Path(home)) if home.endswith(".py") else _import(home)
+    module = _module(place)
+    found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            close = difflib.get_close_matches(part, dir(found), 1)
-            guess = f"; did you mean {close[0]!r}?" if close else ""
-            raise InvalidArgument(f"there is no {part!r} in {home}{guess}")
+            raise InvalidArgument(_missing(place, name, module))
         found = getattr(found, part)
     return found
 
 
-def _import(name: str) -> Any:
+def _module(place: str) -> ModuleType:
+    if place.endswith(".py") and not Path(place).is_file():
+        raise InvalidArgument(f"there is no file {place!r}")
     try:
-        return importlib.import_module(name)
+        return _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # something that the module itself imports
-        raise InvalidArgument(
-            f"there is no module {name!r}: it must be importable from the current folder"
-        ) from None
+        if error.name is None or not f"{place}.".startswith(f"{error.name}."):
+            raise ModelFailed(f"importing {place}", error) from error
+        raise InvalidArgument(f"there is no module {error.name!r} to import") from error
+    except Exception as error:
+        raise ModelFailed(f"importing {place}", error) from error
 
 
-def _load_file(path: Path) -> Any:
-    if not path.is_file():
-        raise InvalidArgument(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+def _from_file(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)
-    sys.path.insert(0, str(path.parent.resolve()))
+    sys.path.insert(0, str(file.parent.resolve()))
+    sys.modules.setdefault(file.stem, module)
     spec.loader.exec_module(module)
     return module
 
 
-def make(found: Any, settings: Iterable[str]) -> Any:
-    """The model that *found* is, or makes when it is called with *settings*.
-
-    Raises:
-        InvalidArgument: A setting is not ``name=value``, or what was made is no callable.
-    """
-    from torch.nn import Module
-
-    arguments = dict(parse_setting(each) for each in settings)
-    if isinstance(found, Module):
-        if arguments:
-            raise InvalidArgument("the target is a model already: it takes no settings")
-        return found
-    if not callable(found):
-        raise InvalidArgument(f"the target is no model and no factory but {type(found).__name__}")
-    model = found(**arguments)
-    if not callable(model):
-        raise InvalidArgument(f"the factory gave no model but {type(model).__name__}")
-    return model
+def _missing(place: str, name: str, module: ModuleType) -> str:
+    here = [each for each in vars(module) if not each.startswith("_")]
+    close = difflib.get_close_matches(name, here, 3)
+    own = [
+        each
+        for each in here
+        if callable(vars(module)[each]) and vars(module)[each].__module__ == module.__name__
+    ]
+    listed = close or own[:12]
+    hint = f"; there are {', '.join(listed)}" if listed else ""
+    return f"{place} has no {name!r}{hint}"
 
 
-def parse_setting(text: str) -> tuple[str, Any]:
-    """``"num_classes=10"`` -> ``("num_classes", 10)``; what is no literal stays text."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise InvalidArgument(f"a setting is name=value, got {text!r}")
-    try:
-        return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return name, value
-
-
-def inputs(shapes: Iterable[str], model: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword inputs for descriptions such as ``mask=1,16:bool``.
-
-    Without a data type an input has that of the model's parameters, and its device. Whole
-    numbers are drawn from 0 and 1, which every vocabulary has.
-
-    Raises:
-        InvalidArgument: A description is not ``[name=]size,size...[:dtype]``.
-    """
-    positional: list[Any] = []
-    named: dict[str, Any] = {}
-    for text in shapes:
-        match = _SHAPE.fullmatch(text.replace(" ", "").replace("x", ","))
-        if match is None:
-            raise InvalidArgument(
-                f"a shape is size,size...[:dtype], or name=size,...; got {text!r}"
-            )
-        sizes = tuple(int(size) for size in match["sizes"].split(",") if size)
-        tensor = _tensor(model, sizes, match["dtype"])
-        if match["name"]:
-            named[match["name"]] = tensor
-        else:
-            positional.append(tensor)
-    return tuple(positional), named
-
-
-def _tensor(model: Any, sizes: tuple[int, ...], dtype: str | None) -> Any:
+def _device(name: str) -> Any:
+    """The device of this name, after a try."""
     import torch
 
-    from torchrecorder.capture.inputs import random_input
-
-    made = random_input(model, sizes)
-    if dtype is None:
-        return made
-    kind = getattr(torch, dtype, None)
-    if not isinstance(kind, torch.dtype):
-        raise InvalidArgument(f"PyTorch has no data type {dtype!r}; try float32, int64 or bool")
-    if kind.is_floating_point or kind.is_complex or made.is_meta:
-        return made.to(kind)
-    return (made * 2).to(torch.int64).to(kind)
+    try:
+        return torch.empty(0, device=name).device
+    except Exception as error:
+        said = str(error).splitlines()[0]
+        raise InvalidArgument(f"device {name!r} cannot be used: {said}") from error
 
 
-def load_recording(path: str) -> Recording:
-    """A saved recording."""
-    from torchrecorder.graph.codec import load
+def _model_and_inputs(target: Target) -> tuple[Any, tuple[tuple[Any, ...], Mapping[str, Any]]]:
+    """The model, and positional and keyword arguments for it."""
+    import torch
 
-    return load(path)
+    found, given = find(target.path), None
+    if not isinstance(found, torch.nn.Module) and not target.as_is:
+        found, given = _made(found, target)
+    if isinstance(found, torch.nn.Module):
+        if target.device is not None:
+            found = found.to(target.device)
+        if target.training is not None:
+            found.train(target.training)
+    return found, _inputs(target, found, given)
+
+
+def _made(factory: Any, target: Target) -> tuple[Any, Any]:
+    """What *factory* gives: a model, or a model and inputs for it."""
+    if not callable(factory):
+        raise InvalidArgument(
+            f"{target.path} is {_a(factory)}: neither a module nor something that makes one"
+        )
+    settings = target.settings or {}
+    _check_call(factory, target.path, target.arguments, settings)
+    try:
+        made = factory(*target.arguments, **settings)
+    except Exception as error:
+        raise ModelFailed(f"calling {target.path}", error) from error
+    model, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not callable(model):
+        raise InvalidArgument(
+            f"{target.path} gave {_a(model)}, which is no model; --as-is records the "
+            "function itself"
+        )
+    return model, inputs
+
+
+def _check_call(
+    factory: Any, path: str, arguments: Sequence[Any], settings: Mapping[str, Any]
+) -> None:
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*arguments, **settings)
+    except TypeError as error:
+        raise InvalidArgument(
+            f"{path} takes {signature}: {error}. Give its arguments by --arg VALUE and "
+            "--set NAME=VALUE; --as-is records it without calling it"
+        ) from None
+
+
+def _inputs(target: Target, model: Any, given: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    if target.inputs is not None:
+        given = find(target.inputs)
+        given = given() if inspect.isroutine(given) else given
+    if target.shapes:
+        return tensors(target.shapes, model, target.device)
+    if isinstance(given, Mapping):
+        return (), {str(name): given[name] for name in given}
+    if given is None:
+        return (), {}
+    return (given if isinstance(given, tuple) else (given,)), {}
+
+
+def _recorded(
+    model: Any, inputs: tuple[tuple[Any, ...], Mapping[str, Any]], options: Mapping[str, Any]
+) -> Recording:
+    import torchrecorder
+
+    positional, named = inputs
+    try:
+        return torchrecorder.record(model, positional, named, **options)
+    except ArgumentMismatch as error:
+        if not positional and not named:
+            raise InvalidArgument(f"{error} On the command line: --shape 1,3,224,224") from None
+        raise
+    except TorchRecorderError:
+        raise
+    except Exception as error:
+        recording = torchrecorder.recording_of(error)
+        raise ModelFailed("the model", error, recording) from error
+
+
+def _a(thing: Any) -> str:
+    return f"an object of type {type(thing).__name__}"

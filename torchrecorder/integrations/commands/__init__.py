@@ -1,0 +1,10 @@
+"""Subcommands of the command line: one file each, all listed here."""
+
+from __future__ import annotations
+
+from torchrecorder.integrations.commands.command import Command
+from torchrecorder.integrations.commands.render import Render
+from torchrecorder.integrations.commands.summary import Summary
+
+COMMANDS: tuple[Command, ...] = (Render(), Summary())
+"""Every subcommand, in the order in which ``--help`` lists them."""

@@ -1,0 +1,115 @@
+"""Shapes on the command line: ``ids=1,16:int64:0-1000`` -> a random tensor.
+
+A shape is sizes with commas; then, with colons, a type of PyTorch and a range. A name with
+an equals sign in front makes it a keyword argument.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torchrecorder.errors import InvalidArgument
+
+_SHAPE = re.compile(
+    r"(?:(?P<name>[A-Za-z_]\w*)=)?"
+    r"\(?(?P<sizes>\d+(?:\s*[,x×]\s*\d+)*|scalar),?\)?"
+    r"(?::(?P<dtype>(?:torch\.)?[a-z][a-z0-9_]*))?"
+    r"(?::(?P<low>-?\d+(?:\.\d+)?)(?:-|\.\.)(?P<high>-?\d+(?:\.\d+)?))?"
+)
+_USUAL_RANGE = (0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One input to make.
+
+    Attributes:
+        name: The argument it is given as; None for a positional one.
+        sizes: Its sizes.
+        dtype: Name of its type in PyTorch; None for the model's precision.
+        low: Its smallest value.
+        high: Its largest value; whole numbers reach it.
+    """
+
+    name: str | None
+    sizes: tuple[int, ...]
+    dtype: str | None = None
+    low: float = _USUAL_RANGE[0]
+    high: float = _USUAL_RANGE[1]
+
+
+def parse_shape(text: str) -> Shape:
+    """The input that *text* asks for.
+
+    Raises:
+        InvalidArgument: It cannot be read.
+
+    Example:
+        >>> parse_shape("ids=1,16:int64:0-1000")
+        Shape(name='ids', sizes=(1, 16), dtype='int64', low=0.0, high=1000.0)
+    """
+    found = _SHAPE.fullmatch(text.strip())
+    if found is None:
+        raise InvalidArgument(
+            f"cannot read the shape {text!r}: write sizes, then a type and a range if "
+            "needed, as in 1,3,224,224 or 1,16:int64 or ids=1,16:int64:0-1000"
+        )
+    sizes = [] if found["sizes"] == "scalar" else re.split(r"[,x×]", found["sizes"])
+    bounds = _USUAL_RANGE
+    if found["low"] is not None:
+        bounds = (float(found["low"]), float(found["high"]))
+    if bounds[0] > bounds[1]:
+        raise InvalidArgument(f"the range in {text!r} ends before it begins")
+    return Shape(found["name"], tuple(map(int, sizes)), found["dtype"], *bounds)
+
+
+def tensors(
+    shapes: Sequence[Shape], model: Any, device: str | None
+) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Positional and keyword arguments with random values, the same in every run."""
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    where, precision = _place(model)
+    made = [_tensor(each, device or where, precision, generator) for each in shapes]
+    positional = tuple(value for each, value in zip(shapes, made) if each.name is None)
+    named = {each.name: value for each, value in zip(shapes, made) if each.name is not None}
+    return positional, named
+
+
+def _place(model: Any) -> tuple[Any, Any]:
+    """Device and precision of the model's first floating-point parameter."""
+    import torch
+
+    parameters = model.parameters() if isinstance(model, torch.nn.Module) else ()
+    for parameter in parameters:
+        if parameter.is_floating_point():
+            return parameter.device, parameter.dtype
+    return torch.device("cpu"), torch.get_default_dtype()
+
+
+def _tensor(shape: Shape, device: Any, precision: Any, generator: Any) -> Any:
+    import torch
+
+    dtype = precision if shape.dtype is None else _dtype(shape.dtype)
+    if str(device) == "meta":
+        return torch.empty(shape.sizes, dtype=dtype, device=device)
+    if dtype.is_floating_point or dtype.is_complex:
+        spread = torch.rand(shape.sizes, generator=generator) * (shape.high - shape.low)
+        return (spread + shape.low).to(device, dtype)
+    low, high = int(shape.low), int(shape.high)
+    whole = torch.randint(low, high + 1, shape.sizes, generator=generator)
+    return whole.to(device, dtype)
+
+
+def _dtype(name: str) -> Any:
+    import torch
+
+    found = getattr(torch, name.removeprefix("torch."), None)
+    if not isinstance(found, torch.dtype):
+        known = "float32, bfloat16, float16, int64, int32, uint8, bool, complex64"
+        raise InvalidArgument(f"{name!r} is no type of PyTorch; such are {known}")
+    return found
