@@ -147,7 +147,7 @@ class _Run:
         self.create_graph = create_graph
         self.order = 0
         self.open: dict[_Listener, None] = {}  # started, not ended; the last started is last
-        self.accumulating: dict[int, _Listener] = {}  # by thread
+        self.latest: dict[int, _Listener] = {}  # by thread: the node that began last
         self._handles: list[RemovableHandle] = []
 
     def listen(self, grad: GradId, node: Any) -> None:
@@ -162,33 +162,36 @@ class _Run:
         return next((each.grad for each in reversed(self.open)), None)
 
     def leave(self, *, failed: bool) -> None:
-        """Remove the hooks; what is still running broke off, or was an accumulation."""
+        """Remove the hooks; a node that is still running broke off, or was an accumulation."""
         now = self.tape.time()
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
         broke = next(reversed(self.open), None) if failed else None
-        for listener in list(self.open):
-            if listener is broke or not listener.accumulates:
-                listener.state((), None, failed=failed)
-            else:
-                listener.state((), max(0.0, now - listener.started))
+        for listener in dict.fromkeys([*self.open, *self.latest.values()]):
+            listener.close(listener.ended or now, failed=listener is broke)
         if self.create_graph:
             self.runs.makes("")
 
 
 class _Listener:
-    """The two hooks on one node. They return nothing: a hook's return replaces gradients."""
+    """The two hooks on one node. They return nothing: a hook's return replaces gradients.
 
-    __slots__ = ("run", "grad", "accumulates", "order", "started", "given")
+    What the engine does after a node, in the same thread, is to add what it gave to what
+    other nodes gave before: that is part of the node's time.
+    """
+
+    __slots__ = ("run", "grad", "accumulates", "order", "started", "ended", "given", "gave", "done")
 
     def __init__(self, run: _Run, grad: GradId, accumulates: bool) -> None:
         self.run = run
         self.grad = grad
         self.accumulates = accumulates
         self.order = 0
-        self.started = 0.0
+        self.started = self.ended = 0.0
         self.given: tuple[Gradient | None, ...] = ()
+        self.gave: tuple[Gradient | None, ...] = ()
+        self.done = False
 
     def before(self, given: Given) -> None:
         """The node is about to run."""
@@ -198,7 +201,7 @@ class _Listener:
         if here == tape.thread:
             tape.pause()
         try:
-            self._begin(given, here, entered)
+            self._begin(given, here, entered - tape.own)
         except Exception as error:
             tape.lose("backward", error)
         if here == tape.thread:
@@ -207,15 +210,13 @@ class _Listener:
             tape.own += tape.clock() - entered
         self.started = tape.time()
 
-    def _begin(self, given: Given, here: int, entered: float) -> None:
+    def _begin(self, given: Given, here: int, now: float) -> None:
         run = self.run
-        earlier = run.accumulating.pop(here, None)
-        if earlier is not None:
-            earlier.state((), max(0.0, entered - run.tape.own - earlier.started))
+        if here in run.latest:
+            run.latest[here].close(now)
+        run.latest[here] = self
         self.order, run.order = run.order, run.order + 1
         run.open[self] = None
-        if self.accumulates:
-            run.accumulating[here] = self
         with torch._C.DisableTorchFunction():
             self.given = run.runs.forms(given)
             for observer in run.tape.observers:
@@ -227,15 +228,14 @@ class _Listener:
         """The node has run."""
         tape = self.run.tape
         here = threading.get_ident()
-        seconds = tape.time() - self.started
+        self.ended = tape.time()
         entered = tape.clock()
         if here == tape.thread:
             tape.pause()
         try:
-            with torch._C.DisableTorchFunction():
-                for observer in tape.observers:
-                    observer.node_ended(self.grad, self.run.number)
-                self.state(self.run.runs.forms(gave), seconds)
+            self._end(gave)
+            if here != tape.thread:  # there the engine waits between nodes
+                self.close(self.ended)
         except Exception as error:
             tape.lose("backward", error)
         if here == tape.thread:
@@ -243,16 +243,23 @@ class _Listener:
         else:
             tape.own += tape.clock() - entered
 
-    def state(
-        self, gave: tuple[Gradient | None, ...], seconds: float | None, *, failed: bool = False
-    ) -> None:
-        """Write how the node ran."""
-        if self not in self.run.open:
+    def _end(self, gave: Given) -> None:
+        with torch._C.DisableTorchFunction():
+            for observer in self.run.tape.observers:
+                observer.node_ended(self.grad, self.run.number)
+            self.gave = self.run.runs.forms(gave)
+        self.run.open.pop(self, None)
+
+    def close(self, now: float, *, failed: bool = False) -> None:
+        """Write how the node ran, up to *now*."""
+        self.run.open.pop(self, None)
+        if self.done:
             return
-        del self.run.open[self]
+        self.done = True
+        seconds = None if failed else max(0.0, now - self.started)
         self.run.tape.write(
             GradNodeRan(
-                self.grad, self.run.number, self.order, seconds, self.given, gave, failed
+                self.grad, self.run.number, self.order, seconds, self.given, self.gave, failed
             )
         )
 

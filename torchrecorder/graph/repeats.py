@@ -8,6 +8,8 @@ from statistics import median
 from types import MappingProxyType
 from typing import Any
 
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Recording
 
 COUNTING = "floating-point operations were counted: times include the counting"
@@ -36,11 +38,12 @@ def medians(recording: Recording, repeats: Sequence[Recording]) -> Recording:
         seconds=_middle(each.run.seconds for each in same),
         overhead=_middle(each.run.overhead for each in same),
     )
+    ops = _keyed(recording.ops, [each.ops for each in same])
     return replace(
         recording,
         run=run,
-        ops=_keyed(recording.ops, [each.ops for each in same]),
-        scopes=_keyed(recording.scopes, [each.scopes for each in same]),
+        ops=ops,
+        scopes=_scopes(recording, ops, same),
         grad_runs=_listed(recording.grad_runs, [each.grad_runs for each in same]),
         backward_runs=_listed(recording.backward_runs, [each.backward_runs for each in same]),
         measured=_measured(recording, same),
@@ -69,6 +72,46 @@ def _keyed(into: Mapping[Any, Any], repeats: Sequence[Mapping[Any, Any]]) -> Map
             for key, each in into.items()
         }
     )
+
+
+def _scopes(
+    recording: Recording, ops: Mapping[OpId, Op], repeats: Sequence[Recording]
+) -> Mapping[ScopeId, Scope]:
+    """Scopes whose time is the median of their own time and the times of what is inside.
+
+    The medians of whole scopes would not do: they are more than the medians inside them
+    add up to, and the rest would pass for time of the scope itself.
+    """
+    own = [_own_seconds(each) for each in repeats]
+    seconds = {scope: median(each[scope] for each in own) for scope in own[0]}
+    for op in ops.values():
+        if op.seconds is not None and op.scope in seconds and not op.recompute:
+            seconds[op.scope] += op.seconds
+    for scope in reversed(list(recording.scopes.values())):
+        if scope.id in seconds and scope.parent in seconds and not scope.recompute:
+            seconds[scope.parent] += seconds[scope.id]
+    return MappingProxyType(
+        {
+            scope.id: scope._replace(seconds=seconds.get(scope.id))
+            for scope in recording.scopes.values()
+        }
+    )
+
+
+def _own_seconds(recording: Recording) -> dict[ScopeId, float]:
+    """Time of each scope outside its ops and inner scopes."""
+    own = {
+        scope.id: scope.seconds
+        for scope in recording.scopes.values()
+        if scope.seconds is not None
+    }
+    for op in recording.ops.values():
+        if op.scope in own and op.seconds is not None and not op.recompute:
+            own[op.scope] -= op.seconds
+    for scope in recording.scopes.values():
+        if scope.parent in own and scope.seconds is not None and not scope.recompute:
+            own[scope.parent] -= scope.seconds
+    return {scope: max(0.0, seconds) for scope, seconds in own.items()}
 
 
 def _listed(into: Sequence[Any], repeats: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
