@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchrecorder.export.centring import MARK
 from torchrecorder.export.quoting import attribute, html, quote, verbatim
 from torchrecorder.layout.measure import label_size
 from torchrecorder.style.color import faded
-from torchrecorder.style.figure import Figure, Group, LegendEntry, Line, Look, Shape, Text
+from torchrecorder.style.figure import (
+    Dash,
+    Figure,
+    Group,
+    LegendEntry,
+    Line,
+    Look,
+    Outline,
+    Shape,
+    Text,
+)
 
 if TYPE_CHECKING:
     import graphviz
@@ -79,34 +89,25 @@ def plain_label(label: tuple[Text, ...]) -> str:
     return "\n".join(text.text for text in label)
 
 
-def shapes_in_boxes(figure: Figure) -> Figure:
-    """*figure* with what its lines are labelled moved onto the boxes they leave.
+def given_out(figure: Figure) -> dict[str, Text]:
+    """For each shape, the labels of the lines that leave it, as one line of small print.
 
     Graphviz keeps room for the labels of edges, but not inside clusters: it bends the edges
-    of a chain around them, and draws them over the borders.
+    of a chain around them, and draws them over the borders. So they stand in the boxes.
     """
     told: dict[str, Counter[str]] = {}
     for line in figure.lines:
         if line.label:
             told.setdefault(line.tail, Counter())[line.label] += 1
-    shapes = tuple(
-        replace(shape, label=(*shape.label, Text(_given_out(told[shape.id]))))
-        if shape.id in told
-        else shape
-        for shape in figure.shapes
-    )
-    lines = tuple(replace(line, label="") if line.label else line for line in figure.lines)
-    return replace(figure, shapes=shapes, lines=lines)
+    return {tail: Text(_given_out(labels)) for tail, labels in told.items()}
 
 
 def _given_out(labels: Counter[str]) -> str:
-    """The shapes that leave a box in a few characters."""
     said = [f"{number} of {text}" if number > 1 else text for text, number in labels.items()]
     return "→ " + ", ".join([*said[:2], *(["…"] if len(said) > 2 else [])])
 
 
 def _statements(figure: Figure) -> Iterator[str]:
-    figure = shapes_in_boxes(figure)
     yield from _defaults(figure)
     yield from _nested(figure)
     yield from _legend(figure)
@@ -155,6 +156,7 @@ def _font(figure: Figure) -> str:
 
 def _nested(figure: Figure) -> Iterator[str]:
     """Clusters and boxes, each cluster opened once, with all that lies in it."""
+    told = given_out(figure)
     inside: dict[str | None, list[Shape | Group]] = {}
     for item in _in_order(figure):
         around = item.group if isinstance(item, Shape) else item.parent
@@ -168,7 +170,7 @@ def _nested(figure: Figure) -> Iterator[str]:
         if each is None:
             yield f"{tabs}}}"
         elif isinstance(each, Shape):
-            yield f"{tabs}{quote(node_name(each.id))} [{_shape(each, figure)}]"
+            yield f"{tabs}{quote(node_name(each.id))} [{_shape(each, figure, told.get(each.id))}]"
         else:
             yield f"{tabs}subgraph {quote('cluster_' + node_name(each.id))} {{"
             yield f"{tabs}\tgraph [{_group(each, figure)}]"
@@ -192,19 +194,34 @@ def _in_order(figure: Figure) -> Iterator[Shape | Group]:
     yield from (group for group in figure.groups if group.id not in placed)
 
 
-def _shape(shape: Shape, figure: Figure) -> str:
+def _shape(shape: Shape, figure: Figure, told: Text | None) -> str:
     own = shape.look.attributes
-    attributes = {name: quote(text) for name, text in look_attributes(shape.look).items()}
-    attributes["label"] = _label(shape.label, shape.look, figure)
+    label = shape.label if told is None else (*shape.label, told)
+    attributes = {"label": _label(label, shape.look, figure)}
     if "label" not in own:
         attributes["class"] = quote(MARK)
     if shape.look.outline in ("parallelogram", "octagon", "ellipse"):
         attributes["margin"] = quote("0,0")
     if shape.count > 1:
-        attributes["peripheries"] = "2"
+        attributes["peripheries"] = quote("2")
     if shape.tooltip:
         attributes["tooltip"] = verbatim(shape.tooltip)
-    return _joined({**attributes, **_given(own)})
+    if not own:
+        return f"{_plain_look(shape.look)}, {_joined(attributes)}"
+    return _joined({**_quoted(look_attributes(shape.look)), **attributes, **_given(own)})
+
+
+def _plain_look(look: Look) -> str:
+    """The attributes of a look on which nothing is set by hand."""
+    return _look_text(look.fill, look.stroke, look.text, look.outline, look.dash, look.width)
+
+
+@lru_cache(maxsize=1024)
+def _look_text(
+    fill: str, stroke: str, text: str, outline: Outline, dash: Dash, width: float
+) -> str:
+    look = Look(fill, stroke, text, outline, dash, width)
+    return _joined(_quoted(look_attributes(look)))
 
 
 def _group(group: Group, figure: Figure) -> str:
@@ -212,7 +229,7 @@ def _group(group: Group, figure: Figure) -> str:
     look.pop("shape")
     look["bgcolor"] = look.pop("fillcolor")
     look["style"] = look["style"].replace("filled,", "").replace("filled", "solid")
-    attributes = {name: quote(text) for name, text in look.items()}
+    attributes = _quoted(look)
     attributes["label"] = _corner(group, figure)
     attributes["margin"] = quote("9")
     if group.tooltip:
@@ -311,6 +328,10 @@ def _row(entry: LegendEntry, figure: Figure) -> str:
     size = f"{figure.fontsize * SMALL:g}"
     text = f'<font point-size="{size}" color="{look.text}">{html(entry.text)}</font>'
     return f'<tr>{swatch}<td align="left">{text}</td></tr>'
+
+
+def _quoted(attributes: Mapping[str, str]) -> dict[str, str]:
+    return {name: quote(text) for name, text in attributes.items()}
 
 
 def _given(attributes: Mapping[str, str]) -> dict[str, str]:

@@ -172,6 +172,13 @@ class Recording:
         )
 
     @cached_property
+    def structures(self) -> Mapping[ScopeId, str]:
+        """A digest for each scope: equal digests, equal structure inside."""
+        from torchrecorder.graph.structure import structures
+
+        return MappingProxyType(structures(self))
+
+    @cached_property
     def consumers(self) -> Mapping[ValueId, tuple[OpId, ...]]:
         """The ops that read each value, once per argument, in run order."""
         readers: dict[ValueId, list[OpId]] = {}

@@ -7,16 +7,16 @@ are called from outside, and where the inputs come from, makes no difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
 
 from torchrecorder.events import Role, ScopeId, ValueId
-from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 
 
-def structures(recording: Recording) -> Mapping[ScopeId, str]:
+def structures(recording: Recording) -> dict[ScopeId, str]:
     """A digest for each scope: equal digests, equal structure."""
     forms = _Forms(recording)
     return {scope: form.digest for scope, form in forms.found.items()}
@@ -60,10 +60,8 @@ class _Forms:
     def _complete(self, scope: Scope) -> None:
         """Join the steps of a scope; its children are complete, as they came later."""
         form = self.found[scope.id]
-        digest = blake2b(digest_size=16)
-        for part in self._parts(scope, form):
-            digest.update(repr(part).encode("utf-8", "backslashreplace"))
-        form.digest = digest.hexdigest()
+        said = repr(list(self._parts(scope, form))).encode("utf-8", "backslashreplace")
+        form.digest = blake2b(said, digest_size=16).hexdigest()
 
     def _parts(self, scope: Scope, form: _Form) -> Iterator[Any]:
         module = self.recording.modules[scope.module] if scope.module is not None else None
@@ -76,14 +74,16 @@ class _Forms:
             else:
                 inner = self.found[step.id]
                 yield step.name, inner.digest
-                yield tuple(self._place(value, form) for value in inner.outside)
-        yield tuple((slot.name, self._place(slot.value, form)) for slot in scope.outputs)
-        yield tuple((self._look(value), self._stored(value)) for value in form.outside)
+                yield [self._place(value, form) for value in inner.outside]
+        yield [(slot.name, self._place(slot.value, form)) for slot in scope.outputs]
+        values = self.recording.values
+        yield [(self._look(values[value]), self._stored(value)) for value in form.outside]
 
     def _op(self, op: Op, form: _Form) -> Iterator[Any]:
-        yield op.kind.value, op.qualname, op.arguments, op.failed
-        yield tuple((slot.name, self._place(slot.value, form)) for slot in op.inputs)
-        yield tuple(self._look(value) for value in op.outputs), len(op.writes)
+        place, values = self._place, self.recording.values
+        yield op.kind.value, op.qualname, op.arguments, op.failed, len(op.writes)
+        yield [(slot.name, place(slot.value, form)) for slot in op.inputs]
+        yield [self._look(values[value]) for value in op.outputs]
 
     def _place(self, value: ValueId, form: _Form) -> int:
         """Where a value comes from: from 0 on inside, below 0 outside."""
@@ -92,9 +92,8 @@ class _Forms:
             return rank - form.start
         return -1 - form.outside.setdefault(value, len(form.outside))
 
-    def _look(self, value: ValueId) -> tuple[Any, ...]:
-        found = self.recording.values[value]
-        return found.shape, found.dtype, found.kind
+    def _look(self, value: Value) -> tuple[Any, ...]:
+        return value.shape, value.dtype, value.kind
 
     def _stored(self, value: ValueId) -> str:
         """Parameters and buffers are not like what is handed in, wherever that came from."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 
 def rgb(color: str) -> tuple[int, int, int]:
     """``"#rrggbb"`` as three numbers."""
@@ -39,6 +41,7 @@ def scale(stops: tuple[str, ...], share: float) -> str:
     return mix(stops[low], stops[low + 1], place - low)
 
 
+@lru_cache(maxsize=1024)
 def faded(text: str, fill: str) -> str:
     """The colour of small print on *fill*: still well readable, but quieter than titles."""
     return mix(text, fill, 0.3) if fill.startswith("#") else text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 FAMILIES = {
     "weights": """
@@ -53,6 +54,7 @@ def op_family(name: str) -> str:
     return _BY_OP.get(name, "")
 
 
+@lru_cache(maxsize=4096)
 def class_family(cls: str) -> str:
     """The family of a module class; empty if its name does not say."""
     return next((family for family, sign in CLASSES if re.search(sign, cls)), "")

@@ -9,6 +9,7 @@ from typing import Literal
 Outline = Literal[
     "box", "rounded", "ellipse", "cylinder", "note", "parallelogram", "octagon", "plain"
 ]
+Dash = Literal["solid", "dashed", "dotted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Look:
     stroke: str
     text: str
     outline: Outline = "rounded"
-    dash: Literal["solid", "dashed", "dotted"] = "solid"
+    dash: Dash = "solid"
     width: float = 1.0
     bold: bool = False
     attributes: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ A few rules pick what tells two modules of a class apart and say it the way pape
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from functools import lru_cache
 
 USUAL = {
     "bias": "True",
@@ -96,6 +96,7 @@ TO_SIZES = ("out_features", "out_channels", "nf")
 ITEM = re.compile(r"\s*((?:[^,()\[\]]|\([^()]*\)|\[[^\[\]]*\])+)\s*(?:,|$)")
 
 
+@lru_cache(maxsize=4096)
 def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
     """The few that matter, as short texts: ``("64 → 128", "3×3", "stride 2")``.
 
@@ -109,7 +110,8 @@ def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
     return tuple(text for text in said if len(text) <= 24)[:limit]
 
 
-def arguments(given: Iterable[tuple[str, str]], limit: int = 4) -> tuple[str, ...]:
+@lru_cache(maxsize=4096)
+def arguments(given: tuple[tuple[str, str], ...], limit: int = 4) -> tuple[str, ...]:
     """The arguments of an op that are not at their default, as short texts."""
     named = {name: text for name, text in given if not text.startswith("torch.")}
     plain = [named.pop(name) for name in list(named) if name in PLAIN or name.isdigit()]

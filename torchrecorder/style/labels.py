@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from functools import lru_cache
 
 from torchrecorder.events import SourceLine
 from torchrecorder.graph.nodes import Value
@@ -30,7 +30,8 @@ def parameters(number: int) -> str:
     return f"{count(number)} params" if number > 1 else "1 param" if number else ""
 
 
-def shape(sizes: Iterable[int]) -> str:
+@lru_cache(maxsize=4096)
+def shape(sizes: tuple[int, ...]) -> str:
     """``2×3``; ``[3]`` for a vector, ``scalar`` where there are no sizes."""
     found = [str(size) for size in sizes]
     return f"[{found[0]}]" if len(found) == 1 else "×".join(found) or "scalar"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from torchrecorder.events import ScopeKind
 from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.structure import structures
 from torchrecorder.views.collapse import Quiet
 from torchrecorder.views.hide import bookkeeping, is_pass, is_query, is_reshape
 
@@ -58,7 +57,7 @@ def plain_modules(recording: Recording, quiet: Quiet) -> frozenset[str]:
 
 def repeated(recording: Recording) -> frozenset[str]:
     """Scopes that follow a sibling of equal structure, and all that lies in them."""
-    digests = structures(recording)
+    digests = recording.structures
     found: set[str] = set()
     last: dict[str | None, str] = {}
     for scope in recording.scopes.values():

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from torchrecorder.events import ScopeId
-from torchrecorder.graph.structure import structures
 from torchrecorder.views.items import Items
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
@@ -30,7 +29,7 @@ class Fold:
     least: int = 2
 
     def __call__(self, view: View) -> View:
-        digests = structures(view.recording)
+        digests = view.recording.structures
         items = Items(view, lambda item: digests.get(ScopeId(item)))
         folds = tuple(_folds(items, self.least))
         return _Folded(items, folds).view() if folds else view
