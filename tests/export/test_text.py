@@ -168,7 +168,7 @@ def test_depth(depth: int, count: int) -> None:
 def test_wrong_depth(depth: object) -> None:
     """A depth is a number of levels."""
     with pytest.raises(InvalidArgument, match="depth must be a whole number"):
-        summary(network(), depth)  # type: ignore[arg-type]
+        summary(network(), depth)
 
 
 def test_default_depth_of_a_large_model() -> None:

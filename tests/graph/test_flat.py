@@ -130,7 +130,7 @@ def test_every_format_can_hold_it(recording: Recording) -> None:
 @pytest.mark.parametrize("make", [network, regions])
 def test_the_copy_is_free(make: object, tmp_path: Path) -> None:
     """The copy may be changed; the recording's own graph may not."""
-    recording = make()  # type: ignore[operator]
+    recording = make()
     copy = recording.to_networkx()
     copy.remove_node("o0")
     assert "o0" in recording.to_networkx()
