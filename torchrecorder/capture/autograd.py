@@ -40,6 +40,10 @@ _LEAF = 2**64 - 1  # what autograd gives as the number of an accumulation node
 _next_number = torch._C._autograd._get_sequence_nr
 
 
+_Parents = tuple[tuple[Any, int], ...]
+"""``next_functions``: nodes, or None, and which of their outputs."""
+
+
 class AutogradWalk:
     """The grad nodes met so far, and which value each of their outputs is."""
 
@@ -128,28 +132,31 @@ class AutogradWalk:
 
     def _claim_usual(self, number: int, node: Any, owner: OpId) -> GradId | None:
         """Claim a node behind which all has been met, as for most ops; else None."""
+        following = self._following(node.next_functions)
+        if following is None:
+            return None
+        grad = self.known[number] = self.tape.next_grad()
+        self._write(grad, node, owner, self.tape.scope, following)
+        return grad
+
+    def _following(self, parents: _Parents) -> tuple[GradEdge | None, ...] | None:
+        """Where gradients go from a node with these *parents*; None if one is unknown."""
         following: list[GradEdge | None] = []
-        for parent, index in node.next_functions:
+        for parent, index in parents:
             if parent is None:
                 following.append(None)
                 continue
-            before = parent._sequence_nr()
-            known = self.known.get(before)
+            number = parent._sequence_nr()
+            known = self.known.get(number)
             if known is not None:
                 following.append(GradEdge(known, index))
-            elif before == _LEAF:
+            elif number == _LEAF:
                 following.append(GradEdge(self._leaf(parent), index))
-            elif before in self.passed:
-                following.append(self.passed[before])
+            elif number in self.passed:
+                following.append(self.passed[number])
             else:
                 return None
-        grad = self.known[number] = self.tape.next_grad()
-        self.owners[grad] = owner
-        self.tape.write(
-            GradNodeFound(grad, _name(node), owner, self.tape.scope, tuple(following), None)
-        )
-        self.met(grad, owner, node)
-        return grad
+        return tuple(following)
 
     def _edge(
         self, node: Any, index: int, owner: OpId | None, scope: ScopeId | None = None
@@ -165,49 +172,55 @@ class AutogradWalk:
             known = self.known[number]
         return GradEdge(known, index)
 
-    def _gather(self, node: Any) -> list[tuple[int, Any]]:
+    def _gather(self, node: Any) -> list[tuple[int, Any, _Parents]]:
         """*node* and the unknown nodes behind it, in the order autograd made them."""
-        found: dict[int, Any] = {}
+        found: dict[int, tuple[int, Any, _Parents]] = {}
         stack = [node]
         while stack:
             node = stack.pop()
             number = node._sequence_nr()
             if number == _LEAF or number in self.known or number in self.passed or number in found:
                 continue
-            found[number] = node
-            stack.extend(parent for parent, _ in node.next_functions if parent is not None)
-        return sorted(found.items())
+            parents = node.next_functions
+            found[number] = (number, node, parents)
+            for parent, _ in parents:
+                if parent is not None:
+                    stack.append(parent)
+        return [found[number] for number in sorted(found)]
 
     def _claim(self, node: Any, owner: OpId | None, scope: ScopeId | None) -> None:
         """Give *node*, and what is unknown behind it, to *owner* or to hidden ops."""
         found = self._gather(node)
-        for number, _ in found:
+        for number, _, _ in found:
             self.known[number] = self.tape.next_grad()
-        for number, each in found:
+        for number, each, parents in found:
+            following = self._following(parents)
+            assert following is not None  # all of them have been gathered
+            grad = self.known[number]
             if number >= self.since or owner is not None and isinstance(each, BackwardCFunction):
-                self._state(number, each, owner, scope)
-                continue
-            maker, place = self._maker(number)
-            self._state(number, each, maker, place if maker is not None else scope)
+                maker, place = owner, scope
+            else:
+                maker, place = self._maker(number)
+            if maker is not None:
+                self._write(grad, each, maker, place, following)
+            elif number < self.start:
+                self.tape.write(GradNodeFound(grad, _name(each), None, None, following, None))
+            else:
+                op = self.tape.next_op()
+                self._write(grad, each, op, scope, following)
+                self._hidden(grad, each, op, following)
 
-    def _state(
-        self, number: int, node: Any, owner: OpId | None, scope: ScopeId | None
+    def _write(
+        self,
+        grad: GradId,
+        node: Any,
+        owner: OpId,
+        scope: ScopeId | None,
+        following: tuple[GradEdge | None, ...],
     ) -> None:
-        """Write one node; one without owner brings a hidden op with it."""
-        grad = self.known[number]
-        following = tuple(
-            None if parent is None else self._edge(parent, index, None)
-            for parent, index in node.next_functions
-        )
-        if owner is None and number < self.start:
-            self.tape.write(GradNodeFound(grad, _name(node), None, None, following, None))
-            return
-        op = owner if owner is not None else self.tape.next_op()
-        self.owners[grad] = op
-        self.tape.write(GradNodeFound(grad, _name(node), op, scope, following, None))
-        self.met(grad, op, node)
-        if owner is None:
-            self._hidden(grad, node, op, following)
+        self.owners[grad] = owner
+        self.tape.write(GradNodeFound(grad, _name(node), owner, scope, following, None))
+        self.met(grad, owner, node)
 
     def _leaf(self, node: Any) -> GradId:
         """The accumulation node of a leaf."""
