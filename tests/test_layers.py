@@ -19,12 +19,12 @@ LAYERS = {
     "style": {"events", "graph", "annotations", "views"},
     "layout": {"events", "graph", "views", "style"},
     "export": {"events", "graph", "annotations", "views", "style", "layout"},
-    "compare": {"events", "graph", "annotations"},
+    "comparison": {"events", "graph", "annotations"},
     "series": {"events", "graph", "annotations"},
     "options": {"graph", "views", "style", "export"},
-    "api": {"graph", "views", "style", "export", "options", "compare", "series"},
+    "api": {"graph", "views", "style", "export", "options", "comparison", "series"},
     "testing": {"events", "graph", "build", "capture"},
-    "integrations": {"graph", "views", "style", "export", "options", "compare", "api"},
+    "integrations": {"graph", "views", "style", "export", "options", "comparison", "api"},
     "__main__": {"integrations"},
 }
 """Each may import what it names, besides itself and errors, when its module is loaded."""

@@ -1,0 +1,71 @@
+"""Alignment of two sequences."""
+
+from __future__ import annotations
+
+import time
+from itertools import combinations
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torchrecorder.comparison import align as module
+from torchrecorder.comparison.align import align, between
+
+WORDS = st.text("abcd", max_size=9)
+
+
+def _common(a: str, b: str) -> int:
+    """The length of the longest common order, by trying all."""
+    for length in range(min(len(a), len(b)), 0, -1):
+        if set(combinations(a, length)) & set(combinations(b, length)):
+            return length
+    return 0
+
+
+def _valid(a: Any, b: Any) -> int:
+    pairs = align(a, b)
+    assert all(a[left] == b[right] for left, right in pairs)
+    assert all(x[0] < y[0] and x[1] < y[1] for x, y in zip(pairs, pairs[1:]))
+    return len(pairs)
+
+
+@given(WORDS, WORDS)
+def test_finds_the_longest(a: str, b: str) -> None:
+    """Short sequences are aligned as well as can be."""
+    assert _valid(a, b) == _common(a, b)
+
+
+@given(st.lists(st.integers(0, 300), max_size=300), st.lists(st.integers(0, 300), max_size=300))
+def test_long_ones_are_valid(a: list[int], b: list[int]) -> None:
+    """Whatever is aligned is equal and in order, and equal sequences fit wholly."""
+    _valid(a, b)
+    assert _valid(a, a) == len(a)
+
+
+@given(st.lists(st.integers(0, 50), max_size=60), st.lists(st.integers(0, 50), max_size=60))
+def test_gaps_are_the_rest(a: list[int], b: list[int]) -> None:
+    """Every place is in a pair or in a gap."""
+    pairs = align(a, b)
+    gaps = list(between(pairs, len(a), len(b)))
+    left = [pair[0] for pair in pairs] + [i for gap, _ in gaps for i in gap]
+    right = [pair[1] for pair in pairs] + [i for _, gap in gaps for i in gap]
+    assert (sorted(left), sorted(right)) == (list(range(len(a))), list(range(len(b))))
+
+
+def test_one_change_in_many() -> None:
+    """A block put into a long chain of equal blocks leaves all others matched."""
+    block = ["norm", "attention", "add", "norm", "mlp", "add"]
+    a = ["embed", *block * 2000, "head"]
+    b = ["embed", *block * 700, "extra", *block * 1300, "head"]
+    assert _valid(a, b) == len(a)
+
+
+def test_stays_fast() -> None:
+    """Long sequences with nothing unique in them, and two ends that differ, take no square."""
+    a = ["x", *("ab" * 30_000), "y"]
+    b = ["z", *("ba" * 30_000), "w"]
+    start = time.perf_counter()
+    assert _valid(a, b) > 50_000
+    assert time.perf_counter() - start < 5
+    assert len(a) * len(b) > module.EXACT

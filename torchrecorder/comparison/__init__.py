@@ -1,0 +1,1 @@
+"""Comparison: what is different between two recordings."""

@@ -1,0 +1,114 @@
+"""Align: which places of two sequences belong together, in nearly linear time.
+
+Patience: equal ends first, then what occurs once on both sides, in its longest common
+order; what lies between is treated the same way.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Hashable, Iterator, Sequence
+
+Pair = tuple[int, int]
+
+EXACT = 10_000
+"""Up to this product of lengths, the longest common order is found for sure."""
+
+ROUNDS = 12
+"""So often what lies between anchors is looked at again before it is aligned roughly."""
+
+
+def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
+    """Pairs of places that hold equal things, growing on both sides."""
+    found: list[Pair] = []
+    waiting = [(0, len(a), 0, len(b), ROUNDS)]
+    while waiting:
+        start, stop, first, last, rounds = waiting.pop()
+        while start < stop and first < last and a[start] == b[first]:
+            found.append((start, first))
+            start, first = start + 1, first + 1
+        while start < stop and first < last and a[stop - 1] == b[last - 1]:
+            stop, last = stop - 1, last - 1
+            found.append((stop, last))
+        if start == stop or first == last:
+            continue
+        anchors = _anchors(a, b, (start, stop, first, last), rounds)
+        if rounds and anchors and (stop - start) * (last - first) > EXACT:
+            waiting.extend((*gap, rounds - 1) for gap in _gaps(anchors, start, stop, first, last))
+        found.extend(anchors)
+    return sorted(found)
+
+
+def between(pairs: Sequence[Pair], a: int, b: int) -> Iterator[tuple[range, range]]:
+    """The places that *pairs* leave out, stretch by stretch, in sequences of these lengths."""
+    for start, stop, first, last in _gaps(pairs, 0, a, 0, b):
+        yield range(start, stop), range(first, last)
+
+
+def _gaps(
+    pairs: Sequence[Pair], start: int, stop: int, first: int, last: int
+) -> Iterator[tuple[int, int, int, int]]:
+    for left, right in [*pairs, (stop, last)]:
+        if start < left or first < right:
+            yield start, left, first, right
+        start, first = left + 1, right + 1
+
+
+def _anchors(
+    a: Sequence[Hashable], b: Sequence[Hashable], part: tuple[int, int, int, int], rounds: int
+) -> list[Pair]:
+    start, stop, first, last = part
+    if (stop - start) * (last - first) <= EXACT:
+        return [(start + i, first + j) for i, j in _longest(a[start:stop], b[first:last])]
+    left, right = _places(a, start, stop), _places(b, first, last)
+    once = [
+        (places[0], right[key][0])
+        for key, places in left.items()
+        if len(places) == 1 and len(right.get(key, ())) == 1
+    ]
+    if not once or not rounds:
+        once = [pair for key, places in left.items() for pair in zip(places, right.get(key, ()))]
+    return _rising(sorted(once))
+
+
+def _places(each: Sequence[Hashable], start: int, stop: int) -> dict[Hashable, list[int]]:
+    places: dict[Hashable, list[int]] = {}
+    for place in range(start, stop):
+        places.setdefault(each[place], []).append(place)
+    return places
+
+
+def _rising(pairs: Sequence[Pair]) -> list[Pair]:
+    """The longest part of *pairs*, which are in order on the left, that is so on the right."""
+    ends: list[int] = []  # the smallest right place that ends a part of this length
+    last: list[int] = []  # which pair that is
+    before: list[int] = []
+    for number, (_, right) in enumerate(pairs):
+        length = bisect_left(ends, right)
+        ends[length:length + 1] = [right]
+        last[length:length + 1] = [number]
+        before.append(last[length - 1] if length else -1)
+    found, number = [], last[-1] if last else -1
+    while number >= 0:
+        found.append(pairs[number])
+        number = before[number]
+    return found[::-1]
+
+
+def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[Pair]:
+    """The longest common order of two short sequences."""
+    rows = [[0] * (len(b) + 1)]
+    for left in reversed(a):
+        row, below = [0] * (len(b) + 1), rows[-1]
+        for j in range(len(b) - 1, -1, -1):
+            row[j] = below[j + 1] + 1 if left == b[j] else max(below[j], row[j + 1])
+        rows.append(row)
+    i = j = 0
+    while i < len(a) and j < len(b):
+        if a[i] == b[j]:
+            yield i, j
+            i, j = i + 1, j + 1
+        elif rows[len(a) - i - 1][j] >= rows[len(a) - i][j + 1]:
+            i += 1
+        else:
+            j += 1

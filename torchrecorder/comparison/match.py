@@ -1,0 +1,248 @@
+"""Match: which scopes, ops, values and modules of two recordings are the same ones.
+
+From the outside in: within a matched pair of scopes, what is directly inside is aligned,
+first by all that is known of it, then by less and less. What is left over is looked for
+by name, then by what it is made of, anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+from torchrecorder.comparison.align import Pair, align, between
+from torchrecorder.comparison.skeleton import skeletons
+from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.structure import structures
+
+Step = Union[Scope, Op]
+Key = Callable[["Side", Step], Hashable]
+
+
+@dataclass(frozen=True)
+class Matching:
+    """What belongs together, one to one, by id in the first and id in the second."""
+
+    scopes: Mapping[ScopeId, ScopeId]
+    ops: Mapping[OpId, OpId]
+    values: Mapping[ValueId, ValueId]
+    modules: Mapping[ModuleId, ModuleId]
+
+
+def match(before: Recording, after: Recording) -> Matching:
+    """What is the same in both recordings."""
+    matcher = _Matcher(Side(before), Side(after))
+    matcher.steps()
+    matcher.stored()
+    matcher.flows()
+    return Matching(
+        matcher.scopes.there, matcher.ops.there, matcher.values.there, matcher.modules.there
+    )
+
+
+class Side:
+    """One of the two recordings, and the digests of its scopes."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.structures = structures(recording)
+        self.skeletons = skeletons(recording)
+
+    def op(self, op: Op) -> tuple[Any, ...]:
+        """All that is known of an op, but for where its inputs come from."""
+        values = [self.recording.values[each] for each in op.outputs]
+        return op.qualname, op.arguments, len(op.inputs), *(each.shape for each in values)
+
+
+def _exact(side: Side, step: Step) -> Hashable:
+    if isinstance(step, Op):
+        return side.op(step)
+    return step.kind, step.name, side.structures[step.id]
+
+
+def _made_of(side: Side, step: Step) -> Hashable:
+    """Places in a container shift when one is put in: they are no names."""
+    if isinstance(step, Op):
+        return step.qualname, step.arguments
+    name = "" if step.name.isdigit() else step.name
+    return step.kind, name, side.skeletons[step.id].digest
+
+
+def _named(side: Side, step: Step) -> Hashable:
+    return step.qualname if isinstance(step, Op) else (step.kind, step.name, step.cls)
+
+
+def _roughly(side: Side, step: Step) -> Hashable:
+    if isinstance(step, Op):
+        return step.qualname
+    return (step.kind, step.cls) if step.name.isdigit() else (step.kind, "", step.name)
+
+
+def _placed(side: Side, step: Step) -> Hashable:
+    return step.id if isinstance(step, Op) else (step.kind, step.name)
+
+
+TIERS: tuple[Key, ...] = (_exact, _made_of, _named, _roughly, _placed)
+"""What two steps must agree in, from all to little."""
+
+
+class _Pairs:
+    """Pairs, of which no side has two."""
+
+    def __init__(self) -> None:
+        self.there: dict[Any, Any] = {}
+        self.back: dict[Any, Any] = {}
+
+    def add(self, a: Any, b: Any) -> bool:
+        """Whether neither had another before."""
+        if a in self.there or b in self.back:
+            return False
+        self.there[a], self.back[b] = b, a
+        return True
+
+
+class _Matcher:
+    """Collects pairs; scopes are walked on a stack, so that depth has no limit."""
+
+    def __init__(self, a: Side, b: Side) -> None:
+        self.a, self.b = a, b
+        self.scopes, self.ops, self.values, self.modules = (_Pairs() for _ in range(4))
+
+    # Scopes and ops ---------------------------------------------------------------------
+
+    def steps(self) -> None:
+        """Match scopes and ops."""
+        self._walk([(None, None)])
+        for a, b in self._strays():
+            if self.scopes.add(a, b):
+                self._walk([(a, b)])
+        roots = self.a.recording.roots, self.b.recording.roots
+        if len(roots[0]) == len(roots[1]) == 1 and self.scopes.add(roots[0][0], roots[1][0]):
+            self._walk([(roots[0][0], roots[1][0])])
+
+    def _walk(self, waiting: list[tuple[ScopeId | None, ScopeId | None]]) -> None:
+        while waiting:
+            a, b = waiting.pop()
+            for left, right in self._inside(a, b):
+                if isinstance(left, Op):
+                    self.ops.add(left.id, right.id)
+                elif self.scopes.add(left.id, right.id):
+                    if isinstance(right, Scope) and self._comparable(left, right):
+                        waiting.append((left.id, right.id))
+
+    def _comparable(self, a: Scope, b: Scope) -> bool:
+        """Innermost modules of different classes have nothing in common."""
+        return a.cls == b.cls or any(
+            isinstance(each, Scope)
+            for side, scope in ((self.a, a), (self.b, b))
+            for each in side.recording.children[scope.id]
+        )
+
+    def _inside(self, a: ScopeId | None, b: ScopeId | None) -> Iterator[tuple[Step, Step]]:
+        left = _free(self.a.recording.children[a], self.scopes.there)
+        right = _free(self.b.recording.children[b], self.scopes.back)
+        pairs = self._aligned(left, right)
+        taken = {i for i, _ in pairs}, {j for _, j in pairs}
+        rest = (
+            [each for i, each in enumerate(left) if i not in taken[0]],
+            [each for j, each in enumerate(right) if j not in taken[1]],
+        )
+        yield from ((left[i], right[j]) for i, j in pairs)
+        yield from self._anywhere(*rest)
+
+    def _aligned(self, a: Sequence[Step], b: Sequence[Step]) -> list[Pair]:
+        """Pairs of places in their common order, tier by tier."""
+        pairs: list[Pair] = []
+        for key in TIERS:
+            for left, right in list(between(pairs, len(a), len(b))):
+                if left and right:
+                    keys = [key(self.a, a[i]) for i in left], [key(self.b, b[j]) for j in right]
+                    pairs.extend((left[i], right[j]) for i, j in align(*keys))
+            pairs.sort()
+        for left, right in list(between(pairs, len(a), len(b))):
+            if len(left) == len(right) == 1 and _both_ops(a[left[0]], b[right[0]]):
+                pairs.append((left[0], right[0]))
+        return sorted(pairs)
+
+    def _anywhere(self, a: Iterable[Step], b: Iterable[Step]) -> Iterator[tuple[Step, Step]]:
+        """Scopes that changed places with others, by name and class, then by their inside."""
+        left = [each for each in a if isinstance(each, Scope)]
+        right = [each for each in b if isinstance(each, Scope)]
+        for key in (_named, _made_of):
+            places: dict[Hashable, list[Scope]] = {}
+            for each in reversed(right):
+                places.setdefault(key(self.b, each), []).append(each)
+            found = [(each, places[k].pop()) for each in left if places.get(k := key(self.a, each))]
+            yield from found
+            taken = {each.id for pair in found for each in pair}
+            left = [each for each in left if each.id not in taken]
+            right = [each for each in right if each.id not in taken]
+
+    def _strays(self) -> Iterator[tuple[ScopeId, ScopeId]]:
+        """Scopes with weights that are made of the same, wherever they went; outermost first."""
+        places: dict[str, list[ScopeId]] = {}
+        for scope in reversed(list(self.b.recording.scopes)):
+            if scope not in self.scopes.back and self.b.skeletons[scope].weights:
+                places.setdefault(self.b.skeletons[scope].digest, []).append(scope)
+        for scope in self.a.recording.scopes:
+            waiting = places.get(self.a.skeletons[scope].digest, [])
+            while waiting and waiting[-1] in self.scopes.back:
+                waiting.pop()
+            if waiting and scope not in self.scopes.there:
+                yield scope, waiting[-1]
+
+    # Modules and tensors ----------------------------------------------------------------
+
+    def stored(self) -> None:
+        """Match modules, and the parameters and buffers they have."""
+        a, b = self.a.recording, self.b.recording
+        for left, right in self.scopes.there.items():
+            modules = a.scopes[left].module, b.scopes[right].module
+            if None not in modules:
+                self.modules.add(*modules)
+        named = {module.names[0]: module.id for module in b.modules.values() if module.names}
+        for module in a.modules.values():
+            if module.names and module.names[0] in named:
+                self.modules.add(module.id, named[module.names[0]])
+        for left, right in self.modules.there.items():
+            mine, other = a.modules[left], b.modules[right]
+            self._slots(mine.parameters, other.parameters)
+            self._slots(mine.buffers, other.buffers)
+
+    def flows(self) -> None:
+        """Match what flowed: inputs, results of ops and scopes, and constants read by ops."""
+        a, b = self.a.recording, self.b.recording
+        self._slots(a.inputs, b.inputs)
+        for slot, other in zip(a.inputs, b.inputs):
+            self.values.add(slot.value, other.value)
+        for left, right in self.ops.there.items():
+            for value, given in zip(a.ops[left].outputs, b.ops[right].outputs):
+                self.values.add(value, given)
+        for scope, twin in self.scopes.there.items():
+            self._slots(a.scopes[scope].outputs, b.scopes[twin].outputs)
+        for left, right in self.ops.there.items():
+            for slot, other in zip(a.ops[left].inputs, b.ops[right].inputs):
+                if self._found(slot, other):
+                    self.values.add(slot.value, other.value)
+
+    def _slots(self, a: Iterable[Slot], b: Iterable[Slot]) -> None:
+        named = {slot.name: slot.value for slot in b}
+        for slot in a:
+            if slot.name in named:
+                self.values.add(slot.value, named[slot.name])
+
+    def _found(self, a: Slot, b: Slot) -> bool:
+        """Whether both were found where they are read, of the same role."""
+        left, right = self.a.recording.values[a.value], self.b.recording.values[b.value]
+        return left.producer is right.producer is None and left.role is right.role
+
+
+def _free(steps: Iterable[Step], taken: Mapping[ScopeId, ScopeId]) -> list[Step]:
+    return [each for each in steps if isinstance(each, Op) or each.id not in taken]
+
+
+def _both_ops(a: Step, b: Step) -> bool:
+    return isinstance(a, Op) and isinstance(b, Op)

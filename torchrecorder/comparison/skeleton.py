@@ -1,0 +1,58 @@
+"""Skeletons: what scopes are made of, whatever the shapes of the tensors that went through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from torchrecorder.events import ScopeId
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """What one scope is made of.
+
+    Attributes:
+        digest: Equal for scopes with the same classes, hyperparameters and functions
+            inside, in the same order.
+        weights: How many parameters the modules in it have.
+    """
+
+    digest: str
+    weights: int
+
+
+def skeletons(recording: Recording) -> Mapping[ScopeId, Skeleton]:
+    """The skeleton of every scope; children come later in a run, so from the end."""
+    found: dict[ScopeId, Skeleton] = {}
+    for scope in reversed(list(recording.scopes.values())):
+        digest = blake2b(digest_size=16)
+        for part in _parts(recording, scope, found):
+            digest.update(repr(part).encode("utf-8", "backslashreplace"))
+        module = recording.modules[scope.module] if scope.module is not None else None
+        inner = (found[each.id] for each in _scopes(recording, scope.id))
+        own = len(module.parameters) if module is not None else 0
+        found[scope.id] = Skeleton(digest.hexdigest(), own + sum(each.weights for each in inner))
+    return found
+
+
+def _parts(
+    recording: Recording, scope: Scope, found: Mapping[ScopeId, Skeleton]
+) -> Iterator[tuple[Any, ...]]:
+    module = recording.modules[scope.module] if scope.module is not None else None
+    yield scope.kind.value, scope.cls, module.detail if module is not None else ""
+    for step in recording.children[scope.id]:
+        if isinstance(step, Op):
+            yield step.kind.value, step.qualname
+        else:
+            yield step.name, found[step.id].digest
+
+
+def _scopes(recording: Recording, scope: ScopeId) -> Iterator[Scope]:
+    for step in recording.children[scope]:
+        if isinstance(step, Scope):
+            yield step
