@@ -27,12 +27,14 @@ class Extras:
         keep: Scopes whose results, and gradients of results, are kept.
         flops: Count floating-point operations.
         replay: Keep grad nodes and their gradients, to run single ones again.
+        saved: Count the bytes that grad nodes keep for backward.
     """
 
     stats: Choice = False
     keep: Choice = ()
     flops: bool = False
     replay: bool = False
+    saved: bool = False
 
     def start(
         self, tape: Tape, backward: BackwardRuns, running: Running, stack: contextlib.ExitStack

@@ -44,8 +44,9 @@ class Recorder:
     """Records what runs inside its ``with`` block.
 
     Args:
-        model: An ``nn.Module``, or a function or method. Gives modules, parameters and buffers their dotted names. Modules that are
-            not part of it are recorded too, under their class name.
+        model: An ``nn.Module``, or a function or method. Gives modules, parameters and
+            buffers their dotted names. Modules that are not part of it are recorded too,
+            under their class name.
         name: Name of the recording; the model's class name if not given.
         stats: Take mean, std, range, norm, zeros, NaNs of tensors and gradients: of all, or
             of those in the scopes that this list names (dotted paths, with ``*``).
@@ -53,6 +54,7 @@ class Recorder:
             `Recording.gradients`.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
+        saved: Count the bytes that are kept for backward.
 
     Raises:
         RecorderInUse: It is entered a second time.
@@ -76,9 +78,10 @@ class Recorder:
         keep: Choice = (),
         flops: bool = False,
         replay: bool = False,
+        saved: bool = True,
     ) -> None:
         self._model = model
-        self._extras = Extras(stats, keep, flops, replay)
+        self._extras = Extras(stats, keep, flops, replay, saved)
         self._running: Running | None = None
         self._kept: Kept | None = None
         self._name = name or _name_of(model)
@@ -100,11 +103,10 @@ class Recorder:
         self._tape = tape = Tape()
         values = Values(tape)
         autograd = values.autograd = AutogradWalk(tape, values)
-        saved = SavedTensors(tape, values)
-        autograd.met = saved.met
-        sources = Sources()
-        self._regions = regions = Regions(tape, sources)
-        regions.entered = saved.entered
+        self._regions = regions = Regions(tape, Sources())
+        if self._extras.saved:
+            saved = SavedTensors(tape, values)
+            autograd.met, regions.entered = saved.met, saved.entered
         self._catalog = Catalog(tape, values, _module_of(self._model), self._name)
         self._backward = BackwardRuns(tape, autograd)
         functions = FunctionCalls(Calls(tape, values, autograd, regions, self._backward))

@@ -39,6 +39,7 @@ def record(
     keep: Choice = (),
     flops: bool = False,
     replay: bool = False,
+    saved: bool | None = None,
     input_data: Any = None,
 ) -> Recording:
     """Run *model* once and record what happens.
@@ -68,6 +69,7 @@ def record(
         keep: Scopes whose results and gradients are kept, for `Recording.activations`.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
+        saved: Count the bytes that are kept for backward; if not given, where backward runs.
         input_data: The 1.x spelling of *args*.
 
     Returns:
@@ -92,7 +94,8 @@ def record(
     once = _Once(model, positional, named, name, autograd, backward, fake)
     with uncollected():
         timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
-        recording = once.run(Extras(stats, keep, flops, replay), restore=restore)
+        extras = Extras(stats, keep, flops, replay, backward if saved is None else saved)
+        recording = once.run(extras, restore=restore)
     return medians(recording, timed[before:]) if repeat > 1 else recording
 
 
