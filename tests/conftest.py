@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,3 +32,31 @@ def golden(update_golden: bool) -> Callable[[str, str], None]:
         assert path.read_text(encoding="utf-8") == text
 
     return compare
+
+
+@pytest.fixture(autouse=True)
+def good_guest() -> Iterator[None]:
+    """Every test leaves PyTorch as it found it: hooks, modes, saved-tensor hooks, grad mode."""
+    before = _installed()
+    yield
+    assert _installed() == before
+
+
+def _installed() -> dict[str, Any]:
+    """What is installed in PyTorch right now; nothing where it was not imported."""
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "nn"):
+        return {}
+    doors = vars(torch.nn.modules.module)
+    found = {
+        "function modes": torch._C._len_torch_function_stack(),
+        "dispatch modes": torch._C._len_torch_dispatch_stack(),
+        "saved-tensor hooks": torch._C._autograd._top_saved_tensors_default_hooks(True),
+        "without gradients": not torch.is_grad_enabled(),
+        **{name: len(hooks) for name, hooks in doors.items() if _holds_hooks(name, hooks)},
+    }
+    return {name: state for name, state in found.items() if state}
+
+
+def _holds_hooks(name: str, hooks: Any) -> bool:
+    return name.startswith("_global_") and hasattr(hooks, "__len__")

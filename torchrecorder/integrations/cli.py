@@ -18,7 +18,7 @@ from torchrecorder import __version__
 from torchrecorder.errors import LayoutFailed, TorchRecorderError
 from torchrecorder.integrations.commands import COMMANDS
 from torchrecorder.integrations.commands.command import Command
-from torchrecorder.integrations.targets import ModelFailed
+from torchrecorder.integrations.finding import ModelFailed
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 """Exit codes beside 0: the model or its drawing failed; the call cannot be meant; Ctrl-C."""

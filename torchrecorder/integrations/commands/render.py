@@ -11,13 +11,9 @@ from typing import Any
 from torchrecorder.errors import TorchRecorderError
 from torchrecorder.export.exporter import by_suffix
 from torchrecorder.graph.recording import Recording
+from torchrecorder.integrations.finding import ModelFailed
 from torchrecorder.integrations.progress import Progress
-from torchrecorder.integrations.targets import (
-    ModelFailed,
-    add_target_arguments,
-    settings_of,
-    target_of,
-)
+from torchrecorder.integrations.targets import add_target_arguments, settings_of, target_of
 
 _FLAGS = ("depth", "direction", "theme", "fontname", "fontsize", "dpi", "timeout")
 _ON = {
