@@ -172,7 +172,7 @@ def _said(name: str, text: str, kernel: str) -> str:
     if text == "True":
         return name.replace("_", " ")
     shown = _size(text) if name == "output_size" else plain
-    return SAID.get(name, name.replace("_", " ") + " {}").format(shown)
+    return SAID[name].format(shown) if name in SAID else f"{name.replace('_', ' ')} {shown}"
 
 
 def _kernel(cls: str, text: str) -> str:
