@@ -46,7 +46,7 @@ def _bad(each: Statistics) -> float:
 
 
 def _zeros(each: Statistics) -> float:
-    return each.zeros / each.count
+    return each.zeros / each.count if each.count else 0.0
 
 
 def bad_numbers(recording: Recording) -> dict[str, float]:
@@ -100,7 +100,7 @@ NOT_FINITE = Annotation("not_finite", "NaN, Inf", "", bad_numbers, sum, exact)
 """Count of NaNs and infinities, in values and gradients."""
 
 GRADIENT_NORM = Annotation(
-    "gradient_norm", "Grad norm", "", gradient_norms, None, number
+    "gradient_norm", "Grad norm", "", gradient_norms, None, number, logarithmic=True
 )
 """Norm of the gradient of what an op made."""
 
@@ -111,5 +111,6 @@ PARAMETER_GRADIENT_NORM = Annotation(
     parameter_gradient_norms,
     root_of_squares,
     number,
+    logarithmic=True,
 )
 """Norm of the gradients of parameters, taken together where there are several."""
