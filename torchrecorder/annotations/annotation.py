@@ -23,6 +23,7 @@ class Annotation:
         merge: Several numbers into one, for closed boxes and for tables: ``sum``, ``max``.
             None where that makes no sense, as for a ratio.
         show: One number as short text.
+        logarithmic: Orders of magnitude matter: colours go by the logarithm.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Annotation:
     compute: Callable[[Recording], Mapping[str, float]]
     merge: Callable[[Iterable[float]], float] | None
     show: Callable[[float], str]
+    logarithmic: bool = False
 
     def on(self, recording: Recording) -> Numbers:
         """The numbers of *recording*."""

@@ -6,10 +6,11 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style import labels
 from torchrecorder.style.figure import Text
+from torchrecorder.style.gradients import GradCaptions
 from torchrecorder.style.hyperparameters import arguments, hyperparameters
 from torchrecorder.style.style import Style
 from torchrecorder.style.usual import usual_dtype
@@ -40,6 +41,7 @@ class Captions:
         self.style = style
         self.weights = Weights(recording)
         self.usual = usual_dtype(recording)
+        self.grads = GradCaptions(recording)
 
     def box(self, box: Box) -> tuple[Text, ...]:
         """The lines on a box, its title first."""
@@ -48,12 +50,15 @@ class Captions:
         if box.kind in (BoxKind.OP, BoxKind.HIDDEN):
             return self._op(self.recording.ops[OpId(box.id)])
         if box.kind is BoxKind.GRAD:
-            return (Text(self.recording.grad_nodes[GradId(box.id)].name, "title"),)
+            return self._grad(self.recording.grad_nodes[GradId(box.id)])
         if box.kind is BoxKind.OUTPUT:
             return self._output(box)
         if box.kind is BoxKind.TENSOR:
             return (Text(labels.value(self.recording.values[ValueId(box.id)], self.usual)),)
         return self._value(box)
+
+    def _grad(self, grad: GradNode) -> tuple[Text, ...]:
+        return (*self.grads.lines(grad), *(self._failure() if grad.failed else ()))
 
     def cluster(self, cluster: Cluster) -> tuple[Text, ...]:
         """The lines in the corner of a cluster."""
@@ -163,6 +168,9 @@ class Captions:
             return self.scope_tooltip(scope)
         if op is not None:
             return "\n".join(self._about_op(op))
+        grad = self.recording.grad_nodes.get(GradId(box.id))
+        if grad is not None:
+            return "\n".join(self.grads.tooltip(grad))
         value = self.recording.values.get(ValueId(box.id))
         return "\n".join(_about_value(value)) if value is not None else ""
 

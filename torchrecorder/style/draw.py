@@ -9,6 +9,7 @@ from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape
+from torchrecorder.style.heat import Heat, Said
 from torchrecorder.style.legend import legend
 from torchrecorder.style.style import Style, failed
 from torchrecorder.views.nesting import Nesting
@@ -28,7 +29,8 @@ SELF_TELLING = (
 def draw(view: View, style: Style = Style()) -> Figure:
     """The figure of *view* in *style*."""
     captions = Captions(view.recording, style)
-    shapes = tuple(_shapes(view, style, captions))
+    heat = Heat(view, style.color_by, style.theme) if style.color_by is not None else None
+    shapes = tuple(_shapes(view, style, captions, heat))
     figure = Figure(
         name=view.recording.name,
         shapes=shapes,
@@ -38,19 +40,28 @@ def draw(view: View, style: Style = Style()) -> Figure:
         background=style.theme.paper if style.background is None else style.background,
         fontname=style.fontname,
         fontsize=style.fontsize,
-        legend=legend(view, style) if style.legend else (),
+        legend=(
+            *(heat.legend() if heat is not None else ()),
+            *(legend(view, style) if style.legend else ()),
+        ),
         attributes=style.attributes,
     )
     return figure if style.finish is None else style.finish(figure, view)
 
 
-def _shapes(view: View, style: Style, captions: Captions) -> Iterator[Shape]:
+def _shapes(
+    view: View, style: Style, captions: Captions, heat: Heat | None
+) -> Iterator[Shape]:
+    said = Said(view, style.numbers)
     for box in view.boxes.values():
+        look, label = style.look(box, view), captions.box(box)
+        if heat is not None and not failed(box.id, view):
+            look, label = heat.look(box, look), (*label, *heat.lines(box))
         yield Shape(
             id=box.id,
             group=box.cluster,
-            label=captions.box(box),
-            look=style.look(box, view),
+            label=(*label, *said.lines(box)),
+            look=look,
             tooltip=captions.tooltip(box),
             count=box.count,
             kind=box.kind.value,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Optional
+from typing import Literal, Optional, Union
 
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.events import GradId, OpId, ScopeId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.figure import Figure, Look
@@ -43,11 +44,12 @@ RULES: tuple[Rule, ...] = (by_failure, by_family, by_kind)
 """First answer wins."""
 
 
-def failed(scope_or_op: str, view: View) -> bool:
-    """Whether the run failed in this scope or op."""
-    scope = view.recording.scopes.get(ScopeId(scope_or_op))
-    op = view.recording.ops.get(OpId(scope_or_op))
-    return bool((scope and scope.failed) or (op and op.failed))
+def failed(node: str, view: View) -> bool:
+    """Whether the run failed in this scope, op or grad node."""
+    scope = view.recording.scopes.get(ScopeId(node))
+    op = view.recording.ops.get(OpId(node))
+    grad = view.recording.grad_nodes.get(GradId(node))
+    return bool((scope and scope.failed) or (op and op.failed) or (grad and grad.failed))
 
 
 def family_of(box: Box, view: View) -> str:
@@ -77,6 +79,9 @@ class Style:
         details: Hyperparameters and arguments on boxes.
         counts: Parameter counts on boxes.
         legend: A list of what outlines and colours mean.
+        color_by: An annotation, such as ``"backward_time"`` or ``"saved_bytes"``, that colours
+            the boxes and stands on them; the legend shows the scale.
+        numbers: Annotations that stand on the boxes.
         fontname: Font family.
         fontsize: Size of titles in points; the rest is a little smaller.
         background: Colour of the paper; None is the theme's.
@@ -93,6 +98,8 @@ class Style:
     details: bool = True
     counts: bool = True
     legend: bool = False
+    color_by: Union[str, Annotation, None] = None
+    numbers: tuple[Union[str, Annotation], ...] = ()
     fontname: str = "Helvetica"
     fontsize: float = 10.0
     background: str | None = None

@@ -133,7 +133,7 @@ def _theme(name: str, palette: _Palette, heat: tuple[str, ...], steps: tuple[flo
 LIGHT = _theme(
     "light",
     _Palette("#ffffff", "#1b1f24", "#4d5560", LIGHT_HUES, fill=0.16, stroke=0.22),
-    ("#fff7ec", "#fdbb84", "#d7301f", "#7f0000"),
+    ("#fffaf0", "#fee3ae", "#fdb562", "#ef7b2e"),
     (0.05, 0.10, 0.02, 0.08),
 )
 """Dark on white, calm colours."""
@@ -159,7 +159,7 @@ PRINT_HUES = {
 PRINT = _theme(
     "print",
     _Palette("#ffffff", "#000000", "#333333", PRINT_HUES, fill=0.14, stroke=0.6),
-    ("#ffffff", "#bbbbbb", "#555555", "#000000"),
+    ("#ffffff", "#dddddd", "#b5b5b5", "#8c8c8c"),
     (0.0, 0.06, 0.0, 0.06),
 )
 """Black, white and grey."""

@@ -1,0 +1,55 @@
+"""What is said about grad nodes: when they ran, on what, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchrecorder.annotations.amounts import of_seconds
+from torchrecorder.events import GradId, Gradient
+from torchrecorder.graph.nodes import GradNode, GradRun
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style import labels
+from torchrecorder.style.figure import Text
+
+
+class GradCaptions:
+    """Texts about the grad nodes of one recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.runs: dict[GradId, list[GradRun]] = {}
+        for ran in recording.grad_runs:
+            self.runs.setdefault(ran.grad, []).append(ran)
+
+    def lines(self, grad: GradNode) -> Iterator[Text]:
+        """The name, and its place in the order in which nodes ran."""
+        yield Text(grad.name, "title")
+        runs = self.runs.get(grad.id, ())
+        if runs:
+            yield Text(f"no. {runs[0].order + 1}")
+        elif self.recording.grad_runs:
+            yield Text("did not run")
+        if grad.made_by is not None:
+            yield Text("double backward")
+
+    def tooltip(self, grad: GradNode) -> Iterator[str]:
+        """Everything known about it, line by line."""
+        owner = self.recording.ops.get(grad.owner) if grad.owner is not None else None
+        yield f"{grad.name}, made by {owner.name}" if owner is not None else grad.name
+        if grad.made_by is not None:
+            yield f"in the backward of {self.recording.grad_nodes[grad.made_by].name}"
+        for ran in self.runs.get(grad.id, ()):
+            took = f", {of_seconds(ran.seconds)}" if ran.seconds is not None else ""
+            failed = ", failed" if ran.failed else ""
+            yield f"backward run {ran.run + 1}: no. {ran.order + 1}{took}{failed}"
+            yield f"given: {_forms(ran.given)}"
+            if ran.gave:
+                yield f"gave: {_forms(ran.gave)}"
+        if owner is not None and owner.source is not None:
+            yield labels.source(owner.source)
+
+
+def _forms(gradients: tuple[Gradient | None, ...]) -> str:
+    said = ("none" if each is None else f"{labels.shape(each.shape)} {each.dtype}"
+            for each in gradients)
+    return labels.shorten(", ".join(said), 200)

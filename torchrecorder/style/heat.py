@@ -1,0 +1,105 @@
+"""Heat: boxes coloured by a number, the number on them, and the scale beside them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Union
+
+from torchrecorder.annotations.annotation import Annotation, Numbers, by_name
+from torchrecorder.style.color import ink, mix, scale
+from torchrecorder.style.figure import LegendEntry, Look, Text
+from torchrecorder.style.themes import Theme
+from torchrecorder.views.view import Box, View
+
+STEPS = 5
+"""Rows of the scale in the legend."""
+
+
+class Heat:
+    """The colours that one annotation gives to the boxes of one view."""
+
+    def __init__(self, view: View, annotation: Union[str, Annotation], theme: Theme) -> None:
+        self.theme = theme
+        self.numbers = _numbers(view, annotation)
+        self.annotation = self.numbers.annotation
+        found = {box.id: self.numbers.of(box.members) for box in view.boxes.values()}
+        self.found = {
+            box: number for box, number in found.items() if number is not None and _is_real(number)
+        }
+        self.low, self.high = self._ends()
+
+    def _ends(self) -> tuple[float, float]:
+        shown = list(self.found.values())
+        if self.annotation.logarithmic:
+            shown = [number for number in shown if number > 0]
+        if not shown:
+            return 0.0, 0.0
+        counts = self.annotation.merge is sum and not self.annotation.logarithmic
+        return (min(0.0, *shown) if counts else min(shown)), max(shown)
+
+    def look(self, box: Box, look: Look) -> Look:
+        """*look* in the colour of the box's number; paper where it has none."""
+        number = self.found.get(box.id)
+        if number is None:
+            quiet = mix(look.stroke, self.theme.paper, 0.4)
+            return replace(look, fill=self.theme.paper, stroke=quiet)
+        fill = scale(self.theme.heat, self.share(number))
+        return replace(look, fill=fill, stroke=mix(fill, self.theme.ink, 0.45), text=ink(fill))
+
+    def share(self, number: float) -> float:
+        """Where on the scale a number lies, from 0 to 1."""
+        low, high = self.low, self.high
+        if self.annotation.logarithmic:
+            if number <= 0:
+                return 0.0
+            low, high, number = math.log(low or 1), math.log(high or 1), math.log(number)
+        return (number - low) / (high - low) if high > low else 1.0
+
+    def lines(self, box: Box) -> tuple[Text, ...]:
+        """The number of the box."""
+        if box.id not in self.found:
+            return ()
+        return (Text(self.annotation.show(self.found[box.id])),)
+
+    def legend(self) -> tuple[LegendEntry, ...]:
+        """What the colours stand for, little to much."""
+        if not self.found:
+            return (LegendEntry(f"{self.annotation.title}: nothing recorded", self._swatch(0.0)),)
+        return tuple(
+            LegendEntry(self._row(step / (STEPS - 1), step), self._swatch(step / (STEPS - 1)))
+            for step in range(STEPS)
+        )
+
+    def _row(self, share: float, step: int) -> str:
+        if self.annotation.logarithmic and self.low > 0:
+            number = self.low * (self.high / self.low) ** share
+        else:
+            number = self.low + (self.high - self.low) * share
+        said = self.annotation.show(number)
+        return f"{self.annotation.title}: {said}" if step == 0 else said
+
+    def _swatch(self, share: float) -> Look:
+        fill = scale(self.theme.heat, share)
+        return Look(fill, mix(fill, self.theme.ink, 0.45), self.theme.ink, "box")
+
+
+class Said:
+    """Numbers that stand on boxes, each with its title."""
+
+    def __init__(self, view: View, annotations: tuple[Union[str, Annotation], ...]) -> None:
+        self.numbers = [_numbers(view, each) for each in annotations]
+
+    def lines(self, box: Box) -> tuple[Text, ...]:
+        """One line per number that the box has."""
+        found = [(each.annotation.title, each.text(box.members)) for each in self.numbers]
+        return tuple(Text(f"{title} {text}") for title, text in found if text)
+
+
+def _numbers(view: View, annotation: Union[str, Annotation]) -> Numbers:
+    chosen = by_name(annotation) if isinstance(annotation, str) else annotation
+    return chosen.on(view.recording)
+
+
+def _is_real(number: float) -> bool:
+    return math.isfinite(number)

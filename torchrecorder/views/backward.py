@@ -1,0 +1,139 @@
+"""The backward view: grad nodes, in the order and direction in which gradients run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, ValueId
+from torchrecorder.graph.nodes import GradNode
+from torchrecorder.graph.recording import Recording
+from torchrecorder.views.collapse import Collapse
+from torchrecorder.views.nesting import Nesting
+from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
+from torchrecorder.views.whole import SOURCES
+
+ENOUGH = 60
+"""The default depth keeps to so many boxes where it can."""
+
+
+def backward_view(recording: Recording, depth: int | None = None) -> View:
+    """The autograd graph behind a run, grouped by the scopes whose forward made it.
+
+    Where backward ran, boxes stand in the order in which they ran. What a gradient is
+    added to, a parameter or an input, is drawn as such.
+
+    Args:
+        recording: What to show.
+        depth: How many levels of scopes are open, as in the forward view; one more than
+            all shows the nodes that several share one op as a group. None chooses.
+    """
+    view = _Backward(recording).view()
+    depths = Nesting({each.id: each.parent for each in view.clusters.values()}).depth
+    deepest = max(depths.values()) + 1
+    if depth is None:
+        depth = _fitting(view, depths, deepest)
+    return Collapse(depth)(view) if depth < deepest else view
+
+
+def _fitting(view: View, depths: Mapping[str | None, int], deepest: int) -> int:
+    """The deepest depth that draws at most about 60 boxes; 1 at least."""
+    for depth in range(deepest, 1, -1):
+        closed = {each for each in view.clusters if depths[each] == depth}
+        open_ = sum(1 for box in view.boxes.values() if depths[box.cluster] < depth)
+        if len(closed) + open_ <= ENOUGH:
+            return depth
+    return min(1, deepest)
+
+
+class _Backward:
+    """Collects the boxes, clusters and arrows of one recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.order = {ran.grad: place for place, ran in reversed([*enumerate(recording.grad_runs)])}
+        self.values = _values(recording)
+        self.homes = self._homes()
+
+    def view(self) -> View:
+        grads = sorted(self.recording.grad_nodes.values(), key=self._place)
+        boxes = [self._box(grad) for grad in grads]
+        return View(
+            self.recording,
+            {box.id: box for box in boxes},
+            {cluster.id: cluster for cluster in self._clusters(boxes)},
+            tuple(self._arrows(grads)),
+        )
+
+    def _place(self, grad: GradNode) -> tuple[int, int]:
+        """Those that ran first, in order; then the others, the last made first."""
+        number = int(grad.id[1:])
+        place = self.order.get(grad.id)
+        return (0, place) if place is not None else (1, -number)
+
+    def _homes(self) -> dict[GradId, str | None]:
+        """The cluster of each node: its op if that has several nodes, else its scope."""
+        homes: dict[GradId, str | None] = {}
+        for grad in self.recording.grad_nodes.values():
+            if grad.owner is not None:
+                several = len(self.recording.owned.get(grad.owner, ())) > 1
+                shared = several and not self._is_pass(grad.owner)
+                homes[grad.id] = grad.owner if shared else grad.scope
+        for grad in self.recording.grad_nodes.values():
+            for edge in grad.next:
+                if edge is not None and grad.id in homes:
+                    homes.setdefault(edge.grad, grad.scope)
+        return homes
+
+    def _is_pass(self, op: OpId) -> bool:
+        """A call of backward owns the nodes of a double backward, and is no place for them."""
+        return any(run.op == op for run in self.recording.backward_runs)
+
+    def _id(self, grad: GradNode) -> str:
+        return grad.id if grad.variable is None else grad.variable
+
+    def _box(self, grad: GradNode) -> Box:
+        home = self.homes.get(grad.id)
+        if grad.variable is None:
+            return Box(grad.id, BoxKind.GRAD, home, (grad.id,))
+        role = self.recording.values[grad.variable].role
+        kind = BoxKind.TENSOR if role is Role.INNER else SOURCES[role]
+        around = None if kind is BoxKind.INPUT else home
+        return Box(grad.variable, kind, around, (grad.id, grad.variable))
+
+    def _clusters(self, boxes: Iterable[Box]) -> Iterator[Cluster]:
+        """Scopes and ops around boxes, the outer ones first, in run order."""
+        wanted: set[str] = set()
+        for box in boxes:
+            cluster = box.cluster
+            if cluster is not None and OpId(cluster) in self.recording.ops:
+                wanted.add(cluster)
+                cluster = self.recording.ops[OpId(cluster)].scope
+            while cluster is not None and cluster not in wanted:
+                wanted.add(cluster)
+                cluster = self.recording.scopes[ScopeId(cluster)].parent
+        for scope in self.recording.scopes.values():
+            if scope.id in wanted:
+                yield Cluster(scope.id, scope.parent)
+        for op in self.recording.ops.values():
+            if op.id in wanted:
+                yield Cluster(op.id, op.scope)
+
+    def _arrows(self, grads: Iterable[GradNode]) -> Iterator[Arrow]:
+        nodes = self.recording.grad_nodes
+        for grad in grads:
+            for source, edge in enumerate(grad.next):
+                if edge is not None:
+                    head = self._id(nodes[edge.grad])
+                    yield Arrow(self._id(grad), head, self.values.get(edge), str(source))
+
+
+def _values(recording: Recording) -> dict[GradEdge, ValueId]:
+    """The value that each gradient is of."""
+    found: dict[GradEdge, ValueId] = {}
+    for value in recording.values.values():
+        if value.grad is not None:
+            found.setdefault(value.grad, value.id)
+    for grad in recording.grad_nodes.values():
+        if grad.variable is not None:
+            found.setdefault(GradEdge(grad.id, 0), grad.variable)
+    return found
