@@ -174,7 +174,8 @@ def _measured(recording: Recording) -> Any:
 
 def _statistics(recording: Recording) -> Any:
     number, count = st.floats(allow_nan=False), st.integers(0, 2**40)
-    return st.builds(
-        Statistics, _nodes(recording), count, st.integers(-1, 3), count, number, number, number,
-        number, number, count, count, count,
+    counts = (count, number, number, number, number, number, count, count, count)
+    return st.one_of(
+        st.builds(Statistics, _one(recording.values), count, st.just(-1), *counts),
+        st.builds(Statistics, _one(recording.grad_nodes), count, st.integers(0, 3), *counts),
     )

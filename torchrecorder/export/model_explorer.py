@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Union
 from torchrecorder.annotations.annotation import Annotation, by_name
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style import labels
@@ -124,7 +125,7 @@ class ExplorerData:
 
 
 def _everything(recording: Recording) -> View:
-    return make_view(recording, ViewOptions(depth=max_depth(recording), parameters=True))
+    return make_view(recording, ViewOptions(depth=max_depth(recording), parameters=True, fold=False))
 
 
 class _Writer:
@@ -245,4 +246,4 @@ def _pairs(said: Mapping[str, str]) -> list[KeyValue]:
 
 
 def _json(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return printable(json.dumps(data, ensure_ascii=False, separators=(",", ":"))) + "\n"

@@ -202,6 +202,9 @@ def _check(recording: Recording) -> None:
         if scope.parent is not None and seen[scope.parent] and not scope.recompute:
             raise InvalidRecording(f"scope {said(scope.id)} ran first in one that ran again")
         seen[scope.id] = scope.recompute
+    for each in recording.statistics:
+        if each.node not in (recording.values if each.run < 0 else recording.grad_nodes):
+            raise InvalidRecording(f"statistics of {said(each.node)}, which has no such numbers")
     calls = {(call, module.id) for module in recording.modules.values() for call in module.calls}
     stated = {(each.id, each.module) for each in recording.scopes.values() if each.module}
     if calls != stated:

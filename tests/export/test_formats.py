@@ -1,0 +1,206 @@
+"""Text formats: goldens of each, and what each has to be."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import torchrecorder
+from tests.export.test_dot import NASTY
+from tests.export.test_text import odd
+from tests.figures import network, regions
+from tests.random_recordings import recordings
+from torchrecorder.errors import UnknownAnnotation
+from torchrecorder.export import EXPORTERS
+from torchrecorder.export.exporter import by_suffix
+from torchrecorder.export.graphml import GraphML
+from torchrecorder.export.json import Json, JsonGz
+from torchrecorder.export.model_explorer import ExplorerData, ModelExplorer
+from torchrecorder.export.node_link import NodeLink
+from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.storage import loads
+from torchrecorder.style.style import Style
+from torchrecorder.testing import Builder
+from torchrecorder.views.plan import ViewOptions, make_view
+
+CASES = {"network": network, "regions": regions, "odd": odd}
+TEXTS = (".mmd", ".graphml", ".nodelink.json", ".explorer.json", ".explorer-data.json", ".json")
+LAID_OUT = (".svg", ".pdf", ".png", ".html")
+
+
+def written(suffix: str, recording: Recording, **options: Any) -> Any:
+    """What a file of this suffix holds."""
+    return by_suffix(f"x{suffix}").export(make_view(recording, ViewOptions(**options)), Style())
+
+
+@pytest.mark.parametrize("suffix", TEXTS)
+@pytest.mark.parametrize("case", CASES)
+def test_golden(case: str, suffix: str, golden: Callable[[str, str], None]) -> None:
+    """Each format writes what it wrote before."""
+    text = written(suffix, CASES[case]())
+    if suffix.endswith("json"):
+        text = json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n"
+    golden(f"{case}{suffix}", text)
+
+
+@pytest.mark.parametrize("exporter", EXPORTERS, ids=lambda each: each.suffix)
+def test_found_by_suffix(exporter: Any) -> None:
+    """The longest suffix that fits decides."""
+    assert type(by_suffix(f"some.model{exporter.suffix}")) is exporter
+    assert type(by_suffix(f"SOME{exporter.suffix.upper()}")) is exporter
+
+
+def test_json_is_the_recording() -> None:
+    """JSON holds all of the recording, whatever the view shows."""
+    view = make_view(regions(), ViewOptions(depth=0))
+    assert loads(Json().export(view, Style())) == regions()
+    packed = JsonGz().export(view, Style())
+    assert packed == JsonGz().export(view, Style()) and packed[:2] == b"\x1f\x8b"
+
+
+def _nasty(name: str) -> Recording:
+    run = Builder(name)
+    with run.scope(name, name, detail=name):
+        x = run.input(name)
+        with run.scope(name, name):
+            run.op(name, x, run.parameter(name), arguments=((name, name),))
+    return run.recording()
+
+
+@pytest.mark.parametrize("name", NASTY, ids=lambda name: ascii(name)[:24])
+@pytest.mark.parametrize("depth", [0, 3])
+def test_nasty_names(name: str, depth: int) -> None:
+    """Any name survives any format: it is well-formed and can be encoded."""
+    recording = _nasty(name)
+    for suffix in TEXTS:
+        text = written(suffix, recording, depth=depth)
+        if suffix.endswith("json"):
+            json.loads(text)
+        if suffix == ".graphml":
+            nx.read_graphml(io.BytesIO(text.encode()))
+        assert suffix == ".graphml" or text.isprintable() or "\x00" not in text
+        text.encode("utf-8")
+
+
+@settings(max_examples=25, deadline=None)
+@given(recordings(), st.integers(0, 4))
+def test_graph_formats_agree(recording: Recording, depth: int) -> None:
+    """GraphML and node-link JSON hold the same boxes and arrows as the view."""
+    view = make_view(recording, ViewOptions(depth=depth))
+    linked = nx.node_link_graph(json.loads(NodeLink().export(view, Style())), edges="edges")
+    text = GraphML().export(view, Style())
+    marked = nx.read_graphml(io.BytesIO(text.encode()), force_multigraph=True)
+    arrows = sorted((arrow.tail, arrow.head) for arrow in view.arrows)
+    assert sorted(linked.edges()) == sorted(marked.edges()) == arrows
+    assert list(linked.nodes) == list(view.boxes)
+    assert set(marked.nodes) == set(view.boxes)
+
+
+def test_boxes_carry_numbers() -> None:
+    """Annotations are attributes of boxes, as numbers."""
+    data = json.loads(written(".nodelink.json", network(), depth=1))
+    (body,) = (node for node in data["nodes"] if node["path"] == "body")
+    assert body["parameters"] == 32 and body["output_bytes"] == 96 and body["ops"] == 3
+
+
+# Model Explorer -------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(recordings())
+def test_explorer_is_sound(recording: Recording) -> None:
+    """Node ids are unique, every arrow has a source, attributes are texts."""
+    (graph,) = json.loads(written(".explorer.json", recording))["graphs"]
+    ids = [node["id"] for node in graph["nodes"]]
+    assert len(set(ids)) == len(ids)
+    known = set(ids)
+    spaces = {node["namespace"] for node in graph["nodes"]}
+    for node in graph["nodes"]:
+        assert all(edge["sourceNodeId"] in known for edge in node["incomingEdges"])
+        pairs = [*node["attrs"], *(p for m in node["outputsMetadata"] for p in m["attrs"])]
+        assert all(isinstance(pair["value"], str) for pair in pairs)
+    assert all("//" not in space and not space.startswith("/") for space in spaces)
+
+
+def test_explorer_nests_by_namespace() -> None:
+    """The namespace is the path of titles, without the node's own; slashes are replaced."""
+    (graph,) = json.loads(written(".explorer.json", network(), depth=0))["graphs"]
+    found = {node["label"]: node["namespace"] for node in graph["nodes"]}
+    assert found["relu"] == "Net/body: Sequential/1: ReLU"
+    assert found["add"] == "Net"
+    (graph,) = json.loads(written(".explorer.json", _nasty("a/b")))["graphs"]
+    assert {node["namespace"] for node in graph["nodes"]} == {"", "a∕b/a∕b"}
+
+
+def test_explorer_tells_calls_apart() -> None:
+    """Two calls of one module are two namespaces."""
+    (graph,) = json.loads(written(".explorer.json", odd()))["graphs"]
+    spaces = [node["namespace"] for node in graph["nodes"] if "cell" in node["namespace"]]
+    assert set(spaces) == {"Odd/cell: Linear", "Odd/cell: Linear (2)"}
+
+
+def test_explorer_outputs() -> None:
+    """An arrow says which of several results it carries."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        first = run.op("chunk", run.input("x"), outputs=2)
+        second = first.replace("1", "2")
+        run.op("relu", second)
+    (graph,) = json.loads(written(".explorer.json", run.recording()))["graphs"]
+    (relu,) = (node for node in graph["nodes"] if node["label"] == "relu")
+    assert relu["incomingEdges"][0]["sourceNodeOutputId"] == "1"
+
+
+def test_explorer_data() -> None:
+    """Numbers are laid over the nodes of the same graph."""
+    recording = network()
+    view = make_view(recording)
+    (graph,) = json.loads(ModelExplorer().export(view, Style()))["graphs"]
+    data = json.loads(ExplorerData("output_bytes").export(view, Style()))
+    results = data[graph["id"]]["results"]
+    assert set(results) <= {node["id"] for node in graph["nodes"]}
+    assert results["o0"] == {"value": 32}
+    with pytest.raises(UnknownAnnotation):
+        ExplorerData("beauty").export(view, Style())
+
+
+# Without PyTorch ------------------------------------------------------------------------
+
+WITHOUT_TORCH = """
+    import sys
+
+    sys.modules["torch"] = None  # importing it raises ImportError
+    import torchrecorder
+    from torchrecorder.export import EXPORTERS
+
+    recording = torchrecorder.load(sys.argv[1])
+    print(recording.summary(ops=True))
+    for exporter in EXPORTERS:
+        recording.render(f"{sys.argv[2]}/model{exporter.suffix}")
+    recording.to_networkx()
+    assert torchrecorder.load(f"{sys.argv[2]}/model.json") == recording
+    assert not [name for name in sys.modules if name.startswith("torch.")]
+"""
+
+
+@pytest.mark.dot
+def test_without_torch(tmp_path: Path) -> None:
+    """Where PyTorch is not installed, a saved recording is loaded and drawn in every format."""
+    saved = torchrecorder.save(regions(), tmp_path / "run.json.gz")
+    script = textwrap.dedent(WITHOUT_TORCH)
+    subprocess.run(
+        [sys.executable, "-c", script, str(saved), str(tmp_path)], check=True, timeout=120
+    )
+    for exporter in EXPORTERS:
+        assert (tmp_path / f"model{exporter.suffix}").stat().st_size > 100
