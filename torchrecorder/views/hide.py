@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 
 from torchrecorder.events import OpId, OpKind, Role, ScopeKind
 from torchrecorder.graph.nodes import Op
@@ -45,11 +46,53 @@ class HideOps:
     which: tuple[Callable[[Op], bool], ...]
 
     def __call__(self, view: View) -> View:
-        return without(view, [box.id for box in view.boxes.values() if self._hides(view, box)])
+        hidden = [box.id for box in view.boxes.values() if self._hides(view, box)]
+        return _without_idle_constants(view, without(view, hidden))
 
     def _hides(self, view: View, box: Box) -> bool:
         op = view.recording.ops.get(OpId(box.id))
         return op is not None and any(holds(op) for holds in self.which)
+
+
+@dataclass(frozen=True)
+class HideNamed:
+    """Hide ops by name and scopes by path or class.
+
+    Attributes:
+        patterns: Names, or patterns such as ``"*.dropout"`` or ``"Dropout*"``.
+    """
+
+    patterns: tuple[str, ...]
+
+    def __call__(self, view: View) -> View:
+        scopes = self.scopes(view.recording)
+        ops = view.recording.ops
+        hidden = [
+            box
+            for box in view.boxes
+            if box in scopes or (box in ops and self._fits(ops[OpId(box)].name))
+        ]
+        return without(view, hidden)
+
+    def scopes(self, recording: Recording) -> frozenset[str]:
+        """The scopes to hide."""
+        return frozenset(
+            scope.id
+            for scope in recording.scopes.values()
+            if self.patterns and (self._fits(scope.path) or self._fits(scope.cls))
+        )
+
+    def _fits(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.patterns)
+
+
+def _without_idle_constants(before: View, view: View) -> View:
+    """Drop constants that only hidden ops had read, such as the gradient given to backward."""
+    used = {arrow.tail for arrow in view.arrows}
+    read = {arrow.tail for arrow in before.arrows} - used
+    return without(view, [
+        box.id for box in view.boxes.values() if box.kind is BoxKind.CONSTANT and box.id in read
+    ])
 
 
 @dataclass(frozen=True)

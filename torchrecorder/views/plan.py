@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import Recording
+from torchrecorder.views.backward import backward_view
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.depths import choose, max_depth
+from torchrecorder.views.focus import Focus
 from torchrecorder.views.fold import Fold
 from torchrecorder.views.hide import (
+    HideNamed,
     HideOps,
     HidePasses,
     HideStored,
@@ -45,6 +49,15 @@ class ViewOptions:
         reshapes: Ops that only show the same numbers in another shape (view, permute ...).
         queries: Ops that give no tensor (``item``, comparisons of shapes ...).
         fold: Repeated siblings as one box or cluster with ×N.
+        focus: Only this scope: its path, or a pattern such as ``"encoder.layer.*"``; depth
+            counts from there.
+        since: Only what depends on this: a scope's path, the name of an input, output or
+            parameter, or a recorded id.
+        until: Only what this depends on. With *since*, what lies between the two.
+        hide: Scopes by path or class, or ops by name, that are left out; patterns, separated
+            by commas or in a tuple. Arrows go through them.
+        view: ``"forward"``, the run; or ``"backward"``, the autograd graph behind it, in the
+            direction in which gradients run. Of the rest, only *depth* matters there.
     """
 
     depth: int | None = None
@@ -54,6 +67,11 @@ class ViewOptions:
     reshapes: bool = True
     queries: bool = False
     fold: bool = True
+    focus: str | None = None
+    since: str | None = None
+    until: str | None = None
+    hide: str | tuple[str, ...] = ()
+    view: Literal["forward", "backward"] = "forward"
 
     def __post_init__(self) -> None:
         depth = self.depth
@@ -61,10 +79,14 @@ class ViewOptions:
             raise InvalidArgument(f"depth must be a whole number or None, not {depth!r}")
         if depth is not None and depth < 0:
             raise InvalidArgument(f"depth must be 0 or more, not {depth}")
+        if self.view not in ("forward", "backward"):
+            raise InvalidArgument(f"view must be 'forward' or 'backward', not {self.view!r}")
 
 
 def make_view(recording: Recording, options: ViewOptions = ViewOptions()) -> View:
     """The view of *recording* that *options* ask for."""
+    if options.view == "backward":
+        return backward_view(recording, options.depth)
     view = whole(recording)
     for step in plan(recording, options):
         view = step(view)
@@ -72,11 +94,15 @@ def make_view(recording: Recording, options: ViewOptions = ViewOptions()) -> Vie
 
 
 def plan(recording: Recording, options: ViewOptions = ViewOptions()) -> list[Step]:
-    """The steps that make the view, in the order in which they are taken."""
+    """The steps that make the view of *recording*, in the order in which they are taken."""
     quiet = _quiet(options)
     judge = partial(_any_holds, quiet)
     choice = choose(recording, options.depth, judge, options.fold)
-    steps: list[Step] = [Collapse(choice.depth, judge, choice.closed), HideOps(quiet)]
+    unwanted = HideNamed(_patterns(options.hide))
+    closed = choice.closed | unwanted.scopes(recording)
+    steps: list[Step] = [Collapse(choice.depth, judge, closed), HideOps(quiet)]
+    if unwanted.patterns:
+        steps.append(unwanted)
     if not options.passes:
         steps.append(HidePasses())
     if not options.parameters:
@@ -94,6 +120,11 @@ def _quiet(options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:
     """What says of an op that it is not shown."""
     shown = {is_query: options.queries, is_reshape: options.reshapes}
     return (is_pass, *(holds for holds, wanted in shown.items() if not wanted))
+
+
+def _patterns(hide: str | tuple[str, ...]) -> tuple[str, ...]:
+    given = hide.split(",") if isinstance(hide, str) else hide
+    return tuple(pattern.strip() for pattern in given if pattern.strip())
 
 
 def _any_holds(which: tuple[Callable[[Op], bool], ...], op: Op) -> bool:
