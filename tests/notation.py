@@ -83,7 +83,8 @@ def _write(recording, names, item, depth, lines, *, open_only=False):
                 lines.append(f"{pad}{_title(item)}:")
             inside = depth if bare else depth + 1
             stack.append(("out", item, inside, False))
-            stack.extend(("in", each, inside, False) for each in reversed(recording.children[item.id]))
+            children = reversed(recording.children[item.id])
+            stack.extend(("in", each, inside, False) for each in children)
 
 
 _REGIONS = {
@@ -99,7 +100,8 @@ _REGIONS = {
 def _title(scope: Scope) -> str:
     if scope.kind in (ScopeKind.MODULE, ScopeKind.FUNCTION):
         return scope.name
-    return scope.kind.value if scope.name == scope.kind.value else f"{scope.kind.value} {scope.name}"
+    kind = scope.kind.value
+    return kind if scope.name == kind else f"{kind} {scope.name}"
 
 
 def _op_line(names: _Names, op: Op) -> str:

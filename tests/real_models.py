@@ -76,7 +76,8 @@ def densenet121_checkpointed() -> Run:
 
 @_model("torchvision")
 def inception_v3() -> Run:
-    return _vision("inception_v3", size=299, batch=2, train=True, aux_logits=True, init_weights=False)
+    more = {"aux_logits": True, "init_weights": False}
+    return _vision("inception_v3", size=299, batch=2, train=True, **more)
 
 
 @_model("torchvision")
@@ -89,7 +90,8 @@ def vit() -> Run:
     torchvision_shim.install()
     from torchvision.models import VisionTransformer
 
-    made = VisionTransformer(32, 8, num_layers=2, num_heads=2, hidden_dim=16, mlp_dim=32, num_classes=5)
+    sizes = {"num_heads": 2, "hidden_dim": 16, "mlp_dim": 32, "num_classes": 5}
+    made = VisionTransformer(32, 8, num_layers=2, **sizes)
     return Run(made, (_image(32, 2),))
 
 
@@ -328,9 +330,10 @@ def clip() -> Run:
     from transformers import CLIPConfig, CLIPModel
 
     text = {**_SMALL, "eos_token_id": 98, "bos_token_id": 0, "pad_token_id": 1}
-    vision = {key: _SMALL[key] for key in _SMALL if key not in ("vocab_size", "max_position_embeddings")}
-    config = CLIPConfig(text_config=text, vision_config={**vision, "image_size": 32, "patch_size": 8},
-                        projection_dim=8)
+    of_text = ("vocab_size", "max_position_embeddings")
+    vision = {key: _SMALL[key] for key in _SMALL if key not in of_text}
+    vision = {**vision, "image_size": 32, "patch_size": 8}
+    config = CLIPConfig(text_config=text, vision_config=vision, projection_dim=8)
     return Run(CLIPModel(config).eval(), (), {
         "input_ids": _ids(), "pixel_values": _image(32, 2), "return_loss": True
     })
@@ -387,7 +390,8 @@ def llava() -> Run:
     from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig
     from transformers import LlavaForConditionalGeneration
 
-    vision = {key: _SMALL[key] for key in _SMALL if key not in ("vocab_size", "max_position_embeddings")}
+    of_text = ("vocab_size", "max_position_embeddings")
+    vision = {key: _SMALL[key] for key in _SMALL if key not in of_text}
     config = LlavaConfig(
         vision_config=CLIPVisionConfig(**vision, image_size=16, patch_size=8),
         text_config=LlamaConfig(**{**_SMALL, "num_key_value_heads": 1}),

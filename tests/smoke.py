@@ -9,7 +9,13 @@ import torch
 
 import torchrecorder
 
-MODEL = "import torch\n\ndef net():\n    return torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())\n"
+MODEL = """
+import torch
+
+
+def net():
+    return torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU())
+"""
 
 
 def main() -> None:

@@ -26,7 +26,8 @@ def _python(code):
 
 def test_import_leaves_the_rest_for_later():
     """Importing the package imports neither torch nor Graphviz nor networkx."""
-    code = "import sys, torchrecorder; print(*sorted({'torch', 'graphviz', 'networkx'} & {*sys.modules}))"
+    heavy = "{'torch', 'graphviz', 'networkx'}"
+    code = f"import sys, torchrecorder; print(*sorted({heavy} & {{*sys.modules}}))"
     assert _python(code).stdout.split() == []
 
 
@@ -34,6 +35,7 @@ def test_recording_imports_no_drawing():
     """Recording imports what records, and nothing that draws."""
     code = (
         "import torch, sys, torchrecorder; torchrecorder.record;"
-        "print(*(name for name in sys.modules if name.startswith(('torchrecorder.style', 'graphviz'))))"
+        "drawing = ('torchrecorder.style', 'graphviz');"
+        "print(*(name for name in sys.modules if name.startswith(drawing)))"
     )
     assert _python(code).stdout.split() == []

@@ -269,7 +269,8 @@ class Witness(TorchFunctionMode):
     def _changed(self, call: Call, found: list[Tensor], before: list[int]) -> None:
         """Writes that the operators' schemas do not confess."""
         for tensor, version in zip(found, before):
-            if _mark(tensor, call.name) != version and call.number not in self.memory.writes(tensor):
+            moved = _mark(tensor, call.name) != version
+            if moved and call.number not in self.memory.writes(tensor):
                 self.memory.write(tensor, call.number)
                 call.wrote = True
 

@@ -220,7 +220,7 @@ class Statistics(NamedTuple):
     """What the numbers in a tensor were like; NaN and infinities are counted, not mixed in."""
 
     node: str  # the value; or the grad node that was given this gradient
-    index: int  # type: ignore[assignment]  # for a gradient: of which output of the node's forward; else 0
+    index: int  # type: ignore[assignment]  # which output of the grad node's forward; else 0
     run: int  # for a gradient: in which backward run; else -1
     count: int  # type: ignore[assignment]
     mean: float

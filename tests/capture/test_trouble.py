@@ -56,7 +56,7 @@ def raising(error):
     """Fails in its second child, at the second op in there."""
 
     def inner(self, x):
-        y = x * 2
+        x * 2
         raise error
 
     def forward(self, x):

@@ -74,7 +74,8 @@ class Catalog:
         """Give parameters and buffers their names; a tied one has several."""
         names: dict[int, tuple[Tensor, Role, list[str]]] = {}
         for path, module in modules:
-            for role, own in ((Role.PARAMETER, _parameters(module)), (Role.BUFFER, _buffers(module))):
+            parameters, buffers = _parameters(module), _buffers(module)
+            for role, own in ((Role.PARAMETER, parameters), (Role.BUFFER, buffers)):
                 for name, tensor in own:
                     full = f"{path}.{name}" if path else name
                     known = names.setdefault(id(tensor), (tensor, role, []))

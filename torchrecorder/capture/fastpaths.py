@@ -40,7 +40,7 @@ class FastPaths:
             if _get_current_function_mode() is self.heard:
                 self.heard.__exit__(None, None, None)
                 below = DispatchCalls(self.heard.calls)
-                below.__enter__()
+                below.__enter__()  # type: ignore[no-untyped-call]
                 self.inside, self.modes = id(module), (below, self.heard)
                 self.tape.notes.append(NOTE)
 
@@ -74,7 +74,7 @@ class DispatchCalls(TorchDispatchMode):
     """Hears every operator that is dispatched, one level below the torch functions."""
 
     def __init__(self, calls: Calls) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.calls = calls
         self.facts: dict[Any, FunctionFacts] = {}
 

@@ -38,7 +38,7 @@ class Call(NamedTuple):
     """A torch function that is running."""
 
     op: OpId
-    index: int
+    index: int  # type: ignore[assignment]
     facts: FunctionFacts
     tensors: list[tuple[str, Tensor]]
     inputs: tuple[Slot, ...]
@@ -269,7 +269,7 @@ class FunctionCalls(TorchFunctionMode):
 
     def __enter__(self) -> FunctionCalls:
         self.crowded = torch._C._len_torch_function_stack() > 0
-        return super().__enter__()  # type: ignore[no-any-return]
+        return super().__enter__()  # type: ignore[no-any-return, no-untyped-call]
 
     def __torch_function__(
         self,

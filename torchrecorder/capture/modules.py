@@ -278,10 +278,13 @@ def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str,
     return found
 
 
+_CALL_FRAMES = ("inner", "_call_impl", "_wrapped_call_impl")
+
+
 def _outside(frame: Any) -> Any:
     """The frame that called the module whose hook runs in *frame*."""
     for _ in range(4):
-        if frame is None or frame.f_code.co_name not in ("inner", "_call_impl", "_wrapped_call_impl"):
+        if frame is None or frame.f_code.co_name not in _CALL_FRAMES:
             break
         frame = frame.f_back
     return frame

@@ -66,7 +66,7 @@ class Storage:
 
     __slots__ = ("weak", "number", "writes", "last")
 
-    def __init__(self, weak: int, number: int) -> None:
+    def __init__(self, weak: Any, number: int) -> None:
         self.weak = weak
         self.number = number
         self.writes: list[Write] = []
@@ -520,4 +520,3 @@ def _extent(tensor: Tensor) -> tuple[int, int]:
         return int(low), int(low + reach) + 1
     except (RuntimeError, NotImplementedError):  # sparse and nested tensors
         return 0, _ANYWHERE
-

@@ -168,7 +168,7 @@ class Recording:
         for op in self.ops.values():
             inside.setdefault(op.scope, []).append(op)
         return MappingProxyType(
-            {key: tuple(sorted(found, key=lambda each: each.index)) for key, found in inside.items()}
+            {scope: tuple(sorted(found, key=_position)) for scope, found in inside.items()}
         )
 
     @cached_property
@@ -326,3 +326,7 @@ class Recording:
             if node in kind:
                 return kind[node]  # type: ignore[index, no-any-return]
         raise KeyError(f"no node {node!r} in this recording")
+
+
+def _position(each: Scope | Op) -> int:
+    return each.index
