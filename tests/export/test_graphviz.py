@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import xml.etree.ElementTree
@@ -9,11 +10,16 @@ from pathlib import Path
 
 import graphviz
 import pytest
+from PIL import Image
 
 from torchrecorder.errors import LayoutFailed, UnknownFormat
 from torchrecorder.export.digraph import Digraph
 from torchrecorder.export.exporter import by_suffix, known, write_file
 from torchrecorder.export.graphviz import Png, Svg, rendered
+from torchrecorder.layout import engine
+from torchrecorder.style.style import Style
+from torchrecorder.testing import Builder
+from torchrecorder.views.plan import make_view
 
 
 @pytest.fixture(autouse=True)
@@ -115,10 +121,7 @@ def test_svg_is_plain_xml():
 def test_png_resolution():
     """Twice the dpi is twice the pixels."""
     def width(dpi: float) -> int:
-        text = pair().source
-        from torchrecorder.layout import engine
-
-        picture = engine.run(text, "png", attributes={"dpi": f"{dpi:g}"})
+        picture = engine.run(pair().source, "png", attributes={"dpi": f"{dpi:g}"})
         return int.from_bytes(picture[16:20], "big")
 
     assert abs(width(288) - 2 * width(144)) <= 2
@@ -186,3 +189,16 @@ def test_layout_errors_come_through():
     """What Graphviz cannot read is an error of ours."""
     with pytest.raises(LayoutFailed, match="syntax error"):
         rendered("digraph { a -> ", "svg")
+
+
+@pytest.mark.parametrize(("background", "opaque"), [(None, True), ("transparent", False)])
+def test_bitmap_has_paper(background, opaque):
+    """A bitmap is drawn on white, unless it is asked to be transparent."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.returns(run.op("relu", run.input("x", (1, 4)), shape=(1, 4)))
+    view = make_view(run.recording())
+    picture = Png(dpi=30).export(view, Style(background=background))
+    with Image.open(io.BytesIO(picture)) as image:
+        corner = image.convert("RGBA").getpixel((0, 0))
+    assert (corner == (255, 255, 255, 255)) == opaque and (corner[3] == 255) == opaque

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from torchrecorder.export.centring import centred
@@ -82,12 +82,15 @@ class Png:
     timeout: float = engine.TIMEOUT
 
     def export(self, view: View, style: Style) -> bytes:
-        """PNG.
+        """PNG, on white unless the style says otherwise: viewers show what is clear as black.
 
         Raises:
             LayoutFailed: It would have more pixels than a bitmap can hold.
         """
-        text = dot_text(draw(view, style))
+        figure = draw(view, style)
+        if style.background is None and figure.background == "transparent":
+            figure = replace(figure, background="#ffffff")
+        text = dot_text(figure)
         resolution = {"dpi": f"{self.dpi:g}"}
         return engine.run(text, "png", timeout=self.timeout, attributes=resolution)
 
