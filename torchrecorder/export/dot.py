@@ -131,7 +131,7 @@ def _defaults(figure: Figure) -> Iterator[str]:
         "labeljust": "l",
         "nodesep": "0.22",
         "ranksep": "0.27",
-        "margin": "0.1",
+        "pad": "0.1",
         **(_cheap(figure) if len(figure.lines) > LARGE else {}),
         **figure.attributes,
     }
