@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Union
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation, Numbers, by_name
 from torchrecorder.annotations.inside import Inside
+from torchrecorder.annotations.places import scope_name
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import Recording
@@ -185,19 +186,6 @@ def _grads(recording: Recording) -> Iterator[_Place]:
     for grad in recording.grad_nodes.values():
         place = scope_name(recording, grad.scope)
         yield f"{place}: {grad.name}" if place else grad.name, (grad.id,), [grad.id]
-
-
-def scope_name(recording: Recording, scope: ScopeId | None) -> str:
-    """The dotted path of a scope; of a region that of its module and its own name."""
-    names: list[str] = []
-    while scope is not None:
-        found = recording.scopes[scope]
-        if found.path:
-            names.append(found.path)
-            break
-        names.append(found.name)
-        scope = found.parent
-    return " > ".join(reversed(names))
 
 
 def _facts(recording: Recording, node: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Union
 
+from torchrecorder.annotations import finite
 from torchrecorder.annotations.amounts import exact, of_bytes
 from torchrecorder.annotations.annotation import Annotation, by_name
 from torchrecorder.annotations.inside import Inside
@@ -195,6 +196,8 @@ def _remarks(recording: Recording) -> Iterator[str]:
         place = recording.scopes.get(failure.scope) if failure.scope is not None else None
         where = f" in {place.path or place.name}" if place is not None else ""
         yield f"Failed{where}: {failure.error}: {labels.shorten(failure.message, 120)}"
+    for said in finite.describe(recording):
+        yield f"Note: {said}"
     for note in recording.run.notes:
         yield f"Note: {note}"
     if recording.run.lost:

@@ -11,6 +11,7 @@ from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape
 from torchrecorder.style.heat import Heat, Said
 from torchrecorder.style.legend import legend
+from torchrecorder.style.marks import Marks
 from torchrecorder.style.style import Style, failed
 from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import Arrow, BoxKind, Cluster, View
@@ -52,7 +53,7 @@ def draw(view: View, style: Style = Style()) -> Figure:
 def _shapes(
     view: View, style: Style, captions: Captions, heat: Heat | None
 ) -> Iterator[Shape]:
-    said = Said(view, style.numbers)
+    said, marks = Said(view, style.numbers), Marks(view)
     for box in view.boxes.values():
         look, label = style.look(box, view), captions.box(box)
         if heat is not None and not failed(box.id, view):
@@ -60,8 +61,8 @@ def _shapes(
         yield Shape(
             id=box.id,
             group=box.cluster,
-            label=(*label, *said.lines(box)),
-            look=look,
+            label=(*label, *said.lines(box), *marks.lines(box)),
+            look=marks.look(box, look, style.theme),
             tooltip=captions.tooltip(box),
             count=box.count,
             kind=box.kind.value,

@@ -1,0 +1,92 @@
+"""Finite: where the first NaN or infinity came from, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torchrecorder.annotations.places import scope_name
+from torchrecorder.annotations.statistics import gradients, values
+from torchrecorder.events import GradId, OpId
+from torchrecorder.graph.nodes import GradRun
+from torchrecorder.graph.recording import Recording
+
+
+class FirstBad(NamedTuple):
+    """The op, or the grad node, that gave the first numbers that are not finite."""
+
+    node: str
+    nans: int
+    infs: int
+
+
+def first_bad_op(recording: Recording) -> FirstBad | None:
+    """The first op that made NaNs or infinities of numbers that had none; None if none did."""
+    bad = {each.node: each for each in values(recording) if each.nans or each.infs}
+    for op in recording.ops.values():
+        made = [bad[value] for value in op.outputs if value in bad]
+        if made and not any(slot.value in bad for slot in op.inputs):
+            return FirstBad(op.id, sum(m.nans for m in made), sum(m.infs for m in made))
+    return None
+
+
+def first_bad_grad(recording: Recording) -> FirstBad | None:
+    """The first grad node that made them of gradients that had none; None if none did."""
+    bad: dict[tuple[int, str], tuple[int, int]] = {}
+    for each in gradients(recording):
+        if each.nans or each.infs:
+            nans, infs = bad.get((each.run, each.node), (0, 0))
+            bad[each.run, each.node] = (nans + each.nans, infs + each.infs)
+    for ran in recording.grad_runs:
+        found = bad.get((ran.run, ran.grad))
+        if found is not None:
+            maker = _maker(recording, ran, bad)
+            return FirstBad(ran.grad if maker is None else maker, *found)
+    return None
+
+
+def _maker(
+    recording: Recording, ran: GradRun, bad: dict[tuple[int, str], tuple[int, int]]
+) -> GradId | None:
+    """Which node gave *ran* what was not finite; None if it was handed in from outside."""
+    makers = [
+        each.grad
+        for each in recording.grad_runs
+        if each.run == ran.run
+        and each.order < ran.order
+        and (each.run, each.grad) not in bad
+        and any(edge and edge.grad == ran.grad for edge in recording.grad_nodes[each.grad].next)
+    ]
+    return makers[-1] if makers else None
+
+
+def bad_nodes(recording: Recording) -> Iterator[str]:
+    """The op and the grad node where it began, if there are any."""
+    for found in (first_bad_op(recording), first_bad_grad(recording)):
+        if found is not None:
+            yield found.node
+
+
+def describe(recording: Recording) -> Iterator[str]:
+    """What to say of them: *first NaN: op `log` in encoder.fc at model.py:12 (3 NaN)*."""
+    op = first_bad_op(recording)
+    if op is not None:
+        yield f"first NaN or Inf: {_op(recording, OpId(op.node))} ({_counts(op)})"
+    grad = first_bad_grad(recording)
+    if grad is not None:
+        node = recording.grad_nodes[GradId(grad.node)]
+        owner = _op(recording, node.owner) if node.owner is not None else "no op"
+        yield f"first NaN or Inf in backward: {node.name} of {owner} ({_counts(grad)})"
+
+
+def _op(recording: Recording, op: OpId) -> str:
+    found = recording.ops[op]
+    place = scope_name(recording, found.scope)
+    where = f" in {place}" if place else ""
+    line = f" at {found.source.file}:{found.source.line}" if found.source is not None else ""
+    return f"{found.name}(){where}{line}"
+
+
+def _counts(found: FirstBad) -> str:
+    said = [f"{found.nans} NaN" * bool(found.nans), f"{found.infs} Inf" * bool(found.infs)]
+    return ", ".join(filter(None, said))
