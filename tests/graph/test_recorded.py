@@ -1,0 +1,67 @@
+"""Recordings of real runs, as data: they survive saving, and two runs save the same bytes."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+
+import torchrecorder
+from tests import zoo
+from torchrecorder.export import EXPORTERS
+from torchrecorder.export.exporter import known
+from torchrecorder.graph.schema import schema
+from torchrecorder.graph.storage import dumps, loads
+from torchrecorder.style.style import Style
+from torchrecorder.views.depths import max_depth
+from torchrecorder.views.plan import ViewOptions, make_view
+
+each_case = pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)
+LAID_OUT = (".svg", ".pdf", ".png", ".html")
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """The warnings of the models are not ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def recorded(case: Any) -> Any:
+    """A recording of the case."""
+    run = case.make()
+    return torchrecorder.record(run.model, run.args, run.kwargs, backward=case.backward)
+
+
+@each_case
+def test_comes_back(case: Any) -> None:
+    """Every odd model's recording is saved, valid by the schema, and loaded equal."""
+    recording = recorded(case)
+    text = dumps(recording)
+    assert loads(text) == recording
+    jsonschema.Draft202012Validator(schema()).validate(json.loads(text))
+
+
+@each_case
+def test_every_format(case: Any) -> None:
+    """Every format that needs no layout is written, at the least and the largest depth."""
+    recording = recorded(case)
+    for depth in (0, max_depth(recording) + 1):
+        view = make_view(recording, ViewOptions(depth=depth))
+        for suffix, exporter in known().items():
+            if suffix not in LAID_OUT:
+                assert exporter().export(view, Style())
+    assert len(EXPORTERS) == len(known())
+
+
+@pytest.mark.parametrize("name", ["operators", "dropout_residual", "checkpoint_new", "tied_weights"])
+def test_two_runs_same_bytes(name: str) -> None:
+    """Times aside, two runs of the same model are saved as the same bytes."""
+    case = zoo.BY_NAME[name]
+    recorded(case)
+    assert dumps(recorded(case), times=False) == dumps(recorded(case), times=False)
