@@ -1,6 +1,4 @@
-"""The figure at the top of the README: a small residual network, drawn from left to right."""
-
-from pathlib import Path
+"""The figure at the top of the README: a small residual network, its equal blocks folded."""
 
 import torch
 from torch import nn
@@ -37,8 +35,6 @@ class TinyResNet(nn.Module):
 
 
 if __name__ == "__main__":
-    folder = Path(__file__).parent.parent / "docs" / "figures"
     recording = torchrecorder.record(TinyResNet(), input_shapes=(1, 3, 32, 32))
     for theme in ("light", "dark"):
-        path = folder / f"readme-{theme}.svg"
-        print(recording.render(path, depth=3, direction="LR", theme=theme))
+        print(recording.render(f"readme-{theme}.svg", depth=3, theme=theme))

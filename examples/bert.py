@@ -1,0 +1,18 @@
+"""BERT-base from transformers, with random weights, called with what a tokenizer gives."""
+
+import torch
+from transformers import BertConfig, BertModel
+
+import torchrecorder
+
+if __name__ == "__main__":
+    model = BertModel(BertConfig()).eval()
+    batch = {
+        "input_ids": torch.arange(16).reshape(1, 16),
+        "token_type_ids": torch.zeros(1, 16, dtype=torch.long),
+        "attention_mask": torch.ones(1, 16, dtype=torch.long),
+    }
+    with torch.no_grad():
+        recording = torchrecorder.record(model, batch)
+    print(recording.render("bert.svg", depth=5))
+    print(recording.summary(depth=3))

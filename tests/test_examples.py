@@ -1,0 +1,28 @@
+"""Every example runs, and leaves the pictures it prints or promises."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import torchvision_shim
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+NEEDS = {"resnet50": "torchvision", "gpt2": "transformers", "bert": "transformers"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_example_runs(path, tmp_path, monkeypatch, capsys):
+    """A script runs from any folder and writes what it says."""
+    torchvision_shim.install()
+    if path.stem in NEEDS:
+        pytest.importorskip(NEEDS[path.stem])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(EXAMPLES), *sys.path])
+    runpy.run_path(str(path), run_name="__main__")
+    written = [each for each in tmp_path.iterdir() if each.stat().st_size]
+    named = [line for line in capsys.readouterr().out.split() if line.endswith(".svg")]
+    assert written or not named
+    assert all((tmp_path / name).stat().st_size for name in named)
