@@ -1,0 +1,144 @@
+"""Numbers of a hand-written training step: they add up, rank, and come out as tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stepped import doubled, events, stepped
+from torchrecorder.annotations.finite import first_bad_grad, first_bad_op
+from torchrecorder.annotations.flops import of_flops
+from torchrecorder.annotations.inside import Inside
+from torchrecorder.build import build
+from torchrecorder.errors import InvalidArgument, UnknownAnnotation
+from torchrecorder.events import ScopeId
+from torchrecorder.graph.repeats import medians
+
+
+def test_forward_time_of_a_scope_is_that_of_all_in_it():
+    """Ops, and what the scopes themselves take, add up to the time of the whole scope."""
+    recording = stepped()
+    numbers = recording.annotations["forward_time"]
+    inside = Inside(recording)
+    assert numbers.of(inside.of_scope(ScopeId("s0"))) == 10.0
+    assert numbers.of(inside.of_scope(ScopeId("s1"))) == 4.0
+    assert numbers.by_node == {"o0": 3.0, "o1": 5.0, "s0": 1.0, "s1": 1.0, "s2": 0.0}
+
+
+def test_backward_time_gives_accumulation_to_the_node_that_fed_it():
+    """So that it counts in the module whose weight it is."""
+    assert stepped().annotations["backward_time"].by_node == {"g4": 6.0, "g3": 1.5, "g1": 2.25}
+
+
+def test_both_directions_add_up():
+    """Time is forward and backward together."""
+    annotations = stepped().annotations
+    total = annotations["forward_time"].total() + annotations["backward_time"].total()
+    assert annotations["time"].total() == total == 19.75
+
+
+def test_amounts_of_nodes_that_were_not_recorded_stay_in_the_total():
+    """They go to the outermost scope."""
+    assert stepped().measured["flops"] == {"o0": 1000, "o1": 3000, "s0": 7}
+
+
+def test_norms_join_as_norms_do():
+    """The gradients of two weights together have the norm of both as one vector."""
+    assert stepped().annotations["parameter_gradient_norm"].total() == 5.0
+
+
+def test_gradient_bytes_belong_to_parameters():
+    """One gradient per weight."""
+    assert stepped().annotations["gradient_bytes"].by_node == {"v1": 32, "v3": 32}
+
+
+def test_share_of_zeros():
+    """By value; of several together there is none."""
+    zeros = stepped().annotations["zeros"]
+    assert zeros.by_node == {"v2": 0.5, "v4": 0.0}
+    assert zeros.of(["v2", "v4"]) is None
+
+
+def test_annotations_list_what_the_run_has_numbers_for():
+    """What was not measured is no member, and still can be asked for."""
+    annotations = stepped().annotations
+    assert "flops" in annotations and "backward_flops" not in annotations
+    assert annotations["backward_flops"].total() == 0
+    with pytest.raises(UnknownAnnotation, match="flops"):
+        annotations["flop"]
+
+
+def test_top_ranks_modules_by_their_own_share():
+    """The module around them all is not first only because it is around them."""
+    top = stepped().top("backward_time")
+    assert [(each.name, each.number, each.text) for each in top] == [
+        ("b", 7.5, "7.50 s"), ("a", 2.25, "2.25 s"),
+    ]
+    assert [each.name for each in stepped().top("saved_bytes", 1)] == ["b"]
+    assert [each.name for each in stepped().top("flops", by="op")] == ["b: linear", "a: linear"]
+
+
+def test_ranking_of_what_does_not_exist_is_refused():
+    """The message lists what there is."""
+    with pytest.raises(InvalidArgument, match="'module', 'scope', 'op', 'grad'"):
+        stepped().top("flops", by="layer")
+
+
+def test_table_has_inclusive_and_own_numbers():
+    """One row per call, ready for a data frame."""
+    rows = {row["name"]: row for row in stepped().table(["forward_time", "parameters"])}
+    assert list(rows) == ["Net", "a", "b"]
+    assert (rows["Net"]["forward_time"], rows["Net"]["self_forward_time"]) == (10.0, 1.0)
+    assert (rows["Net"]["parameters"], rows["a"]["parameters"]) == (16, 8)
+    assert rows["a"]["type"] == "Linear"
+
+
+def test_table_of_grad_nodes():
+    """One row per node of the autograd graph."""
+    rows = stepped().table(["saved_bytes"], by="grad")
+    assert {row["id"]: row["saved_bytes"] for row in rows if row["saved_bytes"]} == {
+        "g1": 100, "g4": 200,
+    }
+
+
+def test_nothing_bad_is_found_in_finite_numbers():
+    """No op and no grad node is named."""
+    assert first_bad_op(stepped()) is None and first_bad_grad(stepped()) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 FLOP"), (999, "999 FLOP"), (4.09e9, "4.09 GFLOP"), (1e20, "100 EFLOP")],
+)
+def test_operations_in_three_digits(number, text):
+    """With the prefix that fits."""
+    assert of_flops(number) == text
+
+
+def test_medians_of_repeats_add_up():
+    """Each op gets its median; a scope what is in it and the median of its own time."""
+
+    def slower(factor):
+        told = [
+            each._replace(seconds=each.seconds * factor)
+            if getattr(each, "seconds", None) is not None and type(each).__name__ != "RunDone"
+            else each
+            for each in events()
+        ]
+        return build(told)
+
+    found = medians(stepped(), [slower(1), slower(2), slower(9)])
+    assert found.ops["o0"].seconds == 6.0
+    assert found.scopes["s0"].seconds == 20.0
+    assert [ran.seconds for ran in found.grad_runs] == [12.0, 2.0, 1.0, 4.0, 0.5]
+
+
+def test_a_repeat_that_ran_differently_does_not_count():
+    """A note says so."""
+    found = medians(stepped(), [stepped(), stepped(failed=True)])
+    assert found.ops["o0"].seconds == 3.0
+    assert found.run.notes == ("1 of 2 repeats ran differently and do not count",)
+
+
+def test_nodes_of_a_double_backward_say_who_made_them():
+    """In the recording, by id."""
+    assert doubled().grad_nodes["g5"].made_by == "g4"

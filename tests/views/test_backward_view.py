@@ -1,0 +1,120 @@
+"""The backward view, on a training step written by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.stepped import doubled, stepped
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.style.draw import draw
+from torchrecorder.style.style import Style
+from torchrecorder.views.backward import backward_view
+from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.view import BoxKind
+
+
+def lines(figure):
+    """The lines on each shape."""
+    return {shape.id: [text.text for text in shape.label] for shape in figure.shapes}
+
+
+def test_boxes_are_grad_nodes_in_the_order_in_which_they_ran():
+    """And what a gradient is added to is drawn as what it is."""
+    view = backward_view(stepped())
+    view.check()
+    assert list(view.boxes) == ["g4", "g3", "v3", "g1", "v1"]
+    assert view.boxes["v3"].kind is BoxKind.PARAMETER
+    assert view.boxes["v3"].members == ("g2", "v3")
+
+
+def test_arrows_run_with_the_gradients_and_carry_their_value():
+    """From the loss to the weights."""
+    view = backward_view(stepped())
+    assert [(each.tail, each.head, each.value) for each in view.arrows] == [
+        ("g4", "g1", "v2"), ("g4", "g3", None), ("g3", "v3", "v3"), ("g1", "v1", "v1"),
+    ]
+
+
+def test_nodes_lie_in_the_scopes_whose_forward_made_them():
+    """Several nodes of one op are a group of their own."""
+    view = backward_view(stepped())
+    assert {box.id: box.cluster for box in view.boxes.values()} == {
+        "g4": "o1", "g3": "o1", "v3": "s2", "g1": "s1", "v1": "s1",
+    }
+    assert {each.id: each.parent for each in view.clusters.values()} == {
+        "s0": None, "s1": "s0", "s2": "s0", "o1": "s2",
+    }
+
+
+def test_closed_to_a_depth():
+    """Modules as boxes, gradients between them."""
+    view = make_view(stepped(), ViewOptions(view="backward", depth=1))
+    view.check()
+    assert [(each.tail, each.head) for each in view.arrows] == [("s2", "s1")]
+    assert list(make_view(stepped(), ViewOptions(view="backward", depth=0)).boxes) == ["s0"]
+
+
+def test_an_unknown_view_is_refused():
+    """The message says which there are."""
+    with pytest.raises(InvalidArgument, match="'forward' or 'backward'"):
+        ViewOptions(view="sideways")
+
+
+def test_nodes_tell_when_they_ran():
+    """Their place in the order; a double backward is marked."""
+    said = lines(draw(backward_view(doubled())))
+    assert said["g4"] == ["MmBackward0", "no. 1"]
+    assert said["g5"] == ["MulBackward0", "did not run", "double backward"]
+
+
+def test_the_node_that_failed_is_marked():
+    """In the backward view the node, in the forward view its op."""
+    recording = stepped(failed=True)
+    backward = draw(backward_view(recording))
+    marked = {shape.id for shape in backward.shapes if shape.look.bold}
+    assert marked == {"g1"}
+    assert "ValueError: no" in lines(backward)["g1"]
+    forward = draw(make_view(recording, ViewOptions(depth=2, fold=False)))
+    assert {shape.id for shape in forward.shapes if shape.look.bold} >= {"o0"}
+
+
+def test_colours_follow_the_number():
+    """The largest number has the hottest colour; what has none is paper."""
+    view = make_view(stepped(), ViewOptions(depth=1, fold=False))
+    style = Style(color_by="saved_bytes")
+    looks = {shape.id: shape.look for shape in draw(view, style).shapes}
+    heat = style.theme.heat
+    assert looks["s2"].fill == heat[-1]
+    assert looks["s1"].fill not in (heat[0], heat[-1], style.theme.paper)
+    assert looks["v0"].fill == style.theme.paper
+    assert lines(draw(view, style))["s2"][-1] == "200 B"
+
+
+def test_the_legend_shows_the_scale():
+    """From nothing to the largest number."""
+    view = make_view(stepped(), ViewOptions(depth=1, fold=False))
+    legend = draw(view, Style(color_by="saved_bytes")).legend
+    assert [row.text for row in legend] == ["Saved: 0 B", "50 B", "100 B", "150 B", "200 B"]
+
+
+def test_orders_of_magnitude_get_a_scale_of_their_own():
+    """Norms of gradients go by the logarithm."""
+    view = make_view(stepped(), ViewOptions(depth=9, fold=False))
+    legend = draw(view, Style(color_by="gradient_norm")).legend
+    assert [row.text for row in legend] == [
+        "Grad norm: 1e-06", "3.16e-05", "0.001", "0.0316", "1",
+    ]
+
+
+def test_a_number_nobody_measured_colours_nothing():
+    """The legend says so."""
+    view = make_view(stepped(), ViewOptions(depth=1, fold=False))
+    (row,) = draw(view, Style(color_by="peak_bytes")).legend
+    assert row.text == "Peak: nothing recorded"
+
+
+def test_numbers_stand_on_the_boxes():
+    """Each with its title."""
+    view = make_view(stepped(), ViewOptions(depth=1, fold=False))
+    said = lines(draw(view, Style(numbers=("flops", "backward_time"))))
+    assert said["s1"][-2:] == ["FLOPs 1.00 kFLOP", "Backward 2.25 s"]
