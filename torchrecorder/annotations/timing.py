@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from torchrecorder.annotations.amounts import of_seconds
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.events import GradId, OpId, ScopeId
+from torchrecorder.events import GradId, OpId
+from torchrecorder.graph.nodes import GradRun, Op
 from torchrecorder.graph.recording import Recording
 
 DEVICE = "device seconds"
@@ -19,27 +20,37 @@ DEVICE = "device seconds"
 def forward_seconds(recording: Recording) -> dict[str, float]:
     """Seconds of each op, and of each scope outside its ops and inner scopes.
 
-    Backward passes are left out, and so is what ran in them again.
+    Backward passes are left out, and so is what ran in them again. Where ops ran on a
+    device, scopes have no time of their own: the device knows only ops.
     """
     device = recording.measured.get(DEVICE, {})
     backward = {run.op for run in recording.backward_runs}
     found: dict[str, float] = {}
-    inside: dict[ScopeId | None, float] = {}
     for op in recording.ops.values():
-        if op.seconds is None or op.recompute:
-            continue
-        inside[op.scope] = inside.get(op.scope, 0.0) + op.seconds
-        if op.id not in backward:
-            found[op.id] = device.get(op.id, op.seconds)
-    if device:
-        return found
+        if op.seconds is not None and not op.recompute and op.id not in backward:
+            there = device and _is_on_device(recording, op)
+            found[op.id] = device.get(op.id, op.seconds) if there else op.seconds
+    return found if device else {**found, **_own_seconds(recording)}
+
+
+def _is_on_device(recording: Recording, op: Op) -> bool:
+    return any(recording.values[value].device.startswith("cuda") for value in op.outputs)
+
+
+def _own_seconds(recording: Recording) -> dict[str, float]:
+    """What each scope took outside its ops and inner scopes."""
+    own = {
+        scope.id: scope.seconds
+        for scope in recording.scopes.values()
+        if scope.seconds is not None and not scope.recompute
+    }
+    for op in recording.ops.values():
+        if op.scope in own and op.seconds is not None and not op.recompute:
+            own[op.scope] -= op.seconds
     for scope in recording.scopes.values():
-        if scope.seconds is not None and not scope.recompute:
-            inside[scope.parent] = inside.get(scope.parent, 0.0) + scope.seconds
-    for scope in recording.scopes.values():
-        if scope.seconds is not None and not scope.recompute:
-            found[scope.id] = max(0.0, scope.seconds - inside.get(scope.id, 0.0))
-    return found
+        if scope.parent in own and scope.seconds is not None and not scope.recompute:
+            own[scope.parent] -= scope.seconds
+    return {scope: max(0.0, seconds) for scope, seconds in own.items()}
 
 
 def backward_seconds(recording: Recording) -> dict[str, float]:
@@ -51,13 +62,17 @@ def backward_seconds(recording: Recording) -> dict[str, float]:
     feeders = first_feeders(recording)
     found: dict[str, float] = {}
     for ran in recording.grad_runs:
-        if ran.seconds is not None:
-            place = feeders.get(ran.grad, ran.grad)
-            found[place] = found.get(place, 0.0) + (0.0 if device else ran.seconds)
-    for grad in {ran.grad: None for ran in recording.grad_runs} if device else ():
-        place = feeders.get(grad, grad)
-        found[place] = found.get(place, 0.0) + device.get(grad, 0.0)
+        place = feeders.get(ran.grad, ran.grad)
+        if ran.seconds is not None and not (device and _ran_on_device(ran)):
+            found[place] = found.get(place, 0.0) + ran.seconds
+    for grad, seconds in device.items():
+        if grad in recording.grad_nodes:
+            found[grad] = found.get(grad, 0.0) + seconds
     return found
+
+
+def _ran_on_device(ran: GradRun) -> bool:
+    return any(each is not None and each.device.startswith("cuda") for each in ran.given)
 
 
 def first_feeders(recording: Recording) -> dict[GradId, GradId]:

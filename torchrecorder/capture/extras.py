@@ -6,6 +6,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchrecorder.capture.device import DeviceWatched, in_use
 from torchrecorder.capture.statistics import Choice
 from torchrecorder.graph.kept import Kept
 from torchrecorder.graph.repeats import COUNTING
@@ -55,6 +56,8 @@ class Extras:
 
             started.nodes = NodesKept()
             tape.observers.append(started.nodes)
+        if in_use():
+            tape.observers.append(DeviceWatched(tape))  # the last to hear of a node: nearest to it
         if self.flops:
             from torchrecorder.capture.flops import FlopsCounted
 
