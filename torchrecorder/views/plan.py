@@ -85,10 +85,11 @@ class ViewOptions:
 
 def make_view(recording: Recording, options: ViewOptions = ViewOptions()) -> View:
     """The view of *recording* that *options* ask for."""
+    part = Focus(options.focus, options.since, options.until)(recording)
     if options.view == "backward":
-        return backward_view(recording, options.depth)
-    view = whole(recording)
-    for step in plan(recording, options):
+        return backward_view(part, options.depth)
+    view = whole(part)
+    for step in plan(part, options):
         view = step(view)
     return view
 
