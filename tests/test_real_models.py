@@ -13,6 +13,7 @@ from torchrecorder.capture.tape import Tape
 from tests import real_models
 from tests.agreement import Agreement, structure
 from tests.reach import disagreements
+from tests.replay import Replay, kept_run
 from tests.witness import witnessed
 
 SLOW = {"faster_rcnn", "faster_rcnn_training", "raft", "vgg11", "inception_v3", "timm_levit"}
@@ -58,6 +59,17 @@ def test_agrees_with_the_witness(name):
     assert agreement.flow(outputs) == []
     assert agreement.modules() == []
     assert agreement.edges > 0
+
+
+@each_model
+def test_replays(name):
+    """Run again along its edges only, the recording gives every result bit for bit."""
+    recording = _recorded(name)
+    witness, keeper, outputs = kept_run(real_models.make(name))
+    agreement = Agreement(recording, witness)
+    replay = Replay(recording, agreement, keeper)
+    assert replay.run(outputs) == []
+    assert replay.ran > 0
 
 
 OWN_BACKWARD = {"reformer"}

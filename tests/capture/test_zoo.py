@@ -14,6 +14,7 @@ from tests import zoo
 from tests.agreement import Agreement, structure
 from tests.notation import flow
 from tests.reach import disagreements
+from tests.replay import Replay, kept_run
 from tests.witness import witnessed
 
 each_case = pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)
@@ -63,6 +64,20 @@ def test_agrees_with_the_witness(case):
     assert agreement.flow(outputs) == []
     if case.modules:
         assert agreement.modules() == []
+
+
+@pytest.mark.parametrize(
+    "case",
+    [each for each in zoo.CASES if each.replays and each.reruns],
+    ids=lambda case: case.name,
+)
+def test_replays(case):
+    """Run again along its edges only, the recording gives every result bit for bit."""
+    recording = _recorded(case)
+    witness, keeper, outputs = kept_run(case.make())
+    agreement = Agreement(recording, witness)
+    assert agreement.problems == []
+    assert Replay(recording, agreement, keeper).run(outputs) == []
 
 
 OWN_BACKWARD = {"backward_inside", "checkpoint_reentrant"}

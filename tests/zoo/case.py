@@ -31,6 +31,7 @@ class Case:
         build: Makes a fresh model with fresh inputs.
         backward: A backward pass through its outputs means something.
         replays: Its calls can be listed by an outside function mode and dispatch mode.
+        reruns: Its calls can be made again one by one, outside of the run.
         modules: Hooks at the end of each module's list see what the recorder sees.
         lasting: The run writes its inputs or parameters, or gives lazy modules a shape.
         limit: What is known to stay unseen, in words.
@@ -42,6 +43,7 @@ class Case:
     build: Callable[[], Run]
     backward: bool = True
     replays: bool = True
+    reruns: bool = True
     modules: bool = True
     lasting: bool = False
     limit: str = ""

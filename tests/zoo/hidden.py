@@ -166,6 +166,7 @@ def compile_function() -> Run:
     add = add(sum)
     return add
     """,
+    reruns=False,
 )
 def vmapped() -> Run:
     def forward(self, x):
@@ -202,6 +203,7 @@ def func_grad() -> Run:
     add = add(_unpack_dual.0, _unpack_dual.1)
     return add
     """,
+    reruns=False,
 )
 def func_jvp() -> Run:
     def forward(self, x, direction):

@@ -143,7 +143,7 @@ def sparse_rows() -> Run:
     return Run(net(lambda self, a, x: (a @ x) * 2), (torch.eye(3).to_sparse_csr(), leaf(3, 2)))
 
 
-@case("a jagged nested tensor is made and used")
+@case("a jagged nested tensor is made and used", reruns=False)
 def nested_jagged() -> Run:
     def forward(self, a, b):
         both = torch.nested.as_nested_tensor([a, b], layout=torch.jagged)

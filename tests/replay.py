@@ -1,0 +1,232 @@
+"""Replay: run the recorded graph again, op by op, along its edges only.
+
+A witness of its own keeps which function was called with which other arguments, and what
+the tensors held. The recording says which value goes in where. If every output comes out
+bit for bit as in the run, the edges carry what they should.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
+
+from torchrecorder.events import OpKind, ValueId
+from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.recording import Recording
+
+from tests.agreement import Agreement
+from tests.witness import Witness, tensors_of
+
+_CANNOT = {"backward", "grad", "run_backward"}
+"""Functions that need the autograd graph of the run: their results are taken as given."""
+
+_UNINITIALIZED = ("empty", "new_empty", "new")
+"""Functions that give whatever the memory held."""
+
+
+@dataclass
+class Kept:
+    """What it takes to make one call again."""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    random: Tensor
+    autocast: tuple[bool, Any]
+    grad: bool
+    given: list[Tensor] = field(default_factory=list)
+    gave: list[Tensor] = field(default_factory=list)
+
+
+class Keeper(TorchFunctionMode):
+    """Keeps every call that *witness* hears too; enter it inside the witness."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Kept] = []
+        self.roots: dict[int, Tensor] = {}
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+        args, kwargs = _filled((args, kwargs), tensors_of((args, kwargs)))  # lists may grow later
+        kept = Kept(func, args, kwargs, torch.get_rng_state(), autocast, torch.is_grad_enabled())
+        kept.given = [_copy(each) for each in tensors_of((args, kwargs))]
+        self.calls.append(kept)
+        made = func(*args, **kwargs)
+        kept.gave = [_copy(each) for each in tensors_of(made)]
+        return made
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    """The same bits in memory of its own, laid out the same way."""
+    with torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad():
+        plain = tensor.detach()
+        odd = plain.is_nested or plain.is_quantized or plain.is_meta
+        if odd or plain.layout is not torch.strided:
+            return plain.clone().requires_grad_(tensor.requires_grad)
+        try:
+            storage = plain.untyped_storage().clone()
+        except (NotImplementedError, RuntimeError):
+            return plain.clone()
+        made = torch.empty(0, dtype=plain.dtype).set_(
+            storage, plain.storage_offset(), plain.size(), plain.stride()
+        )
+        return (made.conj() if plain.is_conj() else made).requires_grad_(tensor.requires_grad)
+
+
+def kept_run(run: Any) -> tuple[Witness, Keeper, list[Any]]:
+    """Run a model under a witness and a keeper; also reads of what it returned."""
+    witness, keeper = Witness(run.model), Keeper()
+    with witness, keeper:
+        output = run.model(*run.args, **(run.kwargs or {}))
+    return witness, keeper, [_copy(each) for each in tensors_of(output)]
+
+
+class Replay:
+    """Runs a recording again.
+
+    Attributes:
+        problems: Where a value came out differently.
+        ran: How many ops were run again.
+    """
+
+    def __init__(self, recording: Recording, agreement: Agreement, keeper: Keeper) -> None:
+        self.recording = recording
+        self.keeper = keeper
+        self.calls = {op: call.number for op, call in agreement.call_of.items()}
+        self.values: dict[ValueId, Tensor] = {}
+        self.memory: dict[int, Tensor] = {}
+        self.problems: list[str] = []
+        self.ran = 0
+
+    def run(self, outputs: list[Tensor]) -> list[str]:
+        """All ops in order, then compare the *outputs*."""
+        with torch.no_grad():
+            for op in self.recording.ops.values():
+                self._step(op)
+            for slot, wanted in zip(self.recording.outputs, outputs):
+                self._compare(self._get(slot.value, wanted), wanted, f"output {slot.name}")
+        return self.problems
+
+    def _step(self, op: Op) -> None:
+        number = self.calls.get(op.id)
+        if op.kind is OpKind.PASS:
+            source = self.values.get(op.inputs[0].value)
+            if source is None and number is not None:
+                source = self._get(op.inputs[0].value, self.keeper.calls[number].given[0])
+            if source is not None:
+                self.values.update(dict.fromkeys(op.outputs, source))
+        if op.kind is OpKind.PASS or number is None:
+            return
+        kept = self.keeper.calls[number]
+        given = [
+            self._get(slot.value, held) for slot, held in zip(op.inputs, kept.given)
+        ]
+        for slot, tensor, held in zip(op.inputs, given, kept.given):
+            self._compare(tensor, held, f"{op.id} {op.name} reads {slot.name}")
+        if op.name in _CANNOT or not op.outputs:
+            return
+        made = self._call(kept, given, quietly=bool(op.writes))
+        if op.name in _UNINITIALIZED or op.name.startswith("empty_"):
+            for tensor, wanted in zip(made, kept.gave):
+                tensor.copy_(wanted)
+        self.ran += 1
+        for tensor, wanted in zip(made, kept.gave):
+            self._compare(tensor, wanted, f"{op.id} {op.name} gives")
+        self._keep(op, given, made)
+
+    def _call(self, kept: Kept, given: list[Tensor], *, quietly: bool) -> list[Tensor]:
+        """Once more, in the modes of the run: some kernels look at who requires grad."""
+        if kept.grad and not quietly:
+            ready = {  # one object stays one object: some functions ask for identity
+                id(each): each.detach().requires_grad_() if held.requires_grad else each
+                for each, held in zip(given, kept.given)
+            }
+            given = [ready[id(each)] for each in given]
+        left = iter(given)
+        args = _filled(kept.args, left)
+        kwargs = {name: _filled(each, left) for name, each in kept.kwargs.items()}
+        enabled, dtype = kept.autocast
+        torch.set_rng_state(kept.random)
+        with torch.autocast("cpu", enabled=enabled, dtype=dtype):
+            with torch.set_grad_enabled(kept.grad and not quietly):
+                made = list(tensors_of(kept.func(*args, **kwargs)))
+        return made if quietly else [each.detach() for each in made]
+
+    def _keep(self, op: Op, given: list[Tensor], made: list[Tensor]) -> None:
+        """What came out, under the names the recording gives it."""
+        written = [value for value in op.outputs if value in op.writes]
+        fresh = [value for value in op.outputs if value not in op.writes]
+        new = [each for each in made if not any(each is other for other in given)]
+        self.values.update(zip(fresh, new))
+        for value in written:
+            tensor = self._alias(value, op, given)
+            if tensor is not None:
+                self.values[value] = tensor
+
+    def _alias(self, value: ValueId, op: Op, given: list[Tensor]) -> Tensor | None:
+        """The tensor in which a written value lies: by memory and shape, the nearest."""
+        wanted = self.recording.values[value]
+        near = [
+            (slot.value, tensor) for slot, tensor in zip(op.inputs, given)
+        ] + list(reversed(self.values.items()))
+        for other, tensor in near:
+            known = self.recording.values[other]
+            if known.storage == wanted.storage and known.shape == wanted.shape:
+                return tensor
+        return None
+
+    def _get(self, value: ValueId, held: Tensor) -> Tensor:
+        """A value; one that nothing recorded made is taken as the run had it."""
+        if value not in self.values:
+            producer = self.recording.values[value].producer
+            if producer is not None and producer in self.calls:
+                name = self.recording.ops[producer].name
+                if name not in _CANNOT:
+                    self.problems.append(f"{value} should come out of {producer} {name}")
+            self.values[value] = held.clone() if held.is_quantized else _copy(held)
+        return self.values[value]
+
+    def _compare(self, found: Tensor, wanted: Tensor, where: str) -> None:
+        if len(self.problems) < 20 and not _same(found, wanted):
+            self.problems.append(f"{where}: {tuple(found.shape)} differs")
+
+
+def _filled(found: Any, left: Any) -> Any:
+    """*found* with the next tensors in place of those it held."""
+    if isinstance(found, Tensor):
+        return next(left)
+    if isinstance(found, tuple):
+        parts = [_filled(each, left) for each in found]
+        return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
+    if isinstance(found, list):
+        return [_filled(each, left) for each in found]
+    if isinstance(found, dict):
+        return {name: _filled(each, left) for name, each in found.items()}
+    return found
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    if one.is_nested:
+        return all(_same(a, b) for a, b in zip(one.unbind(), other.unbind()))
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if one.is_meta:
+        return True
+    if one.layout is not torch.strided:
+        return _same(one.to_dense(), other.to_dense())
+    if one.is_quantized:
+        one, other = one.int_repr(), other.int_repr()
+    one, other = one.resolve_conj().resolve_neg(), other.resolve_conj().resolve_neg()
+    return torch.equal(_bytes(one), _bytes(other))
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    flat = torch.empty(tensor.numel(), dtype=tensor.dtype)
+    return flat.copy_(tensor.detach().reshape(-1)).view(torch.uint8)
