@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from torchrecorder.capture.guest import unheard
-from torchrecorder.capture.values import Values, tensors_in
+from torchrecorder.capture.tensors import tensors_in
+from torchrecorder.capture.values import Values
 
 
 def hand_on(values: Values, output: Any, passed: set[int]) -> Any | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from torchrecorder.capture.values import tensors_in
+from torchrecorder.capture.tensors import tensors_in
 
 if TYPE_CHECKING:
     from torchrecorder.capture.names import FunctionFacts

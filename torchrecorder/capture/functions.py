@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torchrecorder.capture.aliases import run_on_originals
 from torchrecorder.capture.arguments import sort_arguments
 from torchrecorder.capture.names import FunctionFacts, facts_of
-from torchrecorder.capture.values import innermost, tensors_in
+from torchrecorder.capture.tensors import innermost, tensors_in
 from torchrecorder.events import OpCalled, OpId, OpKind, Slot, SourceLine, ValueId
 
 if TYPE_CHECKING:

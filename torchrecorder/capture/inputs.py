@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from torchrecorder.capture.values import tensors_in
+from torchrecorder.capture.tensors import tensors_in
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument
 
 

@@ -28,7 +28,8 @@ from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.aliases import hand_on, take_back
 from torchrecorder.capture.regions import mode_state
-from torchrecorder.capture.values import Foreign, tensors_in
+from torchrecorder.capture.tensors import tensors_in
+from torchrecorder.capture.values import Foreign
 from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId
 
 if TYPE_CHECKING:

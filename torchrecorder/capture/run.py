@@ -16,7 +16,7 @@ from torchrecorder.capture.guest import restored, uncollected
 from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.statistics import Choice
-from torchrecorder.capture.values import tensors_in
+from torchrecorder.capture.tensors import tensors_in
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.recording import Recording
 from torchrecorder.graph.repeats import medians

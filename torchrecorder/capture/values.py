@@ -1,4 +1,4 @@
-"""Find tensors in arguments, describe one tensor, know which value each tensor is.
+"""Values: know which value each tensor is.
 
 PyTorch gives a tensor no name. We know it by identity, in a table of weak references
 that forgets a tensor as soon as the user does. Writing in place makes a new value:
@@ -9,17 +9,26 @@ of the writes that no instrument saw. Inference tensors have no version.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor, UntypedStorage
+from torch import Tensor
 from torch._C import _functorch as functorch
 from torch.nn import Parameter
 
+from torchrecorder.capture.storages import Storage, Storages, Write
+from torchrecorder.capture.tensors import (
+    UNVERSIONED,
+    Dictionary,
+    extent_of,
+    innermost,
+    kind_of,
+    shape_of,
+    version_of,
+)
 from torchrecorder.events import (
     GradEdge,
     OpCalled,
@@ -36,18 +45,6 @@ if TYPE_CHECKING:
     from torchrecorder.capture.autograd import AutogradWalk
     from torchrecorder.capture.tape import Tape
 
-_UNVERSIONED = -1
-_ANYWHERE = 1 << 62
-_NO_PARTS = (int, float, str, type(None))
-
-
-class Write(NamedTuple):
-    """An op wrote the elements from *low* up to *high* of a storage."""
-
-    op: OpId
-    low: int
-    high: int
-
 
 class Foreign(NamedTuple):
     """A result that a module of ours returned in another thread."""
@@ -55,26 +52,6 @@ class Foreign(NamedTuple):
     name: str
     given: list[tuple[str, weakref.ref[Tensor]]]
     result: weakref.ref[Tensor]
-
-
-class Storage:
-    """Memory that tensors share, and who wrote it.
-
-    A weak reference keeps the address from being given to other memory. It outlives the
-    tensors that we know: what was made out of sight over the same memory may come later.
-    """
-
-    __slots__ = ("weak", "number", "writes", "last")
-
-    def __init__(self, weak: Any, number: int) -> None:
-        self.weak = weak
-        self.number = number
-        self.writes: list[Write] = []
-        self.last: ValueId | None = None
-
-    def __del__(self) -> None:
-        if self.weak:
-            UntypedStorage._free_weak_ref(self.weak)
 
 
 class _TensorRef(weakref.ref[Tensor]):
@@ -112,51 +89,6 @@ class Entry:
     original: Tensor | None  # of an alias of ours; lives as long as the alias, as it would without
 
 
-def tensors_in(found: Any, name: str = "") -> list[tuple[str, Tensor]]:
-    """Every tensor in nested tuples, lists, mappings and dataclasses, with its place.
-
-    Containers of other classes are left alone: reading them could run code of the user's.
-    """
-    if isinstance(found, Tensor):
-        return [(name, found)]
-    tensors: list[tuple[str, Tensor]] = []
-    stack = [(name, found)]
-    seen: set[int] = set()
-    while stack:
-        name, found = stack.pop()
-        if isinstance(found, Tensor):
-            tensors.append((name, found))
-        elif id(found) not in seen:
-            parts = _parts(found, name)
-            if parts:
-                seen.add(id(found))
-                stack.extend(reversed(parts))
-    return tensors
-
-
-def _parts(found: Any, name: str) -> list[tuple[str, Any]]:
-    if isinstance(found, _NO_PARTS):
-        return []
-    prefix = f"{name}." if name else ""
-    if isinstance(found, tuple) and hasattr(found, "_fields"):
-        return [(prefix + field, each) for field, each in zip(found._fields, found)]
-    if isinstance(found, (tuple, list)):
-        return [(f"{prefix}{number}", each) for number, each in enumerate(found)]
-    if isinstance(found, dict):
-        return [(f"{prefix}{key}", found[key]) for key in list(found)]
-    if dataclasses.is_dataclass(found) and not isinstance(found, type):
-        fields = dataclasses.fields(found)
-        return [(prefix + each.name, getattr(found, each.name, None)) for each in fields]
-    return []
-
-
-def innermost(tensor: Tensor) -> Tensor:
-    """The tensor under the wrappers that ``torch.func`` puts around it."""
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = functorch.get_unwrapped(tensor)
-    return tensor
-
-
 class Values:
     """Which value each living tensor is."""
 
@@ -170,11 +102,8 @@ class Values:
         self.passed: OpCalled | None = None
         self.aliased = False  # an alias of ours has been handed on
         self.foreign: dict[int, Foreign] = {}
-        self._storages: dict[int, Storage] = {}
-        self._many = 1000
-        self._numbers = 0
-        self._dtypes: dict[torch.dtype, tuple[str, int]] = {}
-        self._devices: dict[torch.device, str] = {}
+        self.storages = Storages()
+        self._words = Dictionary()
 
     # Reading ------------------------------------------------------------------------
 
@@ -185,7 +114,7 @@ class Values:
             return self._adopt(tensor)
         if entry.seen != len(entry.storage.writes):
             return self._read_written(tensor, entry)
-        if entry.version != _UNVERSIONED and tensor._version != entry.version:
+        if entry.version != UNVERSIONED and tensor._version != entry.version:
             return self._read_changed(tensor, entry)
         if entry.requires_grad != tensor.requires_grad:
             return self._read_regraded(tensor, entry)
@@ -217,7 +146,7 @@ class Values:
         found = self.search_names(tensor)
         if found is not None:
             return self.note(tensor, None, found[0], (found[1],))
-        last = self._storage(tensor).last
+        last = self.storages.of(tensor).last
         if last is not None:
             return self._adopt_alias(tensor, last)
         if isinstance(tensor, Parameter):
@@ -246,7 +175,7 @@ class Values:
 
     def _read_written(self, tensor: Tensor, entry: Entry) -> ValueId:
         """Another alias of this memory was written since *tensor* was last met."""
-        low, high = _extent(tensor)
+        low, high = extent_of(tensor)
         missed = [
             write
             for write in entry.storage.writes[entry.seen :]
@@ -254,7 +183,7 @@ class Values:
         ]
         if not missed:
             entry.seen = len(entry.storage.writes)
-            entry.version = _version(tensor)
+            entry.version = version_of(tensor)
             return entry.value
         if len(missed) == 1:
             return self._renote(tensor, entry, missed[0].op)
@@ -276,7 +205,7 @@ class Values:
         if self.gradients_from is not None and entry.names and entry.names[0].endswith(".grad"):
             return self._renote(tensor, entry, self.gradients_from)
         if entry.scope in self.tape.functions:  # marked dirty: its op has been seen
-            entry.version = _version(tensor)
+            entry.version = version_of(tensor)
             return self._read_regraded(tensor, entry)
         if tensor.grad_fn is not None and not self.autograd.knows(tensor):
             return self.autograd.uncover(tensor)
@@ -313,7 +242,7 @@ class Values:
             ref.key = key
             entry.ref = ref
             entry.original = None
-            entry.storage = self._storage(tensor)
+            entry.storage = self.storages.of(tensor)
             self.entries[key] = entry
         entry.names = names
         return self._renote(tensor, entry, producer, role, grad, value)
@@ -327,7 +256,7 @@ class Values:
         grad: GradEdge | None = None,
         value: ValueId | None = None,
     ) -> ValueId:
-        entry.version = _UNVERSIONED if tensor.is_inference() else tensor._version
+        entry.version = UNVERSIONED if tensor.is_inference() else tensor._version
         entry.requires_grad = tensor.requires_grad
         entry.seen = len(entry.storage.writes)
         entry.role = role
@@ -348,8 +277,8 @@ class Values:
 
     def wrote(self, tensor: Tensor, entry: Entry, op: OpId) -> ValueId:
         """*op* wrote *tensor* in place: it is a new value, and so are its aliases."""
-        storage = entry.storage = self._storage(tensor)
-        low, high = _extent(tensor)
+        storage = entry.storage = self.storages.of(tensor)
+        low, high = extent_of(tensor)
         storage.writes.append(Write(op, low, high))
         return self._renote(tensor, entry, op)
 
@@ -363,22 +292,22 @@ class Values:
     ) -> ValueId:
         """Write what *tensor* is now."""
         plain = type(tensor) is Tensor and tensor.layout is torch.strided and not tensor.is_nested
-        shape = tuple(tensor.shape) if plain else _shape(tensor)
-        dtype = self._dtypes.get(tensor.dtype) or self._dtype(tensor.dtype)
+        shape = tuple(tensor.shape) if plain else shape_of(tensor)
+        dtype = self._words.dtype(tensor.dtype)
         value = value or self.tape.next_value()
         self.tape.write(
             ValueSeen(
                 value,
                 shape,
                 dtype[0],
-                self._devices.get(tensor.device) or self._device(tensor.device),
+                self._words.device(tensor.device),
                 entry.role,
                 entry.names,
                 producer,
                 entry.requires_grad,
                 grad,
                 abs(math.prod(shape)) * dtype[1],
-                "Tensor" if plain else _kind(tensor),
+                "Tensor" if plain else kind_of(tensor),
                 entry.role is Role.PARAMETER and entry.requires_grad,
                 entry.storage.number,
             )
@@ -448,75 +377,6 @@ class Values:
 
     # Memory -------------------------------------------------------------------------
 
-    def _storage(self, tensor: Tensor) -> Storage:
-        try:
-            memory = tensor.untyped_storage()
-        except (NotImplementedError, RuntimeError):  # sparse, or a wrapper without memory
-            return Storage(0, _UNVERSIONED)
-        address = memory._cdata
-        storage = self._storages.get(address)
-        if storage is None:
-            if len(self._storages) >= self._many:
-                self._forget_freed()
-            self._numbers += 1
-            storage = Storage(memory._weak_ref(), self._numbers - 1)
-            self._storages[address] = storage
-        return storage
-
-    def _forget_freed(self) -> None:
-        """Drop what is known of memory that nobody uses any more."""
-        expired = UntypedStorage._expired
-        living = {key: each for key, each in self._storages.items() if not expired(each.weak)}
-        self._storages = living
-        self._many = 2 * len(living) + 1000
-
     def _forget(self, ref: weakref.ref[Tensor]) -> None:
         assert isinstance(ref, _TensorRef)
         self.entries.pop(ref.key, None)
-
-    def _dtype(self, dtype: torch.dtype) -> tuple[str, int]:
-        found = self._dtypes.get(dtype)
-        if found is None:
-            found = self._dtypes[dtype] = (str(dtype).removeprefix("torch."), dtype.itemsize)
-        return found
-
-    def _device(self, device: torch.device) -> str:
-        found = self._devices.get(device)
-        if found is None:
-            found = self._devices[device] = str(device)
-        return found
-
-
-def _shape(tensor: Tensor) -> tuple[int, ...]:
-    """Sizes; -1 for one that is ragged or symbolic."""
-    try:
-        shape = tuple(tensor.shape)
-    except RuntimeError:  # a nested tensor of the strided layout
-        return tuple(-1 for _ in range(tensor.dim()))
-    for size in shape:
-        if type(size) is not int:
-            return tuple(each if type(each) is int else -1 for each in shape)
-    return shape
-
-
-def _version(tensor: Tensor) -> int:
-    return _UNVERSIONED if tensor.is_inference() else tensor._version
-
-
-def _kind(tensor: Tensor) -> str:
-    cls = type(tensor)
-    if tensor.layout is not torch.strided:
-        return str(tensor.layout).removeprefix("torch.")
-    return cls.__name__
-
-
-def _extent(tensor: Tensor) -> tuple[int, int]:
-    """First and one-past-last element of the storage that *tensor* can reach."""
-    if tensor._base is None:
-        return 0, _ANYWHERE
-    try:
-        low = tensor.storage_offset()
-        reach = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
-        return int(low), int(low + reach) + 1
-    except (RuntimeError, NotImplementedError):  # sparse and nested tensors
-        return 0, _ANYWHERE

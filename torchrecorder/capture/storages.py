@@ -1,0 +1,72 @@
+"""Storages: which tensors share memory, and who wrote it last."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from torch import Tensor, UntypedStorage
+
+from torchrecorder.events import OpId, ValueId
+
+NO_STORAGE = -1
+"""The number of a storage that cannot be shared."""
+
+
+class Write(NamedTuple):
+    """An op wrote the elements from *low* up to *high* of a storage."""
+
+    op: OpId
+    low: int
+    high: int
+
+
+class Storage:
+    """Memory that tensors share, and who wrote it.
+
+    A weak reference keeps the address from being given to other memory. It outlives the
+    tensors that we know: what was made out of sight over the same memory may come later.
+    """
+
+    __slots__ = ("weak", "number", "writes", "last")
+
+    def __init__(self, weak: Any, number: int) -> None:
+        self.weak = weak
+        self.number = number
+        self.writes: list[Write] = []
+        self.last: ValueId | None = None
+
+    def __del__(self) -> None:
+        if self.weak:
+            UntypedStorage._free_weak_ref(self.weak)
+
+
+class Storages:
+    """Every storage met so far, by the address of its memory."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Storage] = {}
+        self._many = 1000
+        self._numbers = 0
+
+    def of(self, tensor: Tensor) -> Storage:
+        """The storage of *tensor*; a fresh one if it has none of its own."""
+        try:
+            memory = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):  # sparse, or a wrapper without memory
+            return Storage(0, NO_STORAGE)
+        address = memory._cdata
+        storage = self._known.get(address)
+        if storage is None:
+            if len(self._known) >= self._many:
+                self._forget_freed()
+            self._numbers += 1
+            storage = Storage(memory._weak_ref(), self._numbers - 1)
+            self._known[address] = storage
+        return storage
+
+    def _forget_freed(self) -> None:
+        """Drop what is known of memory that nobody uses any more."""
+        expired = UntypedStorage._expired
+        living = {key: each for key, each in self._known.items() if not expired(each.weak)}
+        self._known = living
+        self._many = 2 * len(living) + 1000

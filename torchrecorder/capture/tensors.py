@@ -1,0 +1,126 @@
+"""Find tensors in arguments, and describe one tensor.
+
+Nothing here calls an op. Shapes may be ragged or symbolic, storages may be missing, and
+inference tensors have no version: each question has an answer for all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import _functorch as functorch
+
+UNVERSIONED = -1
+"""The version of a tensor that has none."""
+
+ANYWHERE = 1 << 62
+"""Beyond the end of every storage."""
+
+_NO_PARTS = (int, float, str, type(None))
+
+
+def tensors_in(found: Any, name: str = "") -> list[tuple[str, Tensor]]:
+    """Every tensor in nested tuples, lists, mappings and dataclasses, with its place.
+
+    Containers of other classes are left alone: reading them could run code of the user's.
+    """
+    if isinstance(found, Tensor):
+        return [(name, found)]
+    tensors: list[tuple[str, Tensor]] = []
+    stack = [(name, found)]
+    seen: set[int] = set()
+    while stack:
+        name, found = stack.pop()
+        if isinstance(found, Tensor):
+            tensors.append((name, found))
+        elif id(found) not in seen:
+            parts = _parts(found, name)
+            if parts:
+                seen.add(id(found))
+                stack.extend(reversed(parts))
+    return tensors
+
+
+def _parts(found: Any, name: str) -> list[tuple[str, Any]]:
+    if isinstance(found, _NO_PARTS):
+        return []
+    prefix = f"{name}." if name else ""
+    if isinstance(found, tuple) and hasattr(found, "_fields"):
+        return [(prefix + field, each) for field, each in zip(found._fields, found)]
+    if isinstance(found, (tuple, list)):
+        return [(f"{prefix}{number}", each) for number, each in enumerate(found)]
+    if isinstance(found, dict):
+        return [(f"{prefix}{key}", found[key]) for key in list(found)]
+    if dataclasses.is_dataclass(found) and not isinstance(found, type):
+        fields = dataclasses.fields(found)
+        return [(prefix + each.name, getattr(found, each.name, None)) for each in fields]
+    return []
+
+
+def innermost(tensor: Tensor) -> Tensor:
+    """The tensor under the wrappers that ``torch.func`` puts around it."""
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return tensor
+
+
+def shape_of(tensor: Tensor) -> tuple[int, ...]:
+    """Sizes; -1 for one that is ragged or symbolic."""
+    try:
+        shape = tuple(tensor.shape)
+    except RuntimeError:  # a nested tensor of the strided layout
+        return tuple(-1 for _ in range(tensor.dim()))
+    for size in shape:
+        if type(size) is not int:
+            return tuple(each if type(each) is int else -1 for each in shape)
+    return shape
+
+
+def version_of(tensor: Tensor) -> int:
+    """How often *tensor* has been written in place."""
+    return UNVERSIONED if tensor.is_inference() else tensor._version
+
+
+def kind_of(tensor: Tensor) -> str:
+    """Its class, or its layout where that is not strided."""
+    cls = type(tensor)
+    if tensor.layout is not torch.strided:
+        return str(tensor.layout).removeprefix("torch.")
+    return cls.__name__
+
+
+def extent_of(tensor: Tensor) -> tuple[int, int]:
+    """First and one-past-last element of the storage that *tensor* can reach."""
+    if tensor._base is None:
+        return 0, ANYWHERE
+    try:
+        low = tensor.storage_offset()
+        reach = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+        return int(low), int(low + reach) + 1
+    except (RuntimeError, NotImplementedError):  # sparse and nested tensors
+        return 0, ANYWHERE
+
+
+class Dictionary:
+    """Data types and devices in words, each worked out once."""
+
+    def __init__(self) -> None:
+        self.dtypes: dict[torch.dtype, tuple[str, int]] = {}
+        self.devices: dict[torch.device, str] = {}
+
+    def dtype(self, dtype: torch.dtype) -> tuple[str, int]:
+        """Its name, and the size of an element in bytes."""
+        found = self.dtypes.get(dtype)
+        if found is None:
+            found = self.dtypes[dtype] = (str(dtype).removeprefix("torch."), dtype.itemsize)
+        return found
+
+    def device(self, device: torch.device) -> str:
+        """Its name, ``"cuda:0"``."""
+        found = self.devices.get(device)
+        if found is None:
+            found = self.devices[device] = str(device)
+        return found
