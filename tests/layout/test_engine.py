@@ -153,6 +153,13 @@ def test_child_that_cannot_work(monkeypatch, tmp_path):
     assert caught.value.final
 
 
+def test_no_child_can_be_started(monkeypatch):
+    """Where no process can be started, that is said."""
+    monkeypatch.setattr(sys, "executable", "/no/python")
+    with pytest.raises(LayoutFailed, match="no child process.*No such file"):
+        engine.run(PAIR)
+
+
 def test_without_pygraphviz(monkeypatch):
     """Without the wheel the error says what to install."""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

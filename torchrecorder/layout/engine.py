@@ -139,8 +139,11 @@ def _attempt(
     """Do *jobs* up to the first that fails; *cheaper* goes for the first of them."""
     request = b"".join(_request(jobs, cheaper))
     command = [sys.executable, "-I", "-S", str(_CHILD), _folder(), str(int(limit) + _GRACE)]
-    with fonts.environment() as variables:
-        code, answer, said = _spoken_to(command, request, variables, limit)
+    try:
+        with fonts.environment() as variables:
+            code, answer, said = _spoken_to(command, request, variables, limit)
+    except OSError as error:
+        return [], _Trouble(f"no child process can be started for Graphviz: {error}", final=True)
     fields = _fields(answer)
     pairs = list(zip(fields, fields))
     pictures = [content for status, content in pairs if status == b"done"]
