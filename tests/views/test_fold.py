@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.figures import arrows, boxes, clusters, linear
 from torchrecorder.graph.recording import Recording
 from torchrecorder.graph.structure import structures
@@ -84,11 +86,31 @@ def test_other_shapes_do_not_fold() -> None:
     run = Builder()
     with run.scope("Net"):
         h = run.input()
-        for place, width in enumerate((4, 4, 8, 8)):
+        for place, width in enumerate((4, 4, 4, 8)):
             with run.scope(str(place), "Block"):
                 h = run.op("linear", h, run.parameter("weight", (width, 4)), shape=(2, width))
     view = view_of(run.recording(), depth=1)
-    assert boxes(view) == ["x", "0", "2", "3", "out:0"]
+    assert boxes(view) == ["x", "0", "3", "out:0"]
+
+
+@pytest.mark.parametrize(
+    ("names", "folds"),
+    [
+        (("fc1", "fc2", "fc3"), True),
+        (("fc1", "fc2"), False),
+        (("query", "key", "value"), False),
+        (("layers.0", "layers.1", "layers.2"), True),
+    ],
+)
+def test_names_may_differ_in_a_number_only(names: tuple[str, ...], folds: bool) -> None:
+    """And two plain layers stay two boxes."""
+    run = Builder()
+    with run.scope("Net"):
+        h = run.input()
+        for name in names:
+            h = linear(run, name, h)
+    view = view_of(run.recording(), depth=1)
+    assert len(view.boxes) == (3 if folds else len(names) + 2)
 
 
 def test_other_wiring_does_not_fold() -> None:

@@ -91,7 +91,7 @@ def test_large_networks_show_their_blocks_by_default() -> None:
                 h = linear(run, "one", h)
                 h = linear(run, "two", h)
     assert boxes(view_of(run.recording(), fold=False))[1:3] == ["block0", "block1"]
-    assert boxes(view_of(run.recording())) == ["x", "block0.one", "out:0"]
+    assert boxes(view_of(run.recording())) == ["x", "block0.one", "block0.two", "out:0"]
 
 
 def test_square_has_two_arrows() -> None:

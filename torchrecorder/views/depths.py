@@ -9,6 +9,7 @@ from torchrecorder.events import ScopeKind
 from torchrecorder.graph.recording import Recording
 from torchrecorder.views.collapse import Quiet
 from torchrecorder.views.hide import bookkeeping, is_pass, is_query, is_reshape
+from torchrecorder.views.kin import repeated
 
 ENOUGH = 40
 """The default depth keeps to so many boxes where it can."""
@@ -53,19 +54,6 @@ def plain_modules(recording: Recording, quiet: Quiet) -> frozenset[str]:
         if not (op.id in kept or quiet(op) or is_pass(op) or is_reshape(op) or is_query(op)):
             work[op.scope] += 1
     return frozenset(scope for scope in innermost(recording) if work[scope] <= 1)
-
-
-def repeated(recording: Recording) -> frozenset[str]:
-    """Scopes that follow a sibling of equal structure, and all that lies in them."""
-    digests = recording.structures
-    found: set[str] = set()
-    last: dict[str | None, str] = {}
-    for scope in recording.scopes.values():
-        digest = digests[scope.id]
-        if scope.parent in found or last.get(scope.parent) == digest:
-            found.add(scope.id)
-        last[scope.parent] = digest
-    return frozenset(found)
 
 
 def boxes_at(

@@ -1,9 +1,9 @@
 """Fold: repeated siblings into one box or cluster with a count.
 
-Siblings fold if they have equal structure and stand in a row, each feeding the next, or
-side by side, with the same boxes before and after them. What else they read or feed must
-be the same for all. The first of them stays and stands for the others; arrows from one
-to the next are implied by the count.
+Siblings fold if they have equal structure, names that differ in a number only, and stand
+in a row, each feeding the next, or side by side, with the same boxes before and after
+them. What else they read or feed must be the same for all. The first of them stays and
+stands for the others; arrows from one to the next are implied by the count.
 """
 
 from __future__ import annotations
@@ -11,31 +11,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from torchrecorder.events import ScopeId
 from torchrecorder.views.items import Items
+from torchrecorder.views.kin import enough, kin
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Fold repeated siblings, at every level.
-
-    Attributes:
-        least: So many siblings at least.
-    """
-
-    least: int = 2
+    """Fold repeated siblings, at every level; two plain ones stay two boxes."""
 
     def __call__(self, view: View) -> View:
-        digests = view.recording.structures
-        items = Items(view, lambda item: digests.get(ScopeId(item)))
-        folds = tuple(_folds(items, self.least))
+        items = Items(view, partial(kin, view.recording))
+        folds = tuple(_folds(items))
         return _Folded(items, folds).view() if folds else view
 
 
-def _folds(items: Items, least: int) -> Iterator[tuple[str, ...]]:
+def _folds(items: Items) -> Iterator[tuple[str, ...]]:
     """Groups of siblings that fold, outer ones first; none inside a sibling that goes."""
     waiting: list[str | None] = [None]
     while waiting:
@@ -43,7 +38,7 @@ def _folds(items: Items, least: int) -> Iterator[tuple[str, ...]]:
         gone: set[str] = set()
         for row in items.rows(around):
             for group in _groups(items, row):
-                if len(group) >= least:
+                if len(group) >= enough(items.view.recording, group[0]):
                     gone.update(group[1:])
                     yield group
         inside = (item for item in items.children(around) if item not in gone)

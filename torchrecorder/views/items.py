@@ -14,10 +14,10 @@ class Items:
 
     Args:
         view: The view.
-        digest: The structure of an item; None where it cannot repeat.
+        kin: What items that repeat have in common; None where an item cannot repeat.
     """
 
-    def __init__(self, view: View, digest: Callable[[str], str | None]) -> None:
+    def __init__(self, view: View, kin: Callable[[str], object]) -> None:
         self.view = view
         self.parent: dict[str, str | None] = {
             **{each.id: each.parent for each in view.clusters.values()},
@@ -27,7 +27,7 @@ class Items:
         for box in view.boxes.values():
             for item in self.around(box.id):
                 self._children.setdefault(self.parent[item], {})[item] = None
-        self._rows = self._find_rows(digest)
+        self._rows = self._find_rows(kin)
         candidates = {item for rows in self._rows.values() for row in rows for item in row}
         self.into: dict[str, list[Arrow]] = {item: [] for item in candidates}
         self.out_of: dict[str, list[Arrow]] = {item: [] for item in candidates}
@@ -46,19 +46,19 @@ class Items:
         return iter(self._children.get(cluster, ()))
 
     def rows(self, cluster: str | None) -> list[list[str]]:
-        """Siblings next to each other that have one structure."""
+        """Siblings next to each other that are of one kin."""
         return self._rows.get(cluster, [])
 
     def _find_rows(
-        self, digest: Callable[[str], str | None]
+        self, kin: Callable[[str], object]
     ) -> Mapping[str | None, list[list[str]]]:
         rows: dict[str | None, list[list[str]]] = {}
         for cluster, children in self._children.items():
-            last: str | None = None
+            last: object = None
             for item in children:
                 if item in self.view.boxes and self.view.boxes[item].kind in SOURCES:
                     continue
-                found = digest(item)
+                found = kin(item)
                 if found is not None and found == last:
                     rows[cluster][-1].append(item)
                 else:

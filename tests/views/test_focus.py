@@ -1,0 +1,136 @@
+"""Parts of a recording: one scope, what depends on what; and what is left out by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.figures import arrows, boxes, clusters, linear, network
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style.draw import draw
+from torchrecorder.testing import Builder
+from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.view import View
+
+
+def view_of(recording: Recording, **options: Any) -> View:
+    """A view that has been checked."""
+    view = make_view(recording, ViewOptions(**options))
+    view.check()
+    return view
+
+
+def branches() -> Recording:
+    """A stem, two branches, a loss of one of them."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        stem = linear(run, "stem", run.input("x"))
+        left = linear(run, "left", stem)
+        right = linear(run, "right", stem)
+        loss = run.op("mse_loss", left, run.input("y"), shape=())
+        run.returns(loss, right)
+    return run.recording()
+
+
+def test_focus_on_a_scope() -> None:
+    """Its arguments are inputs, its results outputs, and depth counts from it."""
+    recording = network()
+    assert boxes(view_of(recording, focus="body", depth=0)) == ["0", "body", "out:0"]
+    view = view_of(recording, focus="body", depth=1)
+    assert arrows(view) == [
+        "0 -> body.0",
+        "body.0 -> body.1",
+        "body.1 -> body.2",
+        "body.2 -> out:0",
+    ]
+    assert clusters(view) == ["body"]
+    assert [shape.label[0].text for shape in draw(view).shapes][0] == "0"
+
+
+def test_focus_on_a_pattern_of_paths_or_a_class() -> None:
+    """All that fit, outermost first; what lies between them is left out."""
+    recording = network()
+    assert arrows(view_of(recording, focus="body.[02]", depth=0)) == [
+        "0 -> body.0",
+        "0 -> body.2",
+        "body.0 -> out:0",
+        "body.2 -> out:1",
+    ]
+    assert boxes(view_of(recording, focus="ReLU", depth=0))[-2:] == ["body.1", "out:0"]
+
+
+def test_what_enters_is_named_by_where_it_comes_from() -> None:
+    """An op's path, where the scope has no argument for it."""
+    run = Builder()
+    with run.scope("Net"):
+        h = linear(run, "stem", run.input())
+        with run.scope("part"):
+            run.op("add", h, h)
+    recording = run.recording()
+    view = view_of(recording, since="part", depth=1)
+    assert arrows(view) == ["stem.linear -> part", "part -> out:0"]
+
+
+def test_ancestors() -> None:
+    """The path to the loss only; what the rest of the run read leaves as an output."""
+    view = view_of(branches(), until="o3", depth=1)
+    assert boxes(view) == ["x", "y", "stem", "left", "mse_loss", "out:0", "out:1"]
+    assert arrows(view)[-1] == "stem -> out:1"
+
+
+def test_descendants() -> None:
+    """What the right branch leads to."""
+    assert boxes(view_of(branches(), since="right", depth=1))[-2:] == ["right", "out:0"]
+
+
+def test_between_two() -> None:
+    """What depends on one and leads to the other."""
+    view = view_of(branches(), since="stem", until="left", depth=1)
+    assert boxes(view) == ["x", "stem", "left", "out:0", "out:1"]
+
+
+def test_since_an_input_and_a_parameter() -> None:
+    """By the names people know."""
+    assert boxes(view_of(branches(), since="y", depth=1))[-2:] == ["mse_loss", "out:0"]
+    shown = boxes(view_of(branches(), since="right.weight", depth=1))
+    assert shown == ["stem.linear", "right", "out:0"]
+
+
+def test_names_that_nothing_has() -> None:
+    """The message says what there is."""
+    with pytest.raises(InvalidArgument, match="no scope is called 'bodi'.*'body'"):
+        view_of(network(), focus="bodi")
+    with pytest.raises(InvalidArgument, match="no tensor or scope is called 'lefd'.*'left'"):
+        view_of(branches(), until="lefd")
+
+
+def test_focus_keeps_grad_nodes_of_its_ops() -> None:
+    """And opens them."""
+    view = view_of(network(), focus="body.1", depth=2)
+    assert "ReluBackward0" in boxes(view)
+
+
+def test_focus_of_everything_is_the_recording() -> None:
+    """Nothing asked, nothing changed."""
+    recording = network()
+    assert view_of(recording).recording is recording
+
+
+def test_hide_a_module_by_path() -> None:
+    """Arrows go through it."""
+    view = view_of(network(), depth=1, hide="skip")
+    assert arrows(view) == ["x -> body", "body -> add", "x -> add", "add -> out:0"]
+
+
+@pytest.mark.parametrize("hide", ["ReLU", ("ReLU",), "body.1", "*.1", "nothing, ReLU"])
+def test_hide_by_class_or_pattern(hide: Any) -> None:
+    """At any depth of what is hidden."""
+    view = view_of(network(), hide=hide)
+    assert "body.1" not in boxes(view) and "body.0 -> body.2" in arrows(view)
+
+
+def test_hide_ops_by_name() -> None:
+    """Where they have boxes of their own."""
+    assert "add" not in boxes(view_of(network(), hide="add"))
