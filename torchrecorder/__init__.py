@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.run import record
     from torchrecorder.export.styler import GraphvizStyler
     from torchrecorder.graph.recording import Recording
+    from torchrecorder.series import Series
     from torchrecorder.graph.storage import load, save
 
 __version__ = "2.0.0.dev0"
@@ -23,6 +24,7 @@ _HOMES = {
     "GraphvizStyler": "torchrecorder.export.styler",
     "Recorder": "torchrecorder.capture.recorder",
     "Recording": "torchrecorder.graph.recording",
+    "Series": "torchrecorder.series",
     "figure": "torchrecorder.api",
     "load": "torchrecorder.graph.storage",
     "make_dot": "torchrecorder.api",
@@ -37,6 +39,7 @@ __all__ = [
     "GraphvizStyler",
     "Recorder",
     "Recording",
+    "Series",
     "figure",
     "load",
     "make_dot",

@@ -1,0 +1,112 @@
+"""Series: every n-th step recorded, and what stands out."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as tree
+
+import pytest
+import torch
+
+import torchrecorder as tr
+from tests.stepped import stepped
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.series import points
+
+
+def deep():
+    torch.manual_seed(0)
+    layers = [layer for _ in range(8) for layer in (torch.nn.Linear(8, 8), torch.nn.Sigmoid())]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(8, 2))
+
+
+def run(model, steps, **options):
+    series = tr.Series(model, **options)
+    for _ in range(steps):
+        with series.step():
+            model.zero_grad()
+            model(torch.ones(4, 8)).pow(2).sum().backward()
+    return series
+
+
+def test_every_nth_step_is_recorded():
+    """And no other."""
+    series = run(deep(), 7, every=3)
+    assert sorted({point.step for point in series.points}) == [0, 3, 6]
+    assert series.scopes == tuple(str(number) for number in range(17))
+
+
+def test_numbers_are_those_of_the_step():
+    """The norms are those that hooks written by hand find."""
+    model = deep()
+    norms = {}
+
+    def note(module, gave, given):
+        norms["output"] = given[0].norm().item()
+
+    handle = model[2].register_full_backward_hook(note)
+    series = run(model, 1)
+    handle.remove()
+    (point,) = (each for each in series.points if each.scope == "2")
+    assert point.gradient_norm == pytest.approx(norms["output"], rel=1e-5)
+    weights = [model[2].weight.grad, model[2].bias.grad]
+    total = torch.cat([each.flatten() for each in weights]).norm().item()
+    assert point.weight_gradient_norm == pytest.approx(total, rel=1e-5)
+
+
+def test_chosen_scopes_only():
+    """By pattern."""
+    assert run(deep(), 1, scopes="1*").scopes == ("1", "10", "11", "12", "13", "14", "15", "16")
+
+
+def test_vanishing_gradients_are_remarked():
+    """A stack of sigmoids loses its gradients; the table says so."""
+    series = run(deep(), 1)
+    assert any(remark.startswith("vanishing") and " 0 (" in remark for remark in series.remarks())
+    assert "vanishing" in series.text()
+
+
+def test_dead_units_are_remarked():
+    """A layer that gives nothing but zeros."""
+    model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU())
+    torch.nn.init.constant_(model[0].bias, -100.0)
+    assert any(remark.startswith("dead") for remark in run(model, 1).remarks())
+
+
+def test_points_of_a_hand_made_step():
+    """Gradients of what scopes gave, and of their weights."""
+    first, second = points(stepped(), 5)
+    assert first[:4] == (5, "a", 1e-6, 4.0)
+    assert second[:4] == (5, "b", 1.0, 3.0)
+    assert first.zeros == 0.5
+
+
+def test_the_plot_is_svg_with_a_line_per_scope(tmp_path):
+    """Names are escaped."""
+    series = run(deep(), 3, every=1)
+    series.points = [point._replace(scope=f"<{point.scope}>") for point in series.points]
+    root = tree.parse(series.plot(tmp_path / "norms.svg")).getroot()
+    lines = [each for each in root.iter() if each.tag.endswith("polyline")]
+    assert len(lines) == 17
+    assert "<0>" in [each.text for each in root.iter() if each.text]
+
+
+def test_an_empty_series_can_be_drawn(tmp_path):
+    """Nothing recorded yet: an empty plot and table."""
+    series = tr.Series(deep())
+    assert series.plot(tmp_path / "nothing.svg").exists()
+    assert series.table() == []
+
+
+@pytest.mark.parametrize("wrong", [0, 1.5, True])
+def test_every_must_be_a_number_of_steps(wrong):
+    """The message says what is possible."""
+    with pytest.raises(InvalidArgument, match="every"):
+        tr.Series(deep(), every=wrong)
+
+
+def test_unknown_numbers_are_refused(tmp_path):
+    """The message lists those there are."""
+    with pytest.raises(InvalidArgument, match="gradient_norm"):
+        run(deep(), 1).text("loss")
+    with pytest.raises(InvalidArgument, match=".svg"):
+        run(deep(), 1).plot(tmp_path / "norms.png")
