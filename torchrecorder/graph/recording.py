@@ -290,6 +290,24 @@ class Recording:
 
         return api.render(self, path, **options)
 
+    def save(self, path: str | Path, *, times: bool = True) -> Path:
+        """Write the recording to a ``.json`` or ``.json.gz`` file that `load` reads.
+
+        Args:
+            path: Where to write; an existing file is replaced.
+            times: Write measured times. Without them, two runs of the same model give the
+                same bytes.
+
+        Returns:
+            The path.
+
+        Raises:
+            InvalidArgument: The name ends in something else.
+        """
+        from torchrecorder.graph.storage import save
+
+        return save(self, path, times=times)
+
     def summary(self, **options: Any) -> str:
         """A table by scope: shapes, parameters, totals.
 
