@@ -59,7 +59,9 @@ def test_every_format(case: Any) -> None:
     assert len(EXPORTERS) == len(known())
 
 
-@pytest.mark.parametrize("name", ["operators", "dropout_residual", "checkpoint_new", "tied_weights"])
+@pytest.mark.parametrize(
+    "name", ["operators", "dropout_residual", "checkpoint_new", "tied_weights"]
+)
 def test_two_runs_same_bytes(name: str) -> None:
     """Times aside, two runs of the same model are saved as the same bytes."""
     case = zoo.BY_NAME[name]

@@ -125,7 +125,8 @@ class ExplorerData:
 
 
 def _everything(recording: Recording) -> View:
-    return make_view(recording, ViewOptions(depth=max_depth(recording), parameters=True, fold=False))
+    options = ViewOptions(depth=max_depth(recording), parameters=True, fold=False)
+    return make_view(recording, options)
 
 
 class _Writer:
