@@ -205,7 +205,8 @@ def _follows(recording: Recording, scope: Scope, scopes: Sequence[str] | None) -
     if scope.recompute or scope.module is None:
         return False
     if scopes is None:
-        return not any(isinstance(each, Scope) for each in recording.children[scope.id])
+        inner = (each for each in recording.children[scope.id] if isinstance(each, Scope))
+        return not any(each.module is not None for each in inner)
     return any(fnmatchcase(scope_name(recording, scope.id), pattern) for pattern in scopes)
 
 

@@ -149,8 +149,11 @@ class Captions:
     def _near(self, value: Value, box: Box) -> str:
         """A parameter's name as seen from the cluster it is drawn in."""
         name = value.names[0] if value.names else box.kind.value
-        scope = self.recording.scopes.get(ScopeId(box.cluster or ""))
-        return name.removeprefix(f"{scope.path}.") if scope and scope.path else name
+        cluster = ScopeId(box.cluster or "")
+        around = self.recording.within(cluster) if cluster in self.recording.scopes else ()
+        paths = (self.recording.scopes[each].path for each in around)
+        path = next(filter(None, paths), "")
+        return name.removeprefix(f"{path}.") if path else name
 
     def _output(self, box: Box) -> tuple[Text, ...]:
         slot = self.recording.outputs[int(box.id.partition(":")[2])]

@@ -21,6 +21,7 @@ class Heat:
 
     def __init__(self, view: View, annotation: Union[str, Annotation], theme: Theme) -> None:
         self.theme = theme
+        self.view = view
         self.numbers = _numbers(view, annotation)
         self.annotation = self.numbers.annotation
         found = {box.id: self.numbers.of(box.members) for box in view.boxes.values()}
@@ -60,7 +61,16 @@ class Heat:
         """The number of the box."""
         if box.id not in self.found:
             return ()
-        return (Text(self.annotation.show(self.found[box.id])),)
+        said = self.annotation.show(self.found[box.id])
+        return (Text(f"{said} in all" if self._is_folded(box) else said),)
+
+    def _is_folded(self, box: Box) -> bool:
+        """Whether the number is that of several siblings, drawn once."""
+        folded, cluster = box.count > 1, box.cluster
+        while cluster is not None and not folded:
+            around = self.view.clusters[cluster]
+            folded, cluster = around.count > 1, around.parent
+        return folded and self.annotation.merge is sum
 
     def legend(self) -> tuple[LegendEntry, ...]:
         """What the colours stand for, little to much."""

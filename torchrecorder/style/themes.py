@@ -133,7 +133,7 @@ def _theme(name: str, palette: _Palette, heat: tuple[str, ...], steps: tuple[flo
 LIGHT = _theme(
     "light",
     _Palette("#ffffff", "#1b1f24", "#4d5560", LIGHT_HUES, fill=0.16, stroke=0.22),
-    ("#fffaf0", "#fee3ae", "#fdb562", "#ef7b2e"),
+    ("#fffaf0", "#fee3ae", "#fdb562", "#f28e3c"),
     (0.05, 0.10, 0.02, 0.08),
 )
 """Dark on white, calm colours."""
