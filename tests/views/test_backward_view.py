@@ -73,7 +73,7 @@ def test_the_node_that_failed_is_marked():
     backward = draw(backward_view(recording))
     marked = {shape.id for shape in backward.shapes if shape.look.bold}
     assert marked == {"g1"}
-    assert "ValueError: no" in lines(backward)["g1"]
+    assert "in backward: ValueError: no" in lines(backward)["g1"]
     forward = draw(make_view(recording, ViewOptions(depth=2, fold=False)))
     assert {shape.id for shape in forward.shapes if shape.look.bold} >= {"o0"}
 
@@ -104,6 +104,22 @@ def test_orders_of_magnitude_get_a_scale_of_their_own():
     assert [row.text for row in legend] == [
         "Grad norm: 1e-06", "3.16e-05", "0.001", "0.0316", "1",
     ]
+
+
+def test_a_range_makes_figures_comparable():
+    """The ends of the scale are those that were given; what lies beyond gets the colour there."""
+    view = make_view(stepped(), ViewOptions(depth=1, fold=False))
+    style = Style(color_by="saved_bytes", color_range=(0, 100))
+    figure = draw(view, style)
+    assert [row.text for row in figure.legend][-1] == "100 B"
+    looks = {shape.id: shape.look for shape in figure.shapes}
+    assert looks["s1"].fill == looks["s2"].fill == style.theme.heat[-1]
+
+
+def test_folded_siblings_have_the_number_of_all():
+    """And say so."""
+    view = make_view(stepped(), ViewOptions(depth=1))
+    assert lines(draw(view, Style(color_by="saved_bytes")))["s1"][-1] == "300 B in all"
 
 
 def test_a_number_nobody_measured_colours_nothing():

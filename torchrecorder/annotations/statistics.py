@@ -13,8 +13,8 @@ from torchrecorder.graph.recording import Recording
 
 
 def number(found: float) -> str:
-    """Three digits: ``0.0123``, ``1.2e-09``."""
-    return f"{found:.3g}"
+    """Three digits: ``0.0123``, ``1.2e-09``; thousands in full."""
+    return f"{found:,.0f}" if 999.5 <= abs(found) < 1e6 else f"{found:.3g}"
 
 
 def share(found: float) -> str:

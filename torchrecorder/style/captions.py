@@ -125,6 +125,8 @@ class Captions:
     def _failure(self) -> Iterator[Text]:
         failure = self.recording.run.failure
         said = f"{failure.error}: {failure.message}" if failure else "failed"
+        if failure is not None and failure.backward:
+            said = f"in backward: {said}"
         for line in textwrap.wrap(labels.shorten(said, 240), 44):
             yield Text(line)
 

@@ -30,7 +30,9 @@ SELF_TELLING = (
 def draw(view: View, style: Style = Style()) -> Figure:
     """The figure of *view* in *style*."""
     captions = Captions(view.recording, style)
-    heat = Heat(view, style.color_by, style.theme) if style.color_by is not None else None
+    heat = None
+    if style.color_by is not None:
+        heat = Heat(view, style.color_by, style.theme, style.color_range)
     shapes = tuple(_shapes(view, style, captions, heat))
     figure = Figure(
         name=view.recording.name,

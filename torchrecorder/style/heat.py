@@ -19,7 +19,13 @@ STEPS = 5
 class Heat:
     """The colours that one annotation gives to the boxes of one view."""
 
-    def __init__(self, view: View, annotation: Union[str, Annotation], theme: Theme) -> None:
+    def __init__(
+        self,
+        view: View,
+        annotation: Union[str, Annotation],
+        theme: Theme,
+        ends: tuple[float, float] | None = None,
+    ) -> None:
         self.theme = theme
         self.view = view
         self.numbers = _numbers(view, annotation)
@@ -28,7 +34,7 @@ class Heat:
         self.found = {
             box: number for box, number in found.items() if number is not None and _is_real(number)
         }
-        self.low, self.high = self._ends()
+        self.low, self.high = self._ends() if ends is None else ends
 
     def _ends(self) -> tuple[float, float]:
         shown = list(self.found.values())

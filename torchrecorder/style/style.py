@@ -81,6 +81,8 @@ class Style:
         legend: A list of what outlines and colours mean.
         color_by: An annotation, such as ``"backward_time"`` or ``"saved_bytes"``, that colours
             the boxes and stands on them; the legend shows the scale.
+        color_range: The numbers at the ends of the scale, to compare figures; those of the
+            figure itself if not given.
         numbers: Annotations that stand on the boxes.
         fontname: Font family.
         fontsize: Size of titles in points; the rest is a little smaller.
@@ -99,6 +101,7 @@ class Style:
     counts: bool = True
     legend: bool = False
     color_by: Union[str, Annotation, None] = None
+    color_range: tuple[float, float] | None = None
     numbers: tuple[Union[str, Annotation], ...] = ()
     fontname: str = "Helvetica"
     fontsize: float = 10.0
