@@ -16,6 +16,7 @@ from torchrecorder.integrations.cli import main
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.shapes import Shape, parse_shape, tensors
 from torchrecorder.integrations.targets import settings_of, value_of
+from torchrecorder.layout import engine
 
 NETS = '''
 import torch
@@ -227,6 +228,22 @@ def test_help_and_version_do_not_import_torch(folder):
         command = [sys.executable, "-m", "torchrecorder", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
         assert said in done.stdout and done.stderr == ""
+
+
+def test_doctor(capsys, monkeypatch):
+    """All is well here; where Graphviz does not work, that is said and the code is 1."""
+    code, out, _ = run(capsys, "doctor")
+    assert code == 0 and "ok    recording: linear" in out and "FAILS" not in out
+    monkeypatch.setattr(engine, "_folder", lambda: "/nowhere")
+    code, out, _ = run(capsys, "doctor")
+    assert code == 1 and "FAILS Graphviz, svg: LayoutFailed" in out
+
+
+def test_usage_names_what_is_needed(capsys):
+    """The first line of a command's help has its arguments in order."""
+    with pytest.raises(SystemExit):
+        main(["render", "--help"])
+    assert capsys.readouterr().out.startswith("usage: torchrecorder render TARGET [options]")
 
 
 def test_output_may_be_cut_off(folder):

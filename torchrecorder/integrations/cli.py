@@ -80,13 +80,14 @@ def _add(below: argparse._SubParsersAction[argparse.ArgumentParser], command: Co
     added = below.add_parser(
         command.name,
         help=said.rstrip(".")[:1].lower() + said.rstrip(".")[1:],
-        usage=f"torchrecorder {command.name} TARGET [options]",
         description=said,
         epilog=more,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_arguments(added)
+    given = [each.dest.upper() for each in added._positionals._group_actions]
+    added.usage = " ".join(["torchrecorder", command.name, *given, "[options]"])
     added.add_argument("--traceback", action="store_true", help="show where an error comes from")
     added.set_defaults(run=command.run)
 

@@ -19,7 +19,10 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
 
-_PACKAGE = "font_manrope"
+PACKAGE = "font-manrope"
+"""What brings fonts along, on Linux."""
+
+_MODULE = "font_manrope"
 _VARIABLE = ("*?wght?.*", "*,wght?.*", "*-VariableFont_*", "*[-_]VF.*", "*VF.ttf", "*VF.otf")
 _LIKE_HELVETICA = ("Liberation Sans", "Arimo", "Nimbus Sans", "DejaVu Sans", "Manrope")
 _CONFIGURATION = """<?xml version="1.0"?>
@@ -68,7 +71,7 @@ def _alias(family: str) -> str:
 
 def _folder() -> str | None:
     """Where the fonts from pip lie; None if they were left out."""
-    found = importlib.util.find_spec(_PACKAGE)
+    found = importlib.util.find_spec(_MODULE)
     if found is None or not found.submodule_search_locations:
         return None
     return str(Path(found.submodule_search_locations[0]) / "files")

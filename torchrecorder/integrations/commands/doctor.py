@@ -1,0 +1,98 @@
+"""torchrecorder doctor: what works on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import platform
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from torchrecorder import __version__
+from torchrecorder.layout import engine, fonts
+
+_NEEDED = ("torch", "networkx", "graphviz", "pygraphviz", "jinja2")
+_USEFUL = {"IPython": "for figures in notebooks"}
+_LETTERS = 'digraph {{ n [shape=plain, fontname="Helvetica,Arial,sans-serif", label="{}"] }}'
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Check this machine: what is installed, and whether figures can be drawn.
+
+    Nothing is recorded but a model of one layer. The exit code is 1 if something that is
+    needed does not work.
+    """
+
+    name: str = "doctor"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """There are none."""
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Check one thing after the other."""
+        well = True
+        print(f"      torchrecorder {__version__}, Python {platform.python_version()}")
+        for name, check in _checks():
+            good, said = _outcome(check)
+            well = well and good
+            print(f"{'ok' if good else 'FAILS':<5} {name}: {said}", flush=True)
+        for name, use in _USEFUL.items():
+            print(f"      {name}: {_version(name) or f'not installed ({use})'}")
+        return 0 if well else 1
+
+
+def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
+    for name in _NEEDED:
+        yield name, lambda name=name: _imported(name)  # type: ignore[misc]
+    for format in ("svg", "pdf", "png"):
+        yield f"Graphviz, {format}", lambda format=format: _drawn(format)  # type: ignore[misc]
+    yield "fonts", _measured
+    yield "recording", _recorded
+
+
+def _outcome(check: Callable[[], str]) -> tuple[bool, str]:
+    """Whether *check* went well, and what it says; this machine may fail in any way."""
+    try:
+        return True, check()
+    except Exception as error:
+        return False, f"{type(error).__name__}: {error}"
+
+
+def _imported(name: str) -> str:
+    importlib.import_module(name)
+    return _version(name) or "of unknown version"
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _drawn(format: str) -> str:
+    started = time.perf_counter()
+    picture = engine.run("digraph { a -> b }", format)
+    return f"{len(picture)} bytes in {time.perf_counter() - started:.2f} s"
+
+
+def _measured() -> str:
+    """Where no font is found, all letters have the same width."""
+    narrow, wide = (
+        engine.positions(_LETTERS.format(text)).nodes["n"].width for text in ("iiii", "WWWW")
+    )
+    if wide < 2 * narrow:
+        raise LookupError(f"none found; install some, or pip install {fonts.PACKAGE}")
+    return "letters have their own widths"
+
+
+def _recorded() -> str:
+    import torch
+
+    import torchrecorder
+
+    recording = torchrecorder.record(torch.nn.Linear(4, 2), input_shapes=(1, 4))
+    return ", ".join(op.name for op in recording.ops.values())
