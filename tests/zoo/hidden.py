@@ -336,16 +336,16 @@ def fx_traced() -> Run:
     "packed sequences through an LSTM",
     """
     to = to(lengths)
-    _pack_padded_sequence = _pack_padded_sequence(x, lengths)
+    pack_padded_sequence = pack_padded_sequence(x, lengths)
     lstm:
-        getitem = getitem(_pack_padded_sequence.1)
+        getitem = getitem(pack_padded_sequence.1)
         zeros = zeros(getitem)
         zeros2 = zeros(getitem)
-        lstm = lstm(_pack_padded_sequence.0, _pack_padded_sequence.1, zeros, zeros2, lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)
-        pass = pass(_pack_padded_sequence.1)
+        lstm = lstm(pack_padded_sequence.0, pack_padded_sequence.1, zeros, zeros2, lstm.weight_ih_l0, lstm.weight_hh_l0, lstm.bias_ih_l0, lstm.bias_hh_l0)
+        pass = pass(pack_padded_sequence.1)
         return lstm.0, pass, lstm.1, lstm.2
-    _pad_packed_sequence = _pad_packed_sequence(lstm.0, pass)
-    sum = sum(_pad_packed_sequence.0)
+    pad_packed_sequence = pad_packed_sequence(lstm.0, pass)
+    sum = sum(pad_packed_sequence.0)
     getitem2 = getitem(lstm.1)
     add = add(sum, getitem2)
     getitem3 = getitem(lstm.2)

@@ -40,6 +40,8 @@ _OPERATORS = {
     "__index__": "int()",
     "__complex__": "complex()",
     "__array__": "numpy",
+    "_pack_padded_sequence": "pack_padded_sequence",
+    "_pad_packed_sequence": "pad_packed_sequence",
 }
 
 _READS_DATA = frozenset(
@@ -179,7 +181,7 @@ def _qualname(func: Any, name: str) -> str:
     if own.startswith(("TensorBase.", "Tensor.")):
         return f"torch.Tensor.{name}"
     if own.startswith("_VariableFunctionsClass."):
-        return f"torch.{name}"
+        return f"torch.{func.__name__}"
     if hasattr(torch.nn.functional, name):
         return f"torch.nn.functional.{name}"
     home = getattr(func, "__module__", None)
