@@ -73,6 +73,7 @@ class Builder:
         self._calls: dict[str, int] = {}
         self._seen: dict[ValueId, ValueSeen] = {}
         self._paths: dict[str, ValueId] = {}
+        self._stated: set[ModuleId] = set()
         self._failed = False
 
     @contextlib.contextmanager
@@ -116,7 +117,8 @@ class Builder:
         around = self._open[-1] if self._open else None
         read = [value for value in opened.read if value not in opened.made]
         given = opened.returned or tuple(opened.made)[-1:]
-        if opened.module is not None and self._calls[opened.path] == 0:
+        if opened.module is not None and opened.module not in self._stated:
+            self._stated.add(opened.module)
             self._state_module(opened)
         if around is not None:
             around.read.update(dict.fromkeys(read))

@@ -77,7 +77,7 @@ class _Link:
         here, there = items.places(one), items.places(other)
         joins = [arrow for arrow in items.into[other] if arrow.tail in here]
         self.beside = {
-            (arrow.tail, arrow.value, there[arrow.head], arrow.slot)
+            (*items.start(arrow), there[arrow.head], arrow.slot)
             for arrow in items.into[other]
             if arrow.tail not in here
         }
@@ -95,7 +95,7 @@ class _Link:
         entries: Counter[tuple[int, str]] = Counter()
         for arrow in self.items.into[first]:
             place = places[arrow.head]
-            if (arrow.tail, arrow.value, place, arrow.slot) not in self.beside:
+            if (*self.items.start(arrow), place, arrow.slot) not in self.beside:
                 entries[place, arrow.slot] += 1
         hooks: Counter[tuple[int, str]] = Counter()
         for (_, place, slot), number in self.joins.items():
@@ -116,7 +116,7 @@ def _side_by_side(items: Items, row: Sequence[str], start: int) -> int:
 
 def _surroundings(items: Items, item: str) -> Any:
     places = items.places(item)
-    before = Counter((arrow.tail, places[arrow.head]) for arrow in items.into[item])
+    before = Counter((items.start(arrow)[0], places[arrow.head]) for arrow in items.into[item])
     after = Counter((items.end(arrow.head), places[arrow.tail]) for arrow in items.out_of[item])
     return before, after
 

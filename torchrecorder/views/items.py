@@ -111,3 +111,10 @@ class Items:
     def end(self, box: str) -> str:
         """The box an arrow ends in; outputs of the run are all alike."""
         return "out" if self.view.boxes[box].kind is BoxKind.OUTPUT else box
+
+    def start(self, arrow: Arrow) -> tuple[object, ...]:
+        """What an arrow brings from where; each repeat may read a parameter of its own."""
+        tail = self.view.boxes[arrow.tail]
+        if tail.kind in (BoxKind.PARAMETER, BoxKind.BUFFER) and arrow.value is not None:
+            return tail.kind, self.view.recording.values[arrow.value].shape
+        return arrow.tail, arrow.value
