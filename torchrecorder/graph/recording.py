@@ -308,15 +308,18 @@ class Recording:
 
         return save(self, path, times=times)
 
-    def summary(self, **options: Any) -> str:
+    def summary(self, depth: int | None = None, **options: Any) -> str:
         """A table by scope: shapes, parameters, totals.
 
         Args:
-            **options: ``depth`` (levels of scopes that are listed).
+            depth: Levels of scopes that are listed under the outermost calls; if not given,
+                the deepest that keeps to about 400 lines.
+            **options: ``columns`` (``"input"``, ``"output"``, names of annotations) and
+                ``ops`` (list every op too).
         """
         from torchrecorder.export.text import summary
 
-        return summary(self, **options)
+        return summary(self, depth, **options)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """What a notebook shows."""
