@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.failures import recording_of
     from torchrecorder.capture.recorder import Recorder
     from torchrecorder.capture.run import record
+    from torchrecorder.comparison.compare import compare
     from torchrecorder.export.styler import GraphvizStyler
     from torchrecorder.graph.recording import Recording
     from torchrecorder.series import Series
@@ -25,6 +26,7 @@ _HOMES = {
     "Recorder": "torchrecorder.capture.recorder",
     "Recording": "torchrecorder.graph.recording",
     "Series": "torchrecorder.series",
+    "compare": "torchrecorder.comparison.compare",
     "figure": "torchrecorder.api",
     "load": "torchrecorder.graph.storage",
     "make_dot": "torchrecorder.api",
@@ -40,6 +42,7 @@ __all__ = [
     "Recorder",
     "Recording",
     "Series",
+    "compare",
     "figure",
     "load",
     "make_dot",

@@ -1,0 +1,265 @@
+"""What is said to be different between two recordings."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from tests.figures import network, regions
+from tests.random_recordings import recordings
+from torchrecorder.comparison.change import ChangeKind
+from torchrecorder.comparison.compare import compare
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.recording import Recording
+from torchrecorder.testing import Builder
+
+
+def stack(*names: str, width: int = 4, detail: str = "", container: str = "body") -> Recording:
+    """A chain of modules of these classes in a container that numbers them."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x", (2, width))
+        with run.scope(container, "Sequential"):
+            for place, cls in enumerate(names):
+                with run.scope(str(place), cls, detail=detail):
+                    weights = [run.parameter("weight", (width, width))] if cls == "Linear" else []
+                    x = run.op(cls.lower(), x, *weights, shape=(2, width))
+    return run.recording()
+
+
+def lines(before: Recording, after: Recording, **options: Any) -> list[str]:
+    """Every change as ``kind where text``."""
+    return [
+        " ".join([each.kind.value, each.where, each.text]).strip()
+        for each in compare(before, after, **options).changes
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(recordings())
+def test_same_is_no_difference(recording: Recording) -> None:
+    """A recording does not differ from itself, and each of its parts is its own counterpart."""
+    found = compare(recording, recording, times=1.5)
+    assert not found and found.changes == ()
+    assert all(one == other for one, other in found.matching.ops.items())
+    assert len(found.matching.ops) == len(recording.ops)
+    assert len(found.matching.scopes) == len(recording.scopes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(recordings(), recordings())
+def test_any_two(before: Recording, after: Recording) -> None:
+    """Whatever two recordings are, pairs are one to one, and changes name what exists."""
+    found = compare(before, after)
+    for pairs in (found.matching.scopes, found.matching.ops, found.matching.values):
+        assert len(set(pairs.values())) == len(pairs)
+    for each in found.changes:
+        assert each.before is not None or each.after is not None
+        for side, node in ((before, each.before), (after, each.after)):
+            tables = (side.scopes, side.ops, side.values, side.modules)
+            assert node in (None, "") or any(node in table for table in tables)
+    assert json.loads(json.dumps(found.json())) == found.json()
+    assert found.text().count("\n") <= 61
+
+
+@settings(max_examples=30, deadline=None)
+@given(recordings(), recordings())
+def test_both_ways(before: Recording, after: Recording) -> None:
+    """What is added one way is removed the other way, if it differs at all."""
+    there, back = compare(before, after), compare(after, before)
+    assert bool(there) == bool(back)
+
+
+def test_put_into_a_container() -> None:
+    """What comes after a new module has another number, and is the same."""
+    before, after = ("Linear", "ReLU", "Linear"), ("Linear", "ReLU", "Dropout", "Linear")
+    assert lines(stack(*before), stack(*after)) == [
+        "added body.2 (Dropout) 1 op",
+        "renamed body.3 was body.2",
+        "rewired body.3 reads body.2, not body.1",
+    ]
+
+
+def test_taken_out_of_a_container() -> None:
+    """A module that is gone is listed where it was."""
+    assert lines(stack("Linear", "ReLU", "Linear"), stack("Linear", "Linear")) == [
+        "removed body.1 (ReLU) 1 op",
+        "renamed body.1 was body.2",
+        "rewired body.1 reads body.0, not body.1",
+    ]
+
+
+def test_another_class() -> None:
+    """A module of another class in the same place is replaced, and its inside not listed."""
+    assert lines(stack("Linear", "ReLU", "Linear"), stack("Linear", "GELU", "Linear")) == [
+        "replaced body.1 ReLU → GELU"
+    ]
+
+
+def test_another_name() -> None:
+    """A container that is called otherwise is the same container."""
+    assert lines(stack("Linear", "ReLU"), stack("Linear", "ReLU", container="trunk")) == [
+        "renamed trunk was body"
+    ]
+
+
+def test_other_sizes() -> None:
+    """Shapes and hyperparameters are told one by one; equal lines are joined in the text."""
+    before = stack("Linear", "Linear", detail="in_features=4, kernel=(3, 3)")
+    after = stack("Linear", "Linear", width=8, detail="in_features=8, kernel=(3, 3)")
+    found = compare(before, after)
+    assert found.text() == (
+        "Net: 2 changed, 5 resized\n"
+        "  resized   x and 2 more              2×4 float32 → 2×8 float32\n"
+        "  changed   body.0 and 1 more         in_features: 4 → 8\n"
+        "  resized   body.0.weight and 1 more  4×4 float32 → 8×8 float32"
+    )
+    assert found.text(limit=1).endswith("\n  … and 2 more lines")
+
+
+def test_another_op() -> None:
+    """An op in the place of another; an op more; an argument of another value."""
+    def run(*names: str, dim: str = "0") -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input("x")
+            for name in names:
+                x = builder.op(name, x, arguments=(("dim", dim),) if name == "sum" else ())
+        return builder.recording()
+
+    assert lines(run("exp", "relu", "sum"), run("exp", "gelu", "sum")) == [
+        "replaced gelu relu → gelu"
+    ]
+    assert lines(run("exp", "sum"), run("exp", "sum", dim="1")) == ["changed sum dim: 0 → 1"]
+    assert lines(run("exp", "sum"), run("exp", "abs", "sum")) == [
+        "added abs", "rewired sum reads abs, not exp"
+    ]
+
+
+def test_other_wiring() -> None:
+    """The same ops that read other things."""
+    def run(crossed: bool) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.input("x")
+            one, other = builder.op("exp", x), builder.op("abs", x)
+            builder.op("sub", *((other, one) if crossed else (one, other)))
+        return builder.recording()
+
+    assert lines(run(False), run(True)) == [
+        "rewired sub reads abs, not exp", "rewired sub reads exp, not abs"
+    ]
+
+
+def test_other_result() -> None:
+    """A module that gives back something else."""
+    def run(early: bool) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net"):
+            x = builder.op("exp", builder.input("x"))
+            y = builder.op("abs", x)
+            builder.returns(x if early else y)
+        return builder.recording()
+
+    assert lines(run(False), run(True)) == ["rewired Net returns exp, not abs"]
+
+
+def test_wrapped() -> None:
+    """A model inside another one is found there."""
+    outer = Builder("Outer")
+    with outer.scope("Outer"):
+        x = outer.input("x")
+        with outer.scope("net", "Net"):
+            for place in "01":
+                with outer.scope(place, "Linear"):
+                    x = outer.op("linear", x, outer.parameter("weight"))
+        outer.op("softmax", x)
+    inner = Builder("Net")
+    with inner.scope("Net"):
+        x = inner.input("x")
+        for place in "01":
+            with inner.scope(place, "Linear"):
+                x = inner.op("linear", x, inner.parameter("weight"))
+    found = compare(inner.recording(), outer.recording())
+    assert len(found.matching.ops) == 2 and len(found.matching.values) >= 5
+    assert [each.kind for each in found.changes] == [
+        ChangeKind.ADDED, ChangeKind.RENAMED, ChangeKind.REWIRED
+    ]
+
+
+def test_frozen_and_tied() -> None:
+    """Whether weights are trained and shared is part of a model."""
+    before = stack("Linear")
+    weight = next(each for each in before.values.values() if each.trainable)
+    after = _with_value(before, weight._replace(trainable=False))
+    assert lines(before, after) == ["changed body.0.weight trainable → frozen"]
+    after = _with_value(before, weight._replace(names=("body.0.weight", "head.weight")))
+    assert lines(before, after) == [
+        "changed body.0.weight names: body.0.weight → body.0.weight, head.weight"
+    ]
+
+
+def test_training() -> None:
+    """A flag that is switched everywhere is told once."""
+    def run(training: bool) -> Recording:
+        builder = Builder("Net")
+        with builder.scope("Net", training=training):
+            x = builder.input("x")
+            for name in "ab":
+                with builder.scope(name, "Dropout", training=training):
+                    x = builder.op("dropout", x)
+        return builder.recording()
+
+    assert lines(run(True), run(False)) == ["changed Net training → evaluation"]
+
+
+def test_times_only_on_request() -> None:
+    """Times differ in every run; a factor says from when on they matter."""
+    before = network()
+    scopes = {key: each._replace(seconds=0.1) for key, each in before.scopes.items()}
+    slower = {key: each._replace(seconds=0.3) for key, each in before.scopes.items()}
+    one = replace(before, scopes=MappingProxyType(scopes))
+    other = replace(before, scopes=MappingProxyType(slower))
+    assert not compare(one, other)
+    assert not compare(one, other, times=4)
+    assert "retimed body.1 100.00 ms → 300.00 ms" in lines(one, other, times=2)
+    with pytest.raises(InvalidArgument, match="factor above 1"):
+        compare(one, other, times=0.5)
+
+
+def test_nothing_in_common() -> None:
+    """Two models of different kinds: the roots belong together, the rest does not."""
+    kinds = {each.kind for each in compare(network(), regions()).changes}
+    assert {ChangeKind.ADDED, ChangeKind.REMOVED, ChangeKind.REPLACED} <= kinds
+
+
+def test_deep_and_long() -> None:
+    """Depth has no limit, and time grows with the length."""
+    def run(depth: int, length: int, name: str) -> Recording:
+        builder, opened = Builder("Net"), []
+        for _ in range(depth):
+            opened.append(builder.scope("inner", "Block"))
+            opened[-1].__enter__()
+        x = builder.input("x")
+        for place in range(length):
+            x = builder.op(name if place == length // 2 else "add", x)
+        for scope in reversed(opened):
+            scope.__exit__(None, None, None)
+        return builder.recording()
+
+    start = time.perf_counter()
+    before, after = run(1500, 10, "abs"), run(1500, 10, "exp")
+    assert [each.kind for each in compare(before, after).changes] == [ChangeKind.REPLACED]
+    before, after = run(1, 20_000, "abs"), run(1, 20_000, "exp")
+    assert [each.kind for each in compare(before, after).changes] == [ChangeKind.REPLACED]
+    assert time.perf_counter() - start < 60
+
+
+def _with_value(recording: Recording, value: Any) -> Recording:
+    return replace(recording, values=MappingProxyType({**recording.values, value.id: value}))

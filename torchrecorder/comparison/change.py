@@ -1,0 +1,134 @@
+"""Change, Comparison: what is different between two recordings, as plain frozen data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from torchrecorder.comparison.match import Matching
+from torchrecorder.graph.recording import Recording
+
+
+class ChangeKind(str, Enum):
+    """How something differs."""
+
+    ADDED = "added"
+    """Only in the second."""
+    REMOVED = "removed"
+    """Only in the first."""
+    REPLACED = "replaced"
+    """Of another class, or another function."""
+    RENAMED = "renamed"
+    """The same, under another name or in another place."""
+    CHANGED = "changed"
+    """Other hyperparameters, arguments or flags."""
+    RESIZED = "resized"
+    """A tensor of another shape or dtype."""
+    REWIRED = "rewired"
+    """It reads something else."""
+    RETIMED = "retimed"
+    """It took longer or shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference.
+
+    Attributes:
+        kind: How it differs.
+        before: Id of the scope, op, value or module in the first recording; None if it is
+            not there. Empty for the run as a whole.
+        after: The same in the second recording.
+        where: What people call it.
+        text: What is different.
+    """
+
+    kind: ChangeKind
+    before: str | None
+    after: str | None
+    where: str
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind.value:<8}  {self.where}" + (f"  {self.text}" if self.text else "")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is different between two recordings; false where nothing is.
+
+    Attributes:
+        before: The first recording.
+        after: The second recording.
+        changes: What differs, in run order.
+        matching: What belongs together.
+    """
+
+    before: Recording
+    after: Recording
+    changes: tuple[Change, ...]
+    matching: Matching
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    def text(self, limit: int | None = 60) -> str:
+        """A line for each change; what changed in the same way is on one line.
+
+        Args:
+            limit: How many lines there are; None for all.
+        """
+        return "\n".join(self._lines(limit))
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def json(self) -> dict[str, Any]:
+        """The changes as plain JSON data."""
+        return {
+            "format": "torchrecorder comparison",
+            "version": 1,
+            "before": self.before.name,
+            "after": self.after.name,
+            "changes": [
+                {
+                    "kind": each.kind.value,
+                    "before": each.before,
+                    "after": each.after,
+                    "where": each.where,
+                    "text": each.text,
+                }
+                for each in self.changes
+            ],
+        }
+
+    def _lines(self, limit: int | None) -> Iterator[str]:
+        names = [self.before.name, self.after.name]
+        title = names[0] if names[0] == names[1] else " → ".join(names)
+        if not self.changes:
+            yield f"{title}: no difference"
+            return
+        counts = Counter(each.kind for each in self.changes)
+        yield f"{title}: " + ", ".join(f"{counts[k]} {k.value}" for k in ChangeKind if counts[k])
+        lines = list(_grouped(self.changes))
+        listed = lines if limit is None else lines[:limit]
+        width = min(48, max(len(where) for _, where, _ in listed))
+        for kind, where, text in listed:
+            yield f"  {kind.value:<8}  {where:<{width}}  {text}".rstrip()
+        if len(listed) < len(lines):
+            yield f"  … and {len(lines) - len(listed)} more lines"
+
+
+def _grouped(changes: Iterable[Change]) -> Iterator[tuple[ChangeKind, str, str]]:
+    """One line for all that changed in the same way, where the first of them is."""
+    groups: dict[tuple[ChangeKind, str, str], list[str]] = {}
+    for each in changes:
+        what = each.text or each.where.rpartition(": ")[2]
+        alone = each.kind in (ChangeKind.ADDED, ChangeKind.REMOVED) and each.text
+        groups.setdefault((each.kind, what, each.where if alone else ""), []).append(each.where)
+    for (kind, what, _), places in groups.items():
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        yield kind, places[0] + more, what if what != places[0].rpartition(": ")[2] else ""

@@ -1,0 +1,160 @@
+"""Said: what people call the ops, scopes and tensors of a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.recording import Recording
+
+DEFAULT = "default"
+"""What is said of a hyperparameter that nothing is said of."""
+
+
+class Said:
+    """Names for what is in one recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+
+    def scope(self, scope: ScopeId) -> str:
+        """Its path and, from the second call on, which call it is."""
+        found = self.recording.scopes[scope]
+        if found.kind is not ScopeKind.MODULE:
+            around = self._path(found.parent)
+            return f"{around}: {found.name}" if around else found.name
+        name = found.path or found.name
+        return f"{name} (call {found.call + 1})" if found.call else name
+
+    def op(self, op: OpId) -> str:
+        """The path of its scope, and its name unless that scope does nothing else."""
+        found = self.recording.ops[op]
+        if found.scope is None:
+            return self._numbered(found)
+        around = self.recording.scopes[found.scope]
+        alone = len(self.recording.children[around.id]) == 1
+        if alone and around.kind is ScopeKind.MODULE and around.path:
+            return self.scope(around.id)
+        path = self._path(around.id)
+        return f"{path}: {self._numbered(found)}" if path else self._numbered(found)
+
+    def value(self, value: ValueId) -> str:
+        """Its name, or that of what made it."""
+        found = self.recording.values[value]
+        if found.names:
+            return found.names[0]
+        if found.producer is None:
+            return self._given.get(value, "a constant")
+        return self.op(found.producer)
+
+    def handed(self, value: ValueId, reader: ScopeId | None) -> str:
+        """Its name, or that of the outermost module that hands it to *reader*."""
+        found = self.recording.values[value]
+        if found.producer is None:
+            return self.value(value)
+        around, name = set(self.recording.within(reader)), self.op(found.producer)
+        for each in self.recording.within(self.recording.ops[found.producer].scope):
+            scope = self.recording.scopes[each]
+            if each in around or not any(slot.value == value for slot in scope.outputs):
+                break
+            name = self.scope(each) if scope.kind is ScopeKind.MODULE else name
+        return name
+
+    def scope_title(self, scope: ScopeId) -> str:
+        """What it is called, and its class."""
+        found = self.recording.scopes[scope]
+        name = self.scope(scope)
+        return f"{name} ({found.cls})" if found.cls not in ("", name, found.name) else name
+
+    def _path(self, scope: ScopeId | None) -> str:
+        """The path of the innermost module around, and the region in it."""
+        pieces: list[str] = []
+        for each in self.recording.within(scope):
+            found = self.recording.scopes[each]
+            if found.kind is ScopeKind.MODULE:
+                return ": ".join([*([self.scope(each)] if found.path else []), *pieces[::-1]])
+            pieces.append(found.name)
+        return ": ".join(pieces[::-1])
+
+    def _numbered(self, op: Op) -> str:
+        number = self._numbers.get(op.id, 0)
+        return f"{op.name} #{number}" if number else op.name
+
+    @cached_property
+    def _numbers(self) -> Mapping[OpId, int]:
+        """Which of several ops of one name in one scope; counted from 1."""
+        return dict(self._counted())
+
+    def _counted(self) -> Iterator[tuple[OpId, int]]:
+        for inside in self.recording.children.values():
+            named: dict[str, list[Op]] = {}
+            for step in inside:
+                if isinstance(step, Op):
+                    named.setdefault(step.name, []).append(step)
+            for ops in named.values():
+                if len(ops) > 1:
+                    yield from ((op.id, number) for number, op in enumerate(ops, 1))
+
+    @cached_property
+    def _given(self) -> Mapping[ValueId, str]:
+        return {
+            slot.value: slot.name or "the input"
+            for slot in self.recording.inputs
+            if self.recording.values[slot.value].role is Role.INPUT
+        }
+
+
+def form(value: Value) -> str:
+    """Shape and dtype of a tensor."""
+    sizes = "×".join(map(str, value.shape)) or "scalar"
+    return f"[{sizes}] {value.dtype}" if len(value.shape) == 1 else f"{sizes} {value.dtype}"
+
+
+def size(scope: Scope, recording: Recording) -> str:
+    """How much is in a scope: ``12 ops, 3 parameters``."""
+    ops, parameters, waiting = 0, 0, [scope]
+    while waiting:
+        each = waiting.pop()
+        module = recording.modules[each.module] if each.module is not None else None
+        parameters += len(module.parameters) if module is not None and each.call == 0 else 0
+        inside = recording.children[each.id]
+        ops += sum(1 for step in inside if isinstance(step, Op))
+        waiting.extend(step for step in inside if isinstance(step, Scope))
+    said = [f"{ops} op{'s' if ops != 1 else ''}"]
+    if parameters:
+        said.append(f"{parameters} parameter{'s' if parameters != 1 else ''}")
+    return ", ".join(said)
+
+
+def differences(before: str, after: str) -> str:
+    """What differs between two lists of hyperparameters, ``"stride: 1 → 2"``."""
+    left, right = _named(before), _named(after)
+    names = [*left, *(name for name in right if name not in left)]
+    return ", ".join(
+        f"{name}: {left.get(name, DEFAULT)} → {right.get(name, DEFAULT)}"
+        for name in names
+        if left.get(name) != right.get(name)
+    )
+
+
+def _named(detail: str) -> dict[str, str]:
+    """``"3, 8, bias=False"`` as what stands where."""
+    found: dict[str, str] = {}
+    for place, piece in enumerate(_pieces(detail)):
+        name, mark, text = piece.partition("=")
+        found[name.strip() if mark else f"argument {place}"] = (text if mark else name).strip()
+    return found
+
+
+def _pieces(detail: str) -> Iterator[str]:
+    """*detail* cut at the commas that are in no brackets."""
+    depth, start = 0, 0
+    for place, letter in enumerate(detail):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth <= 0:
+            yield detail[start:place]
+            start = place + 1
+    if detail[start:].strip():
+        yield detail[start:]
