@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Union
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypedDict, Union
 
 from torchrecorder.annotations.annotation import Annotation, by_name
 from torchrecorder.annotations.parameters import PARAMETERS
@@ -30,24 +30,21 @@ COLD, HOT = "#ffffff", "#e4572e"
 """Colours of the least and of the largest number."""
 
 
-@dataclass(frozen=True)
-class KeyValue:
+class KeyValue(TypedDict):
     """One line of the side panel."""
 
     key: str
     value: str
 
 
-@dataclass(frozen=True)
-class Metadata:
+class Metadata(TypedDict):
     """What is known of one input or output of a node."""
 
     id: str
     attrs: list[KeyValue]
 
 
-@dataclass(frozen=True)
-class Incoming:
+class Incoming(TypedDict):
     """An arrow, kept by the node it enters."""
 
     sourceNodeId: str
@@ -55,8 +52,7 @@ class Incoming:
     targetNodeInputId: str
 
 
-@dataclass(frozen=True)
-class GraphNode:
+class GraphNode(TypedDict):
     """A box."""
 
     id: str
@@ -69,16 +65,13 @@ class GraphNode:
     style: Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Graph:
+class Graph(TypedDict):
     """All boxes, and what the side panel says of each namespace."""
 
     id: str
     nodes: list[GraphNode]
     groupNodeAttributes: Mapping[str, Mapping[str, str]]
-    layoutConfigs: Mapping[str, bool] = field(
-        default_factory=lambda: {"keepLayersWithASingleChild": True}
-    )
+    layoutConfigs: Mapping[str, bool]
 
 
 @dataclass(frozen=True)
@@ -91,7 +84,7 @@ class ModelExplorer:
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""
         graph = _Writer(_everything(view.recording), style).graph()
-        return _json({"label": view.recording.name, "graphs": [asdict(graph)]})
+        return _json({"label": view.recording.name, "graphs": [graph]})
 
 
 @dataclass(frozen=True)
@@ -150,7 +143,12 @@ class _Writer:
             for cluster in self.view.clusters
             if cluster in self.recording.scopes
         }
-        return Graph(self.recording.name, [self._node(box) for box in boxes], attributes)
+        return Graph(
+            id=self.recording.name,
+            nodes=[self._node(box) for box in boxes],
+            groupNodeAttributes=attributes,
+            layoutConfigs={"keepLayersWithASingleChild": True},
+        )
 
     def _namespaces(self) -> Iterator[tuple[str, str]]:
         """The path of each cluster, itself included; equal siblings get a number."""
@@ -174,15 +172,19 @@ class _Writer:
             namespace=self.spaces[box.cluster] if box.cluster is not None else "",
             attrs=_pairs(self._about(box)),
             incomingEdges=[
-                Incoming(arrow.tail, self._output(arrow), str(number))
+                Incoming(
+                    sourceNodeId=arrow.tail,
+                    sourceNodeOutputId=self._output(arrow),
+                    targetNodeInputId=str(number),
+                )
                 for number, arrow in enumerate(arrows)
             ],
             inputsMetadata=[
-                Metadata(str(number), _pairs({"__tensor_tag": arrow.slot}))
+                Metadata(id=str(number), attrs=_pairs({"__tensor_tag": arrow.slot}))
                 for number, arrow in enumerate(arrows)
             ],
             outputsMetadata=[
-                Metadata(str(number), _pairs(self._tensor(value)))
+                Metadata(id=str(number), attrs=_pairs(self._tensor(value)))
                 for number, value in enumerate(self._outputs(box.id))
             ],
             style={"backgroundColor": look.fill, "borderColor": look.stroke},
@@ -243,7 +245,7 @@ class _Writer:
 
 def _pairs(said: Mapping[str, str]) -> list[KeyValue]:
     """What has something to say, line by line."""
-    return [KeyValue(key, text) for key, text in said.items() if text]
+    return [KeyValue(key=key, value=text) for key, text in said.items() if text]
 
 
 def _json(data: Any) -> str:
