@@ -8,6 +8,8 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from tests.export.test_text import odd
 from tests.figures import network, regions
 from tests.random_recordings import recordings
 from torchrecorder.errors import UnknownAnnotation
+from torchrecorder.events import Statistics
 from torchrecorder.export import EXPORTERS
 from torchrecorder.export.exporter import by_suffix
 from torchrecorder.export.graphml import GraphML
@@ -48,7 +51,7 @@ def written(suffix: str, recording: Recording, **options: Any) -> Any:
 @pytest.mark.parametrize("case", CASES)
 def test_golden(case: str, suffix: str, golden: Callable[[str, str], None]) -> None:
     """Each format writes what it wrote before."""
-    text = written(suffix, CASES[case]())
+    text = written(suffix, CASES[case](), depth=9, fold=False)
     if suffix.endswith("json"):
         text = json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n"
     golden(f"{case}{suffix}", text)
@@ -112,6 +115,16 @@ def test_boxes_carry_numbers() -> None:
     data = json.loads(written(".nodelink.json", network(), depth=1))
     (body,) = (node for node in data["nodes"] if node["path"] == "body")
     assert body["parameters"] == 32 and body["output_bytes"] == 96 and body["ops"] == 3
+
+
+def test_numbers_without_end_are_left_out() -> None:
+    """JSON and GraphML have no word for infinity: such numbers are not written."""
+    recording = network()
+    value = next(iter(recording.values))
+    endless = Statistics(value, 0, -1, 1, inf, inf, -inf, inf, inf, 0, 0, 1)
+    data = json.loads(written(".nodelink.json", replace(recording, statistics=(endless,))))
+    (node,) = (node for node in data["nodes"] if node["id"] == value)
+    assert not [name for name in node if name.startswith("activation")]
 
 
 # Model Explorer -------------------------------------------------------------------------

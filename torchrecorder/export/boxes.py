@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from torchrecorder.annotations import ANNOTATIONS
@@ -20,7 +21,7 @@ def box_graph(view: View, style: Style = Style()) -> nx.MultiDiGraph:
     Nodes are boxes: ``type`` (module, op, input ...), ``label`` (its title), ``details``
     (the rest of its text), ``path`` (of the scope or parameter), ``cluster`` (path of the
     open scope around it), ``count`` (more than 1 for a fold), ``ops`` (how many it stands
-    for), and each annotation that has a number for it. Edges carry ``value``, ``slot``,
+    for), and each annotation that has a finite number for it. Edges carry ``value``, ``slot``,
     ``shape`` (``"2,3"``), ``dtype`` and ``bytes``; ``type`` is flow or gradient.
     """
     import networkx as nx
@@ -33,7 +34,7 @@ def box_graph(view: View, style: Style = Style()) -> nx.MultiDiGraph:
         numbers = annotation.on(view.recording)
         for box in view.boxes.values():
             number = numbers.of(box.members)
-            if number is not None:
+            if number is not None and isfinite(number):
                 graph.nodes[box.id][annotation.name] = number
     for arrow in view.arrows:
         graph.add_edge(arrow.tail, arrow.head, **_arrow(arrow, view))

@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, ClassVar, TypedDict, Union
 
 from torchrecorder.annotations.annotation import Annotation, by_name
@@ -110,7 +111,9 @@ class ExplorerData:
         data = {
             "name": annotation.title + unit,
             "results": {
-                box: {"value": number} for box, number in found.items() if number is not None
+                box: {"value": number}
+                for box, number in found.items()
+                if number is not None and isfinite(number)
             },
             "gradient": [{"stop": 0, "bgColor": COLD}, {"stop": 1, "bgColor": HOT}],
         }
@@ -249,4 +252,5 @@ def _pairs(said: Mapping[str, str]) -> list[KeyValue]:
 
 
 def _json(data: Any) -> str:
-    return printable(json.dumps(data, ensure_ascii=False, separators=(",", ":"))) + "\n"
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return printable(text) + "\n"

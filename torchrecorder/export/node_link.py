@@ -28,4 +28,4 @@ class NodeLink:
         import networkx as nx
 
         data = nx.node_link_data(box_graph(view, style), edges="edges")
-        return json.dumps(data, indent=self.indent, ensure_ascii=False) + "\n"
+        return json.dumps(data, indent=self.indent, ensure_ascii=False, allow_nan=False) + "\n"
