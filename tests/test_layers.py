@@ -20,7 +20,7 @@ LAYERS = {
     "layout": {"events", "graph", "views", "style"},
     "export": {"events", "graph", "annotations", "views", "style", "layout"},
     "comparison": {"events", "graph", "annotations"},
-    "series": {"events", "graph", "annotations"},
+    "series": {"events", "graph", "annotations", "export"},
     "options": {"graph", "views", "style", "export"},
     "api": {"graph", "views", "style", "export", "options", "comparison", "series"},
     "testing": {"events", "graph", "build", "capture"},

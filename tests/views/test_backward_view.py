@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.stepped import doubled, stepped
@@ -118,7 +120,11 @@ def test_a_range_makes_figures_comparable():
 
 def test_folded_siblings_have_the_number_of_all():
     """And say so."""
-    view = make_view(stepped(), ViewOptions(depth=1))
+    view = make_view(stepped(), ViewOptions(depth=1, fold=False))
+    both = (*view.boxes["s1"].members, *view.boxes["s2"].members)
+    folded = replace(view.boxes["s1"], members=both, count=2, names=("a", "b"))
+    boxes = {name: box for name, box in view.boxes.items() if name != "s2"}
+    view = replace(view, boxes={**boxes, "s1": folded}, arrows=())
     assert lines(draw(view, Style(color_by="saved_bytes")))["s1"][-1] == "300 B in all"
 
 
