@@ -191,6 +191,7 @@ class Builder:
         writes: ValueId | None = None,
         outputs: int = 1,
         grads: tuple[str, ...] = (),
+        slots: tuple[str, ...] = (),
     ) -> ValueId:
         """An op that reads *inputs*; gives its (first) result.
 
@@ -198,6 +199,7 @@ class Builder:
             writes: The value it writes in place; the result is what becomes of it.
             outputs: How many results it has; 0 for a query, which gives its first input.
             grads: Names of the grad nodes it makes, each feeding on the one before.
+            slots: Names of the arguments; numbers if not given.
         """
         op = OpId(f"o{self._next('ops')}")
         number = self._next("index")
@@ -207,13 +209,14 @@ class Builder:
             self._value(shape, dtype, Role.INNER, producer=op, names=names, grad=edge)
             for _ in range(outputs)
         ]
-        slots = tuple(Slot(str(i), value) for i, value in enumerate(inputs))
+        named = slots or tuple(map(str, range(len(inputs))))
+        read = tuple(Slot(slot, value) for slot, value in zip(named, inputs))
         written = tuple(made[:1]) if writes is not None else ()
         where = self._open[-1].scope if self._open else None
         source = SourceLine("/home/me/net.py", 10 + number, "forward")
         self.events.append(
             OpCalled(
-                op, where, number, kind, name, f"torch.{name}", slots, tuple(made), written,
+                op, where, number, kind, name, f"torch.{name}", read, tuple(made), written,
                 arguments, source, 0.0,
             )
         )

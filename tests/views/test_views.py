@@ -141,6 +141,20 @@ def test_parameters_show_where_no_module_speaks_for_them() -> None:
     assert "token" in boxes(view) and "patch.weight" not in boxes(view)
 
 
+def test_weights_of_ops_go_without_saying() -> None:
+    """Also in a module that has other modules inside, and counts its batches."""
+    run = Builder()
+    with run.scope("Net"):
+        with run.scope("norm_act", "BatchNormAct2d"):
+            count = run.buffer("count", ())
+            run.op("add_", count, writes=count, shape=())
+            x, weight = run.input(), run.parameter("weight")
+            h = run.op("batch_norm", x, weight, slots=("input", "weight"))
+            with run.scope("act", "ReLU"):
+                run.op("relu", h)
+    assert boxes(view_of(run.recording())) == ["x", "batch_norm", "norm_act.act", "out:0"]
+
+
 def test_all_parameters_on_request() -> None:
     """Those inside a closed box stay in it."""
     recording = regions()

@@ -24,6 +24,14 @@ RESHAPES = frozenset(
 STORED = (BoxKind.PARAMETER, BoxKind.BUFFER)
 
 
+WEIGHTS = frozenset(
+    """
+    weight bias running_mean running_var in_proj_weight in_proj_bias out_proj_weight out_proj_bias
+    """.split()
+)
+"""Arguments as which ops take what their modules have learned."""
+
+
 def is_pass(op: Op) -> bool:
     """Nothing ran: a scope handed on its input."""
     return op.kind is OpKind.PASS
@@ -117,7 +125,8 @@ class HideStored:
     Attributes:
         everywhere: Hide all of them. Otherwise those stay that are read by an op which
             stands directly in a scope with other scopes in it, such as a class token or
-            a table of positions: no box of a module speaks for them there.
+            a table of positions: no box of a module speaks for them there. What an op
+            takes as its weight or bias goes without saying.
     """
 
     everywhere: bool = False
@@ -137,11 +146,14 @@ class HideStored:
             for scope in view.recording.scopes.values()
             if scope.kind is ScopeKind.MODULE and scope.id not in composed
         }
+        silent = bookkeeping(view.recording)
         return {
             arrow.tail
             for arrow in view.arrows
             if not _is_scope(view, view.boxes[arrow.head])
             and view.boxes[arrow.head].cluster not in leaves
+            and arrow.slot not in WEIGHTS
+            and arrow.head not in silent
         }
 
 
