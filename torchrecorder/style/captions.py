@@ -151,6 +151,8 @@ class Captions:
     def _near(self, value: Value, box: Box) -> str:
         """A parameter's name as seen from the cluster it is drawn in."""
         name = value.names[0] if value.names else box.kind.value
+        if name.isdigit():
+            return f"{box.kind.value} {name}"
         cluster = ScopeId(box.cluster or "")
         around = self.recording.within(cluster) if cluster in self.recording.scopes else ()
         paths = (self.recording.scopes[each].path for each in around)

@@ -55,7 +55,6 @@ USUAL = {
 """Values that need not be said; None for those that never need to be."""
 
 SAID = {
-    "output_size": "to {}",
     "normalized_shape": "{}",
     "stride": "stride {}",
     "padding": "pad {}",
@@ -153,14 +152,14 @@ def _flow(cls: str, plain: list[str], named: dict[str, str]) -> list[str]:
 def _worded(cls: str, named: dict[str, str]) -> list[str]:
     """The other arguments that are not at their default, the weighty ones first."""
     kernel = _kernel(cls, named.get("kernel_size", ""))
-    said = {name: _said(name, text, kernel) for name, text in named.items()}
+    said = {name: _said(cls, name, text, kernel) for name, text in named.items()}
     if kernel:
         said.pop("bias", None)
     first = [said.pop(name, "") for name in ORDER]
     return [text for text in (*first, *said.values()) if text]
 
 
-def _said(name: str, text: str, kernel: str) -> str:
+def _said(cls: str, name: str, text: str, kernel: str) -> str:
     """One argument in words; nothing where it is at its default."""
     if (name, text) in FLAGS:
         return FLAGS[name, text]
@@ -169,6 +168,8 @@ def _said(name: str, text: str, kernel: str) -> str:
         return ""
     if name == "kernel_size":
         return kernel
+    if name == "output_size":
+        return f"to {_kernel(cls, text)}"
     if text == "True":
         return name.replace("_", " ")
     shown = _size(text) if name == "output_size" else plain
