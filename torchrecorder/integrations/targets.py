@@ -21,6 +21,10 @@ from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.shapes import Shape, parse_shape, tensors
 
 
+TARGET = "package.module:name, file.py:name, or run.json"
+"""What a target looks like."""
+
+
 @dataclass(frozen=True)
 class Target:
     """What the command line asks to record, and how.
@@ -80,7 +84,12 @@ class Target:
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `target_of` reads."""
-    parser.add_argument("target", help="package.module:name, file.py:name, or run.json")
+    parser.add_argument("target", help=TARGET)
+    add_recording_arguments(parser)
+
+
+def add_recording_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how a target is made and run."""
     made = parser.add_argument_group("making the model")
     made.add_argument(
         "--arg", action="append", default=[], metavar="VALUE", help="argument of the factory"
@@ -117,15 +126,15 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--name", help="name of the recording")
 
 
-def target_of(options: argparse.Namespace) -> Target:
-    """The target that parsed arguments describe.
+def target_of(options: argparse.Namespace, path: str | None = None) -> Target:
+    """The target that parsed arguments describe; *path* if they do not name just one.
 
     Raises:
         InvalidArgument: A shape or a setting cannot be read.
     """
     names = ("autograd", "backward", "fake", "name")
     return Target(
-        path=options.target,
+        path=options.target if path is None else path,
         arguments=tuple(value_of(text) for text in options.arg),
         settings=settings_of(options.set),
         as_is=options.as_is,

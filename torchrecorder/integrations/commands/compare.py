@@ -1,0 +1,72 @@
+"""torchrecorder compare: what is different between two models or saved recordings."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass, replace
+
+from torchrecorder.integrations.progress import Progress
+from torchrecorder.integrations.targets import (
+    TARGET,
+    add_recording_arguments,
+    settings_of,
+    target_of,
+)
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Compare two models: list what was added, removed, replaced, resized, rewired.
+
+    examples:
+      torchrecorder compare run.json nets:Net --shape 1,3,224,224
+      torchrecorder compare old.json.gz new.json.gz --times 1.5
+      torchrecorder compare nets:Net nets:Net --set layers=2 --then layers=4 --shape 1,64
+
+    What is said about making and running models holds for both.
+    """
+
+    name: str = "compare"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare its arguments."""
+        parser.add_argument("before", help=TARGET)
+        parser.add_argument("after", help="the same of what it is compared with")
+        add_recording_arguments(parser)
+        told = parser.add_argument_group("comparing them")
+        told.add_argument(
+            "--then",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="as --set, for the second model only",
+        )
+        told.add_argument(
+            "--times",
+            type=float,
+            metavar="FACTOR",
+            help="also list modules that took so many times longer or shorter",
+        )
+        told.add_argument("--limit", type=int, default=60, help="lines at most (60); 0 for all")
+        told.add_argument("--json", action="store_true", help="every change, as JSON")
+        told.add_argument(
+            "--exit-code", action="store_true", help="exit with 1 if there are differences"
+        )
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Record or load both, and print."""
+        from torchrecorder.comparison.compare import compare
+
+        first, second = target_of(options, options.before), target_of(options, options.after)
+        settings = {**(second.settings or {}), **settings_of(options.then)}
+        with Progress() as progress:
+            before = first.recording(progress)
+            after = replace(second, settings=settings).recording(progress)
+            progress.now("comparing")
+            found = compare(before, after, times=options.times)
+        if options.json:
+            print(json.dumps(found.json(), indent=1, ensure_ascii=False))
+        else:
+            print(found.text(options.limit or None))
+        return int(options.exit_code and bool(found))
