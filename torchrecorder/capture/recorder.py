@@ -61,9 +61,9 @@ class Recorder:
 
     Example:
         >>> import torch, torchrecorder
-        >>> model = torch.nn.Linear(2, 1)
+        >>> model, x = torch.nn.Linear(2, 1), torch.ones(3, 2)
         >>> with torchrecorder.Recorder(model) as recorder:
-        ...     loss = model(torch.ones(3, 2)).sum()
+        ...     loss = model(x).sum()
         ...     loss.backward()
         >>> [op.name for op in recorder.recording.ops.values()]
         ['linear', 'sum', 'backward']

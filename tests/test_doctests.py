@@ -1,0 +1,45 @@
+"""Examples in docstrings and in the guide: they run, and give what they say."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FLAGS = doctest.NORMALIZE_WHITESPACE
+
+
+def _modules() -> list[str]:
+    paths = sorted((ROOT / "torchrecorder").rglob("*.py"))
+    with_examples = (path for path in paths if ">>>" in path.read_text(encoding="utf-8"))
+    return [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in with_examples]
+
+
+def _pages() -> list[Path]:
+    paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [path for path in paths if ">>>" in path.read_text(encoding="utf-8")]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What examples write goes to a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", _modules())
+def test_docstrings(name: str) -> None:
+    """The examples of a module."""
+    failed, tried = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
+    assert failed == 0 and tried > 0
+
+
+@pytest.mark.parametrize("page", _pages(), ids=lambda page: page.stem)
+def test_pages(page: Path) -> None:
+    """The examples of a page."""
+    failed, tried = doctest.testfile(
+        str(page), module_relative=False, optionflags=FLAGS, encoding="utf-8"
+    )
+    assert failed == 0 and tried > 0
