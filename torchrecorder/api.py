@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchrecorder.comparison.change import Comparison
+from torchrecorder.comparison.overlay import overlay
 from torchrecorder.export.exporter import by_suffix, write_file
 from torchrecorder.graph.recording import Recording
 from torchrecorder.options import drawing
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure
+from torchrecorder.style.marked import Marked
 from torchrecorder.views.plan import make_view
 from torchrecorder.views.view import View
 
@@ -99,6 +102,22 @@ def render(recording: Recording, path: str | Path, **options: Any) -> Path:
     chosen = drawing(by_suffix(target.name), **options)
     assert chosen.exporter is not None
     write_file(target, chosen.exporter.export(make_view(recording, chosen.view), chosen.style))
+    return target
+
+
+def render_comparison(comparison: Comparison, path: str | Path, **options: Any) -> Path:
+    """Write both recordings of a comparison, laid over each other.
+
+    Returns:
+        The path.
+    """
+    laid = overlay(comparison)
+    marks = {node: kind.value for node, kind in laid.marks.items()}
+    target = Path(path)
+    chosen = drawing(by_suffix(target.name), **{"fold": False, **options})
+    assert chosen.exporter is not None
+    style = Marked(marks, laid.gone, laid.new).style(chosen.style)
+    write_file(target, chosen.exporter.export(make_view(laid.recording, chosen.view), style))
     return target
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from torchrecorder.comparison.match import Matching
@@ -104,6 +105,20 @@ class Comparison:
                 for each in self.changes
             ],
         }
+
+    def render(self, path: str | Path, **options: Any) -> Path:
+        """Draw both recordings laid over each other: what is new, gone and different.
+
+        Args:
+            path: Where to write; the suffix names the format.
+            **options: See `Recording.render`.
+
+        Returns:
+            The path.
+        """
+        from torchrecorder import api
+
+        return api.render_comparison(self, path, **options)
 
     def _lines(self, limit: int | None) -> Iterator[str]:
         names = [self.before.name, self.after.name]

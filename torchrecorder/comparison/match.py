@@ -14,7 +14,7 @@ from typing import Any, Union
 from torchrecorder.comparison.align import Pair, align, between
 from torchrecorder.comparison.skeleton import skeletons
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
-from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 from torchrecorder.graph.structure import structures
 
@@ -227,6 +227,18 @@ class _Matcher:
             for slot, other in zip(a.ops[left].inputs, b.ops[right].inputs):
                 if self._found(slot, other):
                     self.values.add(slot.value, other.value)
+        self._unread()
+
+    def _unread(self) -> None:
+        """Match what no op made or read, by name, role and form, in order."""
+        places: dict[Hashable, list[ValueId]] = {}
+        for value in reversed(list(self.b.recording.values.values())):
+            if value.id not in self.values.back and value.producer is None:
+                places.setdefault(_seen(value), []).append(value.id)
+        for value in self.a.recording.values.values():
+            waiting = places.get(_seen(value))
+            if waiting and value.id not in self.values.there and value.producer is None:
+                self.values.add(value.id, waiting.pop())
 
     def _slots(self, a: Iterable[Slot], b: Iterable[Slot]) -> None:
         named = {slot.name: slot.value for slot in b}
@@ -242,6 +254,10 @@ class _Matcher:
 
 def _free(steps: Iterable[Step], taken: Mapping[ScopeId, ScopeId]) -> list[Step]:
     return [each for each in steps if isinstance(each, Op) or each.id not in taken]
+
+
+def _seen(value: Value) -> Hashable:
+    return value.role, value.names, value.shape, value.dtype, value.kind
 
 
 def _both_ops(a: Step, b: Step) -> bool:

@@ -1,0 +1,98 @@
+"""Two recordings laid over each other, and how they are drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from tests.comparison.test_compare import stack
+from tests.figures import network, regions
+from tests.random_recordings import recordings
+from torchrecorder.comparison.change import ChangeKind
+from torchrecorder.comparison.compare import compare
+from torchrecorder.comparison.overlay import Overlay, overlay
+from torchrecorder.graph.codec import decode, encode
+from torchrecorder.graph.recording import Recording
+from torchrecorder.views.plan import ViewOptions, make_view
+
+
+def laid(before: Recording, after: Recording) -> Overlay:
+    """The overlay of two recordings."""
+    return overlay(compare(before, after))
+
+
+@settings(max_examples=60, deadline=None)
+@given(recordings(), recordings())
+def test_is_a_recording(before: Recording, after: Recording) -> None:
+    """It can be saved and viewed at every depth, and holds all of both."""
+    found = laid(before, after)
+    merged, matching = found.recording, compare(before, after).matching
+    assert decode(encode(merged)) == merged
+    for depth in (0, 1, 99):
+        make_view(merged, ViewOptions(depth=depth)).check()
+    assert len(merged.scopes) == len(before.scopes) + len(after.scopes) - len(matching.scopes)
+    assert len(merged.values) == len(before.values) + len(after.values) - len(matching.values)
+    places = [step.index for step in (*merged.scopes.values(), *merged.ops.values())]
+    assert sorted(places) == list(range(len(places)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(recordings())
+def test_of_the_same(recording: Recording) -> None:
+    """Laid over itself, nothing is marked and every edge stays."""
+    found = laid(recording, recording)
+    assert not found.marks and not found.gone and not found.new
+    assert set(found.recording.graph.edges) <= set(recording.graph.edges)
+
+
+@settings(max_examples=40, deadline=None)
+@given(recordings(), recordings())
+def test_runs_forward(before: Recording, after: Recording) -> None:
+    """What an op reads was made before it, so that no arrow goes in a circle."""
+    merged = laid(before, after).recording
+    for op in merged.ops.values():
+        for slot in op.inputs:
+            producer = merged.values[slot.value].producer
+            assert producer is None or merged.ops[producer].index < op.index
+
+
+def test_marks() -> None:
+    """What is new, gone and different is marked; edges that differ are told apart."""
+    found = laid(stack("Linear", "ReLU", "Linear"), stack("Linear", "Dropout", "ReLU", "Linear"))
+    named = {
+        found.recording.scopes[each].cls: mark  # type: ignore[index]
+        for each, mark in found.marks.items()
+        if each in found.recording.scopes
+    }
+    assert named["Dropout"] is ChangeKind.ADDED
+    assert named["ReLU"] is ChangeKind.RENAMED
+    assert len(found.new) == 2 and len(found.gone) == 1
+    back = laid(stack("Linear", "Dropout", "ReLU", "Linear"), stack("Linear", "ReLU", "Linear"))
+    assert ChangeKind.REMOVED in back.marks.values()
+    assert len(back.recording.ops) == 4
+
+
+def test_replaced_is_one_box() -> None:
+    """The old inside of an innermost module of another class is not drawn."""
+    found = laid(stack("Linear", "ReLU"), stack("Linear", "GELU"))
+    assert [op.name for op in found.recording.ops.values()] == ["linear", "gelu"]
+    assert ChangeKind.REPLACED in found.marks.values()
+    assert ChangeKind.ADDED not in found.marks.values()
+
+
+@pytest.mark.parametrize("suffix", ["dot", "mmd", "txt", "json", "graphml", "nodelink.json"])
+def test_every_format(tmp_path: Path, suffix: str) -> None:
+    """A comparison is written as recordings are."""
+    path = compare(network(), regions()).render(tmp_path / f"both.{suffix}")
+    assert path.stat().st_size > 100
+
+
+def test_colours(tmp_path: Path) -> None:
+    """In a figure, what is gone is dashed in its colour, and the legend says so."""
+    before, after = stack("Linear", "Tanh", "Linear"), stack("Linear", "Linear")
+    text = compare(before, after).render(tmp_path / "both.dot", depth=3).read_text()
+    assert "added" in text and "removed" in text
+    gone = [line for line in text.splitlines() if "old_" in line and "->" in line]
+    assert gone and all("dashed" in line for line in gone)

@@ -1,0 +1,255 @@
+"""Overlay: two recordings as one, so that everything that draws one draws both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Union
+
+from torchrecorder.comparison.change import ChangeKind, Comparison
+from torchrecorder.events import OpId, ScopeId, Slot, ValueId
+from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.recording import Recording
+
+Step = Union[Scope, Op]
+
+GONE = "old_"
+"""What the ids of things begin with that only the first recording has."""
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """Two recordings in one.
+
+    Attributes:
+        recording: All of the second, and what only the first had; ids of that begin with
+            ``"old_"``. What was read against the order of the second run is left out.
+        marks: How scopes, ops, values and modules differ, by id in *recording*.
+        gone: What is read in the first recording only: pairs of value and op.
+        new: What is read in the second recording only.
+    """
+
+    recording: Recording
+    marks: Mapping[str, ChangeKind]
+    gone: frozenset[tuple[str, str]]
+    new: frozenset[tuple[str, str]]
+
+
+def overlay(comparison: Comparison) -> Overlay:
+    """Both recordings of *comparison* laid over each other."""
+    return _Merger(comparison).merged()
+
+
+class _Merger:
+    """Joins two recordings; ids of the first are translated to those of the second."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self.before, self.after = comparison.before, comparison.after
+        matching = comparison.matching
+        self.twins: dict[Any, Any] = {
+            **matching.scopes, **matching.ops, **matching.values, **matching.modules
+        }
+        self.replaced = set(_replaced(comparison))
+        self.gone: set[tuple[str, str]] = set()
+        self.new: set[tuple[str, str]] = set()
+
+    def merged(self) -> Overlay:
+        """The whole, with marks."""
+        steps = {step.id: step for step in self._steps()}
+        scopes = {ScopeId(k): each for k, each in steps.items() if isinstance(each, Scope)}
+        kept = {OpId(k): each for k, each in steps.items() if isinstance(each, Op)}
+        made = {each: op.index for op in kept.values() for each in self._outputs(op)}
+        ops = {name: self._wired(op, made) for name, op in kept.items()}
+        recording = replace(
+            self.after,
+            name=self._name(),
+            scopes=MappingProxyType(scopes),
+            ops=MappingProxyType(ops),
+            values=MappingProxyType(dict(self._values())),
+            modules=MappingProxyType(dict(self._modules(scopes.values()))),
+            live=None,
+        )
+        marks = MappingProxyType(dict(self._marks()))
+        return Overlay(recording, marks, frozenset(self.gone), frozenset(self.new))
+
+    def _name(self) -> str:
+        names = [self.before.name, self.after.name]
+        return names[0] if names[0] == names[1] else " → ".join(names)
+
+    def _there(self, old: Any) -> Any:
+        """The id that something of the first recording has in the overlay."""
+        return None if old is None else self.twins.get(old, GONE + old)
+
+    # Scopes and ops ---------------------------------------------------------------------
+
+    def _steps(self) -> Iterator[Step]:
+        """Scopes and ops of both, numbered in one order."""
+        inside = self._inside()
+        waiting, index = list(reversed(inside.get(None, []))), 0
+        while waiting:
+            step = waiting.pop()
+            yield step._replace(index=index)
+            index += 1
+            if isinstance(step, Scope):
+                waiting.extend(reversed(inside.get(step.id, [])))
+
+    def _inside(self) -> dict[str | None, list[Step]]:
+        """What lies in each scope: what is gone comes after what it came after."""
+        inside: dict[str | None, list[Step]] = {}
+        behind = self._behind()
+        for scope, steps in self.after.children.items():
+            found = inside.setdefault(scope, [])
+            found.extend(behind.pop((scope, None), []))
+            for step in steps:
+                found.append(step)
+                found.extend(behind.pop((scope, step.id), []))
+        for (around, _), rest in behind.items():
+            inside.setdefault(around, []).extend(rest)
+        return inside
+
+    def _behind(self) -> dict[tuple[str | None, str | None], list[Step]]:
+        """What is gone, by the scope it lay in and the step there that it followed."""
+        behind: dict[tuple[str | None, str | None], list[Step]] = {}
+        for scope, steps in self.before.children.items():
+            around, last = self._there(scope), None
+            if scope in self.replaced:
+                continue
+            for step in steps:
+                if step.id not in self.twins:
+                    behind.setdefault((around, last), []).append(self._old(step))
+                elif self._parent(self.twins[step.id]) == around:
+                    last = self.twins[step.id]
+        return behind
+
+    def _parent(self, step: str) -> str | None:
+        if step in self.after.scopes:
+            return self.after.scopes[ScopeId(step)].parent
+        return self.after.ops[OpId(step)].scope
+
+    def _old(self, step: Step) -> Step:
+        """A step of the first recording as part of the overlay."""
+        if isinstance(step, Op):
+            return step._replace(
+                id=self._there(step.id),
+                scope=self._there(step.scope),
+                inputs=self._slots(step.inputs),
+                outputs=tuple(self._there(each) for each in step.outputs),
+                writes=tuple(self._there(each) for each in step.writes),
+            )
+        return step._replace(
+            id=self._there(step.id),
+            parent=self._there(step.parent),
+            module=self._there(step.module),
+            inputs=self._slots(step.inputs),
+            outputs=self._slots(step.outputs),
+        )
+
+    def _slots(self, slots: Iterable[Slot]) -> tuple[Slot, ...]:
+        return tuple(Slot(slot.name, self._there(slot.value)) for slot in slots)
+
+    # Wiring -----------------------------------------------------------------------------
+
+    def _outputs(self, op: Op) -> tuple[ValueId, ...]:
+        """What an op gives, with what its counterpart gave besides."""
+        old = self._back.get(op.id)
+        more = self.before.ops[OpId(old)].outputs if old is not None else ()
+        return (*op.outputs, *(ValueId(GONE + each) for each in more if each not in self.twins))
+
+    @cached_property
+    def _back(self) -> Mapping[str, str]:
+        return {new: old for old, new in self.comparison.matching.ops.items()}
+
+    def _wired(self, op: Op, made: Mapping[ValueId, int]) -> Op:
+        """An op with what it reads in either recording, as far as that exists by then."""
+        inputs = list(op.inputs)
+        if op.id in self._back:
+            old = self.before.ops[OpId(self._back[op.id])]
+            was = self._slots(old.inputs)
+            lost = {slot.value for slot in was} - {slot.value for slot in op.inputs}
+            got = {slot.value for slot in op.inputs} - {slot.value for slot in was}
+            inputs.extend(slot for slot in was if slot.value in lost)
+            self.gone.update((value, op.id) for value in lost)
+            self.new.update((value, op.id) for value in got)
+        elif op.id.startswith(GONE):
+            self.gone.update((slot.value, op.id) for slot in inputs)
+        else:
+            self.new.update((slot.value, op.id) for slot in inputs)
+        reads = tuple(each for each in inputs if made.get(each.value, -1) < op.index)
+        return op._replace(inputs=reads, outputs=self._outputs(op))
+
+    def _values(self) -> Iterator[tuple[ValueId, Any]]:
+        yield from self.after.values.items()
+        for value in self.before.values.values():
+            if value.id not in self.twins:
+                there = self._there(value.id)
+                producer = self._there(value.producer) if self._shown(value) else None
+                yield there, value._replace(id=there, producer=producer, grad=None)
+
+    def _shown(self, value: Value) -> bool:
+        """Whether what made a value is part of the overlay."""
+        return value.producer is None or self.before.ops[value.producer].scope not in self.replaced
+
+    def _modules(self, scopes: Iterable[Scope]) -> Iterator[tuple[Any, Any]]:
+        calls: dict[Any, list[ScopeId]] = {}
+        for scope in scopes:
+            if scope.module is not None:
+                calls.setdefault(scope.module, []).append(scope.id)
+        back = {new: old for old, new in self.comparison.matching.modules.items()}
+        for module in self.after.modules.values():
+            old = self.before.modules[back[module.id]] if module.id in back else None
+            lost = [each for each in old.parameters if each.value not in self.twins] if old else []
+            parameters = (*module.parameters, *self._slots(lost))
+            mine = tuple(calls.get(module.id, ()))
+            yield module.id, module._replace(calls=mine, parameters=parameters)
+        for module in self.before.modules.values():
+            if module.id not in self.twins:
+                there = self._there(module.id)
+                yield there, module._replace(
+                    id=there,
+                    calls=tuple(calls.get(there, ())),
+                    parameters=self._slots(module.parameters),
+                    buffers=self._slots(module.buffers),
+                )
+
+    # Marks ------------------------------------------------------------------------------
+
+    def _marks(self) -> Iterator[tuple[str, ChangeKind]]:
+        """What differs most is said last, and stays."""
+        weights = {kind: place for place, kind in enumerate(reversed(ChangeKind))}
+        for each in sorted(self.comparison.changes, key=lambda each: weights[each.kind]):
+            value = self.after.values.get(ValueId(each.after or ""))
+            if value is not None and value.producer is not None:
+                yield value.producer, each.kind
+            if each.after:
+                yield each.after, each.kind
+        there = set(self.twins.values())
+        for name in ("scopes", "ops", "values", "modules"):
+            for old in getattr(self.before, name):
+                if old not in self.twins:
+                    yield GONE + old, ChangeKind.REMOVED
+            for new, each in getattr(self.after, name).items():
+                if new not in there and self._there_before(each) not in self.replaced:
+                    yield new, ChangeKind.ADDED
+
+    def _there_before(self, node: Any) -> ScopeId | None:
+        """The counterpart of the scope that an op or value of the second was made in."""
+        producer = getattr(node, "producer", None)
+        scope = self.after.ops[producer].scope if producer else getattr(node, "scope", None)
+        return self._scopes_back.get(scope)
+
+    @cached_property
+    def _scopes_back(self) -> Mapping[Any, ScopeId]:
+        return {new: old for old, new in self.comparison.matching.scopes.items()}
+
+
+def _replaced(comparison: Comparison) -> Iterator[ScopeId]:
+    """Innermost scopes of another class in the second recording: one box says it all."""
+    before, after = comparison.before, comparison.after
+    for old, new in comparison.matching.scopes.items():
+        inside = (*before.children[old], *after.children[new])
+        plain = not any(isinstance(each, Scope) for each in inside)
+        if plain and before.scopes[old].cls != after.scopes[new].cls:
+            yield old
