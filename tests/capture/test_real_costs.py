@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import time
 import warnings
 
 import pytest
@@ -149,21 +148,3 @@ def test_times_agree_with_the_profiler(name):
     close = 0.85 * theirs[expensive[-1]]  # modules that take all but the same may change places
     assert all(path in top for path in expensive[:5])
     assert all(theirs[path] >= close for path in top)
-
-
-@pytest.mark.slow
-def test_what_the_recorder_takes_itself_is_kept_out():
-    """The time of a recorded run is that of a plain one, in the better of many turns."""
-    model, kwargs = make("resnet50")
-    plain, recorded, with_us = [], [], []
-    for _ in range(12):
-        started = time.perf_counter()
-        loss_of(model(**kwargs)).backward()
-        plain.append(time.perf_counter() - started)
-        with tr.Recorder(model) as recorder:
-            loss_of(model(**kwargs)).backward()
-        facts = recorder.recording.run
-        recorded.append(facts.seconds)
-        with_us.append(facts.seconds + facts.overhead)
-    assert min(recorded) == pytest.approx(min(plain), rel=0.25)
-    assert min(with_us) > min(recorded)

@@ -38,7 +38,8 @@ def gradients(recording: Recording) -> Iterator[Statistics]:
 
 
 def _of_values(take: Callable[[Statistics], float], recording: Recording) -> dict[str, float]:
-    return {each.node: take(each) for each in values(recording)}
+    """By value; one without any finite number has none."""
+    return {each.node: take(each) for each in values(recording) if _bad(each) < each.count}
 
 
 def _bad(each: Statistics) -> float:

@@ -68,7 +68,7 @@ class StatisticsTaken(Observer):
 
 
 Numbers = tuple[int, float, float, float, float, float, int, int, int]
-"""Count, mean, std, low, high, norm of what is finite; zeros, NaNs, infinities."""
+"""Count; mean, std, low, high, norm of what is finite, 0 if nothing is; zeros, NaNs, infinities."""
 
 
 def numbers(tensor: Tensor) -> Numbers | None:
@@ -86,8 +86,7 @@ def numbers(tensor: Tensor) -> Numbers | None:
         flat = flat[finite]
     zeros = int((flat == 0).sum())
     if left == 0:
-        nothing = float("nan")
-        return count, nothing, nothing, nothing, nothing, nothing, 0, nans, count - nans
+        return count, 0.0, 0.0, 0.0, 0.0, 0.0, 0, nans, count - nans
     deviation, mean = torch.std_mean(flat, correction=0)
     low, high = torch.aminmax(flat)
     norm = torch.linalg.vector_norm(flat)
