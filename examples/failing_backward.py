@@ -1,4 +1,4 @@
-"""A backward pass that fails, explained: which node, made where, given what; and run again alone."""
+"""A backward pass that fails, explained: which node, made where, given what; then run alone."""
 
 import torch
 from torch import nn

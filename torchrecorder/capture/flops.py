@@ -31,7 +31,7 @@ _FORM = frozenset(
 """Questions about a tensor's form, which tensor subclasses send through dispatch."""
 
 
-class FlopsCounted(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class FlopsCounted(TorchDispatchMode):
     """Counts while it is entered."""
 
     supports_higher_order_operators = True

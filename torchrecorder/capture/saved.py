@@ -98,7 +98,7 @@ class SavedTensors:
 
     def _keep(self, storage: torch.UntypedStorage) -> None:
         if storage._cdata not in self._kept:
-            reference = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+            reference = StorageWeakRef(storage)
             self._kept[storage._cdata] = reference
 
     def _is_parameter(self, tensor: Tensor, address: int) -> bool:
