@@ -215,23 +215,26 @@ class _Part:
         op = self.whole.ops.get(value.producer or OpId(""))
         if op is None:
             return value.names[0] if value.names else "input"
-        path = self.whole.scopes[op.scope].path if op.scope is not None else ""
+        around = (self.whole.scopes[scope].path for scope in self.whole.within(op.scope))
+        path = next(filter(None, around), "")
         return f"{path}.{op.name}" if path else op.name
 
     def _outputs(self) -> tuple[Slot, ...]:
-        """What the scopes return, what ops outside read, and outputs of the run."""
+        """What the scopes return, outputs of the run, and results that nothing here reads."""
         given = [slot for root in self.roots for slot in self._at(root).outputs]
         own = [slot for slot in self.whole.outputs if slot.value in self.made]
-        told = {slot.value for slot in (*given, *own)}
-        read = (
-            slot.value
-            for op in self.whole.ops.values()
-            if op.id not in self.ops
-            for slot in op.inputs
-            if slot.value in self.made and slot.value not in told
-        )
-        outer = [slot for slot in own if slot.value not in {each.value for each in given}]
-        return (*given, *outer, *(Slot("", value) for value in dict.fromkeys(read)))
+        told = {slot.value for slot in given}
+        given.extend(slot for slot in own if slot.value not in told)
+        told.update(slot.value for slot in own)
+        read = {slot.value for op in self.ops.values() for slot in op.inputs}
+        loose = (value for op in self.ops.values() for value in op.outputs if value not in read)
+        ends = (value for value in dict.fromkeys(loose) if value not in told)
+        return (*given, *(Slot("", value) for value in ends if self._leaves(value)))
+
+    def _leaves(self, value: ValueId) -> bool:
+        """Whether something outside takes the value further."""
+        readers = (self.whole.ops[op] for op in self.whole.consumers.get(value, ()))
+        return any(op.id not in self.ops and op.outputs for op in readers)
 
     def _values(self, inputs: tuple[Slot, ...]) -> dict[ValueId, Value]:
         names = {slot.value: slot.name for slot in inputs}

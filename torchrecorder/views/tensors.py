@@ -43,8 +43,9 @@ class ShowTensors:
         nesting = Nesting({each.id: each.parent for each in view.clusters.values()})
         made: dict[str, list[Box]] = {}
         for value, parts in flows.items():
-            ends = [end for arrow in parts for end in (arrow.tail, arrow.head)]
-            around = nesting.common(view.boxes[end].cluster for end in ends)
+            ends = (view.boxes[end] for arrow in parts for end in (arrow.tail, arrow.head))
+            inner = (box.cluster for box in ends if box.kind is not BoxKind.OUTPUT)
+            around = nesting.common(inner)
             made.setdefault(parts[0].tail, []).append(
                 Box(value, BoxKind.TENSOR, around, (value,))
             )
