@@ -9,7 +9,6 @@ then is the recording.
 from __future__ import annotations
 
 import contextlib
-import sys
 import weakref
 from types import TracebackType
 from typing import Any
@@ -23,6 +22,7 @@ from torchrecorder.capture.backward import BackwardRuns
 from torchrecorder.capture.catalog import Catalog
 from torchrecorder.capture.extras import Extras
 from torchrecorder.capture.failures import attach, explain
+from torchrecorder.capture.compilers import RunEagerly
 from torchrecorder.capture.fastpaths import FastPaths
 from torchrecorder.capture.functions import Calls, FunctionCalls
 from torchrecorder.capture.live import Live
@@ -116,7 +116,7 @@ class Recorder:
         with contextlib.ExitStack() as stack:
             self._running = Running(tape, self._backward)
             self._started = self._extras.start(tape, self._backward, self._running, stack)
-            stack.enter_context(_eager())
+            stack.enter_context(RunEagerly())
             stack.enter_context(functions)
             stack.enter_context(self._modules)
             self._exit = stack.pop_all()
@@ -212,13 +212,6 @@ def _module_of(model: Any) -> Module | None:
     """The module that *model* is, or is a method of."""
     owner = getattr(model, "__self__", model)
     return owner if isinstance(owner, Module) else None
-
-
-def _eager() -> contextlib.AbstractContextManager[Any]:
-    """Compiled models run eagerly while we look; costs nothing where nothing is compiled."""
-    if "torch._dynamo" in sys.modules:
-        return torch.compiler.set_stance("force_eager")  # type: ignore[no-any-return]
-    return contextlib.nullcontext()
 
 
 def _grad_mode() -> str:

@@ -1,0 +1,75 @@
+"""RunEagerly: compiled code runs eagerly while we look, so that its inside shows.
+
+Setting the compiler's stance imports the compiler, which takes seconds. Where nothing has
+imported it yet, nothing is compiled yet; but the run itself may be the first to (``torch.cond``
+does). So the stance is set then, right after that import.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+import torch
+
+_COMPILER = "torch._dynamo"
+
+
+class RunEagerly(MetaPathFinder, Loader):
+    """A context in which ``torch.compile`` and what is built on it compile nothing."""
+
+    def __init__(self) -> None:
+        self._exit = contextlib.ExitStack()
+        self._spec: ModuleSpec | None = None
+
+    def __enter__(self) -> RunEagerly:
+        if _COMPILER in sys.modules:
+            self._set_stance()
+        else:
+            sys.meta_path.insert(0, self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop_waiting()
+        self._exit.close()
+
+    def _set_stance(self) -> None:
+        self._exit.enter_context(torch.compiler.set_stance("force_eager"))
+
+    def _stop_waiting(self) -> None:
+        with contextlib.suppress(ValueError):
+            sys.meta_path.remove(self)
+
+    # The import of the compiler -----------------------------------------------------
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Stand between the import system and the compiler's own loader."""
+        if name != _COMPILER:
+            return None
+        self._stop_waiting()
+        self._spec = importlib.util.find_spec(name)
+        if self._spec is None or self._spec.loader is None:
+            return None
+        spec = importlib.util.spec_from_loader(name, self, origin=self._spec.origin)
+        if spec is not None:
+            spec.submodule_search_locations = self._spec.submodule_search_locations
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """As the import system does it."""
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Let the compiler load as ever, then tell it to rest."""
+        assert self._spec is not None and self._spec.loader is not None
+        module.__spec__, module.__loader__ = self._spec, self._spec.loader
+        module.__file__ = self._spec.origin
+        self._spec.loader.exec_module(module)
+        self._set_stance()
