@@ -1,0 +1,183 @@
+"""pytest: fixtures that fail when an architecture changes, or needs more than it may.
+
+Registered with pytest on installation; a test that asks for neither fixture notices nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from torchrecorder.graph.recording import Recording
+
+FOLDER = "__architectures__"
+"""Where snapshots are kept, beside the test files."""
+
+UPDATE = "--update-architectures"
+"""The option that writes snapshots instead of comparing with them."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that accepts changes."""
+    group = parser.getgroup("torchrecorder")
+    group.addoption(
+        UPDATE,
+        action="store_true",
+        help="save the architectures that tests assert, instead of comparing with saved ones",
+    )
+
+
+@pytest.fixture
+def assert_architecture(request: pytest.FixtureRequest) -> AssertArchitecture:
+    """Fails if a model is not as it was when its snapshot was saved.
+
+    Example::
+
+        def test_net(assert_architecture):
+            assert_architecture(Net(), torch.zeros(1, 3, 32, 32))
+    """
+    folder = request.path.parent / FOLDER / request.path.stem
+    return AssertArchitecture(folder, request.node.name, bool(request.config.getoption(UPDATE)))
+
+
+@pytest.fixture
+def assert_budgets() -> AssertBudgets:
+    """Fails if a model, or a module in it, needs more of something than it may.
+
+    Example::
+
+        def test_size(assert_budgets):
+            budgets = {"": {"parameters": 12e6, "flops": 4e9}, "layer*": {"saved_bytes": 1e8}}
+            assert_budgets(Net(), torch.zeros(1, 3, 32, 32), budgets=budgets)
+    """
+    return AssertBudgets()
+
+
+class AssertArchitecture:
+    """Compares models with the snapshots of one test."""
+
+    def __init__(self, folder: Path, test: str, update: bool) -> None:
+        self.folder, self.test, self.update = folder, test, update
+        self.taken: set[str] = set()
+
+    def __call__(
+        self, model: Any, *args: Any, snapshot: str | None = None, **options: Any
+    ) -> Recording:
+        """Record *model* and compare it with its snapshot.
+
+        Args:
+            model: A module, function or method; or a recording.
+            *args: What it is called with; a single mapping holds keyword arguments.
+            snapshot: Name of the snapshot; that of the test if not given.
+            **options: See `torchrecorder.record`: ``kwargs``, ``input_shapes``, ``fake`` ...
+
+        Returns:
+            The recording.
+
+        Raises:
+            AssertionError: It differs, or there is no snapshot yet.
+        """
+        __tracebackhide__ = True
+        path = self._path(snapshot)
+        recording = _recording(model, args, options)
+        problem = self._problem(path, recording)
+        if problem:
+            raise AssertionError(f"{problem}\nTo accept it, run pytest with {UPDATE}.")
+        return recording
+
+    def _path(self, snapshot: str | None) -> Path:
+        name = re.sub(r"[^\w.\-\[\]]+", "_", snapshot or self.test).strip("._") or "model"
+        if name in self.taken:
+            raise AssertionError(f"the snapshot {name!r} is asserted twice: give snapshot= a name")
+        self.taken.add(name)
+        return self.folder / f"{name}.json"
+
+    def _problem(self, path: Path, recording: Recording) -> str:
+        """What is wrong, or nothing."""
+        import torchrecorder
+
+        there = path.is_file()
+        found = torchrecorder.compare(torchrecorder.load(path), recording) if there else None
+        if found is not None and not found:
+            return ""
+        if self.update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            torchrecorder.save(portable(recording), path, times=False)
+            return ""
+        if found is None:
+            return f"there is no snapshot {_short(path)} of this architecture yet."
+        return f"the architecture is not that of {_short(path)}:\n{found.text()}"
+
+
+class AssertBudgets:
+    """Compares what models need with what they may."""
+
+    def __call__(
+        self, model: Any, *args: Any, budgets: Mapping[str, Mapping[str, float]], **options: Any
+    ) -> Recording:
+        """Record *model* and check *budgets*.
+
+        Args:
+            model: A module, function or method; or a recording.
+            *args: What it is called with; a single mapping holds keyword arguments.
+            budgets: Dotted path, or pattern such as ``"layer*"``, to the name of an
+                annotation to the most that is allowed. The empty path is the whole run.
+            **options: See `torchrecorder.record`.
+
+        Returns:
+            The recording.
+
+        Raises:
+            AssertionError: A budget is exceeded; the message lists all that are.
+            InvalidArgument: No module is called so, or nothing of the kind was measured.
+        """
+        __tracebackhide__ = True
+        from torchrecorder.annotations.budgets import exceeded
+
+        wanted = {name for limits in budgets.values() for name in limits}
+        measured = {
+            "flops": bool(wanted & {"flops", "backward_flops"}),
+            "saved": True if "saved_bytes" in wanted else None,
+        }
+        recording = _recording(model, args, {**measured, **options})
+        problems = exceeded(recording, budgets)
+        if problems:
+            raise AssertionError("over budget:\n  " + "\n  ".join(problems))
+        return recording
+
+
+def portable(recording: Recording) -> Recording:
+    """*recording* without what depends on the machine: source lines, versions, measures."""
+    run = replace(recording.run, torch_version="", notes=(), lost=0)
+    scopes = {key: each._replace(source=None) for key, each in recording.scopes.items()}
+    ops = {key: each._replace(source=None) for key, each in recording.ops.items()}
+    return replace(
+        recording,
+        run=run,
+        scopes=MappingProxyType(scopes),
+        ops=MappingProxyType(ops),
+        measured=MappingProxyType({}),
+        statistics=(),
+    )
+
+
+def _recording(model: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> Recording:
+    """*model* itself if it is a recording; else one run of it."""
+    import torchrecorder
+
+    if isinstance(model, torchrecorder.Recording):
+        return model
+    if len(args) == 1 and isinstance(args[0], Mapping):
+        return torchrecorder.record(model, args[0], **options)
+    return torchrecorder.record(model, args or None, **options)
+
+
+def _short(path: Path) -> str:
+    return "/".join(path.parts[-3:])
