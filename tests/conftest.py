@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 # Some kernels add in the order in which threads come: two plain runs would differ in bits.
 torch.set_num_threads(1)
