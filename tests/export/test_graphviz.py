@@ -71,10 +71,52 @@ def test_render_refuses_what_graphviz_refuses(tmp_path):
     with pytest.raises(ValueError, match="swg"):
         pair().render(format="swg")
     with pytest.raises(ValueError, match="source"):
-        pair().render(outfile="x.gv", format="svg")
+        pair().render("x.svg", outfile="x.svg")
     (tmp_path / "x.svg").touch()
     with pytest.raises(graphviz.FileExistsError):
         pair().render(outfile="x.svg", raise_if_result_exists=True)
+
+
+def test_render_names_files_by_its_own_renderer(tmp_path):
+    """A renderer and formatter given to the graph are part of the name, as if given here."""
+    graph = Digraph("pair", format="png", renderer="cairo", formatter="gd")
+    assert graph.render(cleanup=True) == "pair.gv.gd.cairo.png"
+    assert os.listdir(tmp_path) == ["pair.gv.gd.cairo.png"]
+
+
+@pytest.mark.parametrize("method", ["render", "pipe"])
+@pytest.mark.parametrize("name", ["format", "renderer", "formatter", "engine"])
+def test_unknown_names_are_value_errors(tmp_path, method, name):
+    """They are, as in the graphviz package, and no file is left."""
+    with pytest.raises(ValueError, match=f"unknown {name}: 'nonesuch'"):
+        getattr(pair(), method)(**{name: "nonesuch"})
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_formatter_needs_a_renderer(tmp_path):
+    """A formatter alone is refused before anything is written."""
+    with pytest.raises(graphviz.RequiredArgumentError):
+        pair().render(format="svg", formatter="core")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("outfile", ["picture", "picture.nonesuch"])
+def test_outfile_must_say_its_format(tmp_path, outfile):
+    """A PDF is not written under a name that says nothing, or something else."""
+    with pytest.raises(graphviz.RequiredArgumentError, match="format="):
+        pair().render(outfile=outfile)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("outfile", "warning"),
+    [("x.pdf", graphviz.FormatSuffixMismatchWarning), ("x.y", graphviz.UnknownSuffixWarning)],
+)
+def test_outfile_that_holds_something_else_is_warned_of(outfile, warning):
+    """The format that is asked for is written, and the odd name is told."""
+    with pytest.warns(warning, match="svg"):
+        path = pair().render(outfile=outfile, format="svg")
+    assert b"<svg" in Path(path).read_bytes()
 
 
 def test_pipe():

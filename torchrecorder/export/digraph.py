@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any, Union
 
@@ -53,19 +54,20 @@ class Digraph(graphviz.Digraph):  # type: ignore[misc]
             The path of the rendered file.
 
         Raises:
-            ValueError: The format is unknown, or *outfile* is the file of the source.
+            ValueError: The format, renderer, formatter or engine is unknown, or *outfile* is
+                the file of the source.
+            graphviz.RequiredArgumentError: A formatter is given without a renderer, or
+                neither *format* nor the suffix of *outfile* says the format.
             graphviz.FileExistsError: The file is there and *raise_if_result_exists*.
             LayoutFailed: Graphviz failed, or did not finish within its time limit.
         """
         if outfile is not None:
             outfile = Path(outfile) if directory is not None else Path(self.directory, outfile)
-            format = format or outfile.suffix[1:].lower() or None
+            format = _format_of(outfile, format)
             filename = filename or outfile.with_suffix(".gv")
-        format = format or self.format
-        graphviz.parameters.verify_format(format)
+        kinds = self._kinds(format, renderer, formatter, engine)
         source = self.save(filename, directory=directory)
-        kinds = [each for each in (formatter, renderer, format) if each]
-        target = os.fspath(outfile) if outfile is not None else ".".join([source, *kinds])
+        target = os.fspath(outfile) if outfile is not None else ".".join([source, *kinds[::-1]])
         _refuse(source, target, overwrite_source, raise_if_result_exists)
         data = self.pipe(format, renderer, formatter, neato_no_op, quiet, engine=engine)
         write_file(Path(target), data)
@@ -89,13 +91,43 @@ class Digraph(graphviz.Digraph):  # type: ignore[misc]
         """The rendered graph: bytes, or text if *encoding* is given.
 
         Raises:
+            ValueError: The format, renderer, formatter or engine is unknown.
+            graphviz.RequiredArgumentError: A formatter is given without a renderer.
             LayoutFailed: Graphviz failed, or did not finish within its time limit.
         """
-        parts = (format or self.format, renderer or self.renderer, formatter or self.formatter)
+        kinds = self._kinds(format, renderer, formatter, engine)
         placed = "nop2" if neato_no_op == 2 else "nop" if neato_no_op else None
         program = placed or engine or self.engine
-        data = rendered(self.source, ":".join(each for each in parts if each), program)
+        data = rendered(self.source, ":".join(kinds), program)
         return data if encoding is None else data.decode(encoding)
+
+    def _kinds(
+        self, format: str | None, renderer: str | None, formatter: str | None, engine: str | None
+    ) -> list[str]:
+        """Format, renderer and formatter, as far as they are given; all of them known."""
+        format = format or self.format
+        renderer, formatter = renderer or self.renderer, formatter or self.formatter
+        graphviz.parameters.verify_format(format)
+        graphviz.parameters.verify_renderer(renderer)
+        graphviz.parameters.verify_formatter(formatter)
+        graphviz.parameters.verify_engine(engine or self.engine)
+        if formatter is not None and renderer is None:
+            raise graphviz.RequiredArgumentError("formatter given without renderer")
+        return [each for each in (format, renderer, formatter) if each is not None]
+
+
+def _format_of(outfile: Path, format: str | None) -> str:
+    """What *outfile* is to hold: *format*, else what its suffix says."""
+    suffix = outfile.suffix[1:].lower()
+    if format is None and suffix not in graphviz.FORMATS:
+        raise graphviz.RequiredArgumentError(
+            f"cannot tell the format of {str(outfile)!r} by its suffix; say it by format="
+        )
+    if format is not None and suffix != format.lower():
+        known = suffix in graphviz.FORMATS
+        kind = graphviz.FormatSuffixMismatchWarning if known else graphviz.UnknownSuffixWarning
+        warnings.warn(f"{str(outfile)!r} will hold {format}", kind, stacklevel=3)
+    return format or suffix
 
 
 def _refuse(source: str, target: str, overwrite: bool, raise_if_exists: bool) -> None:
