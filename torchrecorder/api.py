@@ -75,14 +75,14 @@ def render_network(
         autograd=autograd,
         input_data=input_data,
     )
-    path = Path(directory or ".") / (filename or _file_name(recording.name))
+    path = Path(directory or ".") / (filename or file_name(recording.name))
     if not filename or not path.suffix:
         path = path.with_name(f"{path.name}.{fmt.lstrip('.')}")
     return render(recording, path, **options)
 
 
-def _file_name(name: str) -> str:
-    """*name* without what file systems object to."""
+def file_name(name: str) -> str:
+    """*name* as the name of a file, without what file systems object to."""
     kept = "".join(each if each.isalnum() or each in " -_.+()" else "_" for each in name)
     return kept.strip()[:100] or "model"
 

@@ -80,6 +80,6 @@ def _with_theme(given: dict[str, Any]) -> dict[str, Any]:
 
 def _advice(name: str, known: set[str]) -> str:
     close = difflib.get_close_matches(name, known, 1)
-    guess = f"; did you mean {close[0]!r}?" if close else ""
+    guess = f"; did you mean {close[0]!r}?" if close else "."
     names = ", ".join(sorted(known))
-    return f"unknown option {name!r}{guess} Known here: {names}, and Graphviz attributes"
+    return f"unknown option {name!r}{guess} Known here: {names}, and Graphviz attributes."

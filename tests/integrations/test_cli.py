@@ -195,6 +195,31 @@ def test_mistakes(capsys, arguments, code, said):
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["-o", "a.swg"], ".swg"),
+        (["-o", "no/a.svg"], "no folder 'no'"),
+        (["-o", "."], "known: .svg"),
+        (["--theme", "pink"], "unknown theme 'pink'"),
+        (["--option", "zz=1"], "unknown option 'zz'. Known here: "),
+    ],
+)
+def test_mistakes_about_the_drawing_are_found_before_the_model_is_made(capsys, wrong, said):
+    """Nobody waits for a model to learn that its figure cannot be written."""
+    code, _, err = run(capsys, "render", "cli_nets:raises", *wrong)
+    assert code == 2 and said in err and "checkpoint" not in err
+
+
+def test_the_name_of_a_recording_is_no_path(folder, capsys):
+    """A recording named like a path is written into this folder, under a name that fits."""
+    asked = ["cli_nets:Net", "--shape", "2,4", "--name", "../out/side", "-o", "run.json"]
+    run(capsys, "render", *asked)
+    code, out, _ = run(capsys, "render", "run.json")
+    assert (code, out) == (0, ".._out_side.svg\n")
+    assert (folder / ".._out_side.svg").exists()
+
+
 def test_a_model_that_raises_is_drawn_until_then(folder, capsys):
     """The user's error with its place, exit code 1, and a figure of what ran."""
     code, out, err = run(capsys, "render", "cli_nets:Wrong", "--shape", "2,4", "-o", "a.svg")

@@ -60,13 +60,7 @@ def write_file(path: Path, contents: str | bytes) -> None:
         OSError: The folder does not exist or cannot be written to, or *path* is a folder.
     """
     data = contents.encode() if isinstance(contents, str) else contents
-    target = path.resolve()
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            errno.ENOENT, f"cannot write: there is no folder {str(path.parent)!r}", str(path)
-        )
-    if target.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "cannot write: this is a folder", str(path))
+    target = check_place(path)
     if target.exists() and not target.is_file():
         target.write_bytes(data)  # a device or a pipe, which must not be replaced by a file
         return
@@ -74,6 +68,22 @@ def write_file(path: Path, contents: str | bytes) -> None:
         _replace(target, data)
     except OSError as error:
         raise type(error)(error.errno, f"cannot write: {error.strerror}", str(path)) from None
+
+
+def check_place(path: Path) -> Path:
+    """*path* in full, if a file can be there.
+
+    Raises:
+        OSError: Its folder does not exist, or it is a folder itself.
+    """
+    target = path.resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            errno.ENOENT, f"cannot write: there is no folder {str(path.parent)!r}", str(path)
+        )
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "cannot write: this is a folder", str(path))
+    return target
 
 
 def _replace(target: Path, data: bytes) -> None:

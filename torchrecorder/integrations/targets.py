@@ -105,8 +105,15 @@ def add_recording_arguments(parser: argparse.ArgumentParser) -> None:
     made.add_argument("--device", help="where: cpu, cuda, or meta (shapes only, no memory)")
     made.add_argument("--seed", type=int, help="set before the model is made")
     mode = made.add_mutually_exclusive_group()
-    mode.add_argument("--train", dest="training", action="store_true", help="training mode")
-    mode.add_argument("--eval", dest="training", action="store_false", help="evaluation mode")
+    mode.add_argument(
+        "--train", dest="training", action="store_true", help="switch it to training mode"
+    )
+    mode.add_argument(
+        "--eval",
+        dest="training",
+        action="store_false",
+        help="to evaluation mode; it is left as it was made if neither is given",
+    )
     parser.set_defaults(training=None)
     run = parser.add_argument_group("running it")
     run.add_argument(

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from torchrecorder.errors import TorchRecorderError
-from torchrecorder.export.exporter import by_suffix
+from torchrecorder.export.exporter import by_suffix, check_place
 from torchrecorder.graph.recording import Recording
 from torchrecorder.integrations.finding import ModelFailed
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments, settings_of, target_of
+from torchrecorder.options import drawing
 
 _FLAGS = ("depth", "direction", "theme", "fontname", "fontsize", "dpi", "timeout")
 _ON = {
@@ -80,8 +81,7 @@ class Render:
     def run(self, options: argparse.Namespace) -> int:
         """Record and write."""
         target = target_of(options)
-        for path in options.output or ():
-            by_suffix(path.name)
+        _check(options)
         with Progress() as progress:
             try:
                 recording = target.recording(progress)
@@ -95,8 +95,18 @@ class Render:
         return 0
 
 
+def _check(options: argparse.Namespace) -> None:
+    """Find what cannot be written or drawn before the model runs, which may take long."""
+    chosen = _options(options)
+    for path in options.output or [Path("a.svg")]:
+        drawing(by_suffix(path.name), **_fitting(chosen, path))
+        check_place(path)
+
+
 def _write(recording: Recording, options: argparse.Namespace, progress: Progress) -> list[Path]:
-    paths = options.output or [Path(f"{recording.name}.svg")]
+    from torchrecorder.api import file_name
+
+    paths = options.output or [Path(f"{file_name(recording.name)}.svg")]
     chosen = _options(options)
     written = []
     for path in paths:
