@@ -7,6 +7,7 @@ from IPython.core.formatters import DisplayFormatter
 import torchrecorder
 from torchrecorder.errors import LayoutFailed
 from torchrecorder.export.graphviz import Svg
+from torchrecorder.integrations import jupyter
 
 
 @pytest.fixture
@@ -28,11 +29,48 @@ def test_only_what_is_asked_for(recording):
     assert "image/svg+xml" not in recording._repr_mimebundle_(exclude={"image/svg+xml"})
 
 
-def test_figure_too_large_is_closed(recording, monkeypatch):
-    """If the layout takes too long, a simpler figure is shown, and at last only text."""
-    monkeypatch.setattr(Svg, "export", _never)
-    assert "image/svg+xml" not in recording._repr_mimebundle_()
+def test_figure_that_takes_too_long_is_closed(monkeypatch):
+    """If the layout fails, the next simpler figure is shown, and that is said."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sequential(torch.nn.ReLU()))
+    recording = torchrecorder.record(model, input_shapes=(1, 4))
+    tried = _only_below(monkeypatch, boxes=4)
+    with pytest.warns(UserWarning, match="shown closed"):
+        data = recording._repr_mimebundle_()
+    assert data["image/svg+xml"].count('class="node"') == 3
+    assert tried == sorted(set(tried), reverse=True)
 
 
-def _never(*given):
-    raise LayoutFailed("too slow")
+def test_no_figure_is_better_than_waiting(recording, monkeypatch):
+    """Where even the simplest figure fails, there is text."""
+    _only_below(monkeypatch, boxes=0)
+    assert list(recording._repr_mimebundle_()) == ["text/plain"]
+
+
+def test_a_huge_recording_is_shown_at_once(monkeypatch):
+    """What is hopeless is not tried: a long loop is one box."""
+    monkeypatch.setattr(jupyter, "_BOXES", 50)
+    tried = _only_below(monkeypatch, boxes=50)
+    recording = torchrecorder.record(_long, input_shapes=(1,))
+    with pytest.warns(UserWarning, match="shown closed"):
+        data = recording._repr_mimebundle_()
+    assert "image/svg+xml" in data and tried == [3]
+
+
+def _long(x):
+    for _ in range(100):
+        x = torch.sin(torch.cos(x) * x)
+    return x
+
+
+def _only_below(monkeypatch, boxes):
+    """Layouts fail from so many boxes on; gives the sizes that are tried."""
+    tried, export = [], Svg.export
+
+    def limited(self, view, style):
+        tried.append(len(view.boxes))
+        if len(view.boxes) >= boxes:
+            raise LayoutFailed("too slow")
+        return export(self, view, style)
+
+    monkeypatch.setattr(Svg, "export", limited)
+    return tried
