@@ -244,3 +244,23 @@ def test_bitmap_has_paper(background, opaque):
     with Image.open(io.BytesIO(picture)) as image:
         corner = image.convert("RGBA").getpixel((0, 0))
     assert (corner == (255, 255, 255, 255)) == opaque and (corner[3] == 255) == opaque
+
+
+@pytest.mark.parametrize(
+    ("fontname", "family"),
+    [
+        ("Lato", "Lato,sans-serif"),
+        ("Times New Roman", "Times New Roman,serif"),
+        ("Noto Sans Mono", "Noto Sans Mono,monospace"),
+        ("Gill Sans Times", "Gill Sans Times,sans-serif"),
+        ("serif", "serif"),
+        ("Lato,Georgia", "Lato,Georgia"),
+        ("A&B", "A&amp;B,sans-serif"),
+        ("A<B,serif", "A&lt;B,serif"),
+    ],
+)
+def test_a_missing_font_has_one_behind_it(fontname, family):
+    """A browser without the font takes one of its kind; lists are left as they are."""
+    svg = rendered(f'digraph {{ a [label="b", fontname="{fontname}"] }}', "svg")
+    assert f'font-family="{family}"' in svg.decode()
+    xml.etree.ElementTree.fromstring(svg)

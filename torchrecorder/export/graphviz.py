@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from torchrecorder.export.centring import centred
 from torchrecorder.export.dot import dot_text
+from torchrecorder.export.families import with_fallbacks
 from torchrecorder.export.titles import with_tooltips
 from torchrecorder.layout import engine
 from torchrecorder.style.draw import draw
@@ -100,4 +101,4 @@ def rendered(
 ) -> bytes:
     """A DOT text as Graphviz draws it, SVG made fit for other fonts and for hovering."""
     picture = engine.run(source, format, program=program, timeout=timeout)
-    return with_tooltips(centred(picture)) if format == "svg" else picture
+    return with_fallbacks(with_tooltips(centred(picture))) if format == "svg" else picture
