@@ -53,6 +53,8 @@ def with_inputs():
     return Net(), torch.ones(2, 4)
 def raises():
     raise KeyError("no such checkpoint")
+def leaves():
+    raise SystemExit(0)
 def function(x, y):
     return (x * y).sum()
 number = 3
@@ -175,6 +177,7 @@ def test_summary_columns(capsys):
         ("render cli_nets:Net --set clases=2", 2, "unexpected keyword argument 'clases'"),
         ("render cli_nets:Net --set 2", 2, "NAME=VALUE"),
         ("render cli_nets:raises", 1, "KeyError: 'no such checkpoint'"),
+        ("render cli_nets:leaves", 1, "raised SystemExit: 0"),
         ("render cli_nets:Net", 2, "--shape 1,3,224,224"),
         ("render cli_nets:Net --shape 2,y", 2, "cannot read the shape '2,y'"),
         ("render cli_nets:Net --shape 2,4:int65", 2, "'int65' is no type"),

@@ -54,6 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read the output has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except SystemExit as error:  # of the user's code: parsing is over
+        failed = ModelFailed("the code of the model", error)
+        failed.__cause__ = error
+        return _say(failed, options.traceback, FAILED)
     except (ModelFailed, LayoutFailed) as error:
         return _say(error, options.traceback, FAILED)
     except (TorchRecorderError, OSError) as error:
