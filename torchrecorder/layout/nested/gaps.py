@@ -1,0 +1,88 @@
+"""Gaps: the space between two rows, where lines run sideways, each on a track of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+TRACK = 5.0
+"""Points from one track to the next."""
+
+BEFORE = 8.0
+"""Points between a row and the first track below it."""
+
+ARROW = 10.0
+"""Points between the last track and the row below, where arrows have their tips."""
+
+STRAIGHT = 20.0
+"""Points between two rows with no track between them."""
+
+LEVEL = 0.5
+"""Lines that would move sideways by less than this go straight."""
+
+
+class Run(NamedTuple):
+    """What one net does in a gap: from where it comes, and how far it goes to both sides."""
+
+    origin: float
+    left: float
+    right: float
+
+
+def tracks(runs: Mapping[int, Run]) -> dict[int, int]:
+    """The track of each net that moves sideways; nets whose ways overlap have different ones.
+
+    The order keeps lines that run to the same side from crossing each other.
+    """
+    moving = [net for net, run in runs.items() if run.right - run.left >= LEVEL]
+    moving.sort(key=lambda net: _order(runs[net], net))
+    track: dict[int, int] = {}
+    used: list[list[Run]] = []
+    for net in moving:
+        run = runs[net]
+        below = max((n + 1 for n, others in enumerate(used) if _meet(run, others)), default=0)
+        if below == len(used):
+            used.append([])
+        used[below].append(run)
+        track[net] = below
+    return track
+
+
+def _meet(run: Run, others: Iterable[Run]) -> bool:
+    """Whether a line would run into one of *others* on the same track."""
+    return any(run.left <= each.right + 2 and each.left <= run.right + 2 for each in others)
+
+
+def _order(run: Run, net: int) -> tuple[float, ...]:
+    """To the right: what comes from furthest right first; to the left: from furthest left."""
+    rightwards = run.right - run.origin >= run.origin - run.left
+    return (0, -run.origin, net) if rightwards else (1, run.origin, net)
+
+
+def height(track: Mapping[int, int]) -> float:
+    """How high a gap with these tracks is."""
+    count = max(track.values(), default=-1) + 1
+    return BEFORE + TRACK * (count - 1) + ARROW if count else STRAIGHT
+
+
+def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
+    """Where lines that come from *wanted* meet a side of a box, in the same order.
+
+    The one that could come straight takes the middle; the others stand beside it.
+    """
+    if not wanted:
+        return []
+    order = sorted(range(len(wanted)), key=lambda number: (wanted[number], number))
+    nearest = min(range(len(order)), key=lambda seat: (abs(wanted[order[seat]] - center), seat))
+    room = max(width / 2 - 6.0, 1.0)
+    apart = min(12.0, 2 * room / max(len(order) - 1, 1))
+    left, right = nearest * apart, (len(order) - 1 - nearest) * apart
+    middle = center
+    if left > room:
+        middle += left - room
+    elif right > room:
+        middle -= right - room
+    found = [0.0] * len(order)
+    for seat, number in enumerate(order):
+        found[number] = middle + (seat - nearest) * apart
+    return found

@@ -1,0 +1,40 @@
+"""Item, Link: what nested layout is given."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Item(NamedTuple):
+    """A box that can be drawn.
+
+    Attributes:
+        id: Its name; unique.
+        parent: The number of the item around it; -1 at the top. It comes earlier in the list.
+        width: Width when closed, in points.
+        height: Height when closed, in points.
+        header: Width and height of the text in its corner when it is open; None if there is
+            nothing in it.
+        first: Whether it stands in the first row, as inputs do.
+    """
+
+    id: str
+    parent: int
+    width: float
+    height: float
+    header: tuple[float, float] | None = None
+    first: bool = False
+
+
+class Link(NamedTuple):
+    """A line between two items that have nothing in them.
+
+    Attributes:
+        tail: Number of the item it leaves.
+        head: Number of the item it enters.
+        value: What it carries: lines with the same tail and value share a trunk.
+    """
+
+    tail: int
+    head: int
+    value: str

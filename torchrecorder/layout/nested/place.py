@@ -1,0 +1,162 @@
+"""Place: a plan and a choice of open items -> where every box and line is on the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from torchrecorder.layout.nested.compose import PAD, Composed, Point, Room, compose
+from torchrecorder.layout.nested.nets import OUTSIDE, End
+from torchrecorder.layout.nested.plan import Plan
+
+BELOW = 4.0
+"""Points between the text in the corner of a scope and what is in it."""
+
+
+class Drawn(NamedTuple):
+    """A box on the paper: its upper left corner, its size, and whether it is open."""
+
+    item: int
+    x: float
+    y: float
+    width: float
+    height: float
+    open: bool
+
+
+class Way(NamedTuple):
+    """A piece of a line, inside one scope.
+
+    Attributes:
+        scope: The item it is in; -1 for the paper.
+        maker: The item that made what it carries.
+        value: What it carries.
+        tail: The child it leaves; the scope itself where it comes in from outside.
+        head: The child it enters; the scope itself where it goes on outside.
+        exits: Whether it goes on outside.
+        points: The corners of its way.
+    """
+
+    scope: int
+    maker: int
+    value: str
+    tail: int
+    head: int
+    exits: bool
+    points: tuple[Point, ...]
+
+
+class Picture(NamedTuple):
+    """Everything on the paper, scopes before what is in them."""
+
+    width: float
+    height: float
+    boxes: tuple[Drawn, ...]
+    ways: tuple[Way, ...]
+
+
+def place(plan: Plan, opened: Collection[int] | None = None) -> Picture:
+    """Where everything is, with the items *opened* open; all that can be, if not given.
+
+    Closed items hide what is in them; whether something in them is open makes no difference.
+    """
+    return _Placing(plan, opened).picture()
+
+
+class _Placing:
+    def __init__(self, plan: Plan, opened: Collection[int] | None) -> None:
+        self.plan = plan
+        self.children = plan.children()
+        self.turned = plan.direction in ("LR", "RL")
+        can = [number for number, each in enumerate(plan.items) if each.header is not None]
+        wanted = can if opened is None else set(opened)
+        self.open = [number for number in can if number in wanted]
+
+    def picture(self) -> Picture:
+        """Compose scopes from the innermost outwards, then put them on the paper."""
+        composed: dict[int, Composed] = {}
+        known: dict[object, Composed] = {}
+        for scope in (*reversed(self.open), -1):
+            inner = {
+                place: composed[child]
+                for place, child in enumerate(self.children[scope + 1])
+                if child in composed
+            }
+            header = self.plan.items[scope].header if scope >= 0 else None
+            template = self.plan.template[scope + 1]
+            key = (template, header, tuple((place, id(each)) for place, each in inner.items()))
+            if key not in known:
+                known[key] = compose(self.plan.templates[template], inner, self._room(header))
+            composed[scope] = known[key]
+        return self._spread(composed)
+
+    def _room(self, header: tuple[float, float] | None) -> Room:
+        if header is None:
+            return Room()
+        width, height = header
+        if self.turned:
+            return Room(beside=height + BELOW - PAD / 2, length=width + 2 * PAD)
+        return Room(before=height + BELOW, least=width + 2 * PAD, clear=width + 2 * PAD)
+
+    def _spread(self, composed: dict[int, Composed]) -> Picture:
+        root = composed[-1]
+        turn = self._turning(root)
+        boxes: list[Drawn] = []
+        ways: list[Way] = []
+        waiting = [(-1, 0.0, 0.0)]
+        while waiting:
+            scope, across, along = waiting.pop()
+            here = composed[scope]
+            ways += self._ways(scope, here, lambda p: turn(p[0] + across, p[1] + along, 0, 0)[:2])
+            inside = []
+            for place, child in enumerate(self.children[scope + 1]):
+                frame = here.frames[place]
+                at = (frame.across + across, frame.along + along)
+                opened = place in here.inner
+                boxes.append(Drawn(child, *turn(*at, frame.width, frame.height), opened))
+                if opened:
+                    inside.append((child, *at))
+            waiting.extend(reversed(inside))
+        width, height = (root.height, root.width) if self.turned else (root.width, root.height)
+        return Picture(width, height, tuple(boxes), tuple(ways))
+
+    def _turning(
+        self, root: Composed
+    ) -> Callable[[float, float, float, float], tuple[float, float, float, float]]:
+        """From a corner and a size across and along the flow to those on the paper."""
+        back, length, turned = self.plan.direction in ("BT", "RL"), root.height, self.turned
+
+        def turn(
+            across: float, along: float, width: float, height: float
+        ) -> tuple[float, float, float, float]:
+            along = length - along - height if back else along
+            return (along, across, height, width) if turned else (across, along, width, height)
+
+        return turn
+
+    def _ways(
+        self, scope: int, here: Composed, moved: Callable[[Point], tuple[float, ...]]
+    ) -> list[Way]:
+        plan, template = self.plan, self.plan.templates[self.plan.template[scope + 1]]
+        children = self.children[scope + 1]
+        found = []
+        for path in here.paths:
+            trunk = template.trunks[path.trunk]
+            sink = trunk.branches[path.branch].sink
+            points = tuple((x, y) for x, y in map(moved, path.points))
+            found.append(
+                Way(
+                    scope,
+                    plan.makers[scope + 1][path.trunk],
+                    plan.carried[scope + 1][path.trunk],
+                    _item(trunk.source, scope, children),
+                    _item(sink, scope, children),
+                    sink.child == OUTSIDE,
+                    points,
+                )
+            )
+        return found
+
+
+def _item(end: End, scope: int, children: list[int]) -> int:
+    return scope if end.child == OUTSIDE else children[end.child]
