@@ -163,8 +163,8 @@ class Agreement:
 
     def _wrong(self, value: Value, read: Read) -> str:
         ends = self._ends(value)
-        if tuple(value.shape) != _shape(read) and -1 not in value.shape:
-            return f"{value.id} has shape {value.shape}, the tensor {_shape(read)}"
+        if tuple(value.shape) != read.shape and -1 not in value.shape:
+            return f"{value.id} has shape {value.shape}, the tensor {read.shape}"
         seen = {each for each in read.writers if each >= 0}
         calls = {self.call_of[op].number for op in ends if op in self.call_of}
         hidden = any(op is None or op not in self.call_of for op in ends)
@@ -226,17 +226,6 @@ class Agreement:
             names.get(each) or f"{self.witness.calls[each].name}#{each}" for each in sorted(calls)
         ]
         return ", ".join(told) or "nobody"
-
-
-def _shape(read: Read) -> tuple[int, ...]:
-    """Its shape; that of what it stands for inside ``vmap`` and the like."""
-    tensor = read.tensor
-    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = torch._C._functorch.get_unwrapped(tensor)
-    try:
-        return tuple(tensor.shape)
-    except RuntimeError:
-        return tuple(-1 for _ in range(tensor.dim()))
 
 
 def _same_call(op: Op, call: Call) -> bool:

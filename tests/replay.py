@@ -178,7 +178,8 @@ class Replay:
         ] + list(reversed(self.values.items()))
         for other, tensor in near:
             known = self.recording.values[other]
-            if known.storage == wanted.storage and known.shape == wanted.shape:
+            shape = known.shape if tensor.is_nested else tuple(tensor.shape)
+            if known.storage == wanted.storage and shape == wanted.shape:
                 return tensor
         return None
 

@@ -38,6 +38,20 @@ def tensors_of(found: Any) -> Iterator[Tensor]:
             yield from tensors_of(getattr(found, field.name, None))
 
 
+def innermost(tensor: Tensor) -> Tensor:
+    """The tensor that *tensor* stands for inside ``vmap`` and the like; else itself."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor
+
+
+def _shape(tensor: Tensor) -> tuple[int, ...]:
+    try:
+        return tuple(tensor.shape)
+    except RuntimeError:  # a nested tensor
+        return tuple(-1 for _ in range(tensor.dim()))
+
+
 def _key(tensor: Tensor) -> Any:
     try:
         return tensor.untyped_storage()._cdata
@@ -107,6 +121,7 @@ class Read:
     """One tensor at one moment.
 
     Attributes:
+        shape: Its shape at that moment; -1 where it has no one size.
         own: The calls that gave this very tensor, in order; none if it came otherwise.
         place: Its place among the results of the last of them.
         writers: The last writers of its bytes.
@@ -115,6 +130,7 @@ class Read:
     """
 
     tensor: Tensor
+    shape: tuple[int, ...]
     own: tuple[int, ...]
     place: int
     writers: set[int]
@@ -233,10 +249,12 @@ class Witness(TorchFunctionMode):
 
     def read(self, tensor: Tensor) -> Read:
         """What is known of *tensor* now."""
+        tensor = innermost(tensor)
         self.kept.append(tensor)
         self.memory.born(tensor, BEFORE)
         return Read(
             tensor,
+            _shape(tensor),
             tuple(self.own.get(id(tensor), ())),
             self.place.get(id(tensor), -1),
             self.memory.writers(tensor),
@@ -259,7 +277,7 @@ class Witness(TorchFunctionMode):
             call.wrote, self.wrote = self.wrote, outer_wrote
         self._changed(call, found, before)
         call.results = list(tensors_of(made))
-        for place, tensor in enumerate(call.results):
+        for place, tensor in enumerate(map(innermost, call.results)):
             self.own.setdefault(id(tensor), []).append(call.number)
             self.place[id(tensor)] = place
             self.kept.append(tensor)
