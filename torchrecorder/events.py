@@ -62,6 +62,10 @@ class Role(str, Enum):
     INNER = "inner"
 
 
+made = tuple.__new__
+"""``made(Slot, (name, value))`` is ``Slot(name, value)`` in half the time, for hot paths."""
+
+
 class Slot(NamedTuple):
     """A named place in the arguments or results of a call, and the value in it."""
 

@@ -23,8 +23,9 @@ class Write(NamedTuple):
 class Storage:
     """Memory that tensors share, and who wrote it.
 
-    A weak reference keeps the address from being given to other memory. It outlives the
-    tensors that we know: what was made out of sight over the same memory may come later.
+    A weak reference, freed by `Storages`, keeps the address from being given to other memory.
+    It outlives the tensors that we know: what was made out of sight over the same memory may
+    come later.
     """
 
     __slots__ = ("weak", "number", "writes", "last")
@@ -34,10 +35,6 @@ class Storage:
         self.number = number
         self.writes: list[Write] = []
         self.last: ValueId | None = None
-
-    def __del__(self) -> None:
-        if self.weak:
-            UntypedStorage._free_weak_ref(self.weak)
 
 
 class Storages:
@@ -59,14 +56,26 @@ class Storages:
         if storage is None:
             if len(self._known) >= self._many:
                 self._forget_freed()
+            storage = self._known[address] = Storage(memory._weak_ref(), self._numbers)
             self._numbers += 1
-            storage = Storage(memory._weak_ref(), self._numbers - 1)
-            self._known[address] = storage
         return storage
 
     def _forget_freed(self) -> None:
         """Drop what is known of memory that nobody uses any more."""
-        expired = UntypedStorage._expired
-        living = {key: each for key, each in self._known.items() if not expired(each.weak)}
+        living = {}
+        for address, storage in self._known.items():
+            if UntypedStorage._expired(storage.weak):
+                UntypedStorage._free_weak_ref(storage.weak)
+            else:
+                living[address] = storage
         self._known = living
         self._many = 2 * len(living) + 1000
+
+    def clear(self) -> None:
+        """Forget every storage; their addresses may be given to other memory."""
+        for storage in self._known.values():
+            UntypedStorage._free_weak_ref(storage.weak)
+        self._known.clear()
+
+    def __del__(self) -> None:
+        self.clear()

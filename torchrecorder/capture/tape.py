@@ -24,6 +24,7 @@ from torchrecorder.events import (
     ScopeKind,
     SourceLine,
     ValueId,
+    made,
 )
 
 if TYPE_CHECKING:
@@ -33,10 +34,23 @@ if TYPE_CHECKING:
 class OpenScope:
     """A scope that is running."""
 
-    __slots__ = ("event", "state", "started", "inputs", "arguments", "key", "regions", "cleanup")
+    __slots__ = (
+        "event",
+        "scope",
+        "recompute",
+        "state",
+        "started",
+        "inputs",
+        "arguments",
+        "key",
+        "regions",
+        "cleanup",
+    )
 
     def __init__(self, event: ScopeEntered, state: Any, started: float) -> None:
         self.event = event
+        self.scope = event.scope
+        self.recompute = event.recompute
         self.state = state  # grad mode and the like, as they were at the door
         self.started = started
         self.inputs: tuple[Any, ...] = ()
@@ -84,10 +98,11 @@ class Tape:
 
     # Time: that of the user's code, without what the instruments take ----------------
 
-    def pause(self) -> None:
-        """An instrument begins to work."""
+    def pause(self) -> float:
+        """An instrument begins to work; gives the user's time, which stands still."""
         if self.paused is None:
             self.paused = self.clock()
+        return self.paused - self.own
 
     def resume(self) -> None:
         """The instrument has done its work: the user's code goes on."""
@@ -104,38 +119,37 @@ class Tape:
     @property
     def scope(self) -> ScopeId | None:
         """The innermost running scope."""
-        return self.stack[-1].event.scope if self.stack else None
+        return self.stack[-1].scope if self.stack else None
 
     def next_index(self) -> int:
         """The next position in the run."""
-        self.index += 1
-        return self.index - 1
+        self.index = index = self.index + 1
+        return index - 1
 
     def next_op(self) -> OpId:
         """A fresh op id."""
-        self.ops += 1
-        return OpId(f"o{self.ops - 1}")
+        self.ops = number = self.ops + 1
+        return f"o{number - 1}"  # type: ignore[return-value]
 
     def next_value(self) -> ValueId:
         """A fresh value id."""
-        self.values += 1
-        return ValueId(f"v{self.values - 1}")
+        self.values = number = self.values + 1
+        return f"v{number - 1}"  # type: ignore[return-value]
 
     def next_grad(self) -> GradId:
         """A fresh grad node id."""
-        self.grads += 1
-        return GradId(f"g{self.grads - 1}")
+        self.grads = number = self.grads + 1
+        return f"g{number - 1}"  # type: ignore[return-value]
 
     def next_module(self) -> ModuleId:
         """A fresh module id."""
-        self.modules += 1
-        return ModuleId(f"m{self.modules - 1}")
+        self.modules = number = self.modules + 1
+        return f"m{number - 1}"  # type: ignore[return-value]
 
     def enter(
         self,
         kind: ScopeKind,
         name: str,
-        *,
         path: str = "",
         cls: str = "",
         module: ModuleId | None = None,
@@ -145,23 +159,20 @@ class Tape:
         recompute: bool = False,
     ) -> OpenScope:
         """Open a scope inside the current one."""
+        scope, index = f"s{self.scopes}", self.index
         self.scopes += 1
-        event = ScopeEntered(
-            scope=ScopeId(f"s{self.scopes - 1}"),
-            parent=self.scope,
-            index=self.next_index(),
-            kind=kind,
-            name=name,
-            path=path,
-            cls=cls,
-            module=module,
-            call=call,
-            source=source,
-            recompute=recompute or bool(self.stack and self.stack[-1].event.recompute),
+        self.index += 1
+        stack = self.stack
+        parent = None
+        if stack:
+            parent, recompute = stack[-1].scope, recompute or stack[-1].recompute
+        event = made(
+            ScopeEntered,
+            (scope, parent, index, kind, name, path, cls, module, call, source, recompute),
         )
         self.write(event)
         opened = OpenScope(event, state, self.time())
-        self.stack.append(opened)
+        stack.append(opened)
         return opened
 
     def fail(self, error: BaseException, op: OpId | None) -> None:

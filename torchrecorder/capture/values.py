@@ -9,10 +9,10 @@ of the writes that no instrument saw. Inference tensors have no version.
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -39,7 +39,10 @@ from torchrecorder.events import (
     Slot,
     ValueId,
     ValueSeen,
+    made,
 )
+
+_STRIDED = torch.strided
 
 if TYPE_CHECKING:
     from torchrecorder.capture.autograd import AutogradWalk
@@ -54,16 +57,11 @@ class Foreign(NamedTuple):
     result: weakref.ref[Tensor]
 
 
-class _TensorRef(weakref.ref[Tensor]):
-    __slots__ = ("key",)
-    key: int
-
-
-class Entry:
-    """What the table knows of one tensor."""
+class Entry(weakref.ref[Tensor]):
+    """What the table knows of one tensor; it is itself the weak reference to it."""
 
     __slots__ = (
-        "ref",
+        "key",
         "value",
         "version",
         "seen",
@@ -76,7 +74,7 @@ class Entry:
         "original",
     )
 
-    ref: _TensorRef
+    key: int
     value: ValueId
     version: int
     seen: int
@@ -95,6 +93,7 @@ class Values:
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.entries: dict[int, Entry] = {}
+        self._forget = _forgetting(self.entries)
         self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]] = {}
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
         self.autograd: AutogradWalk
@@ -237,13 +236,10 @@ class Values:
         key = id(tensor)
         entry = self.entries.get(key)
         if entry is None:
-            entry = Entry()
-            ref = _TensorRef(tensor, self._forget)
-            ref.key = key
-            entry.ref = ref
+            entry = self.entries[key] = Entry(tensor, self._forget)
+            entry.key = key
             entry.original = None
             entry.storage = self.storages.of(tensor)
-            self.entries[key] = entry
         entry.names = names
         return self._renote(tensor, entry, producer, role, grad, value)
 
@@ -262,7 +258,7 @@ class Values:
         entry.role = role
         entry.producer = producer
         stack = self.tape.stack
-        entry.scope = stack[-1].event.scope if stack else None
+        entry.scope = stack[-1].scope if stack else None
         if grad is None and producer is not None and entry.requires_grad:
             source = tensor if entry.original is None else entry.original
             grad = self.autograd.edge_of(source, producer)
@@ -291,27 +287,29 @@ class Values:
         value: ValueId | None = None,
     ) -> ValueId:
         """Write what *tensor* is now."""
-        plain = type(tensor) is Tensor and tensor.layout is torch.strided and not tensor.is_nested
+        plain = type(tensor) is Tensor and tensor.layout is _STRIDED and not tensor.is_nested
         shape = tuple(tensor.shape) if plain else shape_of(tensor)
-        dtype = self._words.dtype(tensor.dtype)
+        dtype, size = self._words.dtypes.get(tensor.dtype) or self._words.dtype(tensor.dtype)
+        device = tensor.device
         value = value or self.tape.next_value()
-        self.tape.write(
-            ValueSeen(
-                value,
-                shape,
-                dtype[0],
-                self._words.device(tensor.device),
-                entry.role,
-                entry.names,
-                producer,
-                entry.requires_grad,
-                grad,
-                abs(math.prod(shape)) * dtype[1],
-                "Tensor" if plain else kind_of(tensor),
-                entry.role is Role.PARAMETER and entry.requires_grad,
-                entry.storage.number,
-            )
+        role = entry.role
+        requires_grad = entry.requires_grad
+        event = (
+            value,
+            shape,
+            dtype,
+            self._words.devices.get(device) or self._words.device(device),
+            role,
+            entry.names,
+            producer,
+            requires_grad,
+            grad,
+            abs(prod(shape)) * size,
+            "Tensor" if plain else kind_of(tensor),
+            requires_grad and role is Role.PARAMETER,
+            entry.storage.number,
         )
+        self.tape.write(made(ValueSeen, event))
         return value
 
     def write_hidden(
@@ -374,9 +372,13 @@ class Values:
         self.entries.clear()
         self.named.clear()
         self.foreign.clear()
+        self.storages.clear()
 
-    # Memory -------------------------------------------------------------------------
 
-    def _forget(self, ref: weakref.ref[Tensor]) -> None:
-        assert isinstance(ref, _TensorRef)
-        self.entries.pop(ref.key, None)
+def _forgetting(entries: dict[int, Entry]) -> Callable[[Any], None]:
+    """What takes the entry of a dead tensor out of *entries*."""
+
+    def forget(entry: Entry) -> None:
+        entries.pop(entry.key, None)
+
+    return forget
