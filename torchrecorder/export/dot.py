@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -56,10 +57,27 @@ def to_dot(figure: Figure, make: Callable[..., GraphT] | None = None) -> GraphT:
     return graph  # type: ignore[no-any-return]
 
 
-def dot_text(figure: Figure) -> str:
+@dataclass(frozen=True)
+class Pins:
+    """Attributes that say where things are, where it is not Graphviz that places them.
+
+    Attributes:
+        shapes: For the id of each shape.
+        groups: For the id of each group.
+        lines: For each line, in their order.
+        legend: For the legend.
+    """
+
+    shapes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    lines: Sequence[Mapping[str, str]] = ()
+    legend: Mapping[str, str] = field(default_factory=dict)
+
+
+def dot_text(figure: Figure, pins: Pins = Pins()) -> str:
     """*figure* in DOT."""
-    lines = [f"digraph {quote(figure.name)} {{", *(f"\t{line}" for line in _statements(figure))]
-    return "\n".join([*lines, "}", ""])
+    statements = (f"\t{line}" for line in _statements(figure, pins))
+    return "\n".join([f"digraph {quote(figure.name)} {{", *statements, "}", ""])
 
 
 def node_name(box: str) -> str:
@@ -107,17 +125,18 @@ def _given_out(labels: Counter[str]) -> str:
     return "→ " + ", ".join([*said[:2], *(["…"] if len(said) > 2 else [])])
 
 
-def _statements(figure: Figure) -> Iterator[str]:
+def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
     yield from _defaults(figure)
-    yield from _nested(figure)
-    yield from _legend(figure)
+    yield from _nested(figure, pins)
+    yield from _legend(figure, pins)
     common = figure.lines[0].look if figure.lines else None
     if common is not None:
         yield f"edge [{_raw(_line_look(common))}]"
     following = _following(figure)
-    for line in figure.lines:
+    for number, line in enumerate(figure.lines):
         straight = following.get(line.tail) == line.head
-        yield _edge(line, figure, common, {"weight": quote("40")} if straight else {})
+        more = {"weight": quote("40")} if straight else {}
+        yield _edge(line, figure, common, pins.lines[number] if pins.lines else more)
 
 
 def _defaults(figure: Figure) -> Iterator[str]:
@@ -154,11 +173,11 @@ def _font(figure: Figure) -> str:
     return "Helvetica,Arial,sans-serif" if plain else figure.fontname
 
 
-def _nested(figure: Figure) -> Iterator[str]:
+def _nested(figure: Figure, pins: Pins) -> Iterator[str]:
     """Clusters and boxes, each cluster opened once, with all that lies in it."""
     told = given_out(figure)
     inside: dict[str | None, list[Shape | Group]] = {}
-    for item in _in_order(figure):
+    for item in in_order(figure):
         around = item.group if isinstance(item, Shape) else item.parent
         inside.setdefault(around, []).append(item)
     waiting: list[tuple[int, Shape | Group | None]] = [
@@ -170,15 +189,17 @@ def _nested(figure: Figure) -> Iterator[str]:
         if each is None:
             yield f"{tabs}}}"
         elif isinstance(each, Shape):
-            yield f"{tabs}{quote(node_name(each.id))} [{_shape(each, figure, told.get(each.id))}]"
+            pinned = pins.shapes.get(each.id, {})
+            said = _shape(each, figure, told.get(each.id), pinned)
+            yield f"{tabs}{quote(node_name(each.id))} [{said}]"
         else:
             yield f"{tabs}subgraph {quote('cluster_' + node_name(each.id))} {{"
-            yield f"{tabs}\tgraph [{_group(each, figure)}]"
+            yield f"{tabs}\tgraph [{_group(each, figure, pins.groups.get(each.id, {}))}]"
             waiting.append((depth, None))
             waiting.extend((depth + 1, inner) for inner in reversed(inside.get(each.id, [])))
 
 
-def _in_order(figure: Figure) -> Iterator[Shape | Group]:
+def in_order(figure: Figure) -> Iterator[Shape | Group]:
     """Shapes as they come, each group just before the first thing in it."""
     groups = {group.id: group for group in figure.groups}
     placed = set()
@@ -194,7 +215,9 @@ def _in_order(figure: Figure) -> Iterator[Shape | Group]:
     yield from (group for group in figure.groups if group.id not in placed)
 
 
-def _shape(shape: Shape, figure: Figure, told: Text | None) -> str:
+def _shape(
+    shape: Shape, figure: Figure, told: Text | None, pinned: Mapping[str, str]
+) -> str:
     own = shape.look.attributes
     label = shape.label if told is None else (*shape.label, told)
     attributes = {"label": _label(label, shape.look, figure)}
@@ -206,6 +229,7 @@ def _shape(shape: Shape, figure: Figure, told: Text | None) -> str:
         attributes["peripheries"] = quote("2")
     if shape.tooltip:
         attributes["tooltip"] = verbatim(shape.tooltip)
+    attributes.update(pinned)
     if not own:
         return f"{_plain_look(shape.look)}, {_joined(attributes)}"
     return _joined({**_quoted(look_attributes(shape.look)), **attributes, **_given(own)})
@@ -224,7 +248,7 @@ def _look_text(
     return _joined(_quoted(look_attributes(look)))
 
 
-def _group(group: Group, figure: Figure) -> str:
+def _group(group: Group, figure: Figure, pinned: Mapping[str, str]) -> str:
     look = look_attributes(group.look)
     look.pop("shape")
     look["bgcolor"] = look.pop("fillcolor")
@@ -234,12 +258,12 @@ def _group(group: Group, figure: Figure) -> str:
     attributes["margin"] = quote("9")
     if group.tooltip:
         attributes["tooltip"] = verbatim(group.tooltip)
-    return _joined({**attributes, **_given(group.look.attributes)})
+    return _joined({**attributes, **pinned, **_given(group.look.attributes)})
 
 
 def _label(label: tuple[Text, ...], look: Look, figure: Figure) -> str:
     """An HTML-like label: titles in full size, small print below."""
-    return "<" + "<br/>".join(_pieces(label, look, figure)) + ">"
+    return "<" + "<br/>".join(pieces(label, look, figure)) + ">"
 
 
 def _corner(group: Group, figure: Figure) -> str:
@@ -247,17 +271,17 @@ def _corner(group: Group, figure: Figure) -> str:
 
     Graphviz makes a cluster as wide as its label, and draws arrows over it.
     """
-    label = tuple(_in_two(group.label, figure))
-    pieces = "<br align=\"left\"/>".join([*_pieces(label, group.look, figure), ""])
+    label = tuple(in_two(group.label, figure))
+    said = "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
     if figure.direction in ("LR", "RL"):
-        return f"<{pieces}>"
+        return f"<{said}>"
     width, _ = label_size(label, figure.fontsize, fontname=figure.fontname)
-    left = f'<td align="left" balign="left">{pieces}</td>'
+    left = f'<td align="left" balign="left">{said}</td>'
     table = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
     return f'<{table}<tr>{left}<td width="{round(width + 16)}"></td></tr></table>>'
 
 
-def _in_two(label: tuple[Text, ...], figure: Figure) -> Iterator[Text]:
+def in_two(label: tuple[Text, ...], figure: Figure) -> Iterator[Text]:
     """A long title as two lines, its name above its class."""
     for text in label:
         name, mark, cls = text.text.partition(": ")
@@ -268,7 +292,7 @@ def _in_two(label: tuple[Text, ...], figure: Figure) -> Iterator[Text]:
             yield text
 
 
-def _pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]:
+def pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]:
     small = f"{figure.fontsize * SMALL:g}"
     for text in label:
         said = html(text.text) or " "
@@ -308,14 +332,15 @@ def _line_quoted(look: Look) -> dict[str, str]:
     return {name: attribute(text) for name, text in _line_look(look).items()}
 
 
-def _legend(figure: Figure) -> Iterator[str]:
+def _legend(figure: Figure, pins: Pins) -> Iterator[str]:
     """The legend: a small table, one row for each entry."""
     if not figure.legend:
         return
     rows = "".join(_row(entry, figure) for entry in figure.legend)
     edge = f'border="1" color="{figure.legend[0].look.text}" style="rounded"'
     table = f'<table {edge} cellborder="0" cellspacing="3" cellpadding="1">{rows}</table>'
-    yield f'"legend" [shape="plain", style="", label=<{table}>]'
+    attributes = {"shape": quote("plain"), "style": quote(""), "label": f"<{table}>"}
+    yield f'"legend" [{_joined({**attributes, **pins.legend})}]'
 
 
 def _row(entry: LegendEntry, figure: Figure) -> str:

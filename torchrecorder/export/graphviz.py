@@ -1,18 +1,31 @@
-"""DOT -> svg, pdf, png through the embedded Graphviz."""
+"""Figure -> svg, pdf, png through the embedded Graphviz."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.centring import centred
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export.families import with_fallbacks
+from torchrecorder.export.nested import PAINTER, nested_text
 from torchrecorder.export.titles import with_tooltips
 from torchrecorder.layout import engine
 from torchrecorder.style.draw import draw
+from torchrecorder.style.figure import Figure
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
+
+Layout = Literal["auto", "dot", "nested"]
+"""Who places the boxes: Graphviz all at once, or scope by scope."""
+
+MANY = 250
+"""Boxes from which on a figure is laid out scope by scope, unless told otherwise."""
+
+DENSE = 500
+"""Arrows from which on it is."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +53,21 @@ class Svg:
 
     Attributes:
         timeout: Seconds that the layout may take.
+        layout: ``"dot"`` lays out all boxes at once, ``"nested"`` each scope on its own;
+            ``"auto"`` does the first for small figures and the second for large ones.
     """
 
     suffix: ClassVar[str] = ".svg"
     binary: ClassVar[bool] = True
     timeout: float = engine.TIMEOUT
+    layout: Layout = "auto"
+
+    def __post_init__(self) -> None:
+        _check_layout(self.layout)
 
     def export(self, view: View, style: Style) -> bytes:
         """SVG."""
-        return rendered(dot_text(draw(view, style)), "svg", timeout=self.timeout)
+        return _painted(draw(view, style), "svg", self.layout, self.timeout)
 
 
 @dataclass(frozen=True)
@@ -57,15 +76,21 @@ class Pdf:
 
     Attributes:
         timeout: Seconds that the layout may take.
+        layout: ``"dot"`` lays out all boxes at once, ``"nested"`` each scope on its own;
+            ``"auto"`` does the first for small figures and the second for large ones.
     """
 
     suffix: ClassVar[str] = ".pdf"
     binary: ClassVar[bool] = True
     timeout: float = engine.TIMEOUT
+    layout: Layout = "auto"
+
+    def __post_init__(self) -> None:
+        _check_layout(self.layout)
 
     def export(self, view: View, style: Style) -> bytes:
         """PDF."""
-        return rendered(dot_text(draw(view, style)), "pdf", timeout=self.timeout)
+        return _painted(draw(view, style), "pdf", self.layout, self.timeout)
 
 
 @dataclass(frozen=True)
@@ -75,12 +100,18 @@ class Png:
     Attributes:
         dpi: Pixels per inch.
         timeout: Seconds that the layout may take.
+        layout: ``"dot"`` lays out all boxes at once, ``"nested"`` each scope on its own;
+            ``"auto"`` does the first for small figures and the second for large ones.
     """
 
     suffix: ClassVar[str] = ".png"
     binary: ClassVar[bool] = True
     dpi: float = 144.0
     timeout: float = engine.TIMEOUT
+    layout: Layout = "auto"
+
+    def __post_init__(self) -> None:
+        _check_layout(self.layout)
 
     def export(self, view: View, style: Style) -> bytes:
         """PNG, on white unless the style says otherwise: viewers show what is clear as black.
@@ -91,14 +122,44 @@ class Png:
         figure = draw(view, style)
         if style.background is None and figure.background == "transparent":
             figure = replace(figure, background="#ffffff")
-        text = dot_text(figure)
         resolution = {"dpi": f"{self.dpi:g}"}
-        return engine.run(text, "png", timeout=self.timeout, attributes=resolution)
+        return _painted(figure, "png", self.layout, self.timeout, resolution)
+
+
+def is_nested(figure: Figure, layout: Layout) -> bool:
+    """Whether a figure is laid out scope by scope."""
+    if layout == "auto":
+        return len(figure.shapes) > MANY or len(figure.lines) > DENSE
+    return layout == "nested"
+
+
+def _check_layout(layout: str) -> None:
+    if layout not in ("auto", "dot", "nested"):
+        raise InvalidArgument(f"layout must be 'auto', 'dot' or 'nested', not {layout!r}")
+
+
+def _painted(
+    figure: Figure,
+    format: str,
+    layout: Layout,
+    timeout: float,
+    attributes: Mapping[str, str] | None = None,
+) -> bytes:
+    if is_nested(figure, layout):
+        text, program = nested_text(figure, timeout=timeout), PAINTER
+    else:
+        text, program = dot_text(figure), "dot"
+    return rendered(text, format, program, timeout=timeout, attributes=attributes)
 
 
 def rendered(
-    source: str, format: str, program: str = "dot", *, timeout: float = engine.TIMEOUT
+    source: str,
+    format: str,
+    program: str = "dot",
+    *,
+    timeout: float = engine.TIMEOUT,
+    attributes: Mapping[str, str] | None = None,
 ) -> bytes:
     """A DOT text as Graphviz draws it, SVG made fit for other fonts and for hovering."""
-    picture = engine.run(source, format, program=program, timeout=timeout)
+    picture = engine.run(source, format, program=program, timeout=timeout, attributes=attributes)
     return with_fallbacks(with_tooltips(centred(picture))) if format == "svg" else picture

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from torchrecorder.layout.nested.gaps import BEFORE, TRACK, Run, height, slots, tracks
+from torchrecorder.layout.nested.gaps import BEFORE, EDGE, TRACK, Run, height, slots, tracks
 from torchrecorder.layout.nested.nets import OUTSIDE, End
 from torchrecorder.layout.nested.stretch import Stretch, Wish
 from torchrecorder.layout.nested.template import Branch, Template, Trunk
@@ -269,12 +269,10 @@ class _Along:
 
     def _high(self, gap: int) -> float:
         """How high a gap is; at the edge of a scope it may be that nothing runs through it."""
-        template = self.template
-        open_edge = template.entries if gap == 0 else template.exits
-        inside = 0 < gap < template.rows
-        if not inside and not open_edge and not self.gaps[gap]:
-            return PAD
-        return height(self.gaps[gap])
+        if 0 < gap < self.template.rows:
+            return height(self.gaps[gap])
+        through = self.template.entries if gap == 0 else self.template.exits
+        return height(self.gaps[gap], EDGE if through else PAD)
 
     def begin(self, child: int) -> float:
         """Where a child begins."""

@@ -17,6 +17,9 @@ ARROW = 10.0
 STRAIGHT = 20.0
 """Points between two rows with no track between them."""
 
+EDGE = 12.0
+"""Points between the edge of a scope and a row, with no track between them."""
+
 LEVEL = 0.5
 """Lines that would move sideways by less than this go straight."""
 
@@ -59,10 +62,10 @@ def _order(run: Run, net: int) -> tuple[float, ...]:
     return (0, -run.origin, net) if rightwards else (1, run.origin, net)
 
 
-def height(track: Mapping[int, int]) -> float:
-    """How high a gap with these tracks is."""
+def height(track: Mapping[int, int], straight: float = STRAIGHT) -> float:
+    """How high a gap with these tracks is; *straight* if there are none."""
     count = max(track.values(), default=-1) + 1
-    return BEFORE + TRACK * (count - 1) + ARROW if count else STRAIGHT
+    return BEFORE + TRACK * (count - 1) + ARROW if count else straight
 
 
 def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:

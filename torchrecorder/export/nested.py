@@ -1,0 +1,157 @@
+"""Figure -> DOT in which nested layout has placed everything; Graphviz only paints it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from torchrecorder.export.dot import Pins, dot_text, given_out, in_order, in_two, pieces
+from torchrecorder.export.quoting import quote
+from torchrecorder.layout import engine
+from torchrecorder.layout.measure import label_size
+from torchrecorder.layout.nested import Drawn, Item, Link, Picture, place, plan
+from torchrecorder.layout.nested.compose import Point
+from torchrecorder.layout.nested.lines import Trunks, rounded, toward, whole
+from torchrecorder.style.figure import Figure, Group, LegendEntry, Line, Shape, Text
+
+PAINTER = "nop2"
+"""The layout program of Graphviz that leaves everything where it is."""
+
+ARROW = 6.0
+"""Length of the tip of an arrow, in points."""
+
+BESIDE = 14.0
+"""Points between a figure and its legend."""
+
+AGAIN = 8.0
+"""Points that the second outline of a fold adds to its size."""
+
+ROOM: Mapping[str, tuple[float, float, float]] = {
+    "ellipse": (1.3, 16.0, 14.0),
+    "parallelogram": (1.0, 36.0, 9.0),
+    "octagon": (1.0, 26.0, 12.0),
+    "cylinder": (1.0, 18.0, 14.0),
+    "note": (1.0, 24.0, 9.0),
+}
+"""For each outline: times the width of its text, and how much wider and higher it is."""
+
+
+def nested_text(figure: Figure, *, timeout: float = engine.TIMEOUT) -> str:
+    """*figure* in DOT with the place of everything in it, for `PAINTER`.
+
+    Args:
+        figure: What to place.
+        timeout: Seconds that the layout of single scopes may take.
+    """
+    items = tuple(_items(figure))
+    number = {item.id: place for place, item in enumerate(items)}
+    links = [_link(line, number) for line in figure.lines]
+    picture = place(plan(items, links, figure.direction, timeout=timeout))
+    return dot_text(figure, _pins(figure, items, links, picture))
+
+
+def closed_size(shape: Shape, figure: Figure, told: Text | None) -> tuple[float, float]:
+    """Width and height of a box around its label, in points."""
+    label = shape.label if told is None else (*shape.label, told)
+    width, height = label_size(
+        label, figure.fontsize, bold=shape.look.bold, fontname=figure.fontname
+    )
+    times, wider, higher = ROOM.get(shape.look.outline, (1.0, 18.0, 9.0))
+    again = AGAIN if shape.count > 1 else 0.0
+    size = max(width * times + wider, 29.0) + again, max(height + higher, 21.0) + again
+    return round(size[0], 1), round(size[1], 1)
+
+
+def _items(figure: Figure) -> Iterator[Item]:
+    told = given_out(figure)
+    number: dict[str | None, int] = {None: -1}
+    for item in in_order(figure):
+        around = number[item.group if isinstance(item, Shape) else item.parent]
+        number[item.id] = len(number) - 1
+        if isinstance(item, Shape):
+            size = closed_size(item, figure, told.get(item.id))
+            yield Item(item.id, around, *size, first=item.kind == "input")
+        else:
+            width, height = _header(item, figure)
+            yield Item(item.id, around, width + 18.0, height + 9.0, (width, height))
+
+
+def _header(group: Group, figure: Figure) -> tuple[float, float]:
+    label = tuple(in_two(group.label, figure))
+    width, height = label_size(label, figure.fontsize, fontname=figure.fontname)
+    return round(width, 1), round(height, 1)
+
+
+def _link(line: Line, number: Mapping[str, int]) -> Link:
+    return Link(number[line.tail], number[line.head], line.value or "")
+
+
+def _pins(
+    figure: Figure, items: Sequence[Item], links: Sequence[Link], picture: Picture
+) -> Pins:
+    below = picture.height
+    boxes = {items[box.item].id: box for box in picture.boxes}
+    return Pins(
+        {shape.id: _shape(shape, boxes[shape.id], below) for shape in figure.shapes},
+        {group.id: _group(group, figure, boxes[group.id], below) for group in figure.groups},
+        tuple(_lines(links, picture, below)),
+        _legend(figure, picture) if figure.legend else {},
+    )
+
+
+def _shape(shape: Shape, box: Drawn, below: float) -> Mapping[str, str]:
+    center = box.x + box.width / 2, below - box.y - box.height / 2
+    again = AGAIN if shape.count > 1 else 0.0
+    return {
+        "pos": quote(_spot(center)),
+        "width": quote(f"{(box.width - again) / 72:.4f}"),
+        "height": quote(f"{(box.height - again) / 72:.4f}"),
+        "fixedsize": quote("true"),
+    }
+
+
+def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[str, str]:
+    width, height = _header(group, figure)
+    label = tuple(in_two(group.label, figure))
+    said = "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
+    table = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
+    cell = f'<td align="left" balign="left" width="{width:.0f}">{said}</td>'
+    corners = (box.x, below - box.y - box.height, box.x + box.width, below - box.y)
+    return {
+        "label": f"<{table}<tr>{cell}</tr></table>>",
+        "bb": quote(",".join(f"{at:.2f}" for at in corners)),
+        "lp": quote(_spot((box.x + 9.0 + width / 2, below - box.y - 4.0 - height / 2))),
+    }
+
+
+def _lines(
+    links: Sequence[Link], picture: Picture, below: float
+) -> Iterator[Mapping[str, str]]:
+    trunks = Trunks()
+    for link, points in zip(links, whole(picture, links)):
+        new = trunks.fresh((link.tail, link.value), points)
+        yield {"pos": quote(_spline([(x, below - y) for x, y in new]))}
+
+
+def _spline(points: Sequence[Point]) -> str:
+    """A way in Graphviz' words: the tip of the arrow, and the curve up to its base."""
+    tip, before = points[-1], points[-2]
+    base = toward(tip, before, min(ARROW, 0.9 * math.dist(tip, before)))
+    curve = rounded([*points[:-1], base])
+    return f"e,{_spot(tip)} " + " ".join(map(_spot, curve))
+
+
+def _spot(point: Point) -> str:
+    return f"{point[0]:.2f},{point[1]:.2f}"
+
+
+def _legend(figure: Figure, picture: Picture) -> Mapping[str, str]:
+    width, height = _legend_size(figure.legend, figure)
+    x, y = picture.width + BESIDE + width / 2, picture.height - height / 2 - 9.0
+    return {"pos": quote(_spot((x, y)))}
+
+
+def _legend_size(entries: Sequence[LegendEntry], figure: Figure) -> tuple[float, float]:
+    """About how large the table of the legend is."""
+    width, _ = label_size([Text(entry.text) for entry in entries], figure.fontsize)
+    return width + 36.0, len(entries) * max(figure.fontsize * 1.1 + 4, 15.0) + 4.0

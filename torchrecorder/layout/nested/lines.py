@@ -1,0 +1,142 @@
+"""Lines: the pieces of a line in each scope on its way -> one way from box to box."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from torchrecorder.layout.nested.compose import Point
+from torchrecorder.layout.nested.items import Link
+from torchrecorder.layout.nested.place import Picture, Way
+
+CORNER = 5.0
+"""Radius of the corners of a line, in points."""
+
+_Carried = tuple[int, str]
+
+
+def whole(picture: Picture, links: Iterable[Link]) -> Iterator[tuple[Point, ...]]:
+    """The corners of each of *links* from its tail to its head, both of which are drawn."""
+    into: dict[tuple[_Carried, int], list[Way]] = {}
+    out: dict[tuple[_Carried, int], Way] = {}
+    for way in picture.ways:
+        carried = (way.maker, way.value)
+        if way.exits:
+            out[carried, way.scope] = way
+        else:
+            into.setdefault((carried, way.head), []).append(way)
+    copies: dict[Link, int] = {}
+    for link in links:
+        copies[link] = copies.get(link, -1) + 1
+        carried = (link.tail, link.value)
+        ways = [into[carried, link.head][copies[link]]]
+        while ways[-1].tail == ways[-1].scope:
+            ways.append(into[carried, ways[-1].scope][0])
+        child = ways[-1].tail
+        while child != link.tail:
+            ways.append(out[carried, child])
+            child = ways[-1].tail
+        yield corners(point for way in reversed(ways) for point in way.points)
+
+
+def corners(points: Iterable[Point]) -> tuple[Point, ...]:
+    """*points* without those at which a line neither begins, turns nor ends."""
+    found: list[Point] = []
+    for point in points:
+        if found and _same(found[-1], point):
+            continue
+        if len(found) > 1 and _straight(found[-2], found[-1], point):
+            found.pop()
+        found.append(point)
+    return tuple(found)
+
+
+class Trunks:
+    """Pieces of lines already drawn, so that what lines have in common is drawn once."""
+
+    def __init__(self) -> None:
+        self.drawn: dict[object, list[tuple[float, float]]] = {}
+
+    def fresh(self, carried: object, points: Sequence[Point]) -> tuple[Point, ...]:
+        """What of a way is new among those of one tensor, from a little before it turns off."""
+        start, at = 0, points[0]
+        for number, (one, other) in enumerate(zip(points, points[1:])):
+            reached = self._reached(carried, one, other)
+            if reached <= 0:
+                break
+            start, at = number, toward(one, other, reached - CORNER)
+            if reached < _length(one, other) - 0.01:
+                break
+        for one, other in zip(points[start:], points[start + 1 :]):
+            self._draw(carried, one, other)
+        return (at, *points[start + 1 :])
+
+    def _reached(self, carried: object, one: Point, other: Point) -> float:
+        """How far a piece is drawn already, from where it begins."""
+        axis, begin, end = _piece(one, other)
+        for low, high in self.drawn.get((carried, axis), ()):
+            if low - 0.01 <= begin <= high + 0.01:
+                edge = high if end > begin else low
+                return min(abs(end - begin), abs(edge - begin))
+        return 0.0
+
+    def _draw(self, carried: object, one: Point, other: Point) -> None:
+        axis, begin, end = _piece(one, other)
+        low, high = min(begin, end), max(begin, end)
+        apart = []
+        for each in self.drawn.get((carried, axis), ()):
+            if each[1] < low - 0.01 or each[0] > high + 0.01:
+                apart.append(each)
+            else:
+                low, high = min(low, each[0]), max(high, each[1])
+        self.drawn[carried, axis] = [*apart, (low, high)]
+
+
+def _piece(one: Point, other: Point) -> tuple[tuple[bool, int], float, float]:
+    """The line on which a piece lies, and where on it the piece begins and ends."""
+    upright = abs(one[0] - other[0]) < abs(one[1] - other[1])
+    here = 0 if upright else 1
+    return (upright, round(one[here] * 10)), one[1 - here], other[1 - here]
+
+
+def rounded(points: Sequence[Point]) -> list[Point]:
+    """A cubic Bézier spline along *points* with round corners: a point, then three a piece."""
+    spline = [points[0]]
+    for before, corner, after in zip(points, points[1:], points[2:]):
+        radius = min(CORNER, _length(before, corner) / 2, _length(corner, after) / 2)
+        one, other = toward(corner, before, radius), toward(corner, after, radius)
+        spline += _line(spline[-1], one)
+        spline += [toward(one, corner, radius * 0.55), toward(other, corner, radius * 0.55)]
+        spline.append(other)
+    return [*spline, *_line(spline[-1], points[-1])]
+
+
+def _line(one: Point, other: Point) -> list[Point]:
+    """A straight piece of a spline."""
+    (x0, y0), (x1, y1) = one, other
+    third = ((2 * x0 + x1) / 3, (2 * y0 + y1) / 3)
+    return [third, ((x0 + 2 * x1) / 3, (y0 + 2 * y1) / 3), other]
+
+
+def _same(one: Point, other: Point) -> bool:
+    return abs(one[0] - other[0]) < 0.01 and abs(one[1] - other[1]) < 0.01
+
+
+def _straight(one: Point, middle: Point, other: Point) -> bool:
+    """Whether a line goes on in the same direction at *middle*."""
+    (ax, ay), (bx, by) = _step(one, middle), _step(middle, other)
+    return abs(ax * by - ay * bx) < 0.01 * (abs(ax) + abs(ay)) and ax * bx + ay * by >= 0
+
+
+def _step(one: Point, other: Point) -> Point:
+    return other[0] - one[0], other[1] - one[1]
+
+
+def _length(one: Point, other: Point) -> float:
+    return math.dist(one, other)
+
+
+def toward(one: Point, other: Point, far: float) -> Point:
+    """The point *far* from *one* on the way to *other*."""
+    share = max(0.0, min(1.0, far / (_length(one, other) or 1.0)))
+    return one[0] + (other[0] - one[0]) * share, one[1] + (other[1] - one[1]) * share
