@@ -1,0 +1,348 @@
+// Layout: puts open scopes inside each other, as layout/nested does in Python.
+//
+// createLayout(data).place(open) says where every visible box and line is. Scopes with the
+// same template and the same open children share what is worked out once.
+
+"use strict";
+
+const createLayout = (() => {
+  const PAD = 9, BELOW = 4, TRACK = 5, BEFORE = 8, ARROW = 10;
+  const STRAIGHT = 20, EDGE = 12, LEVEL = 0.5, CORNER = 5;
+  const OUTSIDE = -1;
+
+  // A monotone map of an axis that makes room inside given intervals [begin, end, growth].
+  function stretch(wishes) {
+    const seen = new Map();
+    for (const wish of wishes) {
+      if (wish[2] > 0 && wish[1] > wish[0]) seen.set(wish.join(), wish);
+    }
+    const asked = [...seen.values()].sort((a, b) =>
+      (a[1] - a[0]) - (b[1] - b[0]) || a[0] - b[0] || a[2] - b[2]);
+    const cuts = [...new Set(asked.flatMap(wish => [wish[0], wish[1]]))].sort((a, b) => a - b);
+    const seat = new Map(cuts.map((at, number) => [at, number]));
+    const growth = new Array(Math.max(cuts.length - 1, 0)).fill(0);
+    for (const [begin, end, wanted] of asked) {
+      const first = seat.get(begin), last = seat.get(end);
+      let got = 0;
+      for (let piece = first; piece < last; piece++) got += growth[piece];
+      const share = (wanted - got) / (end - begin);
+      if (share <= 0) continue;
+      for (let piece = first; piece < last; piece++) {
+        growth[piece] += share * (cuts[piece + 1] - cuts[piece]);
+      }
+    }
+    const moved = [0];
+    for (const more of growth) moved.push(moved[moved.length - 1] + more);
+    return at => {
+      if (!cuts.length || at <= cuts[0]) return at;
+      if (at >= cuts[cuts.length - 1]) return at + moved[moved.length - 1];
+      let low = 0, high = cuts.length - 1;
+      while (high - low > 1) {
+        const middle = (low + high) >> 1;
+        if (cuts[middle] <= at) low = middle; else high = middle;
+      }
+      const part = (at - cuts[low]) / (cuts[low + 1] - cuts[low]);
+      return at + moved[low] + part * (moved[low + 1] - moved[low]);
+    };
+  }
+
+  // The track of each net that moves sideways in a gap. A run is {net, origin, left, right}.
+  function tracks(runs) {
+    const moving = [...runs.values()].filter(run => run.right - run.left >= LEVEL);
+    const leftwards = run => run.right - run.origin >= run.origin - run.left ? 0 : 1;
+    moving.sort((a, b) => leftwards(a) - leftwards(b) ||
+      (leftwards(a) ? a.origin - b.origin : b.origin - a.origin) || a.net - b.net);
+    const used = [], track = new Map();
+    for (const run of moving) {
+      let below = used.length;
+      while (below && !used[below - 1].some(other =>
+        run.left <= other.right + 2 && other.left <= run.right + 2)) below--;
+      if (below === used.length) used.push([]);
+      used[below].push(run);
+      track.set(run.net, below);
+    }
+    return { track, count: used.length };
+  }
+
+  const gapHeight = (count, straight) =>
+    count ? BEFORE + TRACK * (count - 1) + ARROW : straight;
+
+  // Where lines that come from `wanted` meet a side of a box, in the same order.
+  function slots(wanted, center, width) {
+    const order = wanted.map((_, number) => number)
+      .sort((a, b) => wanted[a] - wanted[b] || a - b);
+    let nearest = 0;
+    order.forEach((number, seat) => {
+      if (Math.abs(wanted[number] - center) < Math.abs(wanted[order[nearest]] - center)) {
+        nearest = seat;
+      }
+    });
+    const room = Math.max(width / 2 - 6, 1);
+    const apart = Math.min(12, 2 * room / Math.max(order.length - 1, 1));
+    const left = nearest * apart, right = (order.length - 1 - nearest) * apart;
+    let middle = center;
+    if (left > room) middle += left - room;
+    else if (right > room) middle -= right - room;
+    const found = [];
+    order.forEach((number, seat) => { found[number] = middle + (seat - nearest) * apart; });
+    return found;
+  }
+
+  const anchor = scope => scope.entries.length ? scope.entries[0] : scope.width / 2;
+
+  // Where everything is across the flow.
+  function acrossOf(template, inner, room) {
+    const { spots, trunks } = template;
+    const wishes = [];
+    for (const [child, each] of inner) {
+      const [at, , width] = spots[child], half = width / 2, hook = anchor(each);
+      wishes.push([at - half, at, hook - half], [at, at + half, each.width - hook - half]);
+    }
+    const moved = stretch(wishes);
+    const first = template.entries.length
+      ? Math.min(...template.entries.map(moved)) : room.clear;
+    const shift = Math.max(PAD + room.beside, room.clear - first);
+    const at = where => moved(where) + shift;
+    const size = spots.map(([, , width, height]) => [width, height]);
+    for (const [child, each] of inner) size[child] = [each.width, each.height];
+    const side = spots.map((spot, child) =>
+      at(spot[0]) - (inner.has(child) ? anchor(inner.get(child)) : spot[2] / 2));
+    const fixed = ([child, port], exits) => {
+      if (child === OUTSIDE) return at((exits ? template.entries : template.exits)[port]);
+      const each = inner.get(child);
+      return each ? side[child] + (exits ? each.exits : each.entries)[port] : null;
+    };
+    const near = (end, exits) => fixed(end, exits) ?? at(spots[end[0]][0]);
+    const leaving = new Map(), arriving = new Map(), out = new Map(), into = new Map();
+    const want = (ends, end, where) => {
+      if (!ends.has(end[0])) ends.set(end[0], new Map());
+      ends.get(end[0]).set(end.join(), where);
+    };
+    for (const [source, stems, branches] of trunks) {
+      const leaves = fixed(source, true);
+      if (leaves !== null) leaving.set(source.join(), leaves);
+      else {
+        const next = branches.map(([sink, way]) =>
+          way.length ? at(stems[way[0]][0]) : near(sink, false));
+        want(out, source, next.reduce((sum, each) => sum + each, 0) / next.length);
+      }
+      for (const [sink, way] of branches) {
+        const enters = fixed(sink, false);
+        if (enters !== null) arriving.set(sink.join(), enters);
+        else want(into, sink, way.length ? at(stems[way[way.length - 1]][0]) : near(source, true));
+      }
+    }
+    for (const [ends, found] of [[out, leaving], [into, arriving]]) {
+      for (const [child, wanted] of ends) {
+        const places = slots([...wanted.values()], at(spots[child][0]), size[child][0]);
+        [...wanted.keys()].forEach((end, number) => found.set(end, places[number]));
+      }
+    }
+    return { at, side, size, leaving, arriving };
+  }
+
+  // What a branch does in the gaps on its way: [gap, begin, end].
+  function movesOf(template, across, source, stems, [sink, way]) {
+    const moves = [];
+    let at = across.leaving.get(source.join());
+    for (const number of way) {
+      const beside = across.at(stems[number][0]);
+      moves.push([stems[number][1], at, beside]);
+      at = beside;
+    }
+    const gap = sink[0] === OUTSIDE ? template.rows : template.spots[sink[0]][1];
+    moves.push([gap, at, across.arriving.get(sink.join())]);
+    return moves;
+  }
+
+  // A template with the children in `inner` (child -> composed scope) open.
+  function compose(template, inner, room) {
+    const across = acrossOf(template, inner, room);
+    const moves = template.trunks.map(([source, stems, branches]) =>
+      branches.map(branch => movesOf(template, across, source, stems, branch)));
+    const runs = Array.from({ length: template.rows + 1 }, () => new Map());
+    moves.forEach((branches, net) => {
+      for (const [gap, begin, end] of branches.flat()) {
+        const run = runs[gap].get(net) ?? { net, origin: begin, left: begin, right: begin };
+        run.left = Math.min(run.left, begin, end);
+        run.right = Math.max(run.right, begin, end);
+        runs[gap].set(net, run);
+      }
+    });
+    const gaps = runs.map(tracks);
+    const tall = new Array(template.rows).fill(0);
+    template.spots.forEach(([, row], child) => {
+      tall[row] = Math.max(tall[row], across.size[child][1]);
+    });
+    let at = room.before;
+    const begins = [], middle = [];
+    for (let row = 0; row <= template.rows; row++) {
+      begins.push(at);
+      let straight = STRAIGHT;
+      if (row === 0) straight = template.entries.length ? EDGE : PAD;
+      else if (row === template.rows) straight = template.exits.length ? EDGE : PAD;
+      at += gapHeight(gaps[row].count, straight);
+      if (row < template.rows) {
+        middle.push(at + tall[row] / 2);
+        at += tall[row];
+      }
+    }
+    const length = Math.max(at, room.length);
+    const frames = template.spots.map(([, row], child) => {
+      const [width, height] = across.size[child];
+      return [across.side[child], middle[row] - height / 2, width, height];
+    });
+    const paths = [];
+    template.trunks.forEach(([source, , branches], net) => {
+      branches.forEach(([sink], branch) => {
+        const way = moves[net][branch], points = [];
+        const start = source[0] === OUTSIDE ? 0 : frames[source[0]][1] + frames[source[0]][3];
+        points.push([way[0][1], start]);
+        for (const [gap, begin, end] of way) {
+          const track = gaps[gap].track.get(net);
+          if (track === undefined) continue;
+          const along = begins[gap] + BEFORE + TRACK * track;
+          points.push([begin, along], [end, along]);
+        }
+        points.push([way[way.length - 1][2], sink[0] === OUTSIDE ? length : frames[sink[0]][1]]);
+        paths.push({ trunk: net, branch, points });
+      });
+    });
+    return {
+      width: Math.max(across.at(template.width) + PAD, room.least), height: length,
+      entries: template.entries.map(across.at), exits: template.exits.map(across.at),
+      frames, paths, inner,
+    };
+  }
+
+  // The SVG path through points, with round corners.
+  function pathData(points) {
+    const kept = [];
+    for (const point of points) {
+      const last = kept[kept.length - 1], before = kept[kept.length - 2];
+      if (last && Math.abs(last[0] - point[0]) < 0.01 && Math.abs(last[1] - point[1]) < 0.01) {
+        continue;
+      }
+      if (before && ((before[0] === last[0] && last[0] === point[0]) ||
+                     (before[1] === last[1] && last[1] === point[1]))) kept.pop();
+      kept.push(point);
+    }
+    const round = number => Math.round(number * 10) / 10;
+    const said = ([x, y]) => `${round(x)} ${round(y)}`;
+    const toward = (one, other, far) => {
+      const length = Math.hypot(other[0] - one[0], other[1] - one[1]) || 1;
+      const share = Math.min(1, far / length);
+      return [one[0] + (other[0] - one[0]) * share, one[1] + (other[1] - one[1]) * share];
+    };
+    let path = `M${said(kept[0])}`;
+    for (let number = 1; number < kept.length - 1; number++) {
+      const [before, corner, after] = kept.slice(number - 1, number + 2);
+      const radius = Math.min(CORNER,
+        Math.hypot(corner[0] - before[0], corner[1] - before[1]) / 2,
+        Math.hypot(after[0] - corner[0], after[1] - corner[1]) / 2);
+      path += `L${said(toward(corner, before, radius))}` +
+        `Q${said(corner)} ${said(toward(corner, after, radius))}`;
+    }
+    return path + `L${said(kept[kept.length - 1])}`;
+  }
+
+  return data => {
+    const { parent, template } = data.items;
+    const turned = data.direction === "LR" || data.direction === "RL";
+    const backwards = data.direction === "BT" || data.direction === "RL";
+    const children = Array.from({ length: parent.length + 1 }, () => []);
+    const seat = parent.map((around, item) => children[around + 1].push(item) - 1);
+    const shared = new Map();
+    let lastId = 0;
+
+    function roomOf(item) {
+      if (item < 0) return { before: 0, beside: 0, least: 0, length: 0, clear: 0 };
+      const [width, height] = data.items.headersize[item];
+      return turned
+        ? { before: 0, beside: height + BELOW - PAD / 2, least: 0,
+            length: width + 2 * PAD, clear: 0 }
+        : { before: height + BELOW, beside: 0, least: width + 2 * PAD,
+            length: 0, clear: width + 2 * PAD };
+    }
+
+    function composed(item, inner) {
+      const room = roomOf(item), number = item < 0 ? data.root : template[item];
+      const open = [...inner].sort((a, b) => a[0] - b[0]).map(([child, each]) => `${child}:${each.id}`);
+      const key = `${number}|${Object.values(room).join()}|${open.join()}`;
+      if (!shared.has(key)) {
+        const found = compose(data.templates[number], inner, room);
+        found.id = lastId++;
+        shared.set(key, found);
+      }
+      return shared.get(key);
+    }
+
+    // Where every visible box and line is, with the items in the set `open` open.
+    function place(open) {
+      const shown = [];
+      for (const item of [...open].sort((a, b) => a - b)) {
+        if (template[item] >= 0) shown.push(item);
+      }
+      const inner = new Map([[-1, new Map()]]);
+      for (const item of shown) inner.set(item, new Map());
+      const found = new Map();
+      for (let number = shown.length - 1; number >= 0; number--) {
+        const item = shown[number], scope = composed(item, inner.get(item));
+        found.set(item, scope);
+        inner.get(parent[item])?.set(seat[item], scope);
+      }
+      found.set(-1, composed(-1, inner.get(-1)));
+      return spread(found);
+    }
+
+    function spread(found) {
+      const root = found.get(-1), boxes = [], lines = [], waiting = [[-1, 0, 0]];
+      const turn = (across, along, width, height) => {
+        const way = backwards ? root.height - along - height : along;
+        return turned ? [way, across, height, width] : [across, way, width, height];
+      };
+      while (waiting.length) {
+        const [scope, across, along] = waiting.pop(), here = found.get(scope);
+        const inside = children[scope + 1];
+        spreadLines(scope, here, inside, across, along, turn, lines);
+        const opened = [];
+        inside.forEach((item, number) => {
+          const [beside, begin, width, height] = here.frames[number];
+          const [x, y, w, h] = turn(across + beside, along + begin, width, height);
+          const isOpen = here.inner.has(number);
+          boxes.push({ item, x, y, w, h, open: isOpen });
+          if (isOpen) opened.push([item, across + beside, along + begin]);
+        });
+        waiting.push(...opened.reverse());
+      }
+      return {
+        width: turned ? root.height : root.width, height: turned ? root.width : root.height,
+        boxes, lines,
+      };
+    }
+
+    function spreadLines(scope, here, inside, across, along, turn, lines) {
+      const { trunks } = data.templates[scope < 0 ? data.root : template[scope]];
+      for (const { trunk, branch, points } of here.paths) {
+        const [source, , branches] = trunks[trunk], [sink] = branches[branch];
+        const moved = points.map(([x, y]) => turn(across + x, along + y, 0, 0).slice(0, 2));
+        const xs = moved.map(point => point[0]), ys = moved.map(point => point[1]);
+        const [end, before] = [moved[moved.length - 1], moved[moved.length - 2]];
+        const far = Math.hypot(end[0] - before[0], end[1] - before[1]) || 1;
+        lines.push({
+          scope, trunk, branch, value: data.values[scope + 1][trunk],
+          tail: source[0] === OUTSIDE ? scope : inside[source[0]],
+          head: sink[0] === OUTSIDE ? scope : inside[sink[0]],
+          enters: source[0] === OUTSIDE, exits: sink[0] === OUTSIDE,
+          d: pathData(moved), points: moved,
+          tip: sink[0] === OUTSIDE ? null
+            : [end[0], end[1], (end[0] - before[0]) / far, (end[1] - before[1]) / far],
+          x0: Math.min(...xs), y0: Math.min(...ys), x1: Math.max(...xs), y1: Math.max(...ys),
+          label: null,
+        });
+      }
+    }
+
+    return { place };
+  };
+})();
