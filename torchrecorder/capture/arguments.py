@@ -27,11 +27,9 @@ def sort_arguments(
     tensors: list[tuple[str, Tensor]] = []
     plain: list[tuple[str, str]] = []
     names = facts.parameters
-    known = len(names)
-    position = 0
-    for each in args:
-        name = names[position] if position < known else str(position)
-        position += 1
+    if len(args) > len(names):
+        names += tuple(map(str, range(len(names), len(args))))
+    for name, each in zip(names, args):
         if isinstance(each, Tensor):
             tensors.append((name, each))
         elif each is not None:

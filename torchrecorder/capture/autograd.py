@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.values import Entry, Values
 
 _LEAF = 2**64 - 1  # what autograd gives as the number of an accumulation node
-_next_number = torch._C._autograd._get_sequence_nr
+_next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 
 
 _Parents = tuple[tuple[Any, int], ...]
@@ -55,7 +55,7 @@ class AutogradWalk:
         self.passed: dict[int, GradEdge] = {}  # nodes of our own aliases: the edge they stand for
         self.made: dict[GradEdge, ValueId] = {}
         self.owners: dict[GradId, OpId] = {}
-        self.start = self.since = int(_next_number())  # what is numbered below was there before
+        self.start = self.since = _next_number()  # what is numbered below was there before
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
         self.met: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
@@ -69,13 +69,14 @@ class AutogradWalk:
 
     def begin(self) -> None:
         """An op begins: nodes numbered from here on will be its own."""
-        self.since = int(_next_number())
+        self.since = _next_number()
 
     def end(self, op: OpId) -> None:
         """The op ended: whatever was numbered in between is its own, also if met later."""
-        if _next_number() > self.since:
+        number = _next_number()
+        if number > self.since:
             self.starts.append(self.since)
-            self.spans.append((int(_next_number()), op, self.tape.scope))
+            self.spans.append((number, op, self.tape.scope))
 
     def knows(self, tensor: Tensor) -> bool:
         """Whether the node behind *tensor* has been met."""

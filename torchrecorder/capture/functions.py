@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -22,7 +22,9 @@ from torchrecorder.capture.aliases import run_on_originals
 from torchrecorder.capture.arguments import sort_arguments
 from torchrecorder.capture.names import FunctionFacts, facts_of
 from torchrecorder.capture.tensors import innermost, tensors_in
-from torchrecorder.events import OpCalled, OpId, OpKind, Slot, SourceLine, ValueId
+from torchrecorder.events import OpCalled, OpId, OpKind, Slot, SourceLine, ValueId, made
+
+_peek_transformations = functorch.peek_interpreter_stack
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -34,12 +36,25 @@ if TYPE_CHECKING:
     from torchrecorder.capture.values import Entry, Values
 
 
-class Call(NamedTuple):
+class Call:
     """A torch function that is running."""
 
+    __slots__ = (
+        "op",
+        "index",
+        "facts",
+        "wrapped",
+        "tensors",
+        "inputs",
+        "arguments",
+        "source",
+        "started",
+    )
+
     op: OpId
-    index: int  # type: ignore[assignment]
+    index: int
     facts: FunctionFacts
+    wrapped: bool  # inside a transformation of torch.func
     tensors: list[tuple[str, Tensor]]
     inputs: tuple[Slot, ...]
     arguments: tuple[tuple[str, str], ...]
@@ -98,33 +113,34 @@ class Calls:
         self, facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
     ) -> Call | None:
         """Note what the call reads. None if the instrument stumbled."""
-        self.tape.pause()
+        tape, values = self.tape, self.values
+        call = Call()
+        call.started = tape.pause()
         try:
-            source = self.regions.locate(frame)
-            tensors, arguments = sort_arguments(facts, args, kwargs)
-            if functorch.peek_interpreter_stack() is not None:
+            call.facts = facts
+            call.source = self.regions.locate(frame)
+            tensors, call.arguments = sort_arguments(facts, args, kwargs)
+            call.wrapped = _peek_transformations() is not None
+            if call.wrapped:
                 tensors = [(name, innermost(tensor)) for name, tensor in tensors]
-            read = self.values.read
-            inputs = tuple([Slot(name, read(tensor)) for name, tensor in tensors])
-            if self.values.aliased:
-                tensors = self._sources(tensors)
-            op = self.tape.next_op()
-            index = self.tape.next_index()
+            call.inputs = values.slots_of(tensors)
+            call.tensors = self._sources(tensors) if values.aliased else tensors
+            call.op = op = tape.next_op()
+            call.index = tape.next_index()
             if facts.name == "backward":
-                self.values.gradients_from = op
+                values.gradients_from = op
             if facts.runs_backward:
                 self.backward.begin(op, args, kwargs)
             self.autograd.begin()
-            self.tape.op = op
-            for observer in self.tape.observers:
+            tape.op = op
+            for observer in tape.observers:
                 observer.op_begins(op)
-            started = self.tape.time()
-            return Call(op, index, facts, tensors, inputs, arguments, source, started)
+            return call
         except Exception as error:
-            self.tape.lose("functions", error)
+            tape.lose("functions", error)
             return None
         finally:
-            self.tape.resume()
+            tape.resume()
 
     def _sources(self, tensors: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
         """The user's own tensors in place of our aliases, as the function is given them."""
@@ -135,28 +151,28 @@ class Calls:
 
     def end(self, call: Call, result: Any) -> None:
         """Note what the call made and wrote."""
-        self.tape.pause()
-        seconds = self.tape.time() - call.started
-        self.tape.op = None
+        tape = self.tape
+        seconds = tape.pause() - call.started
+        tape.op = None
         try:
-            for observer in self.tape.observers:
+            for observer in tape.observers:
                 observer.op_ended(call.op)
             if call.facts.runs_backward:
                 self.backward.end(call.op, seconds)
             writes = self._writes(call)
             outputs = self._outputs(call, result, writes)
             self.autograd.end(call.op)
-            if self.tape.observers:
+            if tape.observers:
                 self._show(call, result, writes)
-            if outputs or call.facts.reads_data or self._passed_on(call, result):
-                kind = OpKind.CALLED if outputs or call.facts.reads_data else OpKind.PASS
-                event = self._write(call, kind, tuple(outputs), tuple(writes.values()), seconds)
-                if kind is OpKind.PASS:
-                    self.values.passed = event
+            if outputs or call.facts.reads_data:
+                written = tuple(writes.values()) if writes else ()
+                self._write(call, OpKind.CALLED, outputs, written, seconds)
+            elif self._passed_on(call, result):
+                self.values.passed = self._write(call, OpKind.PASS, (), (), seconds)
         except Exception as error:
-            self.tape.lose("functions", error)
+            tape.lose("functions", error)
         finally:
-            self.tape.resume()
+            tape.resume()
 
     def fail(self, call: Call, error: BaseException) -> None:
         """The call raised: keep how far it came."""
@@ -183,7 +199,8 @@ class Calls:
         """The arguments that were written in place, as new values."""
         written: dict[int, ValueId] = {}
         entries = self.values.entries
-        unusual = call.facts.rebinds or bool(call.facts.writes)
+        facts = call.facts
+        unusual = facts.rebinds or facts.writes
         for name, tensor in call.tensors:
             entry = entries.get(id(tensor))
             if entry is None:
@@ -194,19 +211,33 @@ class Calls:
                 wrote = tensor._version != entry.version
             if wrote and id(tensor) not in written:
                 written[id(tensor)] = self.values.wrote(tensor, entry, call.op)
-                if call.facts.dispatched and entry.version >= 0:
+                if facts.dispatched and entry.version >= 0:
                     entry.version += 1  # will be counted up above the dispatcher
         return written
 
-    def _outputs(self, call: Call, result: Any, writes: dict[int, ValueId]) -> list[ValueId]:
+    def _outputs(
+        self, call: Call, result: Any, writes: dict[int, ValueId]
+    ) -> tuple[ValueId, ...]:
         """The values that came into being: results first, then what was written."""
+        usual = not writes and not call.wrapped and not call.facts.attribute
+        if usual and isinstance(result, Tensor) and not self.values.aliased:
+            for _, tensor in call.tensors:
+                if tensor is result:
+                    return ()
+            return (self.values.note(result, call.op),)
+        return self._several_outputs(call, result, writes)
+
+    def _several_outputs(
+        self, call: Call, result: Any, writes: dict[int, ValueId]
+    ) -> tuple[ValueId, ...]:
+        """The same for results and writes of every kind."""
         if isinstance(result, Tensor):
             results = [result]
         elif isinstance(result, (tuple, list, dict)):
             results = [tensor for _, tensor in tensors_in(result)]
         else:
             results = []
-        if functorch.peek_interpreter_stack() is not None:
+        if call.wrapped:
             results = [innermost(tensor) for tensor in results]
         if self.values.aliased:
             results = [self.values.source(tensor) for tensor in results]
@@ -221,7 +252,7 @@ class Calls:
             else:
                 outputs[self.values.note(tensor, call.op)] = None
         outputs.update(dict.fromkeys(writes.values()))
-        return list(outputs)
+        return tuple(outputs)
 
     def _passed_on(self, call: Call, result: Any) -> bool:
         """Whether the call only handed back a tensor it was given."""
@@ -238,23 +269,24 @@ class Calls:
         writes: tuple[ValueId, ...],
         seconds: float | None,
     ) -> OpCalled:
-        event = OpCalled(
+        facts, stack = call.facts, self.tape.stack
+        event = (
             call.op,
-            self.tape.scope,
+            stack[-1].scope if stack else None,
             call.index,
             kind,
-            call.facts.name,
-            call.facts.qualname,
+            facts.name,
+            facts.qualname,
             call.inputs,
             outputs,
             writes,
             call.arguments,
             call.source,
             seconds,
-            bool(self.tape.stack and self.tape.stack[-1].event.recompute),
+            stack[-1].recompute if stack else False,
         )
-        self.tape.write(event)
-        return event
+        self.tape.write(called := made(OpCalled, event))
+        return called
 
 
 class FunctionCalls(TorchFunctionMode):

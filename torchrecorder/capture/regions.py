@@ -1,4 +1,4 @@
-"""Regions of meaning: no_grad, autocast, checkpoint, custom and compiled functions.
+"""Regions of meaning: no_grad, autocast, checkpoint, custom functions, optimizer steps.
 
 PyTorch does not announce them, so they are found when something runs inside: by the
 frames between an op and its module (functions such as ``checkpoint``), and by the modes
@@ -30,18 +30,17 @@ class ModeState(NamedTuple):
     autocast: str  # "" where off, else "cpu bfloat16"
 
 
+_grad = torch.is_grad_enabled
+_inference = torch.is_inference_mode_enabled
+_any_autocast = torch._C._is_any_autocast_enabled
 _USUAL = {grad: ModeState(grad, False, "") for grad in (True, False)}
 
 
 def mode_state() -> ModeState:
     """The modes as they are now, in this thread."""
-    if not torch.is_inference_mode_enabled() and not torch._C._is_any_autocast_enabled():
-        return _USUAL[torch.is_grad_enabled()]
-    return ModeState(
-        torch.is_grad_enabled(),
-        torch.is_inference_mode_enabled(),
-        _autocast() if torch._C._is_any_autocast_enabled() else "",
-    )
+    if not _inference() and not _any_autocast():
+        return _USUAL[_grad()]
+    return ModeState(_grad(), _inference(), _autocast() if _any_autocast() else "")
 
 
 def _autocast() -> str:
@@ -120,6 +119,8 @@ class Regions:
         name = kind.value
         if kind is ScopeKind.CUSTOM_FUNCTION:
             name = getattr(frame.f_locals.get("cls"), "__name__", name)
+        elif kind is ScopeKind.OPTIMIZER:
+            name = type(frame.f_locals["args"][0]).__name__
         opened = self.tape.enter(kind, name, cls=name, source=self.sources.walk(frame.f_back)[0])
         opened.key = frame
         self.entered(opened.event, frame)
@@ -139,10 +140,11 @@ class Regions:
         opened.key = None
         self.tape.write(ScopeLeft(opened.event.scope, (), (), seconds, failed))
 
-    def close_all(self, *, failed: bool = False) -> None:
-        """End the regions above the innermost module call."""
-        for each in reversed(self._open()):
-            self.close(each, failed=failed)
+    def left(self, frame: FrameType) -> None:
+        """The function that runs in *frame* is about to return: its region ends now."""
+        opened = self._open()
+        while any(each.key is frame for each in opened):
+            self.close(opened.pop())
 
 
 def _is_region(kind: ScopeKind, frame: FrameType) -> bool:

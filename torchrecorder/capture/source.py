@@ -19,21 +19,22 @@ from torchrecorder.events import ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_MODULE_CALLS = frozenset(
-    id(getattr(Module, name).__code__) for name in ("_call_impl", "_wrapped_call_impl")
+_MODULE_CALLS = tuple(
+    getattr(Module, name).__code__ for name in ("_call_impl", "_wrapped_call_impl")
 )
+_MODULE = ScopeKind.MODULE
 _LIMIT = 200
 
 
-def _region_codes() -> dict[int, ScopeKind]:
-    """The functions of PyTorch whose call is a region of its own."""
+def _telling_codes() -> dict[int, ScopeKind]:
+    """The functions of PyTorch whose call is a module's, or a region of its own."""
     from torch.utils import checkpoint
 
     found: list[tuple[object, ScopeKind]] = [
         (torch.autograd.Function.apply, ScopeKind.CUSTOM_FUNCTION),
         (checkpoint.checkpoint, ScopeKind.CHECKPOINT),
     ]
-    codes = {}
+    codes = {id(code): ScopeKind.MODULE for code in _MODULE_CALLS}
     for function, kind in found:
         code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
         if isinstance(code, CodeType):
@@ -45,8 +46,9 @@ class Sources:
     """Walks frames, and remembers which files belong to whom."""
 
     def __init__(self) -> None:
-        self._codes = _region_codes()
+        self._codes = _telling_codes()
         self._files: dict[str, str | None] = {}
+        self._lines: dict[tuple[int, int], tuple[SourceLine, CodeType]] = {}
         self._roots = _import_roots()
 
     def walk(
@@ -58,22 +60,33 @@ class Sources:
         """
         line: SourceLine | None = None
         regions: list[tuple[ScopeKind, FrameType]] = []
+        files, codes = self._files, self._codes
         for _ in range(_LIMIT):
             if frame is None:
                 break
             code = frame.f_code
-            name = self._files.get(code.co_filename, "")
+            name = files.get(code.co_filename, "")
             if name == "":
                 name = self.shorten(code.co_filename)
-            if name is not None:
-                if line is None:
-                    line = SourceLine(name, frame.f_lineno, code.co_name)
-            elif id(code) in _MODULE_CALLS:
-                break
-            elif id(code) in self._codes:
-                regions.append((self._codes[id(code)], frame))
+            if name is None:
+                kind = codes.get(id(code))
+                if kind is not None:
+                    if kind is _MODULE:
+                        break
+                    regions.append((kind, frame))
+            elif line is None:
+                line = self._line(name, frame, code)
             frame = frame.f_back
         return line, regions
+
+    def _line(self, name: str, frame: FrameType, code: CodeType) -> SourceLine:
+        """The line that *frame* is on; looked up once, as Python counts through the code."""
+        place = id(code), frame.f_lasti
+        known = self._lines.get(place)
+        if known is None:
+            line = SourceLine(name, frame.f_lineno, code.co_name)
+            known = self._lines[place] = line, code  # the code, so that its id stays taken
+        return known[0]
 
     def shorten(self, filename: str) -> str | None:
         """*filename* below the folder it is imported from; None inside PyTorch or us."""

@@ -170,7 +170,10 @@ class Values:
 
     def slots_of(self, tensors: list[tuple[str, Tensor]]) -> tuple[Slot, ...]:
         """Named tensors as the values that they are now."""
-        return tuple([Slot(name, self.read(tensor)) for name, tensor in tensors])
+        slots = []
+        for name, tensor in tensors:
+            slots.append(made(Slot, (name, self.read(tensor))))
+        return tuple(slots)
 
     def _read_written(self, tensor: Tensor, entry: Entry) -> ValueId:
         """Another alias of this memory was written since *tensor* was last met."""
