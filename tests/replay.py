@@ -103,6 +103,7 @@ class Replay:
         self.values: dict[ValueId, Tensor] = {}
         self.memory: dict[int, Tensor] = {}
         self.problems: list[str] = []
+        self.written: set[ValueId] = set()
         self.ran = 0
 
     def run(self, outputs: list[Tensor]) -> list[str]:
@@ -169,6 +170,7 @@ class Replay:
             tensor = self._alias(value, op, given)
             if tensor is not None:
                 self.values[value] = tensor
+                self.written.add(value)
 
     def _alias(self, value: ValueId, op: Op, given: list[Tensor]) -> Tensor | None:
         """The tensor in which a written value lies: by memory and shape, the nearest."""
@@ -192,11 +194,25 @@ class Replay:
                 if name not in _CANNOT:
                     self.problems.append(f"{value} should come out of {producer} {name}")
             self.values[value] = held.clone() if held.is_quantized else _copy(held)
+        elif value in self.written:
+            self.values[value] = _placed(self.values[value], held)
         return self.values[value]
 
     def _compare(self, found: Tensor, wanted: Tensor, where: str) -> None:
         if len(self.problems) < 20 and not _same(found, wanted):
             self.problems.append(f"{where}: {tuple(found.shape)} differs")
+
+
+def _placed(found: Tensor, held: Tensor) -> Tensor:
+    """The part of the memory behind *found* that the tensor read covers."""
+    if found.layout is not torch.strided or found.is_nested or found.is_quantized or found.is_meta:
+        return found
+    same = found.stride() == held.stride() and found.storage_offset() == held.storage_offset()
+    if same and found.shape == held.shape or found.dtype != held.dtype:
+        return found
+    if found.untyped_storage().nbytes() != held.untyped_storage().nbytes():
+        return found
+    return found.as_strided(held.size(), held.stride(), held.storage_offset())
 
 
 def _filled(found: Any, left: Any) -> Any:

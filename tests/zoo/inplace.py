@@ -435,3 +435,29 @@ def parameter_clamped() -> Run:
         return x * self.w
 
     return Run(net(forward, w=parameter(3)), (leaf(2, 3),))
+
+
+@case(
+    "a view made without gradients, read after its base was written with them",
+    """
+    mul = mul(x)
+    no_grad:
+        getitem = getitem(mul)
+    add_! = add_(mul)
+    no_grad:
+        sum = sum(add_.1)
+    mul2 = mul(add_.0, sum)
+    return mul2
+    """,
+)
+def quiet_view_of_written() -> Run:
+    def forward(self, x):
+        y = x * 2
+        with torch.no_grad():
+            row = y[0]
+        y.add_(1)
+        with torch.no_grad():
+            total = row.sum()
+        return y * total
+
+    return Run(net(forward), (leaf(2, 3),))

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from torchrecorder.capture.guest import unheard
-from torchrecorder.capture.tensors import tensors_in
+from torchrecorder.capture.tensors import node_behind, tensors_in
 from torchrecorder.capture.values import Values
 
 
@@ -128,7 +128,8 @@ def _alias(values: Values, tensor: Tensor) -> Tensor | None:
     if tensor.requires_grad and torch.is_inference_mode_enabled():
         return None  # a view made there could not require grad
     source = values.source(tensor)
-    with torch.enable_grad(), unheard():
+    without = source.requires_grad and node_behind(source) is None and source._is_view()
+    with torch.set_grad_enabled(not without), unheard():
         alias = source.view_as(source)
     values.pass_on(tensor, alias)
     return alias

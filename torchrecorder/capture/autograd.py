@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import get_gradient_edge
 
+from torchrecorder.capture.tensors import node_behind
 from torchrecorder.events import (
     GradEdge,
     GradId,
@@ -80,7 +81,7 @@ class AutogradWalk:
 
     def knows(self, tensor: Tensor) -> bool:
         """Whether the node behind *tensor* has been met."""
-        node = tensor.grad_fn
+        node = node_behind(tensor)
         return node is None or node._sequence_nr() in self.known
 
     def grad_of(self, node: Any) -> GradId | None:
@@ -91,9 +92,10 @@ class AutogradWalk:
 
     def edge_behind(self, tensor: Tensor) -> GradEdge | None:
         """Where the gradient of *tensor* will arrive."""
-        if tensor.grad_fn is not None:
-            return self._edge(tensor.grad_fn, tensor.output_nr, None)
-        if not tensor.requires_grad:
+        node = node_behind(tensor)
+        if node is not None:
+            return self._edge(node, tensor.output_nr, None)
+        if not tensor.requires_grad or tensor._is_view():  # a view made without gradients
             return None
         return GradEdge(self._leaf(get_gradient_edge(tensor).node), 0)
 
@@ -118,7 +120,7 @@ class AutogradWalk:
 
     def edge_of(self, tensor: Tensor, producer: OpId) -> GradEdge | None:
         """The node behind *tensor*, claimed for *producer* if it is new."""
-        node = tensor.grad_fn
+        node = node_behind(tensor)
         if node is None:
             return None
         number = node._sequence_nr()

@@ -28,7 +28,7 @@ from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.aliases import hand_on, take_back
 from torchrecorder.capture.regions import mode_state
-from torchrecorder.capture.tensors import tensors_in
+from torchrecorder.capture.tensors import node_behind, tensors_in
 from torchrecorder.capture.values import Foreign
 from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId
 
@@ -226,7 +226,7 @@ class ModuleScopes:
             tensor
             for _, tensor in found
             if self.values.peek(tensor) is None
-            and tensor.grad_fn is None
+            and node_behind(tensor) is None
             and id(tensor) not in self.values.named
             and self._name_of(tensor) is None
         ]

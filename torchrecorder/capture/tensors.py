@@ -84,6 +84,17 @@ def version_of(tensor: Tensor) -> int:
     return UNVERSIONED if tensor.is_inference() else tensor._version
 
 
+def node_behind(tensor: Tensor) -> Any:
+    """The grad node that made *tensor*; None also where PyTorch refuses to tell.
+
+    It refuses for a view made without gradients whose base was then written with them.
+    """
+    try:
+        return tensor.grad_fn
+    except RuntimeError:
+        return None
+
+
 def kind_of(tensor: Tensor) -> str:
     """Its class, or its layout where that is not strided."""
     cls = type(tensor)

@@ -26,6 +26,7 @@ from torchrecorder.capture.tensors import (
     extent_of,
     innermost,
     kind_of,
+    node_behind,
     shape_of,
     version_of,
 )
@@ -140,7 +141,7 @@ class Values:
         foreign = self.foreign.pop(id(tensor), None)
         if foreign is not None and foreign.result() is tensor:
             return self._adopt_foreign(tensor, foreign)
-        if tensor.grad_fn is not None:
+        if node_behind(tensor) is not None:
             return self.autograd.uncover(tensor)
         found = self.search_names(tensor)
         if found is not None:
@@ -209,7 +210,7 @@ class Values:
         if entry.scope in self.tape.functions:  # marked dirty: its op has been seen
             entry.version = version_of(tensor)
             return self._read_regraded(tensor, entry)
-        if tensor.grad_fn is not None and not self.autograd.knows(tensor):
+        if not self.autograd.knows(tensor):
             return self.autograd.uncover(tensor)
         op = self.tape.next_op()
         before = entry.value
@@ -220,7 +221,7 @@ class Values:
     def _read_regraded(self, tensor: Tensor, entry: Entry) -> ValueId:
         """Autograd began, or ceased, to track *tensor* after it was met."""
         entry.requires_grad = tensor.requires_grad
-        if tensor.grad_fn is not None:
+        if node_behind(tensor) is not None:
             self.autograd.regrade(tensor, entry)
         return entry.value
 
