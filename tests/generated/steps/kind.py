@@ -24,6 +24,7 @@ class Kind:
         block: It has a block inside.
         hears: An outside function mode hears what it does.
         reruns: Its calls can be made again one by one.
+        reaches: All its gradients flow through the graph of the run.
         modules: Hooks at the end of a module's list see what the recorder sees.
     """
 
@@ -32,6 +33,7 @@ class Kind:
     block: bool = False
     hears: bool = True
     reruns: bool = True
+    reaches: bool = True
     modules: bool = True
 
 
