@@ -1,0 +1,294 @@
+"""Nested layout: boxes apart, inside each other, in order; lines beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torchrecorder.layout.nested import Drawn, Item, Link, Picture, Plan, place, plan
+from torchrecorder.layout.nested.compose import Point
+from torchrecorder.layout.nested.gaps import Run, slots, tracks
+from torchrecorder.layout.nested.lines import Trunks, corners, whole
+from torchrecorder.layout.nested.rows import rows
+from torchrecorder.layout.nested.stretch import Stretch, Wish
+
+SOME = settings(max_examples=60, deadline=None)
+SLACK = 0.05
+
+
+@st.composite
+def trees(draw: st.DrawFn, most: int = 24) -> tuple[list[Item], list[Link]]:
+    """Items in each other, and links between those with nothing in them, some in circles."""
+    parents = [-1]
+    for number in range(draw(st.integers(1, most))):
+        parents.append(draw(st.integers(-1, number)))
+    inner = set(parents)
+    size = st.floats(10, 150).map(lambda number: round(number, 1))
+    items = [
+        Item(
+            f"i{number}",
+            parent,
+            draw(size),
+            draw(size),
+            (draw(size), draw(st.sampled_from([10.0, 24.0]))) if number in inner else None,
+            draw(st.integers(0, 9)) == 0,
+        )
+        for number, parent in enumerate(parents)
+    ]
+    leaves = [number for number in range(len(items)) if number not in inner]
+    links = []
+    for _ in range(draw(st.integers(0, 2 * most))):
+        tail, head = draw(st.sampled_from(leaves)), draw(st.sampled_from(leaves))
+        if tail != head and (tail < head or draw(st.integers(0, 12)) == 0):
+            links.append(Link(tail, head, draw(st.sampled_from("ab"))))
+    return items, links
+
+
+directions = st.sampled_from(["TB", "LR", "BT", "RL"])
+
+
+def some_open(data: st.DataObject, items: Sequence[Item]) -> list[int]:
+    """A choice of items to open."""
+    can = [number for number, item in enumerate(items) if item.header is not None]
+    return [number for number in can if data.draw(st.booleans())]
+
+
+def overlap(one: Drawn, other: Drawn) -> bool:
+    """Whether two boxes have a place in common."""
+    return (
+        one.x + one.width > other.x + SLACK
+        and other.x + other.width > one.x + SLACK
+        and one.y + one.height > other.y + SLACK
+        and other.y + other.height > one.y + SLACK
+    )
+
+
+def is_on_edge(point: Point, box: Drawn) -> bool:
+    """Whether a point is on the outline of a box."""
+    x, y = point
+    upright = min(abs(x - box.x), abs(x - box.x - box.width)) < SLACK
+    level = min(abs(y - box.y), abs(y - box.y - box.height)) < SLACK
+    return (
+        (upright or level)
+        and box.x - SLACK <= x <= box.x + box.width + SLACK
+        and box.y - SLACK <= y <= box.y + box.height + SLACK
+    )
+
+
+def crosses(points: Sequence[Point], box: Drawn) -> bool:
+    """Whether a line of upright and level pieces runs through the inside of a box."""
+    for (ax, ay), (bx, by) in zip(points, points[1:]):
+        if (
+            max(ax, bx) > box.x + SLACK
+            and min(ax, bx) < box.x + box.width - SLACK
+            and max(ay, by) > box.y + SLACK
+            and min(ay, by) < box.y + box.height - SLACK
+        ):
+            return True
+    return False
+
+
+def check(picture: Picture, planned: Plan) -> None:
+    """Boxes are apart and inside each other; lines end on boxes and run through none."""
+    boxes = {box.item: box for box in picture.boxes}
+    siblings: dict[int, list[Drawn]] = {}
+    for box in picture.boxes:
+        siblings.setdefault(planned.items[box.item].parent, []).append(box)
+    for parent, inside in siblings.items():
+        paper = Drawn(-1, 0.0, 0.0, picture.width, picture.height, True)
+        around = boxes.get(parent, paper)
+        for number, box in enumerate(inside):
+            assert box.x >= around.x - SLACK and box.y >= around.y - SLACK
+            assert box.x + box.width <= around.x + around.width + SLACK
+            assert box.y + box.height <= around.y + around.height + SLACK
+            assert not any(overlap(box, other) for other in inside[number + 1 :])
+    for way in picture.ways:
+        if way.tail >= 0:
+            assert is_on_edge(way.points[0], boxes[way.tail])
+        if way.head >= 0:
+            assert is_on_edge(way.points[-1], boxes[way.head])
+        for box in siblings[way.scope]:
+            assert not crosses(way.points, box)
+
+
+@SOME
+@given(trees(), directions, st.data())
+def test_boxes_and_lines_keep_apart(
+    tree: tuple[list[Item], list[Link]], direction: str, data: st.DataObject
+) -> None:
+    """No two boxes overlap, none sticks out, no line crosses one, whatever is open."""
+    planned = plan(*tree, direction)  # type: ignore[arg-type]
+    for _ in range(3):
+        check(place(planned, some_open(data, tree[0])), planned)
+    check(place(planned), planned)
+
+
+@SOME
+@given(trees(), st.data())
+def test_opening_keeps_the_order(tree: tuple[list[Item], list[Link]], data: st.DataObject) -> None:
+    """Siblings that were left of, or above, each other stay so when something opens."""
+    planned = plan(*tree)
+    opened = some_open(data, tree[0])
+    before = {box.item: box for box in place(planned, []).boxes}
+    after = {box.item: box for box in place(planned, opened).boxes}
+    for one in before.values():
+        for other in before.values():
+            if planned.items[one.item].parent != planned.items[other.item].parent:
+                continue
+            here, there = after[one.item], after[other.item]
+            if one.y + one.height <= other.y:
+                assert here.y + here.height <= there.y + SLACK
+            elif one.x + one.width <= other.x:
+                assert here.x + here.width <= there.x + SLACK
+
+
+@SOME
+@given(trees(), st.data())
+def test_whole_lines_go_from_box_to_box(
+    tree: tuple[list[Item], list[Link]], data: st.DataObject
+) -> None:
+    """Each link is one line from its tail to its head, and through no other box without parts."""
+    items, links = tree
+    planned = plan(items, links)
+    picture = place(planned)
+    boxes = {box.item: box for box in picture.boxes}
+    ways = list(whole(picture, links))
+    assert len(ways) == len(links)
+    for link, points in zip(links, ways):
+        assert is_on_edge(points[0], boxes[link.tail])
+        assert is_on_edge(points[-1], boxes[link.head])
+        for box in boxes.values():
+            assert box.open or not crosses(points, box)
+
+
+@SOME
+@given(trees())
+def test_lines_drawn_once_cover_all(tree: tuple[list[Item], list[Link]]) -> None:
+    """What is left of lines that share a trunk still covers every corner of every one."""
+    items, links = tree
+    picture = place(plan(items, links))
+    trunks = Trunks()
+    drawn: dict[tuple[int, str], list[tuple[Point, ...]]] = {}
+    for link, points in zip(links, whole(picture, links)):
+        key = (link.tail, link.value)
+        drawn.setdefault(key, []).append(trunks.fresh(key, points))
+        assert drawn[key][-1][-1] == points[-1]
+        for corner in points:
+            assert any(_passes(each, corner) for each in drawn[key])
+
+
+def _passes(points: Sequence[Point], point: Point) -> bool:
+    x, y = point
+    return any(
+        min(ax, bx) - SLACK <= x <= max(ax, bx) + SLACK
+        and min(ay, by) - SLACK <= y <= max(ay, by) + SLACK
+        for (ax, ay), (bx, by) in zip(points, points[1:])
+    )
+
+
+def test_equal_scopes_share_a_template() -> None:
+    """Scopes with equal boxes and wiring are laid out once."""
+    items = [Item("in", -1, 40, 20, first=True)]
+    links = []
+    for block in range(50):
+        number = len(items)
+        items.append(Item(f"block{block}", -1, 60, 30, (50.0, 12.0)))
+        items += [Item(f"{block}.{each}", number, 40, 20) for each in "ab"]
+        links += [Link(max(number - 1, 0), number + 1, "x"), Link(number + 1, number + 2, "x")]
+    planned = plan(items, links)
+    assert len(planned.templates) == 3  # the paper, a block, and the last, which nothing leaves
+    assert len(place(planned).boxes) == len(items)
+
+
+def test_a_tensor_used_twice_enters_twice() -> None:
+    """``x * x`` has two lines that meet the box in different places."""
+    items = [Item("x", -1, 40, 20), Item("mul", -1, 40, 20)]
+    one, other = place(plan(items, [Link(0, 1, "x"), Link(0, 1, "x")])).ways
+    assert one.points[-1] != other.points[-1]
+
+
+def test_a_long_line_takes_a_lane() -> None:
+    """In a dense net the lines that pass many boxes run beside all of them."""
+    items = [Item(str(number), -1, 40, 20) for number in range(40)]
+    links = [Link(a, b, "x") for a in range(40) for b in range(a + 1, 40)]
+    planned = plan(items, links)
+    picture = place(planned)
+    check(picture, planned)
+    right = max(box.x + box.width for box in picture.boxes)
+    assert any(max(x for x, _ in way.points) > right for way in picture.ways)
+
+
+def test_a_long_chain_is_linear_work() -> None:
+    """A chain is laid out in pieces that stay in line."""
+    items = [Item(str(number), -1, 40, 20) for number in range(1500)]
+    picture = place(plan(items, [Link(n, n + 1, "x") for n in range(1499)]))
+    assert len({round(box.x) for box in picture.boxes}) == 1
+
+
+def test_without_graphviz_in_time_boxes_stand_side_by_side(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A layout that does not end in time costs beauty, not the figure."""
+    from torchrecorder.errors import LayoutFailed
+    from torchrecorder.layout import engine
+
+    def late(*_: object, **__: object) -> list[bytes]:
+        raise LayoutFailed("too late")
+
+    monkeypatch.setattr(engine, "run_many", late)
+    items = [Item("a", -1, 40, 20), *(Item(f"b{n}", -1, 40, 20) for n in range(30))]
+    planned = plan(items, [Link(0, number, "x") for number in range(1, 31)])
+    check(place(planned), planned)
+
+
+def test_rows_follow_what_they_read() -> None:
+    """Each box is below all it reads; a parameter stands just above its reader."""
+    assert rows(4, [(0, 1), (1, 2), (3, 2)], [True, False, False, False]) == [0, 1, 2, 1]
+
+
+def test_rows_of_a_circle_end() -> None:
+    """A circle is cut where it begins."""
+    assert rows(3, [(0, 1), (1, 2), (2, 0)], [False] * 3) == [0, 1, 2]
+
+
+@given(
+    st.lists(
+        st.builds(
+            lambda begin, length, growth: Wish(begin, begin + length, growth),
+            st.integers(0, 50).map(float),
+            st.integers(1, 30).map(float),
+            st.floats(0, 100),
+        )
+    ),
+    st.lists(st.floats(-10, 100), min_size=2),
+)
+def test_stretch_gives_every_wish_and_only_stretches(
+    wishes: list[Wish], points: list[float]
+) -> None:
+    """Every interval grows by what it asks for, and no two points come closer."""
+    stretch = Stretch(wishes)
+    for wish in wishes:
+        grown = stretch(wish.end) - stretch(wish.begin) - (wish.end - wish.begin)
+        assert grown >= wish.growth - 1e-6
+    for one, other in zip(sorted(points), sorted(points)[1:]):
+        assert stretch(other) - stretch(one) >= other - one - 1e-6
+
+
+def test_tracks_keep_overlapping_lines_apart() -> None:
+    """Two lines over the same stretch have different tracks; apart from it they share one."""
+    runs = {0: Run(0, 0, 10), 1: Run(5, 5, 15), 2: Run(40, 40, 60), 3: Run(7, 7, 7)}
+    track = tracks(runs)
+    assert track[0] != track[1] and track[2] == 0 and 3 not in track
+
+
+def test_slots_leave_the_middle_to_who_comes_straight() -> None:
+    """The line from above goes straight on, the others stand beside it, in order."""
+    assert slots([100.0, 50.0, 0.0], 50.0, 60.0) == [62.0, 50.0, 38.0]
+
+
+def test_corners_are_where_lines_turn() -> None:
+    """Points in line, and points twice, are left out."""
+    assert corners([(0, 0), (0, 5), (0, 5), (0, 9), (4, 9)]) == ((0, 0), (0, 9), (4, 9))
