@@ -94,6 +94,7 @@ _REGIONS = {
     ScopeKind.AUTOCAST,
     ScopeKind.CHECKPOINT,
     ScopeKind.CUSTOM_FUNCTION,
+    ScopeKind.OPTIMIZER,
 }
 
 

@@ -22,6 +22,7 @@ from torchrecorder.capture.aliases import run_on_originals
 from torchrecorder.capture.arguments import sort_arguments
 from torchrecorder.capture.names import FunctionFacts, facts_of
 from torchrecorder.capture.tensors import innermost, tensors_in
+from torchrecorder.capture.writes import writes_now
 from torchrecorder.events import OpCalled, OpId, OpKind, Slot, SourceLine, ValueId, made
 
 _peek_transformations = functorch.peek_interpreter_stack
@@ -329,13 +330,9 @@ def _wrote(call: Call, name: str, tensor: Tensor, entry: Entry) -> bool:
     first = tensor is call.tensors[0][1]
     if call.facts.rebinds and first:
         return True
-    if name in call.facts.writes:
-        return call.facts.dispatched or _trains(call.arguments)
+    if name.partition(".")[0] in call.facts.writes:
+        if call.facts.dispatched or writes_now(name, call):
+            return True
     if entry.version < 0:
         return name == "out" or call.facts.in_place and first
     return tensor._version != entry.version
-
-
-def _trains(arguments: tuple[tuple[str, str], ...]) -> bool:
-    """Whether a normalization updates its running statistics."""
-    return ("training", "True") in arguments or ("use_input_stats", "True") in arguments

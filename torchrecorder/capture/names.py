@@ -11,6 +11,8 @@ from typing import Any
 import torch
 import torch.nn.functional
 
+from torchrecorder.capture.writes import is_collective, silent_writes
+
 _OPERATORS = {
     "__radd__": "add",
     "__rsub__": "rsub",
@@ -59,15 +61,10 @@ _IGNORED = frozenset(
     "__hash__ __dir__ __reduce_ex__ __reduce__ __setstate__ __deepcopy__ has_names "
     "dim_order can_cast result_type promote_types _set_grad_enabled manual_seed "
     "_get_tracing_state _is_view _has_compatible_shallow_copy_type is_grad_enabled "
-    "is_autocast_enabled get_default_dtype set_default_dtype _assert is_tensor".split()
+    "is_autocast_enabled get_default_dtype set_default_dtype _assert is_tensor "
+    "_record_function_enter _record_function_enter_new _record_function_exit".split()
 )
 """Functions that ask about a tensor's form or change what autograd does with it later."""
-
-_SILENT_WRITES = {
-    "batch_norm": ("running_mean", "running_var"),
-    "instance_norm": ("running_mean", "running_var"),
-}
-"""Arguments that PyTorch writes in training without counting up their version."""
 
 _BACKWARD = (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
 
@@ -88,7 +85,7 @@ class FunctionFacts:
         rebinds: Gives a tensor other memory (``x.data = y``).
         attribute: It is the read of an attribute.
         grad_switch: It turns gradients on or off.
-        writes: Arguments it writes, in training, without counting up their version.
+        writes: Arguments that it may write without counting up their version.
         runs_backward: It runs the autograd graph.
         dispatched: The dispatcher calls it, below what counts up versions.
     """
@@ -120,10 +117,10 @@ def facts_of(func: Callable[..., Any]) -> FunctionFacts:
         qualname=_qualname(func, name),
         parameters=_parameters(func),
         ignored=name in _IGNORED,
-        reads_data=name in _READS_DATA,
+        reads_data=name in _READS_DATA or is_collective(func),
         in_place=_writes_first(name),
         grad_switch=name == "_set_grad_enabled",
-        writes=_SILENT_WRITES.get(name, ()),
+        writes=silent_writes(func, name, _schemas(func)),
         runs_backward=func in _BACKWARD,
     )
 
@@ -193,10 +190,17 @@ def _parameters(func: Any) -> tuple[str, ...]:
     if isinstance(func, types.FunctionType):
         code = getattr(inspect.unwrap(func), "__code__", None)
         return () if code is None else code.co_varnames[: code.co_argcount]
-    name = str(getattr(func, "__name__", ""))
-    packet = getattr(torch.ops.aten, name, None) if name and not name.startswith("__") else None
-    schema = getattr(packet, "_schemas", None) if packet is not None else None
-    if not schema:
-        return ("self",) if hasattr(torch.Tensor, name) else ()
-    longest = max(schema.values(), key=lambda each: len(each.arguments))
+    schemas = _schemas(func)
+    if not schemas:
+        return ("self",) if hasattr(torch.Tensor, str(getattr(func, "__name__", ""))) else ()
+    longest = max(schemas, key=lambda each: len(each.arguments))
     return tuple(argument.name for argument in longest.arguments if not argument.kwarg_only)
+
+
+def _schemas(func: Any) -> tuple[Any, ...]:
+    """The signatures of the operator behind a function that is not written in Python."""
+    name = str(getattr(func, "__name__", ""))
+    if isinstance(func, types.FunctionType) or not name or name.startswith("__"):
+        return ()
+    packet = getattr(torch.ops.aten, name, None)
+    return tuple((getattr(packet, "_schemas", None) or {}).values())

@@ -32,6 +32,7 @@ from torchrecorder.capture.running import Running
 from torchrecorder.capture.saved import SavedTensors
 from torchrecorder.capture.source import Sources
 from torchrecorder.capture.statistics import Choice
+from torchrecorder.capture.steps import OptimizerSteps
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.values import Values
 from torchrecorder.errors import RecorderInUse
@@ -119,6 +120,7 @@ class Recorder:
             stack.enter_context(RunEagerly())
             stack.enter_context(functions)
             stack.enter_context(self._modules)
+            stack.enter_context(OptimizerSteps(tape, regions))
             self._exit = stack.pop_all()
 
     def __exit__(

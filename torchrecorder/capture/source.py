@@ -39,6 +39,9 @@ def _telling_codes() -> dict[int, ScopeKind]:
         code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
         if isinstance(code, CodeType):
             codes[id(code)] = kind
+    for each in torch.optim.Optimizer.profile_hook_step.__code__.co_consts:
+        if isinstance(each, CodeType):  # what PyTorch wraps around the step of every optimizer
+            codes[id(each)] = ScopeKind.OPTIMIZER
     return codes
 
 

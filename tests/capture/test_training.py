@@ -1,0 +1,222 @@
+"""Whole training steps, in one process and in two: scopes, edges, and an unchanged result."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import networkx as nx
+import pytest
+import torch
+from torch import nn
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
+
+import torchrecorder
+from torchrecorder.capture.tape import Tape
+from torchrecorder.events import ScopeKind
+
+from tests.agreement import structure
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    """What an instrument stumbles over is an error here."""
+    monkeypatch.setattr(Tape, "strict", True)
+
+
+def _model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+
+
+def _loss(model):
+    return model(torch.ones(2, 3)).square().sum()
+
+
+def _train(model, optimizer):
+    for _ in range(2):
+        optimizer.zero_grad()
+        _loss(model).backward()
+        optimizer.step()
+
+
+def _everything(model, optimizer):
+    """Weights, gradients and the optimizer's own state."""
+    state = [
+        each
+        for parameter in model.parameters()
+        for each in optimizer.state[parameter].values()
+        if isinstance(each, torch.Tensor)
+    ]
+    parameters = list(model.parameters())
+    return [*parameters, *(each.grad for each in parameters), *state]
+
+
+def _steps(recording):
+    return [each for each in recording.scopes.values() if each.kind is ScopeKind.OPTIMIZER]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options"),
+    [
+        (torch.optim.SGD, {"momentum": 0.9}),
+        (torch.optim.SGD, {"momentum": 0.9, "fused": True}),
+        (torch.optim.Adagrad, {"fused": True}),
+        (torch.optim.Adam, {"foreach": True, "amsgrad": True}),
+        (torch.optim.AdamW, {"foreach": False}),
+        (torch.optim.AdamW, {"fused": True, "amsgrad": True}),
+        (torch.optim.RMSprop, {}),
+    ],
+)
+def test_a_step_of_an_optimizer_is_a_scope(optimizer, options):
+    """Two steps are two scopes; all comes out as without us; what is read next was written."""
+    plain = _model()
+    alone = optimizer(plain.parameters(), lr=0.1, **options)
+    _train(plain, alone)
+    model = _model()
+    watched = optimizer(model.parameters(), lr=0.1, **options)
+    with torchrecorder.Recorder(model) as recorder:
+        _train(model, watched)
+    assert all(map(torch.equal, _everything(plain, alone), _everything(model, watched)))
+    recording = recorder.recording
+    assert structure(recording) == []
+    steps = _steps(recording)
+    assert [each.name for each in steps] == [optimizer.__name__] * 2
+    assert not any(each.failed for each in steps)
+    later = [op for op in recording.ops.values() if op.name == "linear"][2:]
+    for op in later:
+        for slot in op.inputs[1:]:
+            writer = recording.ops[recording.values[slot.value].producer]
+            assert slot.value in writer.writes
+            assert steps[0].id in recording.within(writer.scope)
+
+
+def test_fused_steps_write_what_changes():
+    """A fused step writes its lists; gradients only where it is told a scale."""
+    for scaled in (False, True):
+        parameter, gradient = torch.ones(2), torch.ones(2)
+        state = [torch.zeros(2), torch.zeros(2), torch.ones(())]
+        scale = torch.tensor(2.0) if scaled else None
+
+        def run():
+            torch._fused_adamw_(
+                [parameter], [gradient], [state[0]], [state[1]], [], [state[2]], grad_scale=scale,
+                lr=0.1, beta1=0.9, beta2=0.9, weight_decay=0.0, eps=1e-8, amsgrad=False,
+                maximize=False,
+            )
+
+        kept = [each.clone() for each in (parameter, gradient, *state)]
+        recording = torchrecorder.record(run)
+        changed = [
+            not torch.equal(one, other)
+            for one, other in zip(kept, (parameter, gradient, *state))
+        ]
+        (op,) = recording.ops.values()
+        assert changed == [True, scaled, True, True, False]
+        assert len(op.writes) == sum(changed)
+
+
+def test_a_step_with_a_closure_holds_the_model():
+    """What the closure runs lies inside the step; its calls of the model are scopes there."""
+    model = _model()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=2)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = _loss(model)
+        loss.backward()
+        return loss
+
+    with torchrecorder.Recorder(model) as recorder:
+        optimizer.step(closure)
+    recording = recorder.recording
+    (step,) = _steps(recording)
+    calls = [each for each in recording.scopes.values() if each.cls == "Sequential"]
+    assert len(calls) > 1
+    assert {each.parent for each in calls} == {step.id}
+    assert structure(recording) == []
+
+
+def test_a_step_that_raises_ends():
+    """What runs after a step that raised does not lie inside it."""
+
+    class Odd(torch.optim.SGD):
+        def step(self, closure=None):
+            super().step(closure)
+            raise ValueError("odd")
+
+    model = _model()
+    optimizer = Odd(model.parameters(), lr=0.1)
+    with torchrecorder.Recorder(model) as recorder:
+        _loss(model).backward()
+        with pytest.raises(ValueError, match="odd"):
+            optimizer.step()
+        _loss(model)
+    recording = recorder.recording
+    last = list(recording.ops.values())[-1]
+    assert last.name == "sum" and last.scope is None
+    assert [each.name for each in _steps(recording)][:1] == ["Odd"]
+    assert structure(recording) == []
+
+
+def test_a_step_ends_when_it_ends():
+    """The time until the next op is no time of the optimizer's; hooks are taken off again."""
+    model = _model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    heard = _global_optimizer_pre_hooks, _global_optimizer_post_hooks
+    before = list(map(len, heard))
+    with torchrecorder.Recorder(model) as recorder:
+        _loss(model).backward()
+        optimizer.step()
+        time.sleep(0.3)
+        _loss(model)
+    (step,) = _steps(recorder.recording)
+    assert step.seconds < 0.3
+    assert list(map(len, heard)) == before
+
+
+def test_scaled_gradients():
+    """A gradient scaler's ops and its optimizer's step form one unbroken path."""
+    model = _model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
+    with torchrecorder.Recorder(model) as recorder:
+        scaler.scale(_loss(model)).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        model(torch.ones(1, 3))
+    recording = recorder.recording
+    unscale = next(op for op in recording.ops.values() if "unscale" in op.name)
+    last = list(recording.ops.values())[-1]
+    assert unscale.id in nx.ancestors(recording.graph, last.id)
+    assert structure(recording) == []
+
+
+# Two processes ------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["collectives", "ddp", "fsdp"])
+def test_two_processes(task, tmp_path):
+    """On each rank: the same results as without us, and a sound recording."""
+    ranks = [_start(rank, tmp_path / "meeting", task) for rank in (0, 1)]
+    try:
+        told = [process.communicate(timeout=120)[0] for process in ranks]
+    finally:
+        for process in ranks:
+            process.kill()
+    assert [process.returncode for process in ranks] == [0, 0], "\n".join(told)
+
+
+def _start(rank, meeting, task):
+    """One process; they find each other through a file, so no port can be taken."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.capture.ranks"]
+    return subprocess.Popen(
+        [*command, str(rank), str(meeting), task],
+        cwd=Path(__file__).parent.parent.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
