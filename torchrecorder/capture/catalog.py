@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
-from torchrecorder.events import ModuleId, ModuleSeen, Role, ScopeKind, Slot
+from torchrecorder.events import ModuleId, ModuleSeen, Role, ScopeKind, Slot, made
 
 if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
@@ -20,25 +20,42 @@ if TYPE_CHECKING:
 _MOST_NAMES = 16
 
 
+class ClassFacts(NamedTuple):
+    """What all modules of one class have in common."""
+
+    name: str
+    qualname: str
+    kind: ScopeKind
+    arguments: tuple[str, ...]  # positional parameters of ``forward``
+
+
 class CatalogEntry:
     """One module: its id, its names, how often it was called."""
 
-    __slots__ = ("ref", "module", "names", "cls", "kind", "arguments", "calls", "stated")
+    __slots__ = (
+        "ref",
+        "module",
+        "names",
+        "cls",
+        "qualname",
+        "kind",
+        "arguments",
+        "calls",
+        "stated",
+    )
 
-    def __init__(self, module: Module, number: ModuleId) -> None:
+    def __init__(self, module: Module, number: ModuleId, facts: ClassFacts) -> None:
         self.ref = weakref.ref(module)
         self.module = number
         self.names: list[str] = []
-        self.cls = type(module).__name__
-        self.kind = _kind(module)
-        self.arguments = _argument_names(type(module))
+        self.cls, self.qualname, self.kind, self.arguments = facts
         self.calls = 0
         self.stated = False
 
     def count_call(self) -> int:
         """The number of this call, counted from 0."""
-        self.calls += 1
-        return self.calls - 1
+        self.calls = calls = self.calls + 1
+        return calls - 1
 
 
 class Catalog:
@@ -54,6 +71,7 @@ class Catalog:
         self.name = name
         self.entries: dict[int, CatalogEntry] = {}
         self.numbers: dict[ModuleId, CatalogEntry] = {}
+        self._classes: dict[type[Module], ClassFacts] = {}
         if root is not None:
             self._enter_all(root)
 
@@ -74,8 +92,7 @@ class Catalog:
         """Give parameters and buffers their names; a tied one has several."""
         names: dict[int, tuple[Tensor, Role, list[str]]] = {}
         for path, module in modules:
-            parameters, buffers = _parameters(module), _buffers(module)
-            for role, own in ((Role.PARAMETER, parameters), (Role.BUFFER, buffers)):
+            for role, own in _holdings(module):
                 for name, tensor in own:
                     full = f"{path}.{name}" if path else name
                     known = names.setdefault(id(tensor), (tensor, role, []))
@@ -85,7 +102,11 @@ class Catalog:
             self.values.named[key] = (weakref.ref(tensor), role, tuple(found))
 
     def _new(self, module: Module) -> CatalogEntry:
-        entry = CatalogEntry(module, self.tape.next_module())
+        cls = type(module)
+        facts = self._classes.get(cls)
+        if facts is None:
+            facts = self._classes[cls] = _of_class(cls)
+        entry = CatalogEntry(module, self.tape.next_module(), facts)
         self.entries[id(module)] = entry
         self.numbers[entry.module] = entry
         return entry
@@ -115,14 +136,10 @@ class Catalog:
         """Dotted path and short name of a module called from the module at *parent*."""
         if not entry.names:
             return "", entry.cls
-        if len(entry.names) == 1 and not parent:
-            return entry.names[0], entry.names[0] or self.name
-        prefix = f"{parent}." if parent else ""
-        path = next((name for name in entry.names if name.startswith(prefix)), entry.names[0])
-        if not path:
-            return "", self.name
-        inside = path.removeprefix(prefix) if path.startswith(prefix) else path
-        return path, inside
+        path, prefix = entry.names[0], f"{parent}." if parent else ""
+        if len(entry.names) > 1:
+            path = next((name for name in entry.names if name.startswith(prefix)), path)
+        return path, path.removeprefix(prefix) or self.name
 
     def complete(self, module: Module) -> None:
         """State a module whose parameters took shape during its first call."""
@@ -139,18 +156,18 @@ class Catalog:
 
     def _state(self, entry: CatalogEntry, module: Module) -> None:
         entry.stated = True
-        self.tape.write(
-            ModuleSeen(
-                entry.module,
-                tuple(entry.names),
-                entry.cls,
-                f"{type(module).__module__}.{type(module).__qualname__}",
-                _detail(module),
-                self._slots(_parameters(module), Role.PARAMETER),
-                self._slots(_buffers(module), Role.BUFFER),
-                bool(module.training),
-            )
+        slots = {role: self._slots(own, role) for role, own in _holdings(module)}
+        event = (
+            entry.module,
+            tuple(entry.names),
+            entry.cls,
+            entry.qualname,
+            _detail(module),
+            slots.get(Role.PARAMETER, ()),
+            slots.get(Role.BUFFER, ()),
+            bool(module.training),
         )
+        self.tape.write(made(ModuleSeen, event))
 
     def _slots(self, tensors: list[tuple[str, Tensor]], role: Role) -> tuple[Slot, ...]:
         slots = []
@@ -160,7 +177,7 @@ class Catalog:
                 if value is None:
                     names = self.values.named.get(id(tensor))
                     value = self.values.note(tensor, None, role, names[2] if names else (name,))
-                slots.append(Slot(name, value))
+                slots.append(made(Slot, (name, value)))
         return tuple(slots)
 
     def attribute(self, module: Module, tensor: Tensor) -> tuple[Role, str] | None:
@@ -176,18 +193,15 @@ class Catalog:
         return None
 
 
-def _kind(module: Module) -> ScopeKind:
-    if isinstance(module, torch.jit.ScriptModule):
-        return ScopeKind.SCRIPTED
-    if type(module).__name__ == "OptimizedModule":
-        return ScopeKind.COMPILED
-    return ScopeKind.MODULE
-
-
-def _argument_names(cls: type[Module]) -> tuple[str, ...]:
-    """Positional parameter names of ``forward``."""
+def _of_class(cls: type[Module]) -> ClassFacts:
+    kind = ScopeKind.MODULE
+    if issubclass(cls, torch.jit.ScriptModule):
+        kind = ScopeKind.SCRIPTED
+    elif cls.__name__ == "OptimizedModule":
+        kind = ScopeKind.COMPILED
     code = getattr(getattr(cls, "forward", None), "__code__", None)
-    return () if code is None else code.co_varnames[1 : code.co_argcount]
+    arguments = () if code is None else code.co_varnames[1 : code.co_argcount]
+    return ClassFacts(cls.__name__, f"{cls.__module__}.{cls.__qualname__}", kind, arguments)
 
 
 def _named_modules(root: Module) -> Iterator[tuple[str, Module]]:
@@ -200,25 +214,29 @@ def _named_modules(root: Module) -> Iterator[tuple[str, Module]]:
         if id(module) in seen:
             continue
         seen.add(id(module))
-        children = [
-            (f"{path}.{name}" if path else name, child)
-            for name, child in module._modules.items()
-            if child is not None
-        ]
-        stack.extend(reversed(children))
+        prefix = f"{path}." if path else ""
+        for name, child in reversed(module._modules.items()):
+            if child is not None:
+                stack.append((prefix + name, child))
 
 
-def _parameters(module: Module) -> list[tuple[str, Tensor]]:
-    return [(name, each) for name, each in module._parameters.items() if each is not None]
-
-
-def _buffers(module: Module) -> list[tuple[str, Tensor]]:
-    return [(name, each) for name, each in module._buffers.items() if isinstance(each, Tensor)]
+def _holdings(module: Module) -> list[tuple[Role, list[tuple[str, Tensor]]]]:
+    """The parameters and the buffers of *module* itself, if it has any."""
+    found: list[tuple[Role, list[tuple[str, Tensor]]]] = []
+    for role, held in ((Role.PARAMETER, module._parameters), (Role.BUFFER, module._buffers)):
+        if held:
+            own = [(name, each) for name, each in held.items() if isinstance(each, Tensor)]
+            found.append((role, own))
+    return found
 
 
 def _waits(module: Module) -> bool:
     """Whether it is a lazy module whose parameters have no shape yet."""
-    return any(is_lazy(each) for _, each in _parameters(module) + _buffers(module))
+    for held in (module._parameters, module._buffers):
+        for each in held.values() if held else ():
+            if is_lazy(each):
+                return True
+    return False
 
 
 def _detail(module: Any) -> str:

@@ -34,9 +34,11 @@ class FastPaths:
         self.inside: int | None = None
         self.modes: tuple[TorchDispatchMode, FunctionCalls] | None = None
 
-    def enter(self, module: nn.Module, inputs: list[Tensor]) -> None:
+    def enter(self, module: nn.Module, inputs: list[tuple[str, Tensor]]) -> None:
         """*module* begins: step aside, if it can take a fast path."""
-        if self.inside is None and isinstance(module, _MODULES) and _plausible(module, inputs):
+        if not isinstance(module, _MODULES) or self.inside is not None:
+            return
+        if _plausible(module, [tensor for _, tensor in inputs]):
             if _get_current_function_mode() is self.heard:
                 self.heard.__exit__(None, None, None)
                 below = DispatchCalls(self.heard.calls)

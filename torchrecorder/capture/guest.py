@@ -27,9 +27,8 @@ def restored(model: Any) -> Iterator[None]:
         with unheard():
             _keep_random_state(stack)
             if isinstance(model, Module):
-                stack.callback(
-                    _put_back_buffers, [(each, _snapshot(each)) for each in model.modules()]
-                )
+                holding = [each for each in model.modules() if each._buffers]
+                stack.callback(_put_back_buffers, [(each, _snapshot(each)) for each in holding])
                 _set_gradients_aside(stack, model)
         try:
             yield

@@ -30,7 +30,9 @@ from torchrecorder.capture.aliases import hand_on, take_back
 from torchrecorder.capture.regions import mode_state
 from torchrecorder.capture.tensors import node_behind, tensors_in
 from torchrecorder.capture.values import Foreign
-from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId
+from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId, made
+
+_graph_task = torch._C._current_graph_task_id
 
 if TYPE_CHECKING:
     from torchrecorder.capture.catalog import Catalog
@@ -75,16 +77,17 @@ class ModuleScopes:
     # Hooks --------------------------------------------------------------------------
 
     def _before(self, module: Module, args: tuple[Any, ...]) -> None:
-        if threading.get_ident() != self.tape.thread:
+        tape = self.tape
+        if threading.get_ident() != tape.thread:
             return
         frame = sys._getframe(1)
-        self.tape.pause()
+        tape.pause()
         with torch._C.DisableTorchFunction():
             try:
                 self._enter(module, args, frame)
             except Exception as error:
-                self.tape.lose("modules", error)
-        self.tape.resume()
+                tape.lose("modules", error)
+        tape.resume()
 
     def _after(self, module: Module, args: tuple[Any, ...], *rest: Any) -> Any:
         if threading.get_ident() != self.tape.thread:
@@ -129,22 +132,26 @@ class ModuleScopes:
         opened = self.tape.enter(
             entry.kind,
             name,
-            path=path,
-            cls=entry.cls,
-            module=entry.module,
-            call=entry.count_call(),
-            source=source,
-            state=self.regions.state,
-            recompute=torch._C._current_graph_task_id() != -1,
+            path,
+            entry.cls,
+            entry.module,
+            entry.count_call(),
+            source,
+            self.regions.state,
+            _graph_task() != -1,
         )
         self.open.append((id(module), opened))
         found = _arguments(args, entry.arguments)
-        read = self.values.read
-        opened.inputs = tuple([Slot(slot, read(each)) for slot, each in found])
-        opened.arguments = {id(each): each for _, each in found}
-        self.fast.enter(module, [each for _, each in found])
+        self._take_in(opened, found)
+        self.fast.enter(module, found)
         for observer in self.tape.observers:
             observer.scope_entered(opened)
+
+    def _take_in(self, opened: OpenScope, found: list[tuple[str, Tensor]]) -> None:
+        """These are the arguments of a scope."""
+        opened.inputs = self.values.slots_of(found)
+        for _, tensor in found:
+            opened.arguments[id(tensor)] = tensor
 
     def call_function(
         self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -156,9 +163,7 @@ class ModuleScopes:
         with torch._C.DisableTorchFunction():
             opened = self.tape.enter(ScopeKind.FUNCTION, name, cls="function", state=mode_state())
             self.open.append((id(function), opened))
-            found = [*_arguments(args, names), *tensors_in(kwargs)]
-            opened.inputs = tuple([Slot(slot, self.values.read(each)) for slot, each in found])
-            opened.arguments = {id(each): each for _, each in found}
+            self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
         result = function(*args, **kwargs)
         with torch._C.DisableTorchFunction():
             self._leave(function, {}, result, False)
@@ -182,10 +187,10 @@ class ModuleScopes:
         replaced = self._hand_on(opened, output, found)
         if replaced is not None:
             found = tensors_in(replaced)
-        slots = [Slot(name, self.values.read(tensor)) for name, tensor in found]
+        slots = self.values.slots_of(found)
         for observer in self.tape.observers:
             observer.scope_left(opened, found)
-        self._close(opened, tuple(slots), failed=failed)
+        self._close(opened, slots, failed=failed)
         self.catalog.complete(module)
         return replaced
 
@@ -201,9 +206,8 @@ class ModuleScopes:
             opened.cleanup()
         self.tape.stack.pop()
         seconds = self.tape.time() - opened.started
-        self.tape.write(
-            ScopeLeft(opened.event.scope, opened.inputs, outputs, seconds, failed)
-        )
+        left = (opened.scope, opened.inputs, outputs, seconds, failed)
+        self.tape.write(made(ScopeLeft, left))
         opened.arguments = {}
 
     def _hand_on(
@@ -212,12 +216,11 @@ class ModuleScopes:
         """What to return instead of *output*: aliases of the arguments left untouched."""
         if len(self.open) == 1:
             return take_back(self.values, output)
+        given = [tensor for _, tensor in found if id(tensor) in opened.arguments]
+        if not given:
+            return None
         untouched = {slot.value for slot in opened.inputs}
-        passed = {
-            id(tensor)
-            for _, tensor in found
-            if id(tensor) in opened.arguments and self.values.read(tensor) in untouched
-        }
+        passed = {id(tensor) for tensor in given if self.values.read(tensor) in untouched}
         return hand_on(self.values, output, passed) if passed else None
 
     def _uncover(self, opened: OpenScope, found: list[tuple[str, Tensor]]) -> None:
@@ -270,8 +273,9 @@ def _remove(handle: RemovableHandle) -> None:
 
 def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str, Tensor]]:
     found: list[tuple[str, Tensor]] = []
-    for position, each in enumerate(args):
-        name = names[position] if position < len(names) else str(position)
+    if len(args) > len(names):
+        names += tuple(map(str, range(len(names), len(args))))
+    for name, each in zip(names, args):
         if isinstance(each, Tensor):
             found.append((name, each))
         elif each is not None:
