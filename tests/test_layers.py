@@ -24,7 +24,10 @@ LAYERS = {
     "options": {"graph", "views", "style", "export"},
     "api": {"graph", "views", "style", "export", "options", "comparison", "series"},
     "testing": {"events", "graph", "build", "capture"},
-    "integrations": {"graph", "views", "style", "layout", "export", "options", "comparison", "api"},
+    "integrations": {
+        "events", "graph", "annotations", "views", "style", "layout", "export", "options",
+        "comparison", "api",
+    },
     "__main__": {"integrations"},
 }
 """Each may import what it names, besides itself and errors, when its module is loaded."""

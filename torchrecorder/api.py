@@ -1,7 +1,11 @@
-"""render_network, make_dot, view, figure, save, load: joins the layers, decides nothing."""
+"""render_network, show, make_dot, view, figure: joins the layers, decides nothing."""
 
 from __future__ import annotations
 
+import json
+import sys
+import tempfile
+import webbrowser
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,17 +109,36 @@ def render(recording: Recording, path: str | Path, **options: Any) -> Path:
     return target
 
 
+def show(
+    recording: Recording, path: str | Path | None = None, *, browser: bool = True, **options: Any
+) -> Path:
+    """Write *recording*, as a page if *path* does not say otherwise, and open it."""
+    written = render(recording, path or temporary(recording.name, "html"), **options).resolve()
+    if browser and not webbrowser.open(written.as_uri()):
+        print(f"torchrecorder: no browser was found to open {written}", file=sys.stderr)
+    return written
+
+
+def temporary(name: str, fmt: str) -> Path:
+    """A path in a new temporary folder, for a file named after *name*."""
+    folder = tempfile.mkdtemp(prefix="torchrecorder-")
+    return Path(folder) / f"{file_name(name)}.{fmt.lstrip('.')}"
+
+
 def render_comparison(comparison: Comparison, path: str | Path, **options: Any) -> Path:
-    """Write both recordings of a comparison, laid over each other.
+    """Write both recordings of a comparison, laid over each other; ``.json``: the changes.
 
     Returns:
         The path.
     """
-    laid = overlay(comparison)
-    marks = {node: kind.value for node, kind in laid.marks.items()}
     target = Path(path)
     chosen = drawing(by_suffix(target.name), **{"fold": False, **options})
     assert chosen.exporter is not None
+    if chosen.exporter.suffix == ".json":
+        write_file(target, json.dumps(comparison.json(), indent=1, ensure_ascii=False) + "\n")
+        return target
+    laid = overlay(comparison)
+    marks = {node: kind.value for node, kind in laid.marks.items()}
     style = Marked(marks, laid.gone, laid.new).style(chosen.style)
     write_file(target, chosen.exporter.export(make_view(laid.recording, chosen.view), style))
     return target

@@ -20,7 +20,7 @@ def test_ipython_finds_the_figure(recording):
     """IPython's own formatter gets an SVG and a line of text."""
     data, _ = DisplayFormatter().format(recording)
     assert data["image/svg+xml"].startswith("<?xml")
-    assert data["text/plain"] == "<Recording of Linear: 1 scopes, 1 ops, 4 values>"
+    assert data["text/plain"] == "<Recording of Linear: 1 scope, 1 op, 4 values>"
 
 
 def test_only_what_is_asked_for(recording):

@@ -108,8 +108,9 @@ class Recording:
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
 
     def __repr__(self) -> str:
-        scopes, ops, values = len(self.scopes), len(self.ops), len(self.values)
-        return f"<Recording of {self.name}: {scopes} scopes, {ops} ops, {values} values>"
+        counts = {"scope": len(self.scopes), "op": len(self.ops), "value": len(self.values)}
+        said = (f"{number} {what}{'s' * (number != 1)}" for what, number in counts.items())
+        return f"<Recording of {self.name}: {', '.join(said)}>"
 
     @cached_property
     def graph(self) -> nx.MultiDiGraph:
@@ -289,6 +290,24 @@ class Recording:
         from torchrecorder import api
 
         return api.render(self, path, **options)
+
+    def show(
+        self, path: str | Path | None = None, *, browser: bool = True, **options: Any
+    ) -> Path:
+        """Open the recording in a browser, as a page to explore.
+
+        Args:
+            path: Where to write it; a new temporary folder, which stays, if not given. Another
+                suffix than ``.html`` opens that format.
+            browser: Open it; else it is only written.
+            **options: See `render`.
+
+        Returns:
+            The path of the file.
+        """
+        from torchrecorder import api
+
+        return api.show(self, path, browser=browser, **options)
 
     def save(self, path: str | Path, *, times: bool = True) -> Path:
         """Write the recording to a ``.json`` or ``.json.gz`` file that `load` reads.

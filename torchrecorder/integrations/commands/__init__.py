@@ -5,8 +5,19 @@ from __future__ import annotations
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.commands.compare import Compare
 from torchrecorder.integrations.commands.doctor import Doctor
+from torchrecorder.integrations.commands.html import Html
+from torchrecorder.integrations.commands.open import Open
 from torchrecorder.integrations.commands.render import Render
 from torchrecorder.integrations.commands.summary import Summary
+from torchrecorder.integrations.commands.top import Top
 
-COMMANDS: tuple[Command, ...] = (Render(), Summary(), Compare(), Doctor())
+COMMANDS: tuple[Command, ...] = (
+    Render(),
+    Html(),
+    Open(),
+    Summary(),
+    Top(),
+    Compare(),
+    Doctor(),
+)
 """Every subcommand, in the order in which ``--help`` lists them."""

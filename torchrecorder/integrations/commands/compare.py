@@ -6,6 +6,13 @@ import argparse
 import json
 from dataclasses import dataclass, replace
 
+from torchrecorder.integrations.drawings import (
+    add_drawing_arguments,
+    add_output_argument,
+    check,
+    drawing_options,
+    write,
+)
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import (
     TARGET,
@@ -23,7 +30,9 @@ class Compare:
       torchrecorder compare run.json nets:Net --shape 1,3,224,224
       torchrecorder compare old.json.gz new.json.gz --times 1.5
       torchrecorder compare nets:Net nets:Net --set layers=2 --then layers=4 --shape 1,64
+      torchrecorder compare old.json new.json -o changes.svg -o changes.html -o changes.json
 
+    A figure shows both laid over each other; .json has the changes.
     What is said about making and running models holds for both.
     """
 
@@ -53,18 +62,23 @@ class Compare:
         told.add_argument(
             "--exit-code", action="store_true", help="exit with 1 if there are differences"
         )
+        add_output_argument(parser)
+        add_drawing_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
         """Record or load both, and print."""
         from torchrecorder.comparison.compare import compare
 
         first, second = target_of(options, options.before), target_of(options, options.after)
+        paths, chosen = options.output or [], drawing_options(options)
+        check(paths, chosen)
         settings = {**(second.settings or {}), **settings_of(options.then)}
         with Progress() as progress:
             before = first.recording(progress)
             after = replace(second, settings=settings).recording(progress)
             progress.now("comparing")
             found = compare(before, after, times=options.times)
+            write(found, paths, chosen, progress)
         if options.json:
             print(json.dumps(found.json(), indent=1, ensure_ascii=False))
         else:

@@ -1,0 +1,59 @@
+"""torchrecorder open: look at a model in the browser, now."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchrecorder.integrations.drawings import add_drawing_arguments, check, drawing_options
+from torchrecorder.integrations.progress import Progress
+from torchrecorder.integrations.targets import add_target_arguments, target_of
+
+
+@dataclass(frozen=True)
+class Open:
+    """Open a model in the browser: as a page to explore, or as a figure.
+
+    examples:
+      torchrecorder open torchvision.models:resnet18 --eval --shape 1,3,224,224
+      torchrecorder open run.json.gz -o run.html
+      torchrecorder open nets.py:make --format svg --depth 2
+      torchrecorder open run.json --no-browser
+
+    Without -o it is written to a temporary folder, which stays. Its path is printed.
+    """
+
+    name: str = "open"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare its arguments."""
+        add_target_arguments(parser)
+        parser.add_argument(
+            "-o",
+            "--output",
+            type=Path,
+            metavar="FILE",
+            help="where to write it; the suffix is the format",
+        )
+        parser.add_argument(
+            "--format", default="html", help="of the temporary file: html (default), svg, pdf, png"
+        )
+        parser.add_argument(
+            "--no-browser", dest="browser", action="store_false", help="write it, and no more"
+        )
+        add_drawing_arguments(parser)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Record, write, open."""
+        from torchrecorder import api
+
+        target, chosen = target_of(options), drawing_options(options)
+        check([options.output or Path(f"a.{options.format.lstrip('.')}")], chosen)
+        with Progress() as progress:
+            recording = target.recording(progress)
+            progress.now("drawing it")
+            path = options.output or api.temporary(recording.name, options.format)
+            written = api.show(recording, path, browser=options.browser, **chosen)
+        print(written)
+        return 0

@@ -1,0 +1,145 @@
+"""torchrecorder top: where most of the time, memory or weights are."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.recording import Recording
+from torchrecorder.integrations.progress import Progress
+from torchrecorder.integrations.targets import Target, add_target_arguments, target_of
+
+if TYPE_CHECKING:
+    from torchrecorder.annotations.annotation import Annotation
+    from torchrecorder.annotations.results import Ranked
+
+_ASKED: Mapping[str, Mapping[str, Any]] = {
+    "backward_time": {"backward": True},
+    "saved_bytes": {"saved": True},
+    "gradient_bytes": {"backward": True},
+    "flops": {"flops": True},
+    "backward_flops": {"flops": True, "backward": True},
+    "gradient_norm": {"stats": True, "backward": True},
+    "parameter_gradient_norm": {"stats": True, "backward": True},
+    **dict.fromkeys(
+        (
+            "activation_mean",
+            "activation_std",
+            "activation_low",
+            "activation_high",
+            "activation_norm",
+            "zeros",
+            "not_finite",
+        ),
+        {"stats": True},
+    ),
+}
+"""Options of ``record`` without which an annotation has no numbers."""
+
+
+@dataclass(frozen=True)
+class Top:
+    """Rank a model: where most of the time, memory, weights or work is.
+
+    examples:
+      torchrecorder top torchvision.models:resnet18 --shape 8,3,224,224 --by backward_time
+      torchrecorder top nets:Net --shape 1,64 --by flops --of op -n 20
+      torchrecorder top nets:Net --shape 1,64 --by forward_time --repeat 20
+      torchrecorder top run.json.gz --by saved_bytes --json
+
+    A module counts for what runs right in it, without its inner modules. What has to be
+    measured for a number (--by backward_time needs the backward pass) is measured.
+    """
+
+    name: str = "top"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare its arguments."""
+        add_target_arguments(parser)
+        ranked = parser.add_argument_group("ranking it")
+        ranked.add_argument(
+            "--by",
+            default="forward_time",
+            metavar="NUMBER",
+            help="forward_time (default), backward_time, flops, saved_bytes, parameters ...",
+        )
+        ranked.add_argument("-n", type=int, default=10, help="how many (10); 0 for all")
+        ranked.add_argument(
+            "--of",
+            choices=("module", "scope", "op", "grad"),
+            default="module",
+            help="modules with all their calls (default), single calls, operations, grad nodes",
+        )
+        ranked.add_argument(
+            "--repeat", type=int, metavar="RUNS", help="take the medians of the times of so many"
+        )
+        ranked.add_argument("--json", action="store_true", help="the same, as JSON")
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Record and print."""
+        from torchrecorder.annotations.annotation import by_name
+
+        annotation = by_name(options.by)
+        if options.n < 0:
+            raise InvalidArgument(f"-n must be 0 or more, not {options.n}")
+        target = _measuring(target_of(options), options)
+        with Progress() as progress:
+            recording = target.recording(progress)
+            progress.now(f"ranking by {options.by}")
+            ranked = recording.top(options.by, options.n or sys.maxsize, by=options.of)
+        if not ranked:
+            raise InvalidArgument(_nothing(recording, options.by, options.of))
+        if options.json:
+            print(_as_json(ranked, options.by))
+        else:
+            print(_listed(recording, ranked, annotation))
+        return 0
+
+
+def _measuring(target: Target, options: argparse.Namespace) -> Target:
+    """*target*, told to measure what the ranking needs."""
+    asked = {**(target.options or {}), **_ASKED.get(options.by, {})}
+    if options.repeat is not None:
+        asked["repeat"] = options.repeat
+    return replace(target, options=asked)
+
+
+def _nothing(recording: Recording, by: str, of: str) -> str:
+    """Why there is no ranking, and what there could be."""
+    known = recording.annotations
+    if by in known:
+        return f"no {of} has a number for {by!r}: try another --of"
+    return f"{recording.name} has no numbers for {by!r}; it has {', '.join(known)}"
+
+
+def _listed(recording: Recording, ranked: Sequence[Ranked], annotation: Annotation) -> str:
+    from torchrecorder.export.table import Column, table
+
+    columns = [Column(annotation.title, [each.text for each in ranked], right=True)]
+    total = recording.annotations[annotation.name].total() if annotation.merge is sum else 0
+    if total > 0:
+        shares = [f"{100 * each.number / total:.1f} %" for each in ranked]
+        columns.append(Column("Share", shares, right=True))
+    columns.append(Column("Where", [each.name or "(root)" for each in ranked]))
+    columns.append(Column("What", [_what(recording, each.ids) for each in ranked]))
+    return "\n".join(table(columns))
+
+
+def _what(recording: Recording, ids: tuple[str, ...]) -> str:
+    """The class of a module and its number of calls; the line that called an op."""
+    scope = recording.scopes.get(ScopeId(ids[0]))
+    if scope is not None:
+        return f"{scope.cls}, {len(ids)} calls" if len(ids) > 1 else scope.cls
+    op = recording.ops.get(OpId(ids[0]))
+    return f"{op.source.file}:{op.source.line}" if op is not None and op.source else ""
+
+
+def _as_json(ranked: Sequence[Ranked], by: str) -> str:
+    found = [{"name": each.name, by: each.number, "ids": list(each.ids)} for each in ranked]
+    return json.dumps(found, indent=1, ensure_ascii=False)
