@@ -158,7 +158,7 @@ class _Writer:
         spaces: dict[str | None, str] = {None: ""}
         taken: Counter[str] = Counter()
         for cluster in self.view.clusters.values():
-            title = self.captions.cluster(cluster)[0].text.replace("/", "∕")
+            title = self.captions.cluster(cluster)[0].text.replace("/", "∕") or cluster.id
             path = f"{spaces[cluster.parent]}/{title}".lstrip("/")
             taken[path] += 1
             if taken[path] > 1:
