@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -14,18 +14,20 @@ from torchrecorder.export.nested import PAINTER, nested_text
 from torchrecorder.export.titles import with_tooltips
 from torchrecorder.layout import engine
 from torchrecorder.style.draw import draw
-from torchrecorder.style.figure import Figure
+from torchrecorder.style.figure import Figure, Group, Line, Shape
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
 Layout = Literal["auto", "dot", "nested"]
 """Who places the boxes: Graphviz all at once, or scope by scope."""
 
-MANY = 250
-"""Boxes from which on a figure is laid out scope by scope, unless told otherwise."""
-
-DENSE = 500
-"""Arrows from which on it is."""
+PAINT = frozenset(
+    """
+    URL bgcolor class color colorscheme fillcolor fontcolor gradientangle href id pad penwidth
+    stylesheet target tooltip edgetooltip labeltooltip headtooltip tailtooltip
+    """.split()
+)
+"""Graphviz attributes that leave sizes and places alone."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,9 @@ class Svg:
 
     Attributes:
         timeout: Seconds that the layout may take.
-        layout: ``"dot"`` lays out all boxes at once, ``"nested"`` each scope on its own;
-            ``"auto"`` does the first for small figures and the second for large ones.
+        layout: ``"nested"`` lays out each scope on its own, at any size; ``"dot"`` leaves it
+            all to Graphviz. ``"auto"`` is nested unless Graphviz attributes are given that
+            have a say in sizes or places (``ranksep``, ``shape`` ...).
     """
 
     suffix: ClassVar[str] = ".svg"
@@ -76,8 +79,9 @@ class Pdf:
 
     Attributes:
         timeout: Seconds that the layout may take.
-        layout: ``"dot"`` lays out all boxes at once, ``"nested"`` each scope on its own;
-            ``"auto"`` does the first for small figures and the second for large ones.
+        layout: ``"nested"`` lays out each scope on its own, at any size; ``"dot"`` leaves it
+            all to Graphviz. ``"auto"`` is nested unless Graphviz attributes are given that
+            have a say in sizes or places (``ranksep``, ``shape`` ...).
     """
 
     suffix: ClassVar[str] = ".pdf"
@@ -100,8 +104,9 @@ class Png:
     Attributes:
         dpi: Pixels per inch.
         timeout: Seconds that the layout may take.
-        layout: ``"dot"`` lays out all boxes at once, ``"nested"`` each scope on its own;
-            ``"auto"`` does the first for small figures and the second for large ones.
+        layout: ``"nested"`` lays out each scope on its own, at any size; ``"dot"`` leaves it
+            all to Graphviz. ``"auto"`` is nested unless Graphviz attributes are given that
+            have a say in sizes or places (``ranksep``, ``shape`` ...).
     """
 
     suffix: ClassVar[str] = ".png"
@@ -128,9 +133,15 @@ class Png:
 
 def is_nested(figure: Figure, layout: Layout) -> bool:
     """Whether a figure is laid out scope by scope."""
-    if layout == "auto":
-        return len(figure.shapes) > MANY or len(figure.lines) > DENSE
-    return layout == "nested"
+    return layout == "nested" or (layout == "auto" and not set(_given(figure)) - PAINT)
+
+
+def _given(figure: Figure) -> Iterator[str]:
+    """The Graphviz attributes that a user has set."""
+    yield from figure.attributes
+    parts: list[Shape | Group | Line] = [*figure.shapes, *figure.groups, *figure.lines]
+    for part in parts:
+        yield from part.look.attributes
 
 
 def _check_layout(layout: str) -> None:

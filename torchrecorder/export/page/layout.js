@@ -7,7 +7,7 @@
 
 const createLayout = (() => {
   const PAD = 9, BELOW = 4, TRACK = 5, BEFORE = 8, ARROW = 10;
-  const STRAIGHT = 20, EDGE = 12, LEVEL = 0.5, CORNER = 5;
+  const STRAIGHT = 18, EDGE = 10, LEVEL = 0.5, CORNER = 5;
   const OUTSIDE = -1;
 
   // A monotone map of an axis that makes room inside given intervals [begin, end, growth].

@@ -14,10 +14,10 @@ BEFORE = 8.0
 ARROW = 10.0
 """Points between the last track and the row below, where arrows have their tips."""
 
-STRAIGHT = 20.0
+STRAIGHT = 18.0
 """Points between two rows with no track between them."""
 
-EDGE = 12.0
+EDGE = 10.0
 """Points between the edge of a scope and a row, with no track between them."""
 
 LEVEL = 0.5

@@ -214,7 +214,7 @@ class _Way:
                 draft.grid.edges.append((last, node, 8 if way else 3))
             way.append(self.passed[row])
             last = self.stems[self.passed[row]][0]
-        straight = sink.child == self.net.source.child + 1
+        straight = len(self.net.sinks) == 1 or sink.child == self.net.source.child + 1 > 0
         draft.grid.edges.append((last, draft.node(sink, exits=True), 8 if straight else 3))
         return tuple(way)
 
