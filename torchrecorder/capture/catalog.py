@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -199,7 +200,8 @@ def _of_class(cls: type[Module]) -> ClassFacts:
         kind = ScopeKind.SCRIPTED
     elif cls.__name__ == "OptimizedModule":
         kind = ScopeKind.COMPILED
-    code = getattr(getattr(cls, "forward", None), "__code__", None)
+    forward = getattr(cls, "forward", None)
+    code = getattr(inspect.unwrap(forward), "__code__", None) if forward is not None else None
     arguments = () if code is None else code.co_varnames[1 : code.co_argcount]
     return ClassFacts(cls.__name__, f"{cls.__module__}.{cls.__qualname__}", kind, arguments)
 

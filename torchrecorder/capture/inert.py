@@ -260,7 +260,8 @@ def _bits(tensor: Tensor) -> Any:
         return _bits(tensor.to_dense())
     if type(tensor) is not Tensor and hasattr(tensor, "__tensor_flatten__"):
         names, _ = tensor.__tensor_flatten__()
-        return [_bits(getattr(tensor, name)) for name in names]
+        parts = [getattr(tensor, name, None) for name in names]
+        return [_bits(each) for each in parts if isinstance(each, Tensor)]
     return _bytes(tensor)
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, UntypedStorage
 
+from torchrecorder.capture.tensors import bearer
 from torchrecorder.events import OpId, ValueId
 
 NO_STORAGE = -1
@@ -48,7 +49,7 @@ class Storages:
     def of(self, tensor: Tensor) -> Storage:
         """The storage of *tensor*; a fresh one if it has none of its own."""
         try:
-            memory = tensor.untyped_storage()
+            memory = bearer(tensor).untyped_storage()
         except (NotImplementedError, RuntimeError):  # sparse, or a wrapper without memory
             return Storage(0, NO_STORAGE)
         address = memory._cdata

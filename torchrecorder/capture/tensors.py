@@ -12,12 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._C import _functorch as functorch
+from torch.nn import Parameter
 
 UNVERSIONED = -1
 """The version of a tensor that has none."""
 
 ANYWHERE = 1 << 62
 """Beyond the end of every storage."""
+
+_USUAL = (Tensor, Parameter)
 
 _NO_PARTS = (int, float, str, type(None))
 
@@ -67,6 +70,25 @@ def innermost(tensor: Tensor) -> Tensor:
     return tensor
 
 
+def bearer(tensor: Tensor) -> Tensor:
+    """The tensor that has the memory: *tensor*, or the one inside a wrapper such as a DTensor."""
+    while type(tensor) not in _USUAL and hasattr(type(tensor), "__tensor_flatten__"):
+        inner = _first_inside(tensor)
+        if inner is None:
+            break
+        tensor = inner
+    return tensor
+
+
+def _first_inside(wrapper: Any) -> Tensor | None:
+    try:
+        names, _ = wrapper.__tensor_flatten__()
+        parts = [getattr(wrapper, name, None) for name in names]
+    except Exception:  # the user's own code
+        return None
+    return next((each for each in parts if isinstance(each, Tensor)), None)
+
+
 def shape_of(tensor: Tensor) -> tuple[int, ...]:
     """Sizes; -1 for one that is ragged or symbolic."""
     try:
@@ -105,6 +127,7 @@ def kind_of(tensor: Tensor) -> str:
 
 def extent_of(tensor: Tensor) -> tuple[int, int]:
     """First and one-past-last element of the storage that *tensor* can reach."""
+    tensor = bearer(tensor)
     if tensor._base is None:
         return 0, ANYWHERE
     try:

@@ -1,0 +1,190 @@
+"""Tensors inside tensors: DTensors on a mesh of one process, and a user's own wrapper."""
+
+from __future__ import annotations
+
+import warnings
+
+import networkx as nx
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import torchrecorder
+from torchrecorder.capture.inert import assert_inert
+from torchrecorder.capture.tape import Tape
+
+from tests.agreement import structure
+from tests.notation import flow
+from tests.reach import disagreements
+from tests.zoo.case import Run, net
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    """What an instrument stumbles over is an error here; PyTorch's warnings are not."""
+    monkeypatch.setattr(Tape, "strict", True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.fixture(scope="module")
+def mesh(tmp_path_factory):
+    """A mesh of this process alone; it meets itself through a file."""
+    place = tmp_path_factory.mktemp("mesh") / "meeting"
+    dist.init_process_group("gloo", init_method=f"file://{place}", rank=0, world_size=1)
+    from torch.distributed.device_mesh import init_device_mesh
+
+    yield init_device_mesh("cpu", (1,))
+    dist.destroy_process_group()
+
+
+def _sharded_input(mesh):
+    from torch.distributed.tensor import Shard, distribute_module, distribute_tensor
+
+    x = distribute_tensor(torch.randn(4, 3), mesh, [Shard(0)]).requires_grad_()
+    return Run(distribute_module(nn.Linear(3, 2), mesh), (x,))
+
+
+def _in_and_out(mesh):
+    from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+
+    def forward(self, x):
+        one = distribute_tensor(x * 2, mesh, [Shard(0)])
+        other = DTensor.from_local(x.sin(), mesh, [Shard(0)])
+        return (one + other).redistribute(mesh, [Replicate()]).to_local() * self.w
+
+    return Run(net(forward, w=nn.Parameter(torch.randn(3))), (torch.randn(4, 3),))
+
+
+def _without_gradients(mesh):
+    run = _in_and_out(mesh)
+    run.model.forward = torch.no_grad()(run.model.forward)
+    return run
+
+
+def _parallel(mesh):
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        RowwiseParallel,
+        parallelize_module,
+    )
+
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    return Run(model, (torch.randn(5, 3),))
+
+
+def _written(mesh):
+    from torch.distributed.tensor import DTensor, Replicate
+
+    def forward(self, x):
+        local = x * 2
+        whole = DTensor.from_local(local, mesh, [Replicate()])
+        whole.add_(1)
+        return local * 3
+
+    return Run(net(torch.no_grad()(forward)), (torch.randn(4, 3),))
+
+
+MODELS = (_sharded_input, _in_and_out, _without_gradients, _parallel, _written)
+
+
+def _fresh(build, mesh):
+    torch.manual_seed(0)
+    return build(mesh)
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_distributed_tensors(build, mesh):
+    """Every input and parameter leads to the output; the run stays as it was."""
+    run = _fresh(build, mesh)
+    recording = torchrecorder.record(run.model, run.args)
+    assert structure(recording) == []
+    (output,) = recording.outputs
+    behind = nx.ancestors(recording.graph, output.value)
+    sources = [each for each in recording.values.values() if each.producer is None]
+    assert {each.id for each in sources} <= behind, flow(recording)
+    assert not any(each.role.value == "constant" for each in sources)
+    assert_inert(lambda: (_fresh(build, mesh).model, _fresh(build, mesh).args, {}))
+
+
+@pytest.mark.parametrize("build", [_sharded_input, _in_and_out, _parallel])
+def test_distributed_tensors_reach_what_gradients_reach(build, mesh):
+    """Recorded paths lead from output to leaf exactly where autograd finds a gradient."""
+    run = _fresh(build, mesh)
+    recording = torchrecorder.record(run.model, run.args)
+    assert disagreements(recording, _fresh(build, mesh)) == []
+
+
+def test_a_write_of_a_distributed_tensor_reaches_its_part(mesh):
+    """A reader of the local tensor reads what was written through the distributed one."""
+    run = _written(mesh)
+    assert flow(torchrecorder.record(run.model, run.args)).splitlines() == [
+        "no_grad:",
+        "    mul = mul(x)",
+        "autograd.Function _FromTorchTensor:",
+        "    view_as = view_as(mul, mul)",
+        "no_grad:",
+        "    alias = alias(view_as)",
+        "    add_! = add_(alias)",
+        "    mul2 = mul(add_.1)",
+        "return mul2",
+    ]
+
+
+class Boxed(torch.Tensor):
+    """A user's wrapper that says what it holds."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __repr__(self):
+        return f"Boxed({self.inner!r})"
+
+    def __tensor_flatten__(self):
+        return ["inner"], None
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        bare = torch.utils._pytree.tree_map_only(Boxed, lambda each: each.inner, (args, kwargs))
+        made = func(*bare[0], **(bare[1] or {}))
+        return torch.utils._pytree.tree_map_only(torch.Tensor, Boxed, made)
+
+
+def test_a_wrapper_of_the_users():
+    """Into the box, through an op, and out again: one unbroken path, in the box's own kind."""
+    def make():
+        model = net(lambda self, x: (Boxed(x.sin()) * 2).inner + 1)
+        return model, (torch.ones(3),), {}
+
+    model, args, _ = make()
+    recording = torchrecorder.record(model, args)
+    assert flow(recording).splitlines() == [
+        "sin = sin(x)",
+        "alias = alias(sin)",
+        "mul = mul(alias)",
+        "alias2 = alias(mul)",
+        "add = add(alias2)",
+        "return add",
+    ]
+    assert [each.kind for each in recording.values.values()].count("Boxed") == 2
+    assert_inert(make)
+
+
+class Silent(Boxed):
+    """A user's wrapper whose word on what it holds is an error."""
+
+    def __tensor_flatten__(self):
+        raise ValueError("not now")
+
+
+def test_a_wrapper_that_raises():
+    """A wrapper that will not say what it holds is a tensor of its own."""
+    recording = torchrecorder.record(net(lambda self, x: x * 2), (Silent(torch.ones(3)),))
+    assert [op.name for op in recording.ops.values()] == ["mul"]
