@@ -117,10 +117,11 @@ def given_out(figure: Figure) -> dict[str, Text]:
     for line in figure.lines:
         if line.label:
             told.setdefault(line.tail, Counter())[line.label] += 1
-    return {tail: Text(_given_out(labels)) for tail, labels in told.items()}
+    return {tail: Text(in_a_line(labels)) for tail, labels in told.items()}
 
 
-def _given_out(labels: Counter[str]) -> str:
+def in_a_line(labels: Counter[str]) -> str:
+    """What a box gives out, as one line: each shape once, the first two of them."""
     said = [f"{number} of {text}" if number > 1 else text for text, number in labels.items()]
     return "→ " + ", ".join([*said[:2], *(["…"] if len(said) > 2 else [])])
 

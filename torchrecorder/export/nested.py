@@ -72,11 +72,12 @@ def _items(figure: Figure) -> Iterator[Item]:
             size = closed_size(item, figure, told.get(item.id))
             yield Item(item.id, around, *size, first=item.kind == "input")
         else:
-            width, height = _header(item, figure)
+            width, height = header_size(item, figure)
             yield Item(item.id, around, width + 18.0, height + 9.0, (width, height))
 
 
-def _header(group: Group, figure: Figure) -> tuple[float, float]:
+def header_size(group: Group, figure: Figure) -> tuple[float, float]:
+    """Width and height of the text in the corner of an open group, in points."""
     label = tuple(in_two(group.label, figure))
     width, height = label_size(label, figure.fontsize, fontname=figure.fontname)
     return round(width, 1), round(height, 1)
@@ -111,7 +112,7 @@ def _shape(shape: Shape, box: Drawn, below: float) -> Mapping[str, str]:
 
 
 def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[str, str]:
-    width, height = _header(group, figure)
+    width, height = header_size(group, figure)
     label = tuple(in_two(group.label, figure))
     said = "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
     table = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'

@@ -110,7 +110,7 @@ def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
     for arrow in view.arrows:
         text = ""
         if style.shapes and arrow.value and (arrow.tail, arrow.value) not in labelled:
-            text = _shape(view, arrow, captions)
+            text = carried(view, arrow, captions)
             if text:
                 labelled.add((arrow.tail, arrow.value))
         yield Line(
@@ -123,7 +123,7 @@ def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
         )
 
 
-def _shape(view: View, arrow: Arrow, captions: Captions) -> str:
+def carried(view: View, arrow: Arrow, captions: Captions) -> str:
     """The shape of what an arrow carries, unless one of its ends tells."""
     ends = (view.boxes[arrow.tail].kind, view.boxes[arrow.head].kind)
     if arrow.value is None or any(kind in SELF_TELLING for kind in ends):

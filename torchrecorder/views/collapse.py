@@ -91,16 +91,18 @@ def _boxes(view: View, home: Mapping[str | None, str | None]) -> dict[str, Box]:
             order.append(name)
     order.extend(name for name in members if name not in placed)
     return {
-        name: _closed_box(view, name, members[name]) if name in members else view.boxes[name]
+        name: closed_box(view, view.clusters[name], members[name])
+        if name in members
+        else view.boxes[name]
         for name in order
     }
 
 
-def _closed_box(view: View, scope: str, members: Iterable[str]) -> Box:
-    cluster = view.clusters[scope]
-    found = view.recording.scopes.get(ScopeId(scope))
+def closed_box(view: View, cluster: Cluster, members: Iterable[str]) -> Box:
+    """The box that a cluster is when closed."""
+    found = view.recording.scopes.get(ScopeId(cluster.id))
     kind = BoxKind.OP if found is None else scope_kind(found)
-    return Box(scope, kind, cluster.parent, tuple(members), cluster.count, cluster.names)
+    return Box(cluster.id, kind, cluster.parent, tuple(members), cluster.count, cluster.names)
 
 
 def _rewired(view: View, home: Mapping[str | None, str | None]) -> Iterable[Arrow]:

@@ -30,7 +30,12 @@ class Fold:
         return _Folded(items, folds).view() if folds else view
 
 
-def _folds(items: Items) -> Iterator[tuple[str, ...]]:
+def repeats(view: View) -> tuple[tuple[str, ...], ...]:
+    """Groups of siblings that fold, those inside siblings that fold themselves too."""
+    return tuple(_folds(Items(view, partial(kin, view.recording)), everywhere=True))
+
+
+def _folds(items: Items, everywhere: bool = False) -> Iterator[tuple[str, ...]]:
     """Groups of siblings that fold, outer ones first; none inside a sibling that goes."""
     waiting: list[str | None] = [None]
     while waiting:
@@ -39,7 +44,7 @@ def _folds(items: Items) -> Iterator[tuple[str, ...]]:
         for row in items.rows(around):
             for group in _groups(items, row):
                 if len(group) >= enough(items.view.recording, group[0]):
-                    gone.update(group[1:])
+                    gone.update(() if everywhere else group[1:])
                     yield group
         inside = (item for item in items.children(around) if item not in gone)
         waiting.extend(item for item in inside if item in items.view.clusters)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,17 +21,31 @@ class GroupOutputs:
     least: int = 4
 
     def __call__(self, view: View) -> View:
-        groups: dict[Any, list[str]] = {}
-        for arrow in view.arrows:
-            if view.boxes[arrow.head].kind is BoxKind.OUTPUT and arrow.value is not None:
-                value = view.recording.values[arrow.value]
-                groups.setdefault((arrow.tail, value.shape, value.dtype), []).append(arrow.head)
-        large = [group for group in groups.values() if len(group) >= self.least]
-        stands = {head: group[0] for group in large for head in group}
-        return _joined(view, stands) if stands else view
+        large = large_groups(view, self.least, {})
+        return joined(view, {head: group[0] for group in large for head in group})
 
 
-def _joined(view: View, stands: dict[str, str]) -> View:
+def large_groups(view: View, least: int, origin: Mapping[str, str]) -> list[list[str]]:
+    """Groups of at least so many outputs of one shape that come from the same box.
+
+    Args:
+        view: Where they are drawn.
+        least: How many a group has at least.
+        origin: What counts as the box they come from, where that is not the box itself.
+    """
+    groups: dict[Any, list[str]] = {}
+    for arrow in view.arrows:
+        if view.boxes[arrow.head].kind is BoxKind.OUTPUT and arrow.value is not None:
+            value = view.recording.values[arrow.value]
+            tail = origin.get(arrow.tail, arrow.tail)
+            groups.setdefault((tail, value.shape, value.dtype), []).append(arrow.head)
+    return [group for group in groups.values() if len(group) >= least]
+
+
+def joined(view: View, stands: Mapping[str, str]) -> View:
+    """*view* with one box for all outputs that the same one stands for."""
+    if not stands:
+        return view
     counts = Counter(stands.values())
     names: dict[str, list[str]] = {}
     for head, first in stands.items():

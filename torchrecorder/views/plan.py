@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -14,7 +15,7 @@ from torchrecorder.views.backward import backward_view
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.depths import choose, max_depth
 from torchrecorder.views.focus import Focus
-from torchrecorder.views.fold import Fold
+from torchrecorder.views.fold import Fold, repeats
 from torchrecorder.views.hide import (
     HideNamed,
     HideOps,
@@ -27,7 +28,8 @@ from torchrecorder.views.hide import (
 from torchrecorder.views.opened import OpenOps
 from torchrecorder.views.outputs import GroupOutputs
 from torchrecorder.views.tensors import ShowTensors
-from torchrecorder.views.view import Step, View
+from torchrecorder.views.unfold import joined_outputs, members
+from torchrecorder.views.view import Step, Unfolded, View
 from torchrecorder.views.whole import whole
 
 
@@ -86,12 +88,28 @@ class ViewOptions:
 def make_view(recording: Recording, options: ViewOptions = ViewOptions()) -> View:
     """The view of *recording* that *options* ask for."""
     part = Focus(options.focus, options.since, options.until)(recording)
+    view, _ = _made(part, options)
+    return replace(view, unfolded=partial(_unfolded, part, options))
+
+
+def _made(part: Recording, options: ViewOptions) -> tuple[View, View]:
+    """The view that *options* ask for, and the one it was made from."""
     if options.view == "backward":
-        return backward_view(part, options.depth)
-    view = whole(part)
+        return backward_view(part, options.depth), backward_view(part, sys.maxsize)
+    start = view = whole(part)
     for step in plan(part, options):
         view = step(view)
-    return view
+    return view, start
+
+
+def _unfolded(part: Recording, options: ViewOptions) -> Unfolded:
+    """What there is to open in the view that *options* ask for."""
+    view, start = _made(part, replace(options, depth=max_depth(part), fold=False))
+    groups: tuple[tuple[str, ...], ...] = ()
+    if options.fold and options.view == "forward":
+        groups = repeats(view)
+        view = joined_outputs(view, groups)
+    return Unfolded(view, members(start), groups)
 
 
 def plan(recording: Recording, options: ViewOptions = ViewOptions()) -> list[Step]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from torchrecorder.events import ValueId
@@ -85,12 +85,17 @@ class Arrow:
 
 @dataclass(frozen=True)
 class View:
-    """Boxes, clusters and arrows over one recording, all in run order."""
+    """Boxes, clusters and arrows over one recording, all in run order.
+
+    Attributes:
+        unfolded: Gives what there is to open in this view, for formats that can do that.
+    """
 
     recording: Recording
     boxes: Mapping[str, Box]
     clusters: Mapping[str, Cluster]
     arrows: tuple[Arrow, ...]
+    unfolded: Callable[[], Unfolded] | None = field(default=None, compare=False, repr=False)
 
     def check(self) -> None:
         """Fail if the view contradicts itself or its recording.
@@ -108,6 +113,21 @@ class View:
             assert cluster.parent is None or cluster.parent in self.clusters, cluster
         for arrow in self.arrows:
             assert arrow.tail in self.boxes and arrow.head in self.boxes, arrow
+
+
+@dataclass(frozen=True)
+class Unfolded:
+    """A view with all open, and what it takes to close any of its clusters.
+
+    Attributes:
+        view: Every scope that can be opened is a cluster; repeated siblings stand one by one.
+        members: For each cluster, what it stands for when closed, hidden things included.
+        repeats: Groups of siblings that fold, at every level.
+    """
+
+    view: View
+    members: Mapping[str, tuple[str, ...]]
+    repeats: tuple[tuple[str, ...], ...]
 
 
 Step = Callable[[View], View]

@@ -1,0 +1,151 @@
+"""The tree of all that can be opened: places, folds, and what closed boxes stand for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.figures import linear, network, regions
+from tests.views.test_fold import block, stack
+from torchrecorder.annotations.parameters import PARAMETERS
+from torchrecorder.graph.recording import Recording
+from torchrecorder.testing import Builder
+from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.tree import Tree
+
+
+def tree_of(recording: Recording, **options: Any) -> Tree:
+    """The tree behind a view with these options."""
+    view = make_view(recording, ViewOptions(**options))
+    assert view.unfolded is not None
+    tree = Tree(view.unfolded())
+    tree.view.check()
+    return tree
+
+
+def outline(tree: Tree) -> list[str]:
+    """One line for each place, indented by how deep it lies."""
+    lines, depth = [], {-1: -1}
+    recording = tree.view.recording
+    for number, place in enumerate(tree.places):
+        depth[number] = depth[place.parent] + 1
+        scopes: Any = recording.scopes
+        ops: Any = recording.ops
+        found = scopes.get(place.id) or ops.get(place.id)
+        name = f"{len(place.fold)} × {found.name}" if place.fold else place.id
+        if found is not None and not place.fold:
+            name = found.name
+        lines.append("  " * depth[number] + name)
+    return lines
+
+
+def nested(layers: int, experts: int) -> Recording:
+    """Layers that each hold experts."""
+    run = Builder("Nested")
+    with run.scope("Nested"):
+        h = run.input()
+        for layer in range(layers):
+            with run.scope(f"layers.{layer}", "Layer"):
+                h = run.op("norm", h)
+                for expert in range(experts):
+                    with run.scope(f"experts.{expert}", "Expert"):
+                        h = linear(run, "fc", h)
+    return run.recording()
+
+
+def test_every_scope_has_its_place() -> None:
+    """Scopes, ops in them, inputs before and outputs after what ran."""
+    assert outline(tree_of(network())) == [
+        "v0",
+        "Net",
+        "  body",
+        "    0",
+        "      linear",
+        "    1",
+        "      relu",
+        "    2",
+        "      linear",
+        "  skip",
+        "  add",
+        "out:0",
+    ]
+
+
+def test_depth_makes_no_difference() -> None:
+    """The same can be opened in every view of a recording."""
+    assert tree_of(network(), depth=0).places == tree_of(network()).places
+
+
+def test_repeated_siblings_lie_in_a_fold() -> None:
+    """Around all of them, between their neighbours."""
+    assert outline(tree_of(stack(2)))[2:8] == [
+        "  stem",
+        "    linear",
+        "  2 × layers.0",
+        "    layers.0",
+        "      fc",
+        "        linear",
+    ]
+
+
+def test_folds_inside_each_sibling_of_a_fold() -> None:
+    """Not only in the first."""
+    found = outline(tree_of(nested(3, 4)))
+    assert [line.strip() for line in found if "×" in line] == [
+        "3 × layers.0",
+        "4 × experts.0",
+        "4 × experts.0",
+        "4 × experts.0",
+    ]
+
+
+def test_no_folds_if_not_wanted() -> None:
+    """Siblings stand by themselves."""
+    assert not any("×" in line for line in outline(tree_of(stack(3), fold=False)))
+
+
+def test_places_come_after_what_is_around_them() -> None:
+    """And all that lies in one follows it without a gap."""
+    tree = tree_of(nested(3, 4))
+    for number, place in enumerate(tree.places):
+        assert place.parent < number
+        assert place.parent < 0 or number < tree.ends[place.parent]
+
+
+def test_closed_scope_stands_for_what_is_hidden_in_it_too() -> None:
+    """Parameters that are not drawn count in its box."""
+    tree = tree_of(stack(3))
+    weights = PARAMETERS.on(tree.view.recording)
+    closed = {box.id: box for box in tree.closed()}
+    assert weights.of(closed["s0"].members) == 5 * 16
+    assert [weights.of(fold.members) for fold in tree.folds()] == [48]
+
+
+def test_options_hide_in_the_tree_too() -> None:
+    """Patterns, queries and passes."""
+    assert "  skip" not in outline(tree_of(network(), passes=False))
+    assert "  body" not in outline(tree_of(network(), hide="body"))
+    assert "  item" in outline(tree_of(regions(), queries=True))
+    assert "  item" not in outline(tree_of(regions()))
+
+
+def test_focus_is_all_there_is() -> None:
+    """The tree begins with the scope that is looked at."""
+    found = outline(tree_of(network(), focus="body"))
+    assert [line.strip() for line in found if line.strip() in ("0", "skip")] == ["0"]
+
+
+def test_outputs_of_repeated_siblings_are_one() -> None:
+    """As a cache's are, one for each layer."""
+    run = Builder("Cached")
+    with run.scope("Cached"):
+        h = run.input()
+        kept = []
+        for layer in range(5):
+            h = block(run, f"layers.{layer}", h)
+            kept.append(h)
+        run.returns(*kept, linear(run, "head", h))
+    tree = tree_of(run.recording())
+    joined = [box for box in tree.view.boxes.values() if box.count > 1]
+    assert [box.count for box in joined] == [5]
+    into = [arrow for arrow in tree.view.arrows if arrow.head == joined[0].id]
+    assert len({arrow.tail for arrow in into}) == 5

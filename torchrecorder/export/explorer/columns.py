@@ -1,0 +1,132 @@
+"""Columns: one list for each thing that is said of every place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.export.explorer.drawn import Face, Looks
+from torchrecorder.export.explorer.facts import Facts, Row
+from torchrecorder.export.explorer.tables import Table
+from torchrecorder.graph.flat import printable
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.style import labels
+from torchrecorder.style.figure import Figure, Look, Text
+from torchrecorder.views.tree import Place, Tree
+from torchrecorder.views.whole import scope_kind
+
+PARTS = {"title": 0, "name": 1, "detail": 2}
+
+
+class Columns:
+    """Writes the places of a tree; what they share goes into tables."""
+
+    def __init__(self, tree: Tree, facts: Facts) -> None:
+        self.tree = tree
+        self.facts = facts
+        self.strings: Table[str] = Table(printable)
+        self.labels: Table[tuple[Text, ...]] = Table(
+            lambda label: [[self.strings(line.text), PARTS[line.part]] for line in label]
+        )
+        self.looks: Table[tuple[Any, Any]] = Table(
+            lambda looks: {"light": dict(looks[0]), "dark": dict(looks[1])}
+        )
+        self.lists: Table[tuple[Row, ...]] = Table(self.rows)
+
+    def rows(self, rows: Iterable[Row]) -> list[list[int]]:
+        """Titles and texts by their numbers."""
+        return [[self.strings(title), self.strings(text)] for title, text in rows]
+
+    def look(self, looks: Looks) -> int:
+        """The number of a pair of looks."""
+        light, dark = looks
+        return self.looks((_plain(light), _plain(dark)))
+
+    def items(self, faces: Sequence[Face]) -> dict[str, list[Any]]:
+        """The columns of what is drawn and said."""
+        return {**self._drawn(faces), **self._said()}
+
+    def _drawn(self, faces: Sequence[Face]) -> dict[str, list[Any]]:
+        return {
+            "parent": [place.parent for place in self.tree.places],
+            "label": [self.labels(face.label) for face in faces],
+            "header": [self.labels(face.header) if face.header else -1 for face in faces],
+            "headersize": [list(face.header_size) if face.header else None for face in faces],
+            "look": [self.look(face.looks) for face in faces],
+            "openlook": [self.look(face.open_looks) if face.open_looks else -1 for face in faces],
+            "count": [face.count for face in faces],
+        }
+
+    def _said(self) -> dict[str, list[Any]]:
+        places = self.tree.places
+        things = [self._thing(place) for place in places]
+        return {
+            "id": [f"fold:{place.id}" if place.fold else place.id for place in places],
+            "fold": [int(bool(place.fold)) for place in places],
+            "kind": [self.strings(self._kind(place)) for place in places],
+            "path": [self.strings(path) for path in self._paths()],
+            "cls": [self.strings(each.cls if isinstance(each, Scope) else "") for each in things],
+            "op": [self.strings(each.name if isinstance(each, Op) else "") for each in things],
+            "source": [
+                self.strings(labels.source(each.source if each else None)) for each in things
+            ],
+            "call": [each.call if isinstance(each, Scope) else 0 for each in things],
+            "failed": [int(bool(each and each.failed)) for each in things],
+            "facts": [self.lists(self.facts.of(place)) for place in places],
+        }
+
+    def _thing(self, place: Place) -> Scope | Op | None:
+        recording = self.tree.view.recording
+        scope = recording.scopes.get(ScopeId(place.id))
+        return scope if scope is not None else recording.ops.get(OpId(place.id))
+
+    def _kind(self, place: Place) -> str:
+        if place.fold:
+            return "fold"
+        view = self.tree.view
+        if place.id in view.boxes:
+            return view.boxes[place.id].kind.value
+        scope = view.recording.scopes.get(ScopeId(place.id))
+        return scope_kind(scope).value if scope is not None else "op"
+
+    def _paths(self) -> Iterator[str]:
+        """The dotted path of each scope; of all else, that of the scope around it."""
+        scopes = self.tree.view.recording.scopes
+        paths: list[str] = []
+        for place in self.tree.places:
+            scope = scopes.get(ScopeId(place.id))
+            path = scope.path if scope is not None else ""
+            if place.fold:
+                path = labels.names(tuple(scopes[ScopeId(each)].path for each in place.fold))
+            paths.append(path or (paths[place.parent] if place.parent >= 0 else ""))
+        return iter(paths)
+
+    def legend(self, figures: tuple[Figure, Figure]) -> list[list[int]]:
+        """What the colours mean, where the style says so."""
+        light, dark = figures
+        return [
+            [self.strings(one.text), self.look((one.look, other.look))]
+            for one, other in zip(light.legend, dark.legend)
+        ]
+
+    def tables(self) -> dict[str, Any]:
+        """What the numbers in the columns stand for; to be asked last."""
+        return {
+            "labels": self.labels.rows,
+            "looks": self.looks.rows,
+            "facts": self.lists.rows,
+            "strings": self.strings.rows,
+        }
+
+
+def _plain(look: Look) -> tuple[tuple[str, Any], ...]:
+    return (
+        ("fill", look.fill),
+        ("stroke", look.stroke),
+        ("text", look.text),
+        ("outline", look.outline),
+        ("dash", look.dash),
+        ("width", look.width),
+        ("bold", int(look.bold)),
+    )

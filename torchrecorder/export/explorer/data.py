@@ -1,0 +1,133 @@
+"""Data: a view, its tree, layout and facts as one JSON object for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.export.explorer import numbers, themes
+from torchrecorder.export.explorer.columns import Columns
+from torchrecorder.export.explorer.drawn import Drawn, Face
+from torchrecorder.export.explorer.facts import Facts
+from torchrecorder.export.explorer.tensors import Tensors
+from torchrecorder.layout import engine
+from torchrecorder.layout.nested import Item, Link, Plan, plan
+from torchrecorder.style.style import Style
+from torchrecorder.views.tree import Place, Tree
+from torchrecorder.views.unfold import members
+from torchrecorder.views.view import BoxKind, Unfolded, View
+
+FORMAT = 1
+"""Version of the data."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a page is made of.
+
+    Attributes:
+        view: What is open at first.
+        tree: All there is to open.
+        style: How it looks.
+        times: Whether measured times are in it.
+        timeout: Seconds that the layout may take.
+    """
+
+    view: View
+    tree: Tree
+    style: Style
+    times: bool = True
+    timeout: float = engine.TIMEOUT
+
+
+def source(view: View, style: Style, times: bool = True, timeout: float = engine.TIMEOUT) -> Source:
+    """All that can be opened in *view*, which itself is what is open at first."""
+    whole = view.unfolded() if view.unfolded else Unfolded(view, members(view), ())
+    return Source(view, Tree(whole), style, times, timeout)
+
+
+def page_data(given: Source) -> dict[str, Any]:
+    """The JSON object of a page."""
+    tree, style = given.tree, given.style
+    drawn = Drawn(tree, style)
+    faces = tuple(drawn.faces())
+    columns = Columns(tree, Facts(tree.view))
+    items = columns.items(faces)
+    tensors = Tensors(drawn, columns)
+    laid = _plan(given, faces, tensors)
+    recording = tree.view.recording
+    return {
+        "format": FORMAT,
+        "name": recording.name,
+        "direction": style.direction,
+        "fontname": style.fontname,
+        "fontsize": style.fontsize,
+        "theme": themes.preferred(style),
+        "themes": dict(zip(("light", "dark"), (themes.said(each, style) for each in drawn.themes))),
+        "about": columns.rows(columns.facts.run()),
+        "legend": columns.legend(drawn.opened),
+        "items": {**items, "template": list(laid.template[1:])},
+        "root": laid.template[0],
+        "templates": [each.to_json() for each in laid.templates],
+        "values": [
+            [tensors.number[maker, value] for maker, value in zip(*scope)]
+            for scope in zip(laid.makers, laid.carried)
+        ],
+        "tensors": tensors.columns(),
+        "annotations": numbers.columns(
+            recording, list(_members(drawn)), style, times=given.times
+        ),
+        "color_by": _name(style.color_by),
+        "color_range": style.color_range,
+        "open": opened(given.view, tree),
+        **columns.tables(),
+    }
+
+
+def _name(annotation: str | Annotation | None) -> str | None:
+    return annotation.name if isinstance(annotation, Annotation) else annotation
+
+
+def _members(drawn: Drawn) -> Any:
+    """What each place stands for."""
+    for place in drawn.tree.places:
+        if place.fold:
+            yield drawn.fold_boxes[place.id].members
+        elif place.id in drawn.closed_boxes:
+            yield drawn.closed_boxes[place.id].members
+        else:
+            yield drawn.tree.view.boxes[place.id].members
+
+
+def _plan(given: Source, faces: Sequence[Face], tensors: Tensors) -> Plan:
+    boxes = given.tree.view.boxes
+    items = [
+        Item(
+            str(number),
+            place.parent,
+            *face.size,
+            header=face.header_size if face.header else None,
+            first=_is_input(place, boxes),
+        )
+        for number, (place, face) in enumerate(zip(given.tree.places, faces))
+    ]
+    links = [Link(*ends) for ends in tensors.ends()]
+    return plan(items, links, given.style.direction, timeout=given.timeout)
+
+
+def _is_input(place: Place, boxes: Mapping[str, Any]) -> bool:
+    return place.id in boxes and boxes[place.id].kind is BoxKind.INPUT
+
+
+def opened(view: View, tree: Tree) -> list[int]:
+    """The places that are open at first: what is open in *view*, folds closed."""
+    found: list[int] = []
+    shown = {-1}
+    for number, place in enumerate(tree.places):
+        if place.parent in shown and not place.fold and place.id in view.clusters:
+            if place.id in tree.view.clusters:
+                shown.add(number)
+                found.append(number)
+    return found

@@ -1,0 +1,145 @@
+"""Drawn: what stands on everything that can be opened and closed, and how it looks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from torchrecorder.export.dot import given_out, in_a_line, in_two
+from torchrecorder.export.explorer.themes import pair
+from torchrecorder.export.nested import closed_size, header_size
+from torchrecorder.style.captions import Captions
+from torchrecorder.style.draw import carried, draw
+from torchrecorder.style.figure import Figure, Group, Look, Shape, Text
+from torchrecorder.style.style import Style
+from torchrecorder.views.tree import Tree
+from torchrecorder.views.view import Box, View
+
+Looks = tuple[Look, Look]
+"""One for light surroundings, one for dark."""
+
+
+@dataclass(frozen=True)
+class Face:
+    """One place as it is drawn.
+
+    Attributes:
+        label: The lines on its closed box.
+        looks: How that looks.
+        size: Width and height of that.
+        count: More than 1 for a fold.
+        header: The lines in its corner when it is open; empty if it cannot be opened.
+        header_size: Width and height of that.
+        open_looks: How it looks when open.
+    """
+
+    label: tuple[Text, ...]
+    looks: Looks
+    size: tuple[float, float]
+    count: int
+    header: tuple[Text, ...] = ()
+    header_size: tuple[float, float] = (0.0, 0.0)
+    open_looks: Looks | None = None
+
+
+class Drawn:
+    """The faces of all places in a tree, in one style."""
+
+    def __init__(self, tree: Tree, style: Style) -> None:
+        self.tree = tree
+        self.style = replace(style, color_by=None)
+        self.themes = pair(style)
+        self.closed_boxes = {box.id: box for box in tree.closed()}
+        self.fold_boxes = {box.id: box for box in tree.folds()}
+        self._sizes: dict[object, tuple[float, float]] = {}
+
+    @cached_property
+    def opened(self) -> tuple[Figure, Figure]:
+        """With everything open."""
+        return self._both(self.tree.view)
+
+    def _both(self, view: View) -> tuple[Figure, Figure]:
+        light, dark = (draw(view, replace(self.style, theme=theme)) for theme in self.themes)
+        return light, dark
+
+    def _closed(self, boxes: Mapping[str, Box]) -> tuple[Figure, Figure]:
+        return self._both(View(self.tree.view.recording, boxes, self.tree.view.clusters, ()))
+
+    def faces(self) -> Iterator[Face]:
+        """One for each place of the tree."""
+        given = self._given()
+        leaves, groups = _shapes(self.opened), _groups(self.opened)
+        closed = _shapes(self._closed(self.closed_boxes))
+        folds = _shapes(self._closed(self.fold_boxes))
+        leaf = {name: text.text for name, text in given_out(self.opened[0]).items()}
+        for number, place in enumerate(self.tree.places):
+            if place.fold:
+                yield self._fold(folds[place.id], given.get(number))
+            elif place.id in groups:
+                yield self._cluster(closed[place.id], groups[place.id], given.get(number))
+            else:
+                yield self._face(leaves[place.id], leaf.get(place.id))
+
+    def _face(self, shapes: tuple[Shape, Shape], given: str | None) -> Face:
+        light, dark = shapes
+        label = light.label if given is None else (*light.label, Text(given))
+        size = self._size(light, label)
+        return Face(label, (light.look, dark.look), size, light.count)
+
+    def _size(self, shape: Shape, label: tuple[Text, ...]) -> tuple[float, float]:
+        key = label, shape.look.outline, shape.look.bold, shape.count > 1
+        if key not in self._sizes:
+            whole = replace(shape, label=label)
+            self._sizes[key] = closed_size(whole, self.opened[0], None)
+        return self._sizes[key]
+
+    def _cluster(
+        self, shapes: tuple[Shape, Shape], groups: tuple[Group, Group], given: str | None
+    ) -> Face:
+        light, dark = groups
+        return self._openable(self._face(shapes, given), light, dark.look)
+
+    def _fold(self, shapes: tuple[Shape, Shape], given: str | None) -> Face:
+        """A fold has the title of its box in its corner, and no colour of its own."""
+        light, dark = (theme.region for theme in self.themes)
+        return self._openable(
+            self._face(shapes, given), Group(shapes[0].id, None, shapes[0].label[:1], light), dark
+        )
+
+    def _openable(self, face: Face, group: Group, dark: Look) -> Face:
+        header = tuple(in_two(group.label, self.opened[0]))
+        key = "header", group.label
+        if key not in self._sizes:
+            self._sizes[key] = header_size(group, self.opened[0])
+        return replace(
+            face, header=header, header_size=self._sizes[key], open_looks=(group.look, dark)
+        )
+
+    def _given(self) -> Mapping[int, str]:
+        """What each scope and fold gives to what lies outside of it, as one line."""
+        view, places = self.tree.view, self.tree.places
+        captions = Captions(view.recording, self.style)
+        found: dict[int, Counter[str]] = {}
+        seen: set[tuple[int, str | None]] = set()
+        for arrow in view.arrows if self.style.shapes else ():
+            text = carried(view, arrow, captions)
+            tail, head = self.tree.leaf[arrow.tail], self.tree.leaf[arrow.head]
+            around = places[tail].parent if text else -1
+            while around >= 0 and not around < head < self.tree.ends[around]:
+                if (around, arrow.value) not in seen:
+                    seen.add((around, arrow.value))
+                    found.setdefault(around, Counter())[text] += 1
+                around = places[around].parent
+        return {number: in_a_line(texts) for number, texts in found.items()}
+
+
+def _shapes(figures: tuple[Figure, Figure]) -> dict[str, tuple[Shape, Shape]]:
+    light, dark = figures
+    return {one.id: (one, other) for one, other in zip(light.shapes, dark.shapes)}
+
+
+def _groups(figures: tuple[Figure, Figure]) -> dict[str, tuple[Group, Group]]:
+    light, dark = figures
+    return {one.id: (one, other) for one, other in zip(light.groups, dark.groups)}

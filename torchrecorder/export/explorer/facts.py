@@ -1,0 +1,148 @@
+"""Facts: everything recorded about a thing, as rows of a title and a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+from torchrecorder.events import GradId, OpId, OpKind, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.graph.nodes import Module, Op, Scope, Value
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style import labels
+from torchrecorder.style.gradients import GradCaptions
+from torchrecorder.views.tree import Place
+from torchrecorder.views.view import BoxKind, View
+
+Row = tuple[str, str]
+
+CALLED = (ScopeKind.MODULE, ScopeKind.FUNCTION)
+
+
+class Facts:
+    """Says what is known of the places of one view; numbers are not among it."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.recording: Recording = view.recording
+        self._forms: dict[object, str] = {}
+        self.grads = GradCaptions(view.recording)
+
+    def of(self, place: Place) -> tuple[Row, ...]:
+        """The rows of a place; those of a fold are about the first in it."""
+        scope = self.recording.scopes.get(ScopeId(place.id))
+        op = self.recording.ops.get(OpId(place.id))
+        if place.fold:
+            names = tuple(self.recording.scopes[ScopeId(each)].name for each in place.fold)
+            alike = ("repeats", f"{len(names)}: {labels.names(names)}")
+            return (alike, *(self._scope(scope) if scope else ()))
+        if scope is not None:
+            return tuple(self._scope(scope))
+        if op is not None:
+            return tuple(self._op(op))
+        return tuple(self._other(place.id))
+
+    def run(self) -> tuple[Row, ...]:
+        """What holds for the whole run."""
+        run = self.recording.run
+        rows: list[Row] = [("PyTorch", run.torch_version), ("grad mode", run.grad_mode)]
+        rows += [("note", note) for note in run.notes]
+        if run.failure is not None:
+            rows.append(("failed", f"{run.failure.error}: {run.failure.message}"))
+        if run.lost:
+            rows.append(("lost", f"{run.lost} facts could not be recorded"))
+        return tuple(rows)
+
+    def tensor(self, value: ValueId | None) -> tuple[Row, ...]:
+        """What is known of what an arrow carries."""
+        seen = self.recording.values.get(value) if value else None
+        return (("tensor", self.form(seen)),) if seen is not None else ()
+
+    def form(self, value: Value) -> str:
+        """Shape, dtype, device, and what is special about a tensor."""
+        key = value.shape, value.dtype, value.device, value.kind, value.requires_grad
+        if key not in self._forms:
+            said = [f"{labels.shape(value.shape)} {value.dtype} on {value.device}"]
+            said += [value.kind] if value.kind not in ("Tensor", "Parameter") else []
+            said += ["requires grad"] if value.requires_grad else []
+            self._forms[key] = ", ".join(said)
+        return self._forms[key]
+
+    def _scope(self, scope: Scope) -> Iterator[Row]:
+        module = self.recording.modules[scope.module] if scope.module is not None else None
+        yield "class" if module else scope.kind.value, module.qualname if module else scope.cls
+        if module is not None:
+            yield from self._module(module, scope)
+        yield from self._slots("in", scope.inputs)
+        yield from self._slots("out", scope.outputs)
+        if module is not None:
+            yield from self._stored("parameter", module.parameters)
+            yield from self._stored("buffer", module.buffers)
+        yield from self._failure(scope.failed)
+
+    def _module(self, module: Module, scope: Scope) -> Iterator[Row]:
+        if module.detail:
+            yield "settings", module.detail
+        yield "mode", "training" if module.training else "evaluation"
+        if len(module.calls) > 1:
+            yield "call", f"{scope.call + 1} of {len(module.calls)}"
+
+    def _slots(self, title: str, slots: Iterable[Slot]) -> Iterator[Row]:
+        for slot in slots:
+            name = "" if slot.name.isdigit() else slot.name
+            yield f"{title} {name}".strip(), self.form(self.recording.values[slot.value])
+
+    def _stored(self, title: str, slots: Iterable[Slot]) -> Iterator[Row]:
+        for slot in slots:
+            value = self.recording.values[slot.value]
+            tied = f", tied: {', '.join(value.names)}" if len(value.names) > 1 else ""
+            yield f"{title} {slot.name}", self.form(value) + tied
+
+    def _op(self, op: Op) -> Iterator[Row]:
+        values = self.recording.values
+        yield "function", op.qualname or op.name
+        if op.kind is OpKind.HIDDEN:
+            yield "seen by", "autograd, or the edge of a scope, only"
+        yield from op.arguments
+        for slot in op.inputs:
+            name = "" if slot.name.isdigit() else slot.name
+            value = values[slot.value]
+            read = f", {value.role.value}" if slot.value in self._stored_values else ""
+            yield f"in {name}".strip(), self.form(value) + read
+        for value_id in op.outputs:
+            written = ", written in place" if value_id in op.writes else ""
+            yield "out", self.form(values[value_id]) + written
+        grads = self.recording.owned.get(op.id, ())
+        if grads:
+            yield "autograd", ", ".join(grad.name for grad in grads)
+        yield from self._failure(op.failed)
+
+    @cached_property
+    def _stored_values(self) -> frozenset[ValueId]:
+        modules = self.recording.modules.values()
+        return frozenset(
+            slot.value for module in modules for slot in (*module.parameters, *module.buffers)
+        )
+
+    def _other(self, item: str) -> Iterator[Row]:
+        grad = self.recording.grad_nodes.get(GradId(item))
+        if grad is not None:
+            yield from (("autograd", line) for line in self.grads.tooltip(grad))
+            return
+        box = self.view.boxes[item]
+        if box.kind is BoxKind.OUTPUT:
+            slot = self.recording.outputs[int(item.partition(":")[2])]
+            yield "out", self.form(self.recording.values[slot.value])
+            return
+        value = self.recording.values.get(ValueId(item))
+        if value is not None:
+            yield "tensor", self.form(value)
+            for name in value.names:
+                yield "name", name
+            if value.role.value in ("parameter", "buffer") and value.trainable:
+                yield "trained", "yes"
+
+    def _failure(self, failed: bool) -> Iterator[Row]:
+        failure = self.recording.run.failure
+        if failed and failure is not None:
+            where = "in backward: " if failure.backward else ""
+            yield "failed", f"{where}{failure.error}: {failure.message}"

@@ -1,0 +1,137 @@
+"""Tree: everything that can be opened and closed, each thing in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.views.collapse import closed_box
+from torchrecorder.views.view import Box, BoxKind, Unfolded, View
+
+SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT, BoxKind.PORT)
+
+
+class Place(NamedTuple):
+    """One thing in the tree.
+
+    Attributes:
+        id: That of its box or cluster; of a fold, that of the first in it.
+        parent: The number of the place around it; -1 at the top.
+        fold: The siblings that lie in it, if it only folds them; empty otherwise.
+    """
+
+    id: str
+    parent: int
+    fold: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Boxes, clusters and folds of an unfolded view, each before what lies in it."""
+
+    unfolded: Unfolded
+
+    @property
+    def view(self) -> View:
+        """The view with everything open."""
+        return self.unfolded.view
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """All places, in run order."""
+        children = self._children
+        fold_of = {item: group for group in self.unfolded.repeats for item in group}
+        first = {group[0]: group for group in self.unfolded.repeats}
+        places: list[Place] = []
+        waiting: list[tuple[str, int, bool]] = [(each, -1, False) for each in children[None][::-1]]
+        while waiting:
+            item, parent, within = waiting.pop()
+            number = len(places)
+            if item in fold_of and not within:
+                if item in first:
+                    places.append(Place(item, parent, first[item]))
+                    waiting.extend((each, number, True) for each in reversed(first[item]))
+                continue
+            places.append(Place(item, parent))
+            waiting.extend((each, number, False) for each in reversed(children.get(item, ())))
+        return tuple(places)
+
+    @cached_property
+    def leaf(self) -> Mapping[str, int]:
+        """The place of each box that has nothing in it."""
+        boxes = self.view.boxes
+        return {place.id: number for number, place in enumerate(self.places) if place.id in boxes}
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """For each place, the number after the last one that lies in it."""
+        ends = [number + 1 for number in range(len(self.places))]
+        for number in range(len(self.places) - 1, -1, -1):
+            around = self.places[number].parent
+            if around >= 0:
+                ends[around] = max(ends[around], ends[number])
+        return tuple(ends)
+
+    @cached_property
+    def _children(self) -> Mapping[str | None, list[str]]:
+        """What lies in each cluster: what only is there to be read first, then in run order."""
+        view, found = self.view, dict[str | None, list[str]]()
+        for cluster in view.clusters.values():
+            found.setdefault(cluster.parent, []).append(cluster.id)
+        for box in view.boxes.values():
+            found.setdefault(box.cluster, []).append(box.id)
+        order = self._order
+        for inside in found.values():
+            inside.sort(key=lambda each: order[each])
+        found.setdefault(None, [])
+        return found
+
+    @cached_property
+    def _order(self) -> Mapping[str, tuple[int, float, int]]:
+        """What to sort by; what has no place in the run keeps that in the view."""
+        view = self.view
+        items = {each: number for number, each in enumerate((*view.boxes, *view.clusters))}
+        if any(box.kind is BoxKind.GRAD for box in view.boxes.values()):
+            return {item: (0, 0.0, number) for item, number in self._met(items).items()}
+        return {item: (*self._moment(item), number) for item, number in items.items()}
+
+    def _met(self, items: Mapping[str, int]) -> Mapping[str, int]:
+        """Clusters where the first box in them is, as in a view of what ran backwards."""
+        found = dict(items)
+        for box in self.view.boxes.values():
+            around = box.cluster
+            while around is not None and found[around] > items[box.id]:
+                found[around] = items[box.id]
+                around = self.view.clusters[around].parent
+        return found
+
+    def _moment(self, item: str) -> tuple[int, float]:
+        recording = self.view.recording
+        scope, op = recording.scopes.get(ScopeId(item)), recording.ops.get(OpId(item))
+        if op is not None or scope is not None:
+            return 1, (op or scope).index  # type: ignore[union-attr]
+        box = self.view.boxes[item]
+        value = recording.values.get(ValueId(item))
+        producer = recording.ops.get(value.producer) if value and value.producer else None
+        if producer is not None and box.kind is not BoxKind.INPUT:
+            return 1, producer.index + 0.5
+        return (0, 0) if box.kind in SOURCES else (2, 0)
+
+    def closed(self) -> Iterator[Box]:
+        """Each cluster as the box that it is when closed."""
+        for cluster in self.view.clusters.values():
+            yield closed_box(self.view, cluster, self.unfolded.members[cluster.id])
+
+    def folds(self) -> Iterator[Box]:
+        """Each fold as the box that it is when closed."""
+        boxes = {box.id: box for box in self.closed()}
+        boxes.update((each.id, each) for each in self.view.boxes.values())
+        scopes = self.view.recording.scopes
+        for group in self.unfolded.repeats:
+            box = boxes[group[0]]
+            members = tuple(member for each in group for member in boxes[each].members)
+            names = tuple(scopes[ScopeId(each)].name for each in group)
+            yield Box(box.id, box.kind, box.cluster, members, len(group), names)

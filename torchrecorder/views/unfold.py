@@ -1,0 +1,48 @@
+"""Unfold: what closed clusters stand for, and outputs joined where siblings stay apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from torchrecorder.views.outputs import GroupOutputs, joined, large_groups
+from torchrecorder.views.view import BoxKind, View
+
+
+def members(view: View) -> Mapping[str, tuple[str, ...]]:
+    """For each cluster of *view*, everything recorded that lies in it."""
+    inside: dict[str, list[str]] = {cluster: [cluster] for cluster in view.clusters}
+    for box in view.boxes.values():
+        if box.cluster is not None:
+            inside[box.cluster].extend(box.members)
+    for cluster in reversed(list(view.clusters.values())):
+        if cluster.parent is not None:
+            inside[cluster.parent].extend(inside[cluster.id])
+    return {cluster: tuple(found) for cluster, found in inside.items()}
+
+
+def joined_outputs(view: View, repeats: Sequence[Sequence[str]]) -> View:
+    """*view* with those outputs joined that would come from the same box, were it folded."""
+    groups = large_groups(view, GroupOutputs().least, _stand_ins(view, repeats))
+    first = {head: group[0] for group in groups for head in group}
+    arrows = dict.fromkeys(
+        replace(arrow, head=first[arrow.head]) if arrow.head in first else arrow
+        for arrow in view.arrows
+    )
+    return joined(replace(view, arrows=tuple(arrows)), first)
+
+
+def _stand_ins(view: View, repeats: Sequence[Sequence[str]]) -> Mapping[str, str]:
+    """For boxes that outputs come from, the first of the outermost siblings that repeat there."""
+    first = {item: group[0] for group in repeats for item in group}
+    parents: dict[str, str | None] = {each.id: each.parent for each in view.clusters.values()}
+    parents.update((each.id, each.cluster) for each in view.boxes.values())
+    found = {}
+    for arrow in view.arrows:
+        if view.boxes[arrow.head].kind is BoxKind.OUTPUT:
+            at: str | None = arrow.tail
+            while at is not None:
+                if at in first:
+                    found[arrow.tail] = first[at]
+                at = parents[at]
+    return found
