@@ -461,3 +461,28 @@ def quiet_view_of_written() -> Run:
         return y * total
 
     return Run(net(forward), (leaf(2, 3),))
+
+
+@case(
+    "a tensor is given the memory of another",
+    """
+    mul = mul(x)
+    empty = empty()
+    detach = detach(mul)
+    alias = alias(detach)
+    neg_! = neg_(alias)
+    add = add(neg_.1, neg_.0)
+    return add
+    """,
+    replays=False,
+    backward=False,
+)
+def memory_set() -> Run:
+    def forward(self, x):
+        y = x * 2
+        made = torch.empty(0)
+        made.set_(y.detach())
+        made.neg_()
+        return y + made
+
+    return Run(net(forward), (torch.randn(2, 3),))

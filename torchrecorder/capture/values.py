@@ -212,6 +212,10 @@ class Values:
             return self._read_regraded(tensor, entry)
         if not self.autograd.knows(tensor):
             return self.autograd.uncover(tensor)
+        storage = self.storages.of(tensor)
+        if storage is not entry.storage and storage.last is not None:
+            entry.storage = storage  # given other memory, as set_ does
+            return self._adopt_alias(tensor, storage.last)
         op = self.tape.next_op()
         before = entry.value
         value = self._renote(tensor, entry, op)
@@ -220,8 +224,9 @@ class Values:
 
     def _read_regraded(self, tensor: Tensor, entry: Entry) -> ValueId:
         """Autograd began, or ceased, to track *tensor* after it was met."""
-        entry.requires_grad = tensor.requires_grad
-        if node_behind(tensor) is not None:
+        tracked = node_behind(tensor) is not None
+        entry.requires_grad = tracked or entry.producer is None and tensor.requires_grad
+        if tracked:
             self.autograd.regrade(tensor, entry)
         return entry.value
 
@@ -269,6 +274,8 @@ class Values:
         entry.value = entry.storage.last = self._state(tensor, entry, producer, grad, value)
         if grad is not None:
             self.autograd.made.setdefault(grad, entry.value)
+        elif producer is not None:
+            entry.requires_grad = False  # no node yet: a custom function puts one there later
         return entry.value
 
     def restate(self, tensor: Tensor, entry: Entry, grad: GradEdge) -> None:
