@@ -117,11 +117,14 @@ def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[st
     said = "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
     table = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
     cell = f'<td align="left" balign="left" width="{width:.0f}">{said}</td>'
+    y = box.y + 4.0 + height / 2
+    if figure.direction == "BT":  # where the flow begins, as in the other directions
+        y = box.y + box.height - 4.0 - height / 2
     corners = (box.x, below - box.y - box.height, box.x + box.width, below - box.y)
     return {
         "label": f"<{table}<tr>{cell}</tr></table>>",
         "bb": quote(",".join(f"{at:.2f}" for at in corners)),
-        "lp": quote(_spot((box.x + 9.0 + width / 2, below - box.y - 4.0 - height / 2))),
+        "lp": quote(_spot((box.x + 9.0 + width / 2, below - y))),
     }
 
 

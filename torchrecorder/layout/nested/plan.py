@@ -18,6 +18,10 @@ Direction = Literal["TB", "LR", "BT", "RL"]
 BESIDE = 3
 """Rows that lines pass, for each box of a scope, before the longest lines go into lanes."""
 
+STEP, PASS, TURN = 20, 4, 1
+"""How much it matters that two nodes stand in line: a box and the only one that reads it in
+the next row, two of one passing line, and where such a line begins and ends."""
+
 LANE = 6.0
 """Points from one lane to the next."""
 
@@ -187,6 +191,7 @@ class _Way:
         self.lane: int | None = None
         self.back: dict[int, int] = {}
         begin = draft.begin(net.source)
+        self.next = sum(draft.end(sink) == begin + 1 for sink in net.sinks)
         far = [draft.end(sink) for sink in net.sinks if draft.end(sink) - begin - 1 > longest]
         if far:
             self.lane = self._stem(~len(draft.lanes), begin + 1, max(far))
@@ -211,11 +216,11 @@ class _Way:
             if row not in self.passed:
                 node = draft.grid.add(PASSING, row)
                 self.passed[row] = self._stem(node, row, row + 1)
-                draft.grid.edges.append((last, node, 8 if way else 3))
+                draft.grid.edges.append((last, node, PASS if way else TURN))
             way.append(self.passed[row])
             last = self.stems[self.passed[row]][0]
-        straight = len(self.net.sinks) == 1 or sink.child == self.net.source.child + 1 > 0
-        draft.grid.edges.append((last, draft.node(sink, exits=True), 8 if straight else 3))
+        weight = TURN if way else STEP if self.next == 1 else PASS
+        draft.grid.edges.append((last, draft.node(sink, exits=True), weight))
         return tuple(way)
 
     def _backwards(self, draft: _Draft, begin: int, end: int) -> int:
