@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from tests.zoo.case import Case
-from tests.zoo import calls, gradients, hidden, inplace, kinds, passing, regions, values
+from tests.zoo import calls, found, gradients, hidden, inplace, kinds, passing, regions, values
 
 CASES: tuple[Case, ...] = tuple(
-    found
-    for topic in (inplace, passing, calls, values, kinds, gradients, regions, hidden)
-    for found in topic.CASES
+    each
+    for topic in (inplace, passing, calls, values, kinds, gradients, regions, hidden, found)
+    for each in topic.CASES
 )
 """Every case of the zoo, by topic."""
 

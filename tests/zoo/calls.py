@@ -448,25 +448,3 @@ def nasty_names() -> Run:
     for name in ('say "hi"', "<b>&amp;</b>", "{a|b}", "two\nlines", "🔥", "x" * 1000, "\\n"):
         made.add_module(name, nn.Linear(3, 3))
     return Run(made, (leaf(2, 3),))
-
-
-@case(
-    "a module with hooks for its backward pass, which PyTorch wraps in a function",
-    """
-    tanh = tanh(x)
-    fc:
-        autograd.Function BackwardHookFunction:
-            view_as = view_as(tanh, tanh)
-        linear = linear(view_as, fc.weight, fc.bias)
-        return linear
-    autograd.Function BackwardHookFunction:
-        view_as2 = view_as(linear, linear)
-    return view_as2
-    """,
-    modules=False,
-)
-def backward_hooks() -> Run:
-    fc = nn.Linear(3, 3)
-    fc.register_full_backward_hook(lambda module, given, made: None)
-    fc.register_full_backward_pre_hook(lambda module, made: None)
-    return Run(net(lambda self, x: self.fc(x.tanh()), fc=fc), (leaf(2, 3),))

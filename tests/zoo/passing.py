@@ -286,28 +286,3 @@ def identity_without_grad() -> Run:
 )
 def op_returns_input() -> Run:
     return Run(net(lambda self, x: x.contiguous() + x.to(torch.float32)), (leaf(2, 3),))
-
-
-@case(
-    "a view of a leaf, made without gradients, is handed on",
-    """
-    no_grad:
-        t = t(x)
-        same:
-            pass = pass(t)
-            return pass
-        t2 = t(pass)
-    add = add(t, pass)
-    mul = mul(x, t2)
-    return add, mul
-    """,
-)
-def identity_of_quiet_view() -> Run:
-    def forward(self, x):
-        with torch.no_grad():
-            view = x.t()
-            same = self.same(view)
-            back = same.t()
-        return view + same, x * back
-
-    return Run(net(forward, same=nn.Identity()), (leaf(2, 3),))

@@ -1,0 +1,109 @@
+"""What random models brought to light, each as small as it can be."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from tests.zoo.case import Cases, Run, leaf, net
+
+CASES = Cases()
+case = CASES.case
+
+
+@case(
+    "a view of a leaf, made without gradients, is handed on",
+    """
+    no_grad:
+        t = t(x)
+        same:
+            pass = pass(t)
+            return pass
+        t2 = t(pass)
+    add = add(t, pass)
+    mul = mul(x, t2)
+    return add, mul
+    """,
+)
+def identity_of_quiet_view() -> Run:
+    def forward(self, x):
+        with torch.no_grad():
+            view = x.t()
+            same = self.same(view)
+            back = same.t()
+        return view + same, x * back
+
+    return Run(net(forward, same=nn.Identity()), (leaf(2, 3),))
+
+
+@case(
+    "a view made without gradients, read after its base was written with them",
+    """
+    mul = mul(x)
+    no_grad:
+        getitem = getitem(mul)
+    add_! = add_(mul)
+    no_grad:
+        sum = sum(add_.1)
+    mul2 = mul(add_.0, sum)
+    return mul2
+    """,
+)
+def quiet_view_of_written() -> Run:
+    def forward(self, x):
+        y = x * 2
+        with torch.no_grad():
+            row = y[0]
+        y.add_(1)
+        with torch.no_grad():
+            total = row.sum()
+        return y * total
+
+    return Run(net(forward), (leaf(2, 3),))
+
+
+@case(
+    "a tensor is given the memory of another",
+    """
+    mul = mul(x)
+    empty = empty()
+    detach = detach(mul)
+    alias = alias(detach)
+    neg_! = neg_(alias)
+    add = add(neg_.1, neg_.0)
+    return add
+    """,
+    replays=False,
+    backward=False,
+)
+def memory_set() -> Run:
+    def forward(self, x):
+        y = x * 2
+        made = torch.empty(0)
+        made.set_(y.detach())
+        made.neg_()
+        return y + made
+
+    return Run(net(forward), (torch.randn(2, 3),))
+
+
+@case(
+    "a module with hooks for its backward pass, which PyTorch wraps in a function",
+    """
+    tanh = tanh(x)
+    fc:
+        autograd.Function BackwardHookFunction:
+            view_as = view_as(tanh, tanh)
+        linear = linear(view_as, fc.weight, fc.bias)
+        return linear
+    autograd.Function BackwardHookFunction:
+        view_as2 = view_as(linear, linear)
+    return view_as2
+    """,
+    modules=False,
+)
+def backward_hooks() -> Run:
+    fc = nn.Linear(3, 3)
+    fc.register_full_backward_hook(lambda module, given, made: None)
+    fc.register_full_backward_pre_hook(lambda module, made: None)
+    return Run(net(lambda self, x: self.fc(x.tanh()), fc=fc), (leaf(2, 3),))
