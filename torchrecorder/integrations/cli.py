@@ -42,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    options = parser().parse_args(arguments)
+    own, rest = _parted(sys.argv[1:] if arguments is None else arguments)
+    options = parser().parse_args(own, argparse.Namespace(rest=rest))
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -62,6 +63,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(error, options.traceback, FAILED)
     except (TorchRecorderError, OSError) as error:
         return _say(error, options.traceback, MISUSED)
+
+
+def _parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """What is ours, and what follows ``--`` where a command hands that on."""
+    takes = [each.name for each in COMMANDS if getattr(each, "takes_rest", False)]
+    if "--" not in arguments or arguments[0] not in takes:
+        return arguments, ()
+    place = list(arguments).index("--")
+    return arguments[:place], arguments[place + 1 :]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -91,7 +101,8 @@ def _add(below: argparse._SubParsersAction[argparse.ArgumentParser], command: Co
     )
     command.add_arguments(added)
     given = [each.dest.upper() for each in added._positionals._group_actions]
-    added.usage = " ".join(["torchrecorder", command.name, *given, "[options]"])
+    rest = ["[-- arguments]"] if getattr(command, "takes_rest", False) else []
+    added.usage = " ".join(["torchrecorder", command.name, *given, "[options]", *rest])
     added.add_argument("--traceback", action="store_true", help="show where an error comes from")
     added.set_defaults(run=command.run)
 

@@ -8,6 +8,7 @@ from torchrecorder.integrations.commands.doctor import Doctor
 from torchrecorder.integrations.commands.html import Html
 from torchrecorder.integrations.commands.open import Open
 from torchrecorder.integrations.commands.render import Render
+from torchrecorder.integrations.commands.run import Run
 from torchrecorder.integrations.commands.summary import Summary
 from torchrecorder.integrations.commands.top import Top
 
@@ -15,6 +16,7 @@ COMMANDS: tuple[Command, ...] = (
     Render(),
     Html(),
     Open(),
+    Run(),
     Summary(),
     Top(),
     Compare(),

@@ -1,0 +1,113 @@
+"""torchrecorder run: record the model of a script that has its own main."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchrecorder.errors import InvalidArgument, TorchRecorderError
+from torchrecorder.graph.recording import Recording
+from torchrecorder.integrations.drawings import (
+    add_drawing_arguments,
+    add_output_argument,
+    check,
+    drawing_options,
+    write,
+)
+from torchrecorder.integrations.progress import Progress
+from torchrecorder.integrations.scripts import Script
+
+NOTHING = 1
+"""Exit code where a script ended well but its model was not called."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Run a script with a main of its own, and draw the first step of its model.
+
+    examples:
+      torchrecorder run train.py
+      torchrecorder run train.py --model-var net -o net.svg -- --epochs 1 data/
+      torchrecorder run -m package.train --steps 3 -o run.json.gz -- --batch-size 8
+      torchrecorder run train.py --model-var trainer.model --option view=backward
+
+    What follows -- are the script's own arguments. Without --model-var the model is the first
+    module with parameters that is called. A step is one call of it and all that follows until
+    the next: loss, backward, optimizer. Then the script runs on, unrecorded. Its output and
+    its exit code are its own; if it ends well and never called the model, the exit code is 1.
+    A recording (-o run.json.gz) is what summary, top, compare and open work on.
+    """
+
+    name: str = "run"
+    takes_rest: bool = True
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare its arguments."""
+        parser.add_argument("script", nargs="?", help="path of the script")
+        parser.add_argument("-m", dest="module", metavar="MODULE", help="run a module by its name")
+        recorded = parser.add_argument_group("recording it")
+        recorded.add_argument("--model-var", metavar="NAME", help="variable that holds the model")
+        recorded.add_argument(
+            "--steps", type=int, default=1, help="steps to record (1); 0 for all of them"
+        )
+        recorded.add_argument("--flops", action="store_true", help="count operations")
+        recorded.add_argument("--stats", action="store_true", help="statistics of tensors")
+        recorded.add_argument("--name", dest="title", help="name of the recording")
+        add_output_argument(parser)
+        add_drawing_arguments(parser)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Run it to its end, then write."""
+        script = _script(options)
+        chosen = drawing_options(options)
+        check(options.output or [Path("a.svg")], chosen)
+        ended = script.run(options.steps, _recorder_options(options))
+        sys.stdout.flush()
+        if ended.recording is None:
+            print(f"torchrecorder: {_nothing(script)}", file=sys.stderr)
+            return ended.code or NOTHING
+        code = _write(ended.recording, options, chosen)
+        return ended.code or code
+
+
+def _script(options: argparse.Namespace) -> Script:
+    if (options.script is None) == (options.module is None):
+        raise InvalidArgument("name a script, or a module with -m: one of them")
+    if options.steps < 0:
+        raise InvalidArgument(f"--steps must be 0 or more, not {options.steps}")
+    path = options.script if options.module is None else options.module
+    script = Script(path, options.module is not None, tuple(options.rest), options.model_var)
+    script.check()
+    return script
+
+
+def _recorder_options(options: argparse.Namespace) -> dict[str, Any]:
+    return {"name": options.title, "flops": options.flops, "stats": options.stats}
+
+
+def _nothing(script: Script) -> str:
+    if script.variable is None:
+        return f"{script.path} called no module with parameters: there is nothing to draw"
+    return (
+        f"{script.path} called no module that a variable named {script.variable!r} held; "
+        "without --model-var the first module with parameters is taken"
+    )
+
+
+def _write(recording: Recording, options: argparse.Namespace, chosen: dict[str, Any]) -> int:
+    """Write what was recorded; stdout is the script's, so paths are said on stderr."""
+    from torchrecorder.api import file_name
+
+    paths = options.output or [Path(f"{file_name(recording.name)}.svg")]
+    try:
+        with Progress() as progress:
+            written = write(recording, paths, chosen, progress)
+    except (TorchRecorderError, OSError) as error:
+        print(f"torchrecorder: error: {error}", file=sys.stderr)
+        return 1
+    for path in written:
+        print(f"torchrecorder: {path}", file=sys.stderr)
+    return 0
