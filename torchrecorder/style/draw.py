@@ -52,6 +52,29 @@ def draw(view: View, style: Style = Style()) -> Figure:
     return figure if style.finish is None else style.finish(figure, view)
 
 
+def repainted(figure: Figure, view: View, style: Style) -> Figure:
+    """*figure*, which shows *view*, with the colours of *style* and the texts that it has."""
+    marks, line = Marks(view), style.theme.line
+    depth = Nesting({each.id: each.parent for each in view.clusters.values()}).depth
+    done = replace(
+        figure,
+        shapes=tuple(
+            replace(shape, look=marks.look(box, style.look(box, view), style.theme))
+            for shape, box in zip(figure.shapes, view.boxes.values())
+        ),
+        groups=tuple(
+            replace(group, look=_group_look(view, style, cluster, depth[cluster.id]))
+            for group, cluster in zip(figure.groups, view.clusters.values())
+        ),
+        lines=tuple(
+            replace(each, look=line if arrow.value else style.theme.gradient)
+            for each, arrow in zip(figure.lines, view.arrows)
+        ),
+        legend=legend(view, style) if style.legend else (),
+    )
+    return done if style.finish is None else style.finish(done, view)
+
+
 def _shapes(
     view: View, style: Style, captions: Captions, heat: Heat | None
 ) -> Iterator[Shape]:

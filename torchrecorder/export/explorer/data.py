@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,7 @@ def page_data(given: Source) -> dict[str, Any]:
         ],
         "tensors": tensors.columns(),
         "annotations": numbers.columns(
-            recording, list(_members(drawn)), style, times=given.times
+            recording, list(_members(drawn)), style, columns.strings, times=given.times
         ),
         "color_by": _name(style.color_by),
         "color_range": style.color_range,
@@ -90,7 +90,7 @@ def _name(annotation: str | Annotation | None) -> str | None:
     return annotation.name if isinstance(annotation, Annotation) else annotation
 
 
-def _members(drawn: Drawn) -> Any:
+def _members(drawn: Drawn) -> Iterator[tuple[str, ...]]:
     """What each place stands for."""
     for place in drawn.tree.places:
         if place.fold:

@@ -29,7 +29,12 @@ Column = list[Union[float, None]]
 
 
 def columns(
-    recording: Recording, members: Sequence[Sequence[str]], style: Style, *, times: bool
+    recording: Recording,
+    members: Sequence[Sequence[str]],
+    style: Style,
+    strings: Callable[[str], int],
+    *,
+    times: bool,
 ) -> list[dict[str, Any]]:
     """One entry for each annotation that any of the places has.
 
@@ -37,13 +42,14 @@ def columns(
         recording: Where the numbers come from.
         members: For each place, what it stands for.
         style: Brings annotations of the user's own.
+        strings: Gives the number of a text.
         times: Whether measured times are among them.
     """
     chosen = [each for each in _chosen(style) if times or each.unit != "s"]
     computed = [(each, found) for each in chosen if (found := each.compute(recording))]
     values = _values(recording, members, computed)
     return [
-        _entry(each, column)
+        _entry(each, column, strings)
         for (each, _), column in zip(computed, values)
         if any(value is not None for value in column)
     ]
@@ -87,7 +93,9 @@ def _short(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _entry(annotation: Annotation, column: Column) -> dict[str, Any]:
+def _entry(
+    annotation: Annotation, column: Column, strings: Callable[[str], int]
+) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "key": annotation.name,
         "title": annotation.title,
@@ -98,5 +106,7 @@ def _entry(annotation: Annotation, column: Column) -> dict[str, Any]:
         "values": column,
     }
     if entry["format"] == "text":
-        entry["texts"] = ["" if each is None else annotation.show(each) for each in column]
+        entry["texts"] = [
+            -1 if each is None else strings(annotation.show(each)) for each in column
+        ]
     return entry

@@ -1,0 +1,96 @@
+"""HTML: one file to explore a recording in, offline, with nothing fetched."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, ClassVar
+
+from torchrecorder.export.explorer.data import page_data, source
+from torchrecorder.graph.flat import printable
+from torchrecorder.layout import engine
+from torchrecorder.style.style import Style
+from torchrecorder.views.view import View
+
+SCRIPTS = ("layout.js",)
+"""What the page runs, in this order; files beside its template."""
+
+STYLES = ("page.css",)
+"""What it looks like."""
+
+ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+"""What has a meaning of its own inside a script element."""
+
+
+@dataclass(frozen=True)
+class Html:
+    """A page in which scopes open and close in place, with all that was recorded.
+
+    Attributes:
+        times: Measured times are in it.
+        timeout: Seconds that the layout may take.
+    """
+
+    suffix: ClassVar[str] = ".html"
+    binary: ClassVar[bool] = False
+    times: bool = True
+    timeout: float = engine.TIMEOUT
+
+    def export(self, view: View, style: Style) -> str:
+        """The contents of the file."""
+        return page(page_data(source(view, style, self.times, self.timeout)))
+
+
+def page(data: dict[str, Any]) -> str:
+    """The page that shows *data*."""
+    scripts = [_asset(name) for name in SCRIPTS]
+    css = "\n".join(_asset(name) for name in STYLES)
+    return _template().render(  # type: ignore[no-any-return]
+        name=printable(data["name"]),
+        csp=policy(scripts, css),
+        style=css,
+        scripts=scripts,
+        data=embedded(data),
+    )
+
+
+def embedded(data: dict[str, Any]) -> str:
+    """*data* as JSON that can stand in a script element, whatever texts are in it."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(ESCAPES)
+
+
+def policy(scripts: Sequence[str], css: str) -> str:
+    """What the page may do: run these scripts, look like this, and fetch nothing."""
+    run = " ".join(f"'{_digest(script)}'" for script in scripts)
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {run}",
+            f"style-src '{_digest(css)}'",
+            "img-src data: blob:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@lru_cache(maxsize=64)
+def _asset(name: str) -> str:
+    return files("torchrecorder.export").joinpath("page", name).read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def _template() -> Any:
+    from jinja2 import Environment
+
+    return Environment(autoescape=True).from_string(_asset("template.html"))
