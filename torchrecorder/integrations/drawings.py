@@ -12,7 +12,7 @@ from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import settings_of
 from torchrecorder.options import drawing
 
-_FLAGS = ("depth", "direction", "theme", "fontname", "fontsize", "dpi", "timeout")
+_FLAGS = ("depth", "direction", "theme", "fontname", "fontsize", "layout", "dpi", "timeout")
 _ON = {
     "legend": "what colours and outlines mean",
     "parameters": "parameters as boxes",
@@ -46,6 +46,11 @@ def add_drawing_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(**dict.fromkeys((*_ON, *_OFF)))
     drawn.add_argument("--fontname", metavar="FONT", help="font family")
     drawn.add_argument("--fontsize", type=float, help="in points")
+    drawn.add_argument(
+        "--layout",
+        choices=("auto", "nested", "dot"),
+        help="scope by scope (nested), or all boxes at once (dot)",
+    )
     drawn.add_argument("--dpi", type=float, help="of .png")
     drawn.add_argument("--timeout", type=float, help="seconds for the layout")
     drawn.add_argument(
@@ -95,7 +100,7 @@ def write(
 
 
 def _fitting(chosen: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Without the resolution and time limit that this format has no use for."""
+    """Without the layout, resolution and time limit that this format has no use for."""
     known = type(by_suffix(path.name)).__dataclass_fields__  # type: ignore[attr-defined]
-    only = [name for name in ("dpi", "timeout") if name in chosen and name not in known]
+    only = [name for name in ("layout", "dpi", "timeout") if name in chosen and name not in known]
     return {name: value for name, value in chosen.items() if name not in only}

@@ -1,0 +1,105 @@
+"""Figures laid out scope by scope: what Graphviz paints is where nested layout put it."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree
+
+import pytest
+
+from tests import figures
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.export.graphviz import Pdf, Png, Svg, is_nested
+from torchrecorder.export.nested import nested_text
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style.draw import draw
+from torchrecorder.style.figure import Figure
+from torchrecorder.style.style import Style
+from torchrecorder.testing import Builder
+from torchrecorder.views.plan import ViewOptions, make_view
+
+NAMESPACE = "{http://www.w3.org/2000/svg}"
+
+
+def figure(recording: Recording, style: Style = Style(), **options: object) -> Figure:
+    """The figure of a recording."""
+    return draw(make_view(recording, ViewOptions(**options)), style)  # type: ignore[arg-type]
+
+
+def painted(recording: Recording, style: Style = Style()) -> xml.etree.ElementTree.Element:
+    """The nested SVG of a recording with all its ops."""
+    view = make_view(recording, ViewOptions(depth=5))
+    return xml.etree.ElementTree.fromstring(Svg(layout="nested").export(view, style))
+
+
+def test_everything_is_painted() -> None:
+    """As many boxes, clusters and lines as the figure has, with their texts."""
+    recording = figures.network()
+    shown = figure(recording, depth=5)
+    root = painted(recording)
+    kinds = [(each.get("class") or "none").split()[0] for each in root.iter(f"{NAMESPACE}g")]
+    assert kinds.count("node") == len(shown.shapes)
+    assert kinds.count("cluster") == len(shown.groups)
+    assert kinds.count("edge") == len(shown.lines)
+    texts = {each.text for each in root.iter(f"{NAMESPACE}text")}
+    assert {line.text for shape in shown.shapes for line in shape.label} <= texts
+
+
+@pytest.mark.parametrize("direction", ["TB", "BT", "LR", "RL"])
+def test_texts_fit_their_boxes(direction: str) -> None:
+    """Every box is larger than its label, in every direction; the file is well-formed."""
+    style = Style(direction=direction, legend=True)  # type: ignore[arg-type]
+    text = nested_text(figure(figures.network(), style, depth=5))
+    sizes = re.findall(r'width="([\d.]+)", height="([\d.]+)"', text)
+    assert sizes and all(float(width) > 0.35 and float(height) > 0.25 for width, height in sizes)
+    painted(figures.network(), style)
+
+
+def test_the_same_run_gives_the_same_bytes() -> None:
+    """Two drawings of one recording are identical."""
+    shown = figure(figures.regions(), depth=5)
+    assert nested_text(shown) == nested_text(shown)
+
+
+def test_pdf_and_png_too() -> None:
+    """No other program is needed for the other formats."""
+    view = make_view(figures.network(), ViewOptions(depth=5))
+    assert Pdf(layout="nested").export(view, Style()).startswith(b"%PDF")
+    assert Png(layout="nested", dpi=50).export(view, Style()).startswith(b"\x89PNG")
+
+
+def test_hostile_names_stay_text() -> None:
+    """Names with markup and quotes are painted as they are."""
+    name = 'a<b>"c" & \\N {d|e}'
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        with run.scope(name, "Linear"):
+            run.op("linear", x)
+    texts = " ".join(each.text or "" for each in painted(run.recording()).iter(f"{NAMESPACE}text"))
+    assert "a<b>" in texts and "\\N {d|e}" in texts
+
+
+def test_nothing_and_one_box() -> None:
+    """A run without ops, and one with a single op, have a figure."""
+    painted(Builder("Empty").recording())
+    run = Builder("One")
+    run.op("rand")
+    painted(run.recording())
+
+
+def test_graphviz_attributes_about_places_ask_for_its_layout() -> None:
+    """Colours do not; an explicit choice always holds."""
+    view = make_view(figures.network())
+    plain = draw(view, Style(attributes={"bgcolor": "red"}))
+    spaced = draw(view, Style(attributes={"ranksep": "2"}))
+    shaped = draw(view, Style(node_attributes={"shape": "circle"}))
+    assert is_nested(plain, "auto") and not is_nested(plain, "dot")
+    assert not is_nested(spaced, "auto") and is_nested(spaced, "nested")
+    assert not is_nested(shaped, "auto")
+
+
+def test_an_unknown_layout_is_refused() -> None:
+    """The message lists those there are."""
+    with pytest.raises(InvalidArgument, match="'auto', 'dot' or 'nested'"):
+        Svg(layout="neat")  # type: ignore[arg-type]
