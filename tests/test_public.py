@@ -39,3 +39,15 @@ def test_recording_imports_no_drawing():
         "print(*(name for name in sys.modules if name.startswith(drawing)))"
     )
     assert _python(code).stdout.split() == []
+
+
+def test_the_first_recording_waits_for_no_library():
+    """What is recorded first waits for no import of modules that torch did not bring."""
+    code = (
+        "import torch, sys; layer = torch.nn.Linear(2, 2); layer(torch.ones(2));"
+        "had = {*sys.modules};"
+        "import torchrecorder; torchrecorder.record(layer, torch.ones(2));"
+        "new = {name.partition('.')[0] for name in {*sys.modules} - had};"
+        "print(*sorted(new - {'torchrecorder'}))"
+    )
+    assert _python(code).stdout.split() == []

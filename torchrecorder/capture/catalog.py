@@ -236,7 +236,7 @@ def _waits(module: Module) -> bool:
     """Whether it is a lazy module whose parameters have no shape yet."""
     for held in (module._parameters, module._buffers):
         for each in held.values() if held else ():
-            if is_lazy(each):
+            if each is not None and is_lazy(each):
                 return True
     return False
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from torchrecorder.capture.device import DeviceWatched, in_use
 from torchrecorder.capture.statistics import Choice
 from torchrecorder.graph.kept import Kept
-from torchrecorder.graph.repeats import COUNTING
 
 if TYPE_CHECKING:
     from torchrecorder.capture.backward import BackwardRuns
@@ -60,6 +59,7 @@ class Extras:
             tape.observers.append(DeviceWatched(tape))  # the last to hear of a node: nearest to it
         if self.flops:
             from torchrecorder.capture.flops import FlopsCounted
+            from torchrecorder.graph.repeats import COUNTING
 
             stack.enter_context(FlopsCounted(tape, backward))
             tape.notes.append(COUNTING)

@@ -76,9 +76,9 @@ def uncollected() -> Iterator[None]:
 def _keep_random_state(stack: contextlib.ExitStack) -> None:
     stack.callback(torch.set_rng_state, torch.get_rng_state())
     stack.callback(random.setstate, random.getstate())
-    if "numpy" in sys.modules:
-        numpy: Any = sys.modules["numpy"]
-        stack.callback(numpy.random.set_state, numpy.random.get_state())
+    numpy_random: Any = sys.modules.get("numpy.random")  # NumPy loads it when it is first used
+    if numpy_random is not None:
+        stack.callback(numpy_random.set_state, numpy_random.get_state())
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         stack.callback(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all())
     if torch.backends.mps.is_available():

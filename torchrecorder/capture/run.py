@@ -19,7 +19,6 @@ from torchrecorder.capture.statistics import Choice
 from torchrecorder.capture.tensors import tensors_in
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.repeats import medians
 
 
 def record(
@@ -96,7 +95,11 @@ def record(
         timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
         extras = Extras(stats, keep, flops, replay, backward if saved is None else saved)
         recording = once.run(extras, restore=restore)
-    return medians(recording, timed[before:]) if repeat > 1 else recording
+    if repeat == 1:
+        return recording
+    from torchrecorder.graph.repeats import medians
+
+    return medians(recording, timed[before:])
 
 
 def _warmup(repeat: int, warmup: int | None) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 from types import CodeType, FrameType
 
 import torch
@@ -107,5 +106,5 @@ class Sources:
 
 def _import_roots() -> list[str]:
     """Folders that files are imported from, the longest first."""
-    found = {sysconfig.get_paths()["stdlib"], os.getcwd(), *(path for path in sys.path if path)}
+    found = {os.path.dirname(os.__file__), os.getcwd(), *(path for path in sys.path if path)}
     return sorted((os.path.join(path, "") for path in found), key=lambda each: (-len(each), each))
