@@ -105,11 +105,10 @@ def _made(part: Recording, options: ViewOptions) -> tuple[View, View]:
 def _unfolded(part: Recording, options: ViewOptions) -> Unfolded:
     """What there is to open in the view that *options* ask for."""
     view, start = _made(part, replace(options, depth=max_depth(part), fold=False))
-    groups: tuple[tuple[str, ...], ...] = ()
-    if options.fold and options.view == "forward":
-        groups = repeats(view)
-        view = joined_outputs(view, groups)
-    return Unfolded(view, members(start), groups)
+    if options.view == "backward":
+        return Unfolded(start, members(start), ())
+    groups = repeats(view) if options.fold else ()
+    return Unfolded(joined_outputs(view, groups), members(start), groups)
 
 
 def plan(recording: Recording, options: ViewOptions = ViewOptions()) -> list[Step]:

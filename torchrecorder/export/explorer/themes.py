@@ -21,9 +21,9 @@ def preferred(style: Style) -> str:
 
 def said(theme: Theme, style: Style) -> dict[str, Any]:
     """The colours of paper, ink and lines, and those of the scale from little to much."""
-    paper = theme.paper if style.background is None else style.background
+    own = style.background if theme == style.theme else None
     return {
-        "paper": theme.paper if paper == "transparent" else paper,
+        "paper": theme.paper if own in (None, "transparent") else own,
         "ink": theme.ink,
         "line": theme.line.stroke,
         "heat": list(theme.heat),

@@ -1,0 +1,291 @@
+"""The data of the page: what stands on boxes, what flows, what is known, and that it is safe."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.figures import linear, network, regions
+from tests.stepped import stepped
+from tests.views.test_fold import block, stack
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.export.explorer.data import page_data, source
+from torchrecorder.export.html import ESCAPES, embedded, policy
+from torchrecorder.graph.recording import Recording
+from torchrecorder.layout.nested import Item, Link, place, plan
+from torchrecorder.style.style import RULES, Style
+from torchrecorder.style.themes import DARK, PRINT
+from torchrecorder.testing import Builder
+from torchrecorder.views.plan import ViewOptions, make_view
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+def data_of(recording: Recording, style: Style = Style(), **options: Any) -> dict[str, Any]:
+    """What a page with these options holds."""
+    return page_data(source(make_view(recording, ViewOptions(**options)), style))
+
+
+class Page:
+    """Reads the data of a page by what people call things."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self.items = data["items"]
+
+    def lines(self, label: int) -> list[str]:
+        """The texts of a label."""
+        return [self.data["strings"][text] for text, _ in self.data["labels"][label]]
+
+    def find(self, title: str) -> int:
+        """The first item that is called so."""
+        labels = enumerate(self.items["label"])
+        return next(item for item, label in labels if self.lines(label)[0] == title)
+
+    def box(self, title: str) -> list[str]:
+        """What stands on a closed box."""
+        return self.lines(self.items["label"][self.find(title)])
+
+    def facts(self, title: str) -> dict[str, str]:
+        """What is known of an item; of equal titles the last."""
+        strings = self.data["strings"]
+        rows = self.data["facts"][self.items["facts"][self.find(title)]]
+        return {strings[name]: strings[text] for name, text in rows}
+
+    def number(self, key: str, title: str) -> float | None:
+        """The number of an item in one annotation."""
+        column = next(each for each in self.data["annotations"] if each["key"] == key)
+        return column["values"][self.find(title)]  # type: ignore[no-any-return]
+
+
+def test_columns_are_all_of_one_length() -> None:
+    """One entry for each item, and one for each tensor."""
+    data = data_of(stack(3))
+    assert len({len(column) for column in data["items"].values()}) == 1
+    assert len({len(column) for column in data["tensors"].values()}) == 1
+    assert {len(each["values"]) for each in data["annotations"]} == {len(data["items"]["id"])}
+
+
+def test_closed_box_says_what_a_figure_says() -> None:
+    """Title, weights, and the shape that it gives out."""
+    page = Page(data_of(network()))
+    assert page.box("body: Sequential") == ["body: Sequential", "32 params", "→ 2×4"]
+    assert page.box("0: Linear") == ["0: Linear", "4 → 4, no bias", "16 params", "→ 2×4"]
+
+
+def test_fold_is_a_box_with_a_count() -> None:
+    """Its title has the range of names; open, it has that in its corner."""
+    page = Page(data_of(stack(12)))
+    fold = page.find("layers.0 … layers.11: Block  ×12")
+    assert page.items["fold"][fold] == 1 and page.items["count"][fold] == 12
+    assert page.items["id"][fold] == "fold:s2"
+    assert page.lines(page.items["label"][fold])[1:] == ["12 × 16 params", "→ 2×4"]
+    assert page.lines(page.items["header"][fold]) == ["layers.0 … layers.11:", "Block  ×12"]
+    inside = [item for item, around in enumerate(page.items["parent"]) if around == fold]
+    assert len(inside) == 12
+
+
+def test_what_can_be_opened_has_a_header_and_a_template() -> None:
+    """And nothing else has."""
+    items = data_of(stack(3))["items"]
+    can = [header >= 0 for header in items["header"]]
+    assert can == [size is not None for size in items["headersize"]]
+    assert can == [number >= 0 for number in items["template"]]
+    assert can == [look >= 0 for look in items["openlook"]]
+    assert can == [item in items["parent"] for item in range(len(can))]
+
+
+def test_open_at_first_is_what_the_view_has_open() -> None:
+    """Folds are closed, whatever the depth."""
+    assert Page(data_of(network(), depth=0)).data["open"] == []
+    page = Page(data_of(stack(12), depth=2))
+    assert [page.items["id"][item] for item in page.data["open"]] == ["s0"]
+    page = Page(data_of(stack(12), depth=2, fold=False))
+    assert len(page.data["open"]) == 13
+
+
+def test_layout_is_that_of_its_parts() -> None:
+    """The templates are those that `layout.nested` makes of sizes and links."""
+    data = data_of(network())
+    assert len(data["templates"]) == len(set(data["items"]["template"]) - {-1}) + 1
+    assert data["root"] not in data["items"]["template"]
+    scopes = [number for number in data["items"]["template"] if number >= 0]
+    assert all(
+        len(data["values"][item + 1]) == len(data["templates"][number]["trunks"])
+        for item, number in enumerate(data["items"]["template"]) if number >= 0
+    )
+    assert len(scopes) == 5
+
+
+def test_tensors_know_who_made_and_who_reads_them() -> None:
+    """An input that two boxes read is one tensor with two readers."""
+    page = Page(data_of(network()))
+    tensors = page.data["tensors"]
+    source_item = page.items["id"].index("v0")
+    row = tensors["producer"].index(source_item)
+    readers = [page.items["id"][item] for item in tensors["consumers"][row]]
+    assert len(readers) == 2 and "out:0" not in readers
+    assert page.data["strings"][tensors["text"][row]] == "2×4 float32"
+    assert tensors["bytes"][row] == 32
+
+
+def test_facts_hold_what_was_recorded() -> None:
+    """Class, settings, mode, tensors, parameters, autograd."""
+    page = Page(data_of(network()))
+    scope, op = page.facts("0: Linear"), page.facts("linear")
+    assert scope["settings"] == "in_features=4, out_features=4, bias=False"
+    assert scope["mode"] in ("training", "evaluation")
+    assert scope["out"].startswith("2×4 float32 on cpu")
+    assert scope["parameter weight"].startswith("4×4 float32 on cpu")
+    assert op["autograd"] == "TBackward0, MmBackward0"
+
+
+def test_facts_of_equal_things_are_kept_once() -> None:
+    """Eleven equal blocks have one list of facts; the first reads what needs no gradient."""
+    page = Page(data_of(stack(12)))
+    blocks = [item for item, cls in enumerate(page.items["cls"])
+              if page.data["strings"][cls] == "Block" and not page.items["fold"][item]]
+    assert len(blocks) == 12
+    assert len({page.items["facts"][item] for item in blocks[1:]}) == 1
+
+
+def test_numbers_add_up_in_what_is_around() -> None:
+    """The weights of a scope are those of all in it."""
+    page = Page(data_of(stack(3)))
+    assert page.number("parameters", "Stack") == 80
+    assert page.number("parameters", "layers.0 … layers.2: Block  ×3") == 48
+    assert page.number("parameters", "stem: Stem") == 16
+    assert page.number("parameters", "add") is None
+
+
+def test_an_annotation_of_the_users_own() -> None:
+    """Comes with the texts that it prints, and colours the page at first."""
+    mine = Annotation(
+        "mine", "Mine", "", lambda rec: {op: 1.5 for op in rec.ops}, None, lambda n: f"{n} of it"
+    )
+    data = data_of(network(), Style(color_by=mine, color_range=(0.0, 2.0)))
+    column = next(each for each in data["annotations"] if each["key"] == "mine")
+    assert column["format"] == "text"
+    texts = {data["strings"][text] for text in column["texts"] if text >= 0}
+    assert texts == {"1.5 of it"}
+    assert data["color_by"] == "mine" and data["color_range"] == (0.0, 2.0)
+
+
+def test_two_runs_of_one_model_give_the_same_bytes() -> None:
+    """Once times are left out."""
+    assert embedded(data_of(stack(5))) == embedded(data_of(stack(5)))
+
+
+def test_times_can_be_left_out() -> None:
+    """No annotation in seconds stays."""
+    run = Builder("Timed")
+    with run.scope("Timed"):
+        run.op("relu", run.input())
+    recording = run.recording()
+    timed = {op: found._replace(seconds=0.5) for op, found in recording.ops.items()}
+    view = make_view(replace(recording, ops=timed))
+    keys = [
+        {each["key"] for each in page_data(source(view, Style(), times))["annotations"]}
+        for times in (True, False)
+    ]
+    assert keys[0] - keys[1] == {"forward_time", "time"}
+
+
+def test_hostile_names_cannot_leave_their_script_element() -> None:
+    """Nothing in the data can end the element, or begin another."""
+    run = Builder(HOSTILE)
+    with run.scope(HOSTILE, "<!--<script>"):
+        linear(run, HOSTILE, run.input(HOSTILE))
+    data = data_of(run.recording())
+    text = embedded(data)
+    assert not set(text) & {chr(code) for code in ESCAPES}
+    assert json.loads(text)["name"] == HOSTILE
+
+
+def test_unprintable_names_are_replaced() -> None:
+    """Half of a surrogate pair cannot be written in UTF-8."""
+    run = Builder("Odd")
+    with run.scope("Odd"):
+        linear(run, "a\ud800\x00b", run.input())
+    embedded(data_of(run.recording())).encode()
+
+
+@pytest.mark.parametrize("style, expected", [
+    (Style(), ("auto", "#ffffff", "#15181d")),
+    (Style(theme=DARK), ("dark", "#ffffff", "#15181d")),
+    (Style(theme=PRINT), ("light", "#ffffff", "#ffffff")),
+    (Style(background="#ffeedd"), ("auto", "#ffeedd", "#15181d")),
+])
+def test_themes(style: Style, expected: tuple[str, ...]) -> None:
+    """Ours come in two, for light and dark; others are kept as they are."""
+    data = data_of(network(), style)
+    papers = (data["themes"][name]["paper"] for name in ("light", "dark"))
+    assert (data["theme"], *papers) == expected
+
+
+def test_looks_follow_the_users_rules() -> None:
+    """In both themes, closed and open."""
+    def rule(box: Any, view: Any, theme: Any) -> Any:
+        return theme.looks["failed"] if box.id == "s1" else None
+
+    page = Page(data_of(network(), Style(rules=(rule, *RULES))))
+    look = page.data["looks"][page.items["look"][page.items["id"].index("s1")]]
+    assert look["light"]["outline"] == look["dark"]["outline"] == "octagon"
+    assert look["light"]["fill"] != look["dark"]["fill"]
+
+
+def test_policy_names_every_script() -> None:
+    """By its digest; nothing is fetched."""
+    said = policy(["one()", "two()"], "p {}")
+    assert said.count("'sha256-") == 3 and "default-src 'none'" in said
+    assert "unsafe" not in said and "http" not in said
+
+
+def test_backward_view_can_be_opened_too() -> None:
+    """Grad nodes in the scopes whose forward made them."""
+    page = Page(data_of(stepped(), view="backward"))
+    assert {"g4", "g3", "g1"} <= set(page.items["id"])
+    assert page.facts("MmBackward0")["autograd"]
+
+
+def test_regions_are_places_too() -> None:
+    """A no_grad block can be opened; its kind says what it is."""
+    page = Page(data_of(regions()))
+    region = page.find("no_grad")
+    assert page.data["strings"][page.items["kind"][region]] == "region"
+    assert page.items["template"][region] >= 0
+
+
+def test_the_plan_places_all() -> None:
+    """What is written in the data is enough to place every item."""
+    data = data_of(stack(4))
+    items = data["items"]
+    sizes = [(29.0, 21.0)] * len(items["id"])
+    given = [
+        Item(str(n), parent, *sizes[n], header=tuple(size) if size else None)
+        for n, (parent, size) in enumerate(zip(items["parent"], items["headersize"]))
+    ]
+    tensors = data["tensors"]
+    links = [
+        Link(maker, reader, str(row))
+        for row, (maker, readers) in enumerate(zip(tensors["producer"], tensors["consumers"]))
+        for reader in readers
+    ]
+    picture = place(plan(given, links))
+    assert {box.item for box in picture.boxes} == set(range(len(given)))
+
+
+def test_failed_run_is_told() -> None:
+    """In the item in which it happened, around it, and about the run."""
+    run = Builder("Failing")
+    with pytest.raises(RuntimeError), run.scope("Failing"):
+        block(run, "fine", run.input())
+        run.fail("ValueError", "shapes do not fit")
+        raise RuntimeError
+    data = data_of(run.recording())
+    page = Page(data)
+    rows = [page.data["strings"][text] for _, text in data["about"]]
+    assert "ValueError: shapes do not fit" in rows
