@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from torchrecorder.capture.guest import unheard
 from torchrecorder.capture.tensors import node_behind, tensors_in
@@ -124,6 +125,8 @@ def _exchange(output: Any, other: Callable[[Tensor], Tensor | None]) -> Any | No
 def _alias(values: Values, tensor: Tensor) -> Tensor | None:
     """A second tensor with the same memory, version counter and gradient."""
     if type(tensor) is not Tensor and type(tensor).__name__ != "FakeTensor":
+        return None
+    if isinstance(tensor, Parameter):  # as a fake one can be
         return None
     if tensor.requires_grad and torch.is_inference_mode_enabled():
         return None  # a view made there could not require grad

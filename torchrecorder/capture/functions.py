@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torchrecorder.capture.aliases import run_on_originals
 from torchrecorder.capture.arguments import sort_arguments
 from torchrecorder.capture.names import FunctionFacts, facts_of
+from torchrecorder.capture.source import Pretended
 from torchrecorder.capture.tensors import innermost, tensors_in
 from torchrecorder.capture.writes import writes_now
 from torchrecorder.events import OpCalled, OpId, OpKind, Slot, SourceLine, ValueId, made
@@ -113,7 +114,7 @@ class Calls:
     def begin(
         self, facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
     ) -> Call | None:
-        """Note what the call reads. None if the instrument stumbled."""
+        """Note what the call reads. None if it is no op, or the instrument stumbled."""
         tape, values = self.tape, self.values
         call = Call()
         call.started = tape.pause()
@@ -137,6 +138,8 @@ class Calls:
             for observer in tape.observers:
                 observer.op_begins(op)
             return call
+        except Pretended:
+            return None
         except Exception as error:
             tape.lose("functions", error)
             return None

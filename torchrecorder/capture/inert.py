@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
+from torch.utils._python_dispatch import _disable_current_modes
 
 Made = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
 """A model, its positional and its keyword arguments."""
@@ -293,7 +294,8 @@ def _of_process() -> dict[str, Any]:
     account: dict[str, Any] = {
         name: len(getattr(torch.nn.modules.module, name) or ()) for name in _GLOBAL_HOOKS
     }
-    account["random state of torch"] = torch.get_rng_state().numpy().tobytes()
+    with _disable_current_modes():  # a fake-tensor mode would give a state without numbers
+        account["random state of torch"] = torch.get_rng_state().numpy().tobytes()
     account["random state of python"] = random.getstate()
     if "numpy" in sys.modules:
         account["random state of numpy"] = str(sys.modules["numpy"].random.get_state())

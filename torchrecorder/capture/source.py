@@ -7,11 +7,13 @@ does not grow with the depth of the model.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from types import CodeType, FrameType
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.nn import Module
 
 from torchrecorder.events import ScopeKind, SourceLine
@@ -22,10 +24,11 @@ _MODULE_CALLS = tuple(
     getattr(Module, name).__code__ for name in ("_call_impl", "_wrapped_call_impl")
 )
 _MODULE = ScopeKind.MODULE
+_PRETENDED = None  # in place of a kind
 _LIMIT = 200
 
 
-def _telling_codes() -> dict[int, ScopeKind]:
+def _telling_codes() -> dict[int, ScopeKind | None]:
     """The functions of PyTorch whose call is a module's, or a region of its own."""
     from torch.utils import checkpoint
 
@@ -33,7 +36,7 @@ def _telling_codes() -> dict[int, ScopeKind]:
         (torch.autograd.Function.apply, ScopeKind.CUSTOM_FUNCTION),
         (checkpoint.checkpoint, ScopeKind.CHECKPOINT),
     ]
-    codes = {id(code): ScopeKind.MODULE for code in _MODULE_CALLS}
+    codes: dict[int, ScopeKind | None] = {id(code): _MODULE for code in _MODULE_CALLS}
     for function, kind in found:
         code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
         if isinstance(code, CodeType):
@@ -41,7 +44,13 @@ def _telling_codes() -> dict[int, ScopeKind]:
     for each in torch.optim.Optimizer.profile_hook_step.__code__.co_consts:
         if isinstance(each, CodeType):  # what PyTorch wraps around the step of every optimizer
             codes[id(each)] = ScopeKind.OPTIMIZER
+    for function in (FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__):
+        codes[id(inspect.unwrap(function).__code__)] = _PRETENDED
     return codes
+
+
+class Pretended(Exception):
+    """What runs is the way in which fake tensors find out a shape, and none of the user's."""
 
 
 class Sources:
@@ -59,6 +68,9 @@ class Sources:
         """The user's line at or outside *frame*, and the region frames on the way.
 
         The line is None if a module call comes first; regions are given innermost first.
+
+        Raises:
+            Pretended: Between the two, PyTorch works out the shape of a fake tensor.
         """
         line: SourceLine | None = None
         regions: list[tuple[ScopeKind, FrameType]] = []
@@ -71,10 +83,12 @@ class Sources:
             if name == "":
                 name = self.shorten(code.co_filename)
             if name is None:
-                kind = codes.get(id(code))
-                if kind is not None:
+                if id(code) in codes:
+                    kind = codes[id(code)]
                     if kind is _MODULE:
                         break
+                    if kind is _PRETENDED:
+                        raise Pretended
                     regions.append((kind, frame))
             elif line is None:
                 line = self._line(name, frame, code)

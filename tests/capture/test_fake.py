@@ -1,0 +1,122 @@
+"""Fake tensors: the graph of the real run, no weights touched, the mode left as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils import _pytree as pytree
+
+import torchrecorder
+from torchrecorder.capture.inert import assert_inert
+from torchrecorder.capture.tape import Tape
+
+from tests import zoo
+from tests.agreement import structure
+from tests.notation import flow
+
+each_case = pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)
+
+OTHERWISE = {"made_during_run"}
+"""A parameter made of a fake tensor is made by an op, one made of a real tensor is not."""
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    """What an instrument stumbles over is an error here; the models' warnings are not."""
+    monkeypatch.setattr(Tape, "strict", True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _called(run):
+    return run.model(*run.args, **(run.kwargs or {}))
+
+
+def _recorded(case, **options):
+    """A recording of the case, made when PyTorch's own caches are filled."""
+    with contextlib.suppress(Exception):
+        _called(case.make())
+    run = case.make()
+    return torchrecorder.record(run.model, run.args, run.kwargs, **options)
+
+
+def _refused(case):
+    """What PyTorch itself raises when the case runs on fake inputs; None if it runs."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    try:
+        run = case.make()
+        args, kwargs = pytree.tree_map_only(
+            Tensor, lambda each: mode.from_tensor(each, static_shapes=True), (run.args, run.kwargs)
+        )
+        with mode:
+            run.model(*args, **(kwargs or {}))
+    except Exception as error:
+        return type(error)
+    return None
+
+
+@each_case
+def test_fake_inputs(case):
+    """With fake inputs the graph is that of real ones, or PyTorch itself cannot run it."""
+    refused = _refused(case)
+    if refused is not None:
+        with pytest.raises(refused):
+            _recorded(case, fake=True)
+        return
+    recording = _recorded(case, fake=True)
+    assert structure(recording) == []
+    if case.name not in OTHERWISE:
+        assert flow(recording) == flow(_recorded(case))
+
+
+@each_case
+def test_in_a_fake_world(case):
+    """A model made and run under the user's own mode: the same graph, and an inert run."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    try:
+        with mode:
+            _called(case.make())
+    except Exception as error:
+        pytest.skip(f"PyTorch itself cannot: {type(error).__name__}")
+
+    def make():
+        run = case.make()
+        return run.model, run.args, run.kwargs or {}
+
+    with mode:
+        recording = _recorded(case)
+        assert_inert(make, backward=case.backward, lasting=case.lasting)
+    assert structure(recording) == []
+    if case.name not in OTHERWISE:
+        assert flow(recording) == flow(_recorded(case))
+
+
+def test_real_weights_stay_real():
+    """No weight, buffer or gradient turns fake, and none of their bits moves."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    model(torch.randn(2, 3)).sum().backward()
+    found = [*model.parameters(), *model.buffers(), *(each.grad for each in model.parameters())]
+    before = [(id(each), each.clone()) for each in found]
+    x = torch.randn(2, 3)
+    torchrecorder.record(model, x, fake=True)
+    after = [*model.parameters(), *model.buffers(), *(each.grad for each in model.parameters())]
+    assert not any(isinstance(each, FakeTensor) for each in [*after, x])
+    assert [id(each) for each in after] == [key for key, _ in before]
+    assert all(torch.equal(each, bits) for each, (_, bits) in zip(after, before))
+
+
+def test_no_memory_is_needed():
+    """A model that fits in no memory is recorded: a million times a million numbers."""
+    with torch.device("meta"):
+        model = torch.nn.Linear(1_000_000, 1_000_000)
+    x = torch.empty(1, 1_000_000, device="meta")
+    for options in ({}, {"fake": True}):
+        recording = torchrecorder.record(model, x, **options)
+        (output,) = recording.outputs
+        assert recording.values[output.value].shape == (1, 1_000_000)
