@@ -18,6 +18,9 @@ Direction = Literal["TB", "LR", "BT", "RL"]
 BESIDE = 3
 """Rows that lines pass, for each box of a scope, before the longest lines go into lanes."""
 
+PASSED = 24
+"""Rows that a line passes at most without going into a lane."""
+
 STEP, PASS, TURN = 20, 4, 1
 """How much it matters that two nodes stand in line: a box and the only one that reads it in
 the next row, two of one passing line, and where such a line begins and ends."""
@@ -145,8 +148,8 @@ class _Draft:
         for span in spans:
             room -= max(span, 0)
             if room < 0:
-                return max(span - 1, 2)
-        return len(self.grid.row) + 1
+                return min(max(span - 1, 2), PASSED)
+        return PASSED
 
     def template(self, across: Sequence[float]) -> Template:
         """The template, once it is known where the nodes of the grid are."""
