@@ -1,0 +1,72 @@
+// Buttons: what the bar on top and the corner below do.
+
+"use strict";
+
+const attachButtons = (by, model, state, stage, looks, actions) => {
+  const { data } = model;
+
+  function levels() {
+    const deepest = opening.deepest(model), found = [];
+    for (let level = 1; level <= Math.min(deepest, 9); level++) {
+      found.push({ text: level === 1 ? "1 level" : `${level} levels`, note: String(level),
+        act: () => actions.toLevel(level) });
+    }
+    const folds = opening.folds(model).length ? [
+      { text: "Unfold all ×N", act: actions.unfold }, { text: "Fold all ×N", act: actions.fold },
+    ] : [];
+    return [{ text: "As at first", act: actions.first },
+      { text: "Close all", note: "x", act: actions.closeAll }, ...found,
+      { text: "Everything", act: actions.everything }, ...folds];
+  }
+
+  function colours() {
+    const { colour: now } = state.get();
+    return [
+      { text: "Kind", chosen: now === null, act: () => actions.colour(null) },
+      ...data.annotations.filter(each => each.format !== "text").map(each => ({
+        text: each.title, chosen: now === each.key, act: () => actions.colour(each.key) })),
+    ];
+  }
+
+  function pictureOf(area) {
+    const { palette, relation } = looks.told();
+    return saving.svgOf(model, palette, stage.picture(), area, relation);
+  }
+
+  const seen = () => saving.trimmed(camera.area(stage.view(), stage.free()), stage.picture());
+  const all = () => saving.whole(stage.picture());
+
+  function saveSvg(area) {
+    const blob = new Blob([saving.text(pictureOf(area))], { type: "image/svg+xml" });
+    saving.download(blob, saving.fileName(data.name, "svg"));
+  }
+
+  async function savePng(area) {
+    try {
+      saving.download(await saving.pngOf(pictureOf(area), area), saving.fileName(data.name, "png"));
+    } catch (error) {
+      by("live").textContent = `The PNG could not be made: ${error.message}. SVG has no limit of size.`;
+      by("live").classList.add("shown");
+      setTimeout(() => by("live").classList.remove("shown"), 6000);
+    }
+  }
+
+  const saves = () => [
+    { title: "What is in the window" },
+    { text: "SVG", act: () => saveSvg(seen()) }, { text: "PNG", act: () => savePng(seen()) },
+    { title: "All that is open" },
+    { text: "SVG", act: () => saveSvg(all()) }, { text: "PNG", act: () => savePng(all()) },
+  ];
+
+  menu.attach(by("levels"), levels);
+  menu.attach(by("colours"), colours);
+  menu.attach(by("save"), saves);
+  by("colours").hidden = !data.annotations.some(each => each.format !== "text");
+  by("levels").hidden = !model.openable.length;
+  by("find").addEventListener("click", () => actions.find());
+  by("help").addEventListener("click", () => actions.help());
+  by("theme").addEventListener("click", actions.theme);
+  by("zoom-in").addEventListener("click", () => stage.zoom(1.25));
+  by("zoom-out").addEventListener("click", () => stage.zoom(0.8));
+  by("zoom-fit").addEventListener("click", () => stage.fit());
+};

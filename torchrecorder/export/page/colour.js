@@ -1,0 +1,79 @@
+// Colour: maps numbers to colours of a ramp, even to the eye, and picks readable ink.
+
+"use strict";
+
+const colour = (() => {
+  const channels = hex => [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16) / 255);
+  const toLinear = part => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  const toScreen = part => (part <= 0.0031308 ? part * 12.92 : 1.055 * part ** (1 / 2.4) - 0.055);
+
+  // Oklab, in which equal steps look equally far apart.
+  function toLab(hex) {
+    const [r, g, b] = channels(hex).map(toLinear);
+    const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
+    const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
+    const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);
+    return [
+      0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s,
+      1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s,
+      0.0259040371 * l + 0.7827717662 * m - 0.808675766 * s,
+    ];
+  }
+
+  function toHex([lightness, a, b]) {
+    const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+    const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+    const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+    return "#" + [
+      4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+      -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+      -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
+    ].map(part => Math.round(255 * Math.min(1, Math.max(0, toScreen(Math.max(part, 0)))))
+      .toString(16).padStart(2, "0")).join("");
+  }
+
+  // A function from 0..1 to a colour between those of `stops`.
+  function ramp(stops) {
+    const labs = stops.map(toLab), last = labs.length - 1;
+    return share => {
+      const at = Math.min(1, Math.max(0, share)) * last, low = Math.min(Math.floor(at), last - 1);
+      return toHex(labs[low].map((part, axis) => part + (at - low) * (labs[low + 1][axis] - part)));
+    };
+  }
+
+  // How bright a colour is to the eye, 0 to 1.
+  function luminance(hex) {
+    const [r, g, b] = channels(hex).map(toLinear);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  }
+
+  const contrast = (one, other) => {
+    const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+    return (light + 0.05) / (dark + 0.05);
+  };
+
+  const ink = (fill, inks = ["#1b1f24", "#ffffff"]) =>
+    inks.reduce((best, each) => (contrast(fill, each) > contrast(fill, best) ? each : best));
+
+  // Where a number lies between the least and the largest, 0..1; powers are even if `log`.
+  function scale(values, log, range = null) {
+    const known = values.filter(value => Number.isFinite(value) && (!log || value > 0));
+    let low = Infinity, high = -Infinity;
+    for (const value of known) {
+      low = Math.min(low, value);
+      high = Math.max(high, value);
+    }
+    if (range) [low, high] = range;
+    if (!(low <= high)) return { low: null, high: null, at: () => null };
+    const bent = log && low > 0 ? Math.log : value => value;
+    const begin = bent(low), room = bent(high) - begin;
+    const at = value => {
+      if (value === null || value === undefined || Number.isNaN(value)) return null;
+      if (log && value <= 0) return 0;
+      return room > 0 ? Math.min(1, Math.max(0, (bent(value) - begin) / room)) : 1;
+    };
+    return { low, high, at };
+  }
+
+  return { ramp, ink, contrast, scale, toLab, toHex, luminance };
+})();

@@ -1,0 +1,77 @@
+// Help: how to read the picture, and the keys.
+
+"use strict";
+
+const createHelp = (dialog, model, told) => {
+  const SHAPES = [
+    ["input", "What went in"], ["output", "What came out"],
+    ["module", "A module; double-click to see what is in it"], ["op", "An operation"],
+    ["parameter", "A parameter"], ["buffer", "A buffer"], ["constant", "A constant"],
+    ["failed", "Where the run failed"],
+  ];
+  const KEYS = [
+    ["double-click, Enter", "open or close a box"],
+    ["click", "what was recorded about it; its lines light up: blue leads in, orange leads out"],
+    ["drag, wheel", "move"], ["Ctrl + wheel, + and −", "zoom"], ["f or 0", "see all of it"],
+    ["Tab, Shift + Tab", "next box, the one before"], ["arrows", "the box that way; move if none is selected"],
+    ["u", "what is around"], ["1 … 9", "open so many levels"], ["x", "close all"],
+    ["/ or Ctrl + K", "find"], ["t", "light or dark"], ["Esc", "let go"],
+  ];
+
+  const make = (tag, said, ...inside) => {
+    const made = document.createElement(tag);
+    if (said) made.textContent = said;
+    made.append(...inside);
+    return made;
+  };
+
+  // A little box as it is drawn in the picture, if this recording has one like it.
+  function sample(kind) {
+    const { theme } = told().palette, look = lookOf(kind)?.[theme];
+    if (!look) return null;
+    const svg = paint.element(document, "svg", { viewBox: "-2 -2 44 24", width: 44, height: 24 });
+    svg.append(paint.element(document, "path", {
+      d: shapes.outline(look.outline, 40, 20), fill: look.fill, ...paint.stroked(look) }));
+    return svg;
+  }
+
+  function lookOf(kind) {
+    for (let item = 0; item < model.count; item++) {
+      if (kind === "failed" ? model.failed(item) : model.kind(item) === kind) return model.look(item);
+    }
+    return null;
+  }
+
+  function rows(pairs) {
+    const list = make("dl");
+    for (const [one, other] of pairs) {
+      list.append(make("dt", typeof one === "string" ? one : "", ...(typeof one === "string" ? [] : [one])),
+        make("dd", other));
+    }
+    return list;
+  }
+
+  function content() {
+    const close = make("button", "Close");
+    close.type = "button";
+    close.addEventListener("click", () => dialog.close());
+    const title = make("h2", "How to read this");
+    title.id = "help-title";
+    const known = SHAPES.map(([kind, said]) => [sample(kind), said]).filter(([svg]) => svg);
+    return [title,
+      make("p", "Each box is something that ran, in the order in which it ran; each line is a " +
+        "tensor on its way from what made it to what read it. A box within a box is a call " +
+        "within a call. A stack with ×N stands for N equal boxes one after another: open it " +
+        "to see them all."),
+      rows(known), make("h3", "Mouse and keys"), rows(KEYS), close];
+  }
+
+  function show() {
+    if (dialog.open) return;
+    dialog.replaceChildren(...content());
+    dialog.showModal();
+  }
+
+  dialog.addEventListener("click", event => { if (event.target === dialog) dialog.close(); });
+  return { show };
+};

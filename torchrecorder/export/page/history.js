@@ -1,0 +1,43 @@
+// History: keeps the address in step with the state; back and forward work.
+
+"use strict";
+
+const attachHistory = (model, state, stage) => {
+  let quiet = false;
+
+  // Frames without an address of their own refuse.
+  function write(how, now) {
+    const hash = link.encode(model, now);
+    try {
+      history[how]({ view: stage.view() }, "", hash ? `#${hash}` : location.pathname + location.search);
+    } catch {
+      quiet = true;
+    }
+  }
+
+  state.watch((now, before) => {
+    if (quiet) return;
+    const opened = now.open !== before.open;
+    const other = now.selected !== before.selected || now.value !== before.value ||
+      now.colour !== before.colour;
+    if (!opened && !other) return;
+    try {
+      history.replaceState({ view: stage.view() }, "");
+    } catch {
+      quiet = true;
+      return;
+    }
+    write("pushState", now);
+  });
+
+  function follow(view) {
+    const next = link.decode(model, location.hash), { open } = state.get();
+    if (opening.same(open, next.open)) next.open = open;
+    quiet = true;
+    const jump = view ? { view } : { show: next.selected, zoom: true };
+    state.set(next, jump);
+    quiet = false;
+  }
+
+  window.addEventListener("popstate", event => follow(event.state?.view));
+};

@@ -1,0 +1,65 @@
+// Legend: what the colours mean.
+
+"use strict";
+
+const createLegend = (element, model, state, told) => {
+  function make(tag, name, said) {
+    const made = document.createElement(tag);
+    made.className = name;
+    if (said !== undefined) made.textContent = said;
+    return made;
+  }
+
+  // The colours of the ramp as one picture: CSS gradients mix in another way than we do.
+  function strip(ramp) {
+    const canvas = make("canvas", "ramp");
+    [canvas.width, canvas.height] = [160, 1];
+    const pen = canvas.getContext("2d");
+    for (let at = 0; at < 160; at++) {
+      pen.fillStyle = ramp(at / 159);
+      pen.fillRect(at, 0, 1, 1);
+    }
+    return canvas;
+  }
+
+  function middle({ low, high }, annotation) {
+    if (annotation.log && low > 0) return Math.sqrt(low * high);
+    return (low + high) / 2;
+  }
+
+  function ofAnnotation(palette) {
+    const { annotation, scale, ramp } = palette;
+    const parts = [make("h3", "", annotation.title)];
+    if (scale.low === null) return [...parts, make("p", "", "no box has a number for it")];
+    const ends = make("div", "ends");
+    const marks = scale.low === scale.high ? [scale.high]
+      : [scale.low, middle(scale, annotation), scale.high];
+    ends.append(...marks.map(value => make("span", "", numbers.said(value, annotation.format))));
+    const more = annotation.log ? "even steps are factors; " : "";
+    return [...parts, strip(ramp), ends, make("p", "", `${more}pale boxes have none`)];
+  }
+
+  function ofList(rows, palette) {
+    return rows.map(([said, look]) => {
+      const row = make("div", "entry"), dot = make("i", "dot");
+      const { fill, stroke } = model.data.looks[look][palette.theme];
+      dot.style.background = fill === "transparent" ? stroke : fill;
+      dot.style.borderColor = stroke;
+      row.append(dot, make("span", "", model.text(said)));
+      return row;
+    });
+  }
+
+  function update() {
+    const { palette } = told();
+    const rows = model.data.legend ?? [];
+    if (palette.annotation) element.replaceChildren(...ofAnnotation(palette));
+    else element.replaceChildren(...ofList(rows, palette));
+    element.hidden = !palette.annotation && !rows.length;
+  }
+
+  state.watch((now, before) => {
+    if (now.colour !== before.colour || now.theme !== before.theme) update();
+  });
+  return { update };
+};

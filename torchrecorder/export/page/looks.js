@@ -1,0 +1,89 @@
+// Looks: light or dark, which colours boxes have now, and what is highlighted.
+
+"use strict";
+
+const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
+const looksDark = theme => (theme === "auto" ? systemDark.matches : theme === "dark");
+
+const createLooks = (model, state) => {
+  const KEPT = "torchrecorder-theme";
+  let palette = null, key = "", marked = null, marks = null;
+
+  // Storage is closed to sandboxed frames.
+  function remembered() {
+    try {
+      return localStorage.getItem(KEPT);
+    } catch {
+      return null;
+    }
+  }
+
+  function remember(theme) {
+    try {
+      localStorage.setItem(KEPT, theme);
+    } catch {
+      // The choice lasts as long as the page.
+    }
+  }
+
+  function currentPalette({ theme, colour: by }) {
+    const name = looksDark(theme) ? "dark" : "light", wanted = `${name} ${by}`;
+    if (key !== wanted) {
+      key = wanted;
+      const annotation = model.data.annotations.find(each => each.key === by) ?? null;
+      palette = paint.palette(model, name, annotation);
+    }
+    return palette;
+  }
+
+  function currentMarks(now) {
+    const same = marked && ["selected", "value", "open"].every(name => marked[name] === now[name]);
+    if (!same) {
+      marked = now;
+      marks = relations.of(model, now);
+    }
+    return marks;
+  }
+
+  // What a box is called aloud.
+  function label(item, open) {
+    const parts = [model.title(item), ...model.details(item)];
+    if (model.failed(item)) parts.push("failed");
+    if (model.canOpen(item)) {
+      const count = model.children[item + 1].length;
+      parts.push(`${open ? "open" : "closed"}, ${count} ${count === 1 ? "box" : "boxes"} in it`);
+    }
+    return parts.join(", ");
+  }
+
+  // Everything a drawing needs to know besides where things are.
+  function told() {
+    const now = state.get(), found = currentMarks(now);
+    return {
+      palette: currentPalette(now), label, selected: now.selected,
+      relation: found?.line ?? null, neighbours: found?.boxes ?? null,
+    };
+  }
+
+  function apply() {
+    document.documentElement.dataset.theme = looksDark(state.get().theme) ? "dark" : "light";
+  }
+
+  if (state.get().theme === "auto" && ["light", "dark"].includes(remembered())) {
+    state.set({ theme: remembered() });
+  }
+  apply();
+  state.watch((now, before) => {
+    if (now.theme === before.theme) return;
+    apply();
+    remember(now.theme);
+  });
+  systemDark.addEventListener("change", () => {
+    // Asked for anew, so that everything that watches draws again.
+    if (state.get().theme === "auto") {
+      apply();
+      state.set({ theme: "auto", system: systemDark.matches });
+    }
+  });
+  return { told, label };
+};

@@ -1,0 +1,93 @@
+// Paint: what a box is drawn with: its colours in this theme, its outline and its text.
+
+"use strict";
+
+const paint = (() => {
+  const SPACE = "http://www.w3.org/2000/svg";
+  const PAD = 9, TOP = 4;
+
+  // A new element; `attributes` and text are data and never read as markup.
+  function element(document, tag, attributes, said = null) {
+    const made = document.createElementNS(SPACE, tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (value !== null && value !== undefined) made.setAttribute(name, value);
+    }
+    if (said !== null) made.textContent = said;
+    return made;
+  }
+
+  // Looks of boxes in `theme`; with an annotation, closed boxes in the colours of its ramp.
+  function palette(model, theme, annotation = null) {
+    const colours = model.data.themes[theme], own = colours.ink;
+    const ramp = annotation && colour.ramp(colours.heat);
+    const scale = annotation && colour.scale(
+      annotation.values.filter((_, item) => !model.canOpen(item) || annotation.sum),
+      Boolean(annotation.log), model.data.color_range);
+    const shade = item => {
+      const share = annotation ? scale.at(annotation.values[item]) : null;
+      return share === null ? null : ramp(share);
+    };
+    function look(item, open) {
+      const plain = model.look(item, open)[theme];
+      if (!annotation || open || model.failed(item)) return plain;
+      const fill = shade(item);
+      if (!fill) return { ...plain, fill: colours.paper, stroke: colours.line, faint: true };
+      return { ...plain, fill, text: colour.ink(fill) };
+    }
+    return { theme, colours, look, ramp, scale, annotation, ink: own };
+  }
+
+  const stroked = look => ({
+    stroke: look.stroke, "stroke-width": look.width,
+    "stroke-dasharray": shapes.DASHES[look.dash] ?? null,
+    "stroke-linejoin": "round",
+  });
+
+  function faces(look, w, h, folded) {
+    if (!folded) return [["path", { d: shapes.outline(look.outline, w, h), fill: look.fill,
+      ...stroked(look) }]];
+    const again = shapes.AGAIN, width = w - again, height = h - again;
+    const d = shapes.outline(look.outline, width, height);
+    return [[again, 0], [0, again]].map(([x, y]) => ["path", {
+      d, fill: look.fill, ...stroked(look), transform: `translate(${x} ${y})` }]);
+  }
+
+  function words(lines, look, fontsize, w, h, open) {
+    const rows = open ? shapes.rows(lines, fontsize, { top: TOP })
+      : shapes.rows(lines, fontsize, { height: h });
+    return rows.map((row, number) => ["text", {
+      x: open ? PAD : Math.round(w * 50) / 100, y: row.y, "font-size": row.size,
+      "text-anchor": open ? null : "middle", fill: look.text,
+      "fill-opacity": row.part === 2 ? 0.74 : null,
+      "font-weight": number === 0 && look.bold ? "bold" : null,
+      class: `part${row.part}`,
+    }, row.text]);
+  }
+
+  // Everything in a box, as [tag, attributes, text]; its corner is at 0, 0.
+  function parts(model, palette, { item, w, h, open }, withText = true) {
+    const look = palette.look(item, open), folded = !open && model.folded(item) > 1;
+    const found = faces(look, w, h, folded);
+    if (!withText) return found;
+    const again = folded ? shapes.AGAIN : 0;
+    const lines = model.lines(item, open);
+    for (const [tag, attributes, said] of
+      words(lines, look, model.data.fontsize, w - again, h - again, open)) {
+      if (again) attributes.y += again;
+      found.push([tag, attributes, said]);
+    }
+    return found;
+  }
+
+  // The look of the line that carries `value`.
+  function lineLook(model, palette, value) {
+    const number = model.data.tensors.look?.[value] ?? -1;
+    if (number < 0) return { stroke: palette.colours.line, width: 0.9, dash: "solid" };
+    return model.data.looks[number][palette.theme];
+  }
+
+  const fonts = model =>
+    `${model.data.fontname || "Helvetica"}, Helvetica, Arial, "Liberation Sans", sans-serif`;
+
+  return { element, palette, parts, lineLook, stroked, fonts, PAD, TOP };
+})();

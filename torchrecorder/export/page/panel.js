@@ -1,0 +1,191 @@
+// Panel: everything recorded about what is selected, with links to its neighbours.
+
+"use strict";
+
+const createPanel = (element, stage, model, state, actions) => {
+  const LATER = 260, MANY = 12;
+  let timer = 0, about = false;
+
+  function make(tag, name, said, ...inside) {
+    const made = document.createElement(tag);
+    if (name) made.className = name;
+    if (said !== null && said !== undefined) made.textContent = said;
+    made.append(...inside);
+    return made;
+  }
+
+  function button(name, said, label, act) {
+    const made = make("button", name, said);
+    made.type = "button";
+    if (label) made.setAttribute("aria-label", label);
+    made.addEventListener("click", act);
+    return made;
+  }
+
+  const section = (title, ...inside) =>
+    make("section", "part", null, make("h3", "", title), ...inside);
+
+  // Rows of a table; a title that stands for several rows is said once.
+  function table(rows) {
+    const list = make("dl", "facts", null);
+    let last = null;
+    for (const [title, said] of rows) {
+      if (title !== last) list.append(make("dt", "", title));
+      list.append(make("dd", "", said));
+      last = title;
+    }
+    return list;
+  }
+
+  function head(kind, title, sub) {
+    return make("header", "panel-head", null,
+      make("div", "kind", kind), make("h2", "", title), ...(sub ? [make("p", "path", sub)] : []),
+      button("close", "", "Close", actions.nothing));
+  }
+
+  // A link to a box and the tensor on the way.
+  function neighbour({ item, value, slot }) {
+    const made = button("link", "", null, () => (item >= 0 ? actions.go(item) : null));
+    const dot = make("i", "dot");
+    if (item >= 0) dot.style.background = actions.swatch(item);
+    made.append(dot, make("b", "", item >= 0 ? model.title(item) : "outside"),
+      make("small", "", [slot, model.tensorText(value)].filter(Boolean).join("  ")),
+      ...(item >= 0 && model.path(item) ? [make("span", "", model.path(item))] : []));
+    made.disabled = item < 0;
+    return made;
+  }
+
+  function neighbours(title, list) {
+    if (!list.length) return [];
+    const first = list.slice(0, MANY).map(neighbour), rest = list.slice(MANY);
+    const inside = make("div", "links", null, ...first);
+    if (rest.length) {
+      const more = button("more", `${rest.length} more`, null, () =>
+        more.replaceWith(...rest.map(neighbour)));
+      inside.append(more);
+    }
+    return [section(title, inside)];
+  }
+
+  // The numbers of an item, with its share of the whole where they add up.
+  function amounts(item) {
+    const rows = [];
+    for (const annotation of model.data.annotations) {
+      const said = numbers.of(annotation, item, model);
+      if (!said) continue;
+      const row = button("amount", "", `Colour by ${annotation.title}`,
+        () => actions.colour(annotation.key));
+      row.append(make("span", "", annotation.title), make("b", "", said));
+      const share = shareOf(annotation, item);
+      if (share !== null) {
+        const bar = make("i", "bar");
+        bar.style.setProperty("--share", `${(100 * share).toFixed(1)}%`);
+        row.append(bar);
+        row.title = `${Number((100 * share).toPrecision(2))} % of the whole`;
+      }
+      rows.push(row);
+    }
+    return rows.length ? [section("Numbers", ...rows)] : [];
+  }
+
+  const totals = new Map();
+  function shareOf(annotation, item) {
+    if (!annotation.sum) return null;
+    if (!totals.has(annotation)) {
+      totals.set(annotation, annotation.values.reduce((sum, value, each) =>
+        sum + (model.parent(each) < 0 ? value ?? 0 : 0), 0));
+    }
+    const total = totals.get(annotation), own = annotation.values[item];
+    return total > 0 && own !== null ? Math.min(1, own / total) : null;
+  }
+
+  function source(item) {
+    const said = model.source(item);
+    if (!said) return [];
+    const copy = button("copy", "Copy", "Copy the source line", () => actions.copy(said, copy));
+    return [section("Source", make("div", "source", null, make("code", "", said), copy))];
+  }
+
+  function ofItem(item) {
+    const open = state.get().open.has(item), path = model.path(item);
+    const parts = [head(model.isFold(item) ? `fold ×${model.folded(item)}` : model.kind(item),
+      model.title(item), path)];
+    if (model.canOpen(item)) {
+      parts.push(make("div", "doing", null,
+        button("do", open ? "Close" : "Open", null, () => actions.toggle(item)),
+        button("do", "Look at it", null, () => actions.frame(item))));
+    }
+    parts.push(...amounts(item), ...neighbours("Reads", model.inputs(item)),
+      ...neighbours("Read by", model.outputs(item)));
+    const rows = model.factsOf(item);
+    if (rows.length) parts.push(section("Recorded", table(rows)));
+    parts.push(...source(item));
+    return parts;
+  }
+
+  function ofValue(value) {
+    const { producer, consumers } = model.data.tensors;
+    const rows = model.tensorFacts(value);
+    const to = consumers[value].map((item, number) =>
+      ({ item, value, slot: model.slot(value, number) }));
+    return [
+      head("tensor", model.tensorText(value) || "tensor", ""),
+      ...neighbours("Made by", [{ item: producer[value], value, slot: "" }]),
+      ...neighbours("Read by", to),
+      ...(rows.length ? [section("Recorded", table(rows))] : []),
+    ];
+  }
+
+  function ofRun() {
+    const rows = (model.data.about ?? []).map(row => row.map(model.text));
+    return [head("recording", model.data.name || "model", ""), section("Recorded", table(rows))];
+  }
+
+  function content() {
+    const { selected, value } = state.get();
+    if (selected >= 0) return ofItem(selected);
+    if (value >= 0) return ofValue(value);
+    return about ? ofRun() : null;
+  }
+
+  function update() {
+    const parts = content();
+    element.hidden = !parts;
+    const beside = parts && element.offsetWidth < stage.room().width * 0.7;
+    stage.cover(beside ? element.offsetWidth : 0);
+    document.body.classList.toggle("with-panel", Boolean(parts));
+    if (!parts) return;
+    element.replaceChildren(...parts);
+    element.scrollTop = 0;
+  }
+
+  // A panel that comes at once would catch the second click of a double-click.
+  function soon(byPointer) {
+    clearTimeout(timer);
+    if (element.hidden && byPointer) timer = setTimeout(update, LATER);
+    else update();
+  }
+
+  state.watch((now, before, how) => {
+    about = about && now.selected < 0 && now.value < 0;
+    if (now.selected !== before.selected || now.value !== before.value) soon(how.by === "pointer");
+    else if (now.open !== before.open && !element.hidden) {
+      const at = element.scrollTop;
+      update();
+      element.scrollTop = at;
+    }
+  });
+
+  return {
+    update,
+    about: () => {
+      about = true;
+      update();
+    },
+    hide: () => {
+      about = false;
+      update();
+    },
+    isOpen: () => !element.hidden,
+  };
+};

@@ -1,0 +1,57 @@
+// Relations: which lines and boxes have to do with what is selected.
+
+"use strict";
+
+const relations = (() => {
+  // A function from a line to "in", "out" or null: whether it leads to `item` or from it.
+  function ofItem(model, item) {
+    const ins = new Set(model.inputs(item).map(each => each.value));
+    const outs = new Set(model.outputs(item).map(each => each.value));
+    return line => {
+      const inside = line.scope >= 0 && model.within(line.scope, item);
+      if (outs.has(line.value)) return !inside || line.exits ? "out" : null;
+      if (!ins.has(line.value)) return null;
+      if (inside) return "in";
+      if (line.exits) return model.within(item, line.scope) ? null : "in";
+      return model.within(item, line.head) ? "in" : null;
+    };
+  }
+
+  const ofValue = value => line => (line.value === value ? "out" : null);
+
+  // The box that stands for `item` while only `open` is open.
+  function seen(model, open, item) {
+    for (const around of model.ancestors(item)) if (!open.has(around)) return around;
+    return item;
+  }
+
+  // Boxes that feed `item` or read from it, as they are seen: item -> "in" | "out".
+  function neighbours(model, open, item) {
+    const found = new Map();
+    const note = (other, way) => {
+      const box = other < 0 ? -1 : seen(model, open, other);
+      if (box >= 0 && !model.within(item, box)) found.set(box, way);
+    };
+    for (const each of model.outputs(item)) note(each.item, "out");
+    for (const each of model.inputs(item)) note(each.item, "in");
+    return found;
+  }
+
+  function ends(model, open, value) {
+    const { producer, consumers } = model.data.tensors;
+    const found = new Map(consumers[value].map(item => [seen(model, open, item), "out"]));
+    if (producer[value] >= 0) found.set(seen(model, open, producer[value]), "in");
+    return found;
+  }
+
+  // What to highlight in this state: a test of lines, and boxes.
+  function of(model, { selected, value, open }) {
+    if (selected >= 0) {
+      return { line: ofItem(model, selected), boxes: neighbours(model, open, selected) };
+    }
+    if (value >= 0) return { line: ofValue(value), boxes: ends(model, open, value) };
+    return null;
+  }
+
+  return { of, ofItem, ofValue, seen, neighbours };
+})();

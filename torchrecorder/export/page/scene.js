@@ -1,0 +1,217 @@
+// Scene: keeps in the document what is open and near the window, and nothing else.
+
+"use strict";
+
+const createScene = (host, model) => {
+  const MARGIN = 320, READABLE = 3, SMALL = 2.5, NOTHING = 0.4, LINES = 0.1, LONG = 24;
+  const make = (tag, attributes, said) => paint.element(document, tag, attributes, said);
+  const svg = make("svg", { class: "picture", "aria-hidden": "false", role: "presentation" });
+  const world = make("g", { "font-family": paint.fonts(model) });
+  const layer = name => world.appendChild(make("g", { class: name, role: "presentation" }));
+  const [clusters, dust, lines, boxes, marks] =
+    ["clusters", "dust", "lines", "boxes", "marks"].map(layer);
+  const levels = [];
+  svg.append(world);
+  host.append(svg);
+
+  const drawn = new Map();  // item -> what is in the document for it
+  let base = null;  // the view that the document was drawn for
+  let palette = null;
+
+  function levelLayer(level) {
+    while (levels.length <= level) {
+      levels.push(clusters.appendChild(make("g", { role: "presentation" })));
+    }
+    return levels[level];
+  }
+
+  // Sorts boxes near the window into those drawn in full and those drawn as mere specks.
+  function visible(picture, view, room) {
+    const seen = camera.area(view, room, MARGIN), whole = [], specks = [], hidden = new Set();
+    for (const box of picture.boxes) {
+      const around = model.parent(box.item);
+      if (hidden.has(around)) {
+        hidden.add(box.item);
+        continue;
+      }
+      if (!camera.meets(box, seen)) continue;
+      const least = Math.min(box.w, box.h) * view.k;
+      if (least >= SMALL) whole.push(box);
+      else {
+        hidden.add(box.item);
+        if (Math.max(box.w, box.h) * view.k >= NOTHING) specks.push(box);
+      }
+    }
+    return { whole, specks };
+  }
+
+  function visibleLines(picture, view, room) {
+    const seen = camera.area(view, room, MARGIN);
+    const least = (view.k < LINES ? LONG : 1.5) / view.k;
+    return picture.lines.filter(line =>
+      line.x0 < seen.x + seen.w && line.x1 > seen.x &&
+      line.y0 < seen.y + seen.h && line.y1 > seen.y &&
+      (line.x1 - line.x0 > least || line.y1 - line.y0 > least));
+  }
+
+  function place(shown, box) {
+    const at = `translate(${Math.round(box.x * 100) / 100} ${Math.round(box.y * 100) / 100})` +
+      (box.sx === undefined ? "" : ` scale(${box.sx} ${box.sy})`);
+    if (shown.at !== at) shown.group.setAttribute("transform", shown.at = at);
+    const alpha = box.alpha ?? 1;
+    if (shown.alpha !== alpha) {
+      shown.alpha = alpha;
+      if (alpha < 1) shown.group.setAttribute("opacity", alpha.toFixed(3));
+      else shown.group.removeAttribute("opacity");
+    }
+  }
+
+  function fill(shown, box, withText) {
+    const same = shown.palette === palette && shown.open === box.open && shown.w === box.w &&
+      shown.h === box.h && (shown.withText || !withText);
+    if (same) return;
+    Object.assign(shown, { palette, open: box.open, w: box.w, h: box.h, withText });
+    shown.group.replaceChildren(...paint.parts(model, palette, box, withText)
+      .map(([tag, attributes, said]) => make(tag, attributes, said)));
+  }
+
+  function describe(shown, box, told) {
+    const { group } = shown, said = told.label(box.item, box.open);
+    if (shown.said === said) return;
+    shown.said = said;
+    group.setAttribute("aria-label", said);
+    if (model.canOpen(box.item)) group.setAttribute("aria-expanded", box.open);
+  }
+
+  function show(box, withText, told) {
+    let shown = drawn.get(box.item);
+    if (!shown) {
+      shown = { group: make("g", {
+        class: "box", id: `box-${box.item}`, role: "treeitem",
+        "aria-level": model.level[box.item] + 1,
+      }) };
+      drawn.set(box.item, shown);
+    }
+    const into = box.open ? levelLayer(model.level[box.item]) : boxes;
+    if (shown.into !== into) into.appendChild(shown.group);
+    shown.into = into;
+    place(shown, box);
+    fill(shown, box, withText);
+    describe(shown, box, told);
+  }
+
+  function remove(keep) {
+    for (const [item, shown] of drawn) {
+      if (keep.has(item)) continue;
+      shown.group.remove();
+      drawn.delete(item);
+    }
+  }
+
+  // One path for all boxes of a colour that are too small for anything else.
+  function drawSpecks(specks) {
+    const byColour = new Map();
+    for (const box of specks) {
+      const look = palette.look(box.item, box.open);
+      const shade = palette.annotation && !look.faint && !box.open ? look.fill : look.stroke;
+      const path = `M${box.x.toFixed(1)} ${box.y.toFixed(1)}h${box.w.toFixed(1)}` +
+        `v${box.h.toFixed(1)}h${(-box.w).toFixed(1)}z`;
+      byColour.set(shade, (byColour.get(shade) ?? "") + path);
+    }
+    dust.replaceChildren(...[...byColour].map(([shade, d]) =>
+      make("path", { d, fill: shade, "fill-opacity": 0.6 })));
+  }
+
+  // One path for all lines that look the same, one for their tips.
+  function drawLines(list, relation) {
+    const groups = new Map(), lit = [];
+    for (const line of list) {
+      const way = relation?.(line) ?? null;
+      if (way) {
+        lit.push([line, way]);
+        continue;
+      }
+      const look = paint.lineLook(model, palette, line.value), alpha = line.alpha ?? 1;
+      const key = `${look.stroke} ${look.dash} ${look.width} ${alpha}`;
+      if (!groups.has(key)) groups.set(key, { look, alpha, ways: [], tips: [] });
+      groups.get(key).ways.push(line.d);
+      if (line.tip) groups.get(key).tips.push(shapes.tip(line.tip));
+    }
+    lines.setAttribute("class", relation ? "lines dim" : "lines");
+    lines.replaceChildren(...[...groups.values()].flatMap(linePaths));
+    return lit;
+  }
+
+  function linePaths({ look, alpha, ways, tips }) {
+    const opacity = alpha < 1 ? alpha.toFixed(2) : null;
+    return [
+      make("path", { d: ways.join(""), fill: "none", opacity, ...paint.stroked(look) }),
+      make("path", { d: tips.join(""), fill: look.stroke, opacity }),
+    ];
+  }
+
+  function drawMarks(picture, lit, told, view) {
+    const found = [];
+    for (const way of ["in", "out"]) {
+      const own = lit.filter(each => each[1] === way).map(each => each[0]);
+      if (!own.length) continue;
+      found.push(
+        make("path", { class: `lit ${way}`, d: own.map(line => line.d).join(""), fill: "none" }),
+        make("path", { class: `lit-tip ${way}`,
+          d: own.filter(line => line.tip).map(line => shapes.tip(line.tip)).join("") }));
+    }
+    const frames = motion.index(picture);
+    for (const [item, way] of told.neighbours ?? []) {
+      if (frames.has(item)) found.push(ring(frames.get(item), `ring ${way}`, 2, view));
+    }
+    if (frames.has(told.selected)) {
+      found.push(ring(frames.get(told.selected), "ring chosen", 3.5, view));
+    }
+    marks.replaceChildren(...found);
+  }
+
+  function ring(box, name, gap, view) {
+    const away = Math.min(gap / view.k, 24) + (gap > 3 ? 1 : 0);
+    return make("rect", {
+      class: name, x: box.x - away, y: box.y - away, rx: Math.min(9, 6 + away),
+      width: box.w * (box.sx ?? 1) + 2 * away, height: box.h * (box.sy ?? 1) + 2 * away,
+    });
+  }
+
+  // Draw `picture` as seen in `view`. `told`: {palette, label, relation, neighbours, selected}.
+  function draw(picture, view, room, told) {
+    palette = told.palette;
+    base = { ...view, picture, told };
+    svg.setAttribute("width", room.width + 2 * MARGIN);
+    svg.setAttribute("height", room.height + 2 * MARGIN);
+    svg.style.left = svg.style.top = `${-MARGIN}px`;
+    svg.style.transform = "";
+    world.setAttribute("transform", `translate(${MARGIN - view.x * view.k} ` +
+      `${MARGIN - view.y * view.k}) scale(${view.k})`);
+    const size = model.data.fontsize * view.k;
+    svg.classList.toggle("no-detail", size * 0.8 < READABLE);
+    const { whole, specks } = visible(picture, view, room);
+    for (const box of whole) show(box, size >= READABLE, told);
+    remove(new Set(whole.map(box => box.item)));
+    svg.classList.toggle("no-text", size < READABLE);
+    drawSpecks(specks);
+    const lit = drawLines(visibleLines(picture, view, room), told.relation);
+    drawMarks(picture, lit, told, view);
+  }
+
+  // The same picture moved: no drawing as long as what is seen was drawn. False if it was not.
+  function pan(view) {
+    if (!base || base.k !== view.k) return false;
+    const dx = (base.x - view.x) * view.k, dy = (base.y - view.y) * view.k;
+    if (Math.abs(dx) > MARGIN || Math.abs(dy) > MARGIN) return false;
+    svg.style.transform = `translate(${dx}px, ${dy}px)`;
+    return true;
+  }
+
+  function clear() {
+    remove(new Set());
+    base = null;
+  }
+
+  return { svg, draw, pan, clear, count: () => drawn.size };
+};

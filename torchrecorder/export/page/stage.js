@@ -1,0 +1,181 @@
+// Stage: the picture on the screen: lays out what is open, moves between states and views.
+
+"use strict";
+
+const createStage = (host, model, state, told) => {
+  const SOON = 200, MANY = 1500;
+  const layout = createLayout(model.data);
+  const scene = createScene(host, model);
+  const turned = ["LR", "RL"].includes(model.data.direction);
+  const still = window.matchMedia("(prefers-reduced-motion: reduce)");
+  const watchers = [];
+  let picture = layout.place(state.get().open);
+  let view = { x: 0, y: 0, k: 1 };
+  let room = { width: 1, height: 1, covered: 0 };
+  let moving = null, waiting = 0, fresh = true;
+
+  const measured = () => ({
+    width: host.clientWidth || 1, height: host.clientHeight || 1, covered: room.covered,
+  });
+  // The part of the stage that no panel covers.
+  const free = () => ({ width: Math.max(room.width - room.covered, 120), height: room.height });
+  const whole = () => ({ x: 0, y: 0, w: picture.width, h: picture.height });
+  const frame = item => motion.index(picture).get(item) ?? null;
+
+  function draw(shown = picture) {
+    scene.draw(shown, view, room, told());
+    fresh = false;
+    for (const watcher of watchers) watcher(view, picture);
+  }
+
+  // Draw in the next frame, once however often it is asked for.
+  function later() {
+    fresh = true;
+    if (waiting || moving) return;
+    waiting = requestAnimationFrame(() => {
+      waiting = 0;
+      if (fresh) draw();
+    });
+  }
+
+  function look(next) {
+    stop();
+    view = camera.kept(next, picture, room);
+    if (!fresh && scene.pan(view)) {
+      for (const watcher of watchers) watcher(view, picture);
+    } else later();
+  }
+
+  function stop() {
+    if (!moving) return;
+    cancelAnimationFrame(moving.request);
+    moving = null;
+    fresh = true;
+  }
+
+  // From what is seen now to `next` picture and `target` view, in a moment.
+  function travel(next, target, duration = SOON) {
+    const before = picture, from = view;
+    stop();
+    picture = next;
+    const goal = camera.kept(target, next, room);
+    const seen = [from, goal].map(each => camera.area(each, room, 40));
+    const shown = thing => seen.some(area => camera.meets(boxOf(thing), area));
+    const many = next !== before && next.boxes.filter(shown).length > MANY;
+    if (still.matches || many || document.hidden || !duration) {
+      view = goal;
+      draw();
+      return;
+    }
+    const between = next === before ? () => next
+      : motion.between(before, next, model.parent, shown);
+    const start = performance.now();
+    const step = now => {
+      const share = Math.min(1, Math.max(0, (now - start) / duration));
+      view = share < 1 ? camera.between(from, goal, motion.ease(share), room) : goal;
+      if (share < 1) {
+        moving = { request: requestAnimationFrame(step) };
+        draw(between(share));
+      } else {
+        moving = null;
+        draw();
+      }
+    };
+    moving = { request: requestAnimationFrame(step) };
+  }
+
+  const boxOf = thing => ("x0" in thing
+    ? { x: thing.x0 - 1, y: thing.y0 - 1, w: thing.x1 - thing.x0 + 2, h: thing.y1 - thing.y0 + 2 }
+    : thing);
+
+  // The open state changed: the box that was opened stays under the pointer.
+  function reopened(now, how) {
+    const next = layout.place(now.open);
+    if (how.show !== undefined && how.show >= 0) {
+      const box = motion.index(next).get(how.show);
+      travel(next, box ? near(box, how.zoom) : view, 280);
+    } else if (how.view) travel(next, how.view, 280);
+    else if (how.anchor >= 0) travel(next, anchored(next, how.anchor, how.at));
+    else travel(next, camera.fitted({ x: 0, y: 0, w: next.width, h: next.height }, free()), 280);
+  }
+
+  function anchored(next, item, at) {
+    const before = frame(item), after = motion.index(next).get(item);
+    if (!before || !after) return view;
+    const [px, py] = at ?? camera.toScreen(view, before.x + before.w / 2, before.y);
+    const goal = motion.anchored(view, before, after, px, py, turned);
+    return at ? goal : camera.showing(goal, after, free());
+  }
+
+  // A view in which `box` can be read.
+  function near(box, zoom) {
+    const readable = Math.min(1.6, Math.max(view.k, 0.9));
+    const k = zoom ? Math.max(Math.min(readable, camera.fitted(box, free(), 1.3).k), 0.6) : view.k;
+    const seen = { width: free().width / k, height: free().height / k };
+    const x = box.w < seen.width ? box.x + box.w / 2 - seen.width / 2 : box.x - 20 / k;
+    const y = box.h < seen.height ? box.y + box.h / 2 - seen.height / 2 : box.y - 20 / k;
+    return zoom ? { x, y, k } : camera.showing(view, box, free());
+  }
+
+  function show(item, zoom = false) {
+    const box = frame(item);
+    if (box) travel(picture, near(box, zoom), 240);
+  }
+
+  function zoom(factor, px = free().width / 2, py = room.height / 2) {
+    const least = Math.min(0.2, camera.fitted(whole(), free()).k * 0.7);
+    look(camera.zoomed(view, px, py, factor, least));
+  }
+
+  // The innermost box at a pixel.
+  function boxAt(px, py) {
+    const [x, y] = camera.toWorld(view, px, py);
+    let found = null;
+    for (const box of picture.boxes) {
+      if (x < box.x || y < box.y || x > box.x + box.w || y > box.y + box.h) continue;
+      if (!found || model.level[box.item] >= model.level[found.item]) found = box;
+    }
+    return found;
+  }
+
+  // The line nearest to a pixel, if it is near.
+  function lineAt(px, py) {
+    const [x, y] = camera.toWorld(view, px, py), reach = 5 / view.k;
+    let found = null, least = Math.min(reach, 12);
+    for (const line of picture.lines) {
+      if (x < line.x0 - reach || x > line.x1 + reach || y < line.y0 - reach ||
+        y > line.y1 + reach) continue;
+      const far = shapes.distance(line.points, x, y);
+      if (far < least) [found, least] = [line, far];
+    }
+    return found;
+  }
+
+  function resize() {
+    const before = room;
+    room = measured();
+    if (before.width <= 1) view = camera.beginning(whole(), free(), model.data.direction);
+    else view = camera.moved(view, (room.width - before.width) / 2, (room.height - before.height) / 2);
+    later();
+  }
+
+  state.watch((now, before, how) => {
+    if (now.open !== before.open) reopened(now, how);
+    else if (how.view) travel(picture, how.view, 280);
+    else if (how.show >= 0) show(how.show, how.zoom);
+    else later();
+  });
+  new ResizeObserver(resize).observe(host);
+  resize();
+
+  return {
+    scene, look, zoom, show, boxAt, lineAt, frame, later, layout,
+    fit: () => travel(picture, camera.fitted(whole(), free()), 240),
+    begin: () => travel(picture, camera.beginning(whole(), free(), model.data.direction), 0),
+    pan: (dx, dy) => look(camera.moved(view, dx, dy)),
+    cover: pixels => { room.covered = pixels; },
+    watch: watcher => { watchers.push(watcher); },
+    view: () => view, room: () => room, free, picture: () => picture,
+    isMoving: () => moving !== null,
+  };
+};

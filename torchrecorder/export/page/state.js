@@ -1,0 +1,20 @@
+// State: what is open, selected and coloured, and who wants to hear of changes.
+
+"use strict";
+
+const createState = first => {
+  let now = Object.freeze({ ...first });
+  const watchers = [];
+
+  // Change some of it. Watchers are called once with the state after and before, and with
+  // `how`: what a watcher may need to know of the occasion.
+  function set(change, how = {}) {
+    const before = now;
+    const changed = Object.keys(change).some(key => change[key] !== before[key]);
+    if (!changed) return;
+    now = Object.freeze({ ...before, ...change });
+    for (const watcher of watchers) watcher(now, before, how);
+  }
+
+  return { get: () => now, set, watch: watcher => { watchers.push(watcher); } };
+};

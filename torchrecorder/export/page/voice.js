@@ -1,0 +1,26 @@
+// Voice: tells a screen reader what is selected and what happened.
+
+"use strict";
+
+const createVoice = (live, host, model, state, looks) => {
+  function said(now, before) {
+    if (now.selected >= 0 && (now.selected !== before.selected || now.open !== before.open)) {
+      return looks.label(now.selected, now.open.has(now.selected));
+    }
+    if (now.value >= 0 && now.value !== before.value) {
+      return `tensor ${model.tensorText(now.value)}`;
+    }
+    if (now.colour !== before.colour) {
+      const annotation = model.data.annotations.find(each => each.key === now.colour);
+      return `coloured by ${annotation?.title ?? "kind"}`;
+    }
+    return now.open !== before.open ? `${now.open.size} boxes are open` : "";
+  }
+
+  state.watch((now, before) => {
+    if (now.selected >= 0) host.setAttribute("aria-activedescendant", `box-${now.selected}`);
+    else host.removeAttribute("aria-activedescendant");
+    const words = said(now, before);
+    if (words) live.textContent = words;
+  });
+};
