@@ -105,7 +105,7 @@ def check(picture: Picture, planned: Plan) -> None:
             assert box.x + box.width <= around.x + around.width + SLACK
             assert box.y + box.height <= around.y + around.height + SLACK
             assert not any(overlap(box, other) for other in inside[number + 1 :])
-    for way in picture.ways:
+    for way in picture.pieces:
         if way.tail >= 0:
             assert is_on_edge(way.points[0], boxes[way.tail])
         if way.head >= 0:
@@ -206,7 +206,7 @@ def test_equal_scopes_share_a_template() -> None:
 def test_a_tensor_used_twice_enters_twice() -> None:
     """``x * x`` has two lines that meet the box in different places."""
     items = [Item("x", -1, 40, 20), Item("mul", -1, 40, 20)]
-    one, other = place(plan(items, [Link(0, 1, "x"), Link(0, 1, "x")])).ways
+    one, other = place(plan(items, [Link(0, 1, "x"), Link(0, 1, "x")])).pieces
     assert one.points[-1] != other.points[-1]
 
 
@@ -218,7 +218,7 @@ def test_a_long_line_takes_a_lane() -> None:
     picture = place(planned)
     check(picture, planned)
     right = max(box.x + box.width for box in picture.boxes)
-    assert any(max(x for x, _ in way.points) > right for way in picture.ways)
+    assert any(max(x for x, _ in way.points) > right for way in picture.pieces)
 
 
 def test_a_long_chain_is_linear_work() -> None:

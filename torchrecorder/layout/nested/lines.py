@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from torchrecorder.layout.nested.compose import Point
 from torchrecorder.layout.nested.items import Link
-from torchrecorder.layout.nested.place import Picture, Way
+from torchrecorder.layout.nested.place import Picture, Piece
 
 CORNER = 5.0
 """Radius of the corners of a line, in points."""
@@ -17,26 +17,26 @@ _Carried = tuple[int, str]
 
 def whole(picture: Picture, links: Iterable[Link]) -> Iterator[tuple[Point, ...]]:
     """The corners of each of *links* from its tail to its head, both of which are drawn."""
-    into: dict[tuple[_Carried, int], list[Way]] = {}
-    out: dict[tuple[_Carried, int], Way] = {}
-    for way in picture.ways:
-        carried = (way.maker, way.value)
-        if way.exits:
-            out[carried, way.scope] = way
+    into: dict[tuple[_Carried, int], list[Piece]] = {}
+    out: dict[tuple[_Carried, int], Piece] = {}
+    for piece in picture.pieces:
+        carried = (piece.maker, piece.value)
+        if piece.exits:
+            out[carried, piece.scope] = piece
         else:
-            into.setdefault((carried, way.head), []).append(way)
+            into.setdefault((carried, piece.head), []).append(piece)
     copies: dict[Link, int] = {}
     for link in links:
         copies[link] = copies.get(link, -1) + 1
         carried = (link.tail, link.value)
-        ways = [into[carried, link.head][copies[link]]]
-        while ways[-1].tail == ways[-1].scope:
-            ways.append(into[carried, ways[-1].scope][0])
-        child = ways[-1].tail
+        pieces = [into[carried, link.head][copies[link]]]
+        while pieces[-1].tail == pieces[-1].scope:
+            pieces.append(into[carried, pieces[-1].scope][0])
+        child = pieces[-1].tail
         while child != link.tail:
-            ways.append(out[carried, child])
-            child = ways[-1].tail
-        yield corners(point for way in reversed(ways) for point in way.points)
+            pieces.append(out[carried, child])
+            child = pieces[-1].tail
+        yield corners(point for piece in reversed(pieces) for point in piece.points)
 
 
 def corners(points: Iterable[Point]) -> tuple[Point, ...]:
@@ -73,7 +73,7 @@ class Trunks:
 
     def _reached(self, carried: object, one: Point, other: Point) -> float:
         """How far a piece is drawn already, from where it begins."""
-        axis, begin, end = _piece(one, other)
+        axis, begin, end = _placed(one, other)
         for low, high in self.drawn.get((carried, axis), ()):
             if low - 0.01 <= begin <= high + 0.01:
                 edge = high if end > begin else low
@@ -81,7 +81,7 @@ class Trunks:
         return 0.0
 
     def _draw(self, carried: object, one: Point, other: Point) -> None:
-        axis, begin, end = _piece(one, other)
+        axis, begin, end = _placed(one, other)
         low, high = min(begin, end), max(begin, end)
         apart = []
         for each in self.drawn.get((carried, axis), ()):
@@ -92,7 +92,7 @@ class Trunks:
         self.drawn[carried, axis] = [*apart, (low, high)]
 
 
-def _piece(one: Point, other: Point) -> tuple[tuple[bool, int], float, float]:
+def _placed(one: Point, other: Point) -> tuple[tuple[bool, int], float, float]:
     """The line on which a piece lies, and where on it the piece begins and ends."""
     upright = abs(one[0] - other[0]) < abs(one[1] - other[1])
     here = 0 if upright else 1

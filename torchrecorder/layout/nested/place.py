@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import NamedTuple
 
 from torchrecorder.layout.nested.compose import PAD, Composed, Point, Room, compose
@@ -11,6 +12,10 @@ from torchrecorder.layout.nested.plan import Plan
 
 BELOW = 4.0
 """Points between the text in the corner of a scope and what is in it."""
+
+
+Turn = Callable[[float, float, float, float], tuple[float, float, float, float]]
+"""From a corner and a size across and along the flow to those on the paper."""
 
 
 class Drawn(NamedTuple):
@@ -24,7 +29,7 @@ class Drawn(NamedTuple):
     open: bool
 
 
-class Way(NamedTuple):
+class Piece(NamedTuple):
     """A piece of a line, inside one scope.
 
     Attributes:
@@ -52,7 +57,7 @@ class Picture(NamedTuple):
     width: float
     height: float
     boxes: tuple[Drawn, ...]
-    ways: tuple[Way, ...]
+    pieces: tuple[Piece, ...]
 
 
 def place(plan: Plan, opened: Collection[int] | None = None) -> Picture:
@@ -102,12 +107,12 @@ class _Placing:
         root = composed[-1]
         turn = self._turning(root)
         boxes: list[Drawn] = []
-        ways: list[Way] = []
+        pieces: list[Piece] = []
         waiting = [(-1, 0.0, 0.0)]
         while waiting:
             scope, across, along = waiting.pop()
             here = composed[scope]
-            ways += self._ways(scope, here, lambda p: turn(p[0] + across, p[1] + along, 0, 0)[:2])
+            pieces += self._pieces(scope, here, partial(_moved, turn, across, along))
             inside = []
             for place, child in enumerate(self.children[scope + 1]):
                 frame = here.frames[place]
@@ -118,12 +123,9 @@ class _Placing:
                     inside.append((child, *at))
             waiting.extend(reversed(inside))
         width, height = (root.height, root.width) if self.turned else (root.width, root.height)
-        return Picture(width, height, tuple(boxes), tuple(ways))
+        return Picture(width, height, tuple(boxes), tuple(pieces))
 
-    def _turning(
-        self, root: Composed
-    ) -> Callable[[float, float, float, float], tuple[float, float, float, float]]:
-        """From a corner and a size across and along the flow to those on the paper."""
+    def _turning(self, root: Composed) -> Turn:
         back, length, turned = self.plan.direction in ("BT", "RL"), root.height, self.turned
 
         def turn(
@@ -134,28 +136,32 @@ class _Placing:
 
         return turn
 
-    def _ways(
-        self, scope: int, here: Composed, moved: Callable[[Point], tuple[float, ...]]
-    ) -> list[Way]:
+    def _pieces(
+        self, scope: int, here: Composed, moved: Callable[[Point], Point]
+    ) -> list[Piece]:
         plan, template = self.plan, self.plan.templates[self.plan.template[scope + 1]]
         children = self.children[scope + 1]
         found = []
         for path in here.paths:
             trunk = template.trunks[path.trunk]
             sink = trunk.branches[path.branch].sink
-            points = tuple((x, y) for x, y in map(moved, path.points))
             found.append(
-                Way(
+                Piece(
                     scope,
                     plan.makers[scope + 1][path.trunk],
                     plan.carried[scope + 1][path.trunk],
                     _item(trunk.source, scope, children),
                     _item(sink, scope, children),
                     sink.child == OUTSIDE,
-                    points,
+                    tuple(map(moved, path.points)),
                 )
             )
         return found
+
+
+def _moved(turn: Turn, across: float, along: float, point: Point) -> Point:
+    x, y, _, _ = turn(point[0] + across, point[1] + along, 0.0, 0.0)
+    return x, y
 
 
 def _item(end: End, scope: int, children: list[int]) -> int:

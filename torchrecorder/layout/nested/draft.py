@@ -1,0 +1,190 @@
+"""Draft: one scope with its rows known, on the way to a template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchrecorder.layout.nested.columns import PASSING, Grid
+from torchrecorder.layout.nested.items import Item
+from torchrecorder.layout.nested.nets import OUTSIDE, End, Level, Net
+from torchrecorder.layout.nested.rows import rows
+from torchrecorder.layout.nested.template import Branch, Spot, Stem, Template, Trunk
+
+BESIDE = 3
+"""Rows that lines pass, for each box of a scope, before the longest lines go into lanes."""
+
+PASSED = 24
+"""Rows that a line passes at most without going into a lane."""
+
+STEP, PASS, TURN = 20, 4, 1
+"""How much it matters that two nodes stand in line: a box and the only one that reads it in
+the next row, two of one passing line, and where such a line begins and ends."""
+
+LANE = 6.0
+"""Points from one lane to the next."""
+
+
+class Draft:
+    """A scope whose boxes have rows, and the grid in which their columns are to be found.
+
+    Args:
+        level: What is in the scope.
+        items: All items.
+        turned: Whether the flow runs to a side.
+    """
+
+    def __init__(self, level: Level, items: Sequence[Item], turned: bool) -> None:
+        sizes = [(items[child].width, items[child].height) for child in level.children]
+        self.sizes = [(tall, wide) if turned else (wide, tall) for wide, tall in sizes]
+        self.row = _rows(level, [items[child].first for child in level.children])
+        self.rows = max(self.row, default=-1) + 1
+        self.grid = Grid()
+        for (width, _), row in zip(self.sizes, self.row):
+            self.grid.add(width, row)
+        self.entry = [self.grid.add(PASSING, -1) for _ in range(level.entries)]
+        self.exit = [self.grid.add(PASSING, self.rows) for _ in range(level.exits)]
+        self.lanes: list[tuple[int, int]] = []
+        self.longest = self._longest(level.nets)
+        self.ways = [_Way(self, net) for net in level.nets]
+
+    def begin(self, source: End) -> int:
+        """The row of what a net comes from; -1 for an entry."""
+        return -1 if source.child == OUTSIDE else self.row[source.child]
+
+    def end(self, sink: End) -> int:
+        """The row of what a net goes to; that after the last for an exit."""
+        return self.rows if sink.child == OUTSIDE else self.row[sink.child]
+
+    def _longest(self, nets: Sequence[Net]) -> int:
+        """How many rows a line may pass without going into a lane."""
+        spans = sorted(
+            max(self.end(sink) for sink in net.sinks) - self.begin(net.source) - 1
+            for net in nets
+        )
+        room = max(60, BESIDE * len(self.row))
+        for span in spans:
+            room -= max(span, 0)
+            if room < 0:
+                return min(max(span - 1, 2), PASSED)
+        return PASSED
+
+    def template(self, across: Sequence[float]) -> Template:
+        """The template, once it is known where the nodes of the grid are."""
+        core = max((at + width / 2 for at, width in zip(across, self.grid.widths)), default=0.0)
+        lane = _lanes(self.lanes)
+        used = max(lane, default=-1) + 1
+        beside = [round(core + LANE * (number + 1.5), 2) for number in lane]
+        return Template(
+            tuple(Spot(at, row, *size) for at, row, size in zip(across, self.row, self.sizes)),
+            self.rows,
+            tuple(across[node] for node in self.entry),
+            tuple(across[node] for node in self.exit),
+            tuple(way.trunk(across, beside) for way in self.ways),
+            round(core + LANE * (used + 1) if used else core, 2),
+        )
+
+
+def _rows(level: Level, first: Sequence[bool]) -> list[int]:
+    pairs, anchored = [], list(first)
+    for net in level.nets:
+        for sink in net.sinks:
+            if sink.child == OUTSIDE:
+                continue
+            if net.source.child == OUTSIDE:
+                anchored[sink.child] = True
+            else:
+                pairs.append((net.source.child, sink.child))
+    return rows(len(level.children), pairs, anchored)
+
+
+class _Way:
+    """How a net runs: past rows, by a node of the grid in each, or by a lane.
+
+    Its stems are a node, or the bitwise complement of a lane, and the gaps in which they
+    begin and end; its branches are sinks and the stems on the way to them.
+    """
+
+    def __init__(self, draft: Draft, net: Net) -> None:
+        self.draft, self.net = draft, net
+        self.row = draft.begin(net.source)
+        self.stems: list[tuple[int, int, int]] = []
+        self.passed: dict[int, int] = {}
+        self.lane: dict[int, int] = {}
+        ends = [draft.end(sink) for sink in net.sinks]
+        self.near = ends.count(self.row + 1)
+        self.farthest = max(ends)
+        self.branches = [
+            (sink, self._to(sink, draft.end(sink))) for sink in sorted(net.sinks, key=draft.end)
+        ]
+
+    def _to(self, sink: End, end: int) -> tuple[int, ...]:
+        """The stems on the way to a sink in row *end*."""
+        if end <= self.row:
+            return (self._by_lane(end, (end, self.row + 1)),)
+        if end - self.row - 1 > self.draft.longest:
+            return (self._by_lane(self.farthest, (self.row + 1, self.farthest)),)
+        return self._past_rows(sink, end)
+
+    def _by_lane(self, end: int, span: tuple[int, int]) -> int:
+        if end not in self.lane:
+            self.lane[end] = self._stem(~len(self.draft.lanes), self.row + 1, end)
+            self.draft.lanes.append(span)
+        return self.lane[end]
+
+    def _past_rows(self, sink: End, end: int) -> tuple[int, ...]:
+        grid = self.draft.grid
+        last = self._node(self.net.source, self.draft.entry)
+        way: list[int] = []
+        for row in range(self.row + 1, end):
+            if row not in self.passed:
+                node = grid.add(PASSING, row)
+                self.passed[row] = self._stem(node, row, row + 1)
+                grid.edges.append((last, node, PASS if way else TURN))
+            way.append(self.passed[row])
+            last = self.stems[self.passed[row]][0]
+        weight = TURN if way else STEP if self.near == 1 else PASS
+        grid.edges.append((last, self._node(sink, self.draft.exit), weight))
+        return tuple(way)
+
+    def _node(self, end: End, ports: Sequence[int]) -> int:
+        return ports[end.port] if end.child == OUTSIDE else end.child
+
+    def _stem(self, node: int, begin: int, end: int) -> int:
+        self.stems.append((node, begin, end))
+        return len(self.stems) - 1
+
+    def trunk(self, across: Sequence[float], beside: Sequence[float]) -> Trunk:
+        """The net with its places, stems in line joined to one."""
+        stems: list[Stem] = []
+        joined: dict[int, int] = {}
+        before = {way[at]: way[at - 1] for _, way in self.branches for at in range(1, len(way))}
+        for number, (node, begin, end) in enumerate(self.stems):
+            at = beside[~node] if node < 0 else across[node]
+            last = joined.get(before.get(number, -1))
+            if last is not None and stems[last].across == at and stems[last].end == begin:
+                stems[last] = stems[last]._replace(end=end)
+                joined[number] = last
+            else:
+                joined[number] = len(stems)
+                stems.append(Stem(at, begin, end))
+        branches = tuple(
+            Branch(sink, tuple(dict.fromkeys(joined[each] for each in way)))
+            for sink, way in self.branches
+        )
+        return Trunk(self.net.source, tuple(stems), branches)
+
+
+def _lanes(spans: Sequence[tuple[int, int]]) -> list[int]:
+    """The lane of each long line: shorter ones further in, no two at once in one."""
+    taken: list[list[tuple[int, int]]] = []
+    lane = [0] * len(spans)
+    for number in sorted(range(len(spans)), key=lambda each: spans[each][1] - spans[each][0]):
+        begin, end = spans[number]
+        free = 0
+        while free < len(taken) and any(a <= end and begin <= b for a, b in taken[free]):
+            free += 1
+        if free == len(taken):
+            taken.append([])
+        taken[free].append(spans[number])
+        lane[number] = free
+    return lane
