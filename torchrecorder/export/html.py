@@ -17,7 +17,41 @@ from torchrecorder.layout import engine
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
-SCRIPTS = ("layout.js",)
+SCRIPTS = (
+    "layout.js",
+    "shapes.js",
+    "numbers.js",
+    "colour.js",
+    "model.js",
+    "state.js",
+    "opening.js",
+    "link.js",
+    "camera.js",
+    "motion.js",
+    "relations.js",
+    "paint.js",
+    "scene.js",
+    "stage.js",
+    "walk.js",
+    "looks.js",
+    "actions.js",
+    "tip.js",
+    "pointer.js",
+    "keys.js",
+    "menu.js",
+    "crumbs.js",
+    "minimap.js",
+    "search.js",
+    "finder.js",
+    "panel.js",
+    "legend.js",
+    "saving.js",
+    "help.js",
+    "buttons.js",
+    "history.js",
+    "voice.js",
+    "page.js",
+)
 """What the page runs, in this order; files beside its template."""
 
 STYLES = ("page.css",)
