@@ -152,6 +152,17 @@ def test_hovering_shows_the_tooltip():
     assert titles == ["what a is\nand where"]
 
 
+def test_links_stay():
+    """A box with an address is a link and has its tooltip; one without is no link."""
+    graph = pair()
+    graph.node("b", URL="page.html?a=1&b", target="_parent", tooltip="where it leads")
+    svg = rendered(graph.source, "svg").decode()
+    assert svg.count("<a ") == svg.count("</a>") == 1
+    assert '<a xlink:href="page.html?a=1&amp;b" target="_parent">' in svg
+    assert "<title>where it leads</title>" in svg
+    xml.etree.ElementTree.fromstring(svg)
+
+
 def test_svg_is_plain_xml():
     """The picture can be parsed, holds no comment, and says how large it is."""
     svg = rendered("digraph { a -> b [label=\"<&>\"] }", "svg")
