@@ -10,7 +10,7 @@ import argparse
 import ast
 import contextlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,15 @@ class Target:
 
             progress.now("reading the recording")
             return load(self.path)
+        return self.record(lambda: find(self.path), progress)
+
+    def record(self, finding: Callable[[], Any], progress: Progress) -> Recording:
+        """Run what *finding* gives: a model, or what makes one.
+
+        Raises:
+            InvalidArgument: It is neither, or cannot be called like this.
+            ModelFailed: The model could not be made, or raised.
+        """
         progress.now("importing torch")
         import torch
 
@@ -76,7 +85,7 @@ class Target:
             if self.device is not None:
                 stack.enter_context(_device(self.device))
             progress.now(f"making {self.path}")
-            model, inputs = _model_and_inputs(self)
+            model, inputs = _model_and_inputs(self, finding())
             stack.enter_context(torch.set_grad_enabled(self.grad))
             progress.now("running the model")
             return _recorded(model, inputs, self.options or {})
@@ -189,11 +198,13 @@ def _device(name: str) -> Any:
         raise InvalidArgument(f"device {name!r} cannot be used: {said}") from error
 
 
-def _model_and_inputs(target: Target) -> tuple[Any, tuple[tuple[Any, ...], Mapping[str, Any]]]:
+def _model_and_inputs(
+    target: Target, found: Any
+) -> tuple[Any, tuple[tuple[Any, ...], Mapping[str, Any]]]:
     """The model, and positional and keyword arguments for it."""
     import torch
 
-    found, given = find(target.path), None
+    given = None
     if not isinstance(found, torch.nn.Module) and not target.as_is:
         found, given = _made(found, target)
     if isinstance(found, torch.nn.Module):

@@ -1,0 +1,44 @@
+"""Alternative text: what a figure shows, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchrecorder.events import Role, Slot
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style import labels
+
+_MOST = 3
+"""As many inputs and outputs are named."""
+
+
+def described(recording: Recording) -> str:
+    """What went in, what came out, and how large the model is.
+
+    Example:
+        >>> import torch, torchrecorder
+        >>> described(torchrecorder.record(torch.nn.Linear(4, 2), torch.ones(1, 4)))
+        'Linear: from input 1×4 to 1×2, 10 params'
+    """
+    ends = [_ends(recording, slots) for slots in (recording.inputs, recording.outputs)]
+    ways = [f"{word} {said}" for word, said in zip(("from", "to"), ends) if said]
+    stored = [each for each in recording.values.values() if each.role is Role.PARAMETER]
+    count = labels.parameters(sum(_size(each.shape) for each in stored))
+    facts = ", ".join(part for part in (" ".join(ways), count) if part)
+    return f"{recording.name}: {facts}" if facts else recording.name
+
+
+def _ends(recording: Recording, slots: Sequence[Slot]) -> str:
+    said = [
+        f"{slot.name} {labels.value(recording.values[slot.value])}".strip()
+        for slot in slots[:_MOST]
+        if slot.value in recording.values
+    ]
+    return ", ".join([*said, "…"] if len(slots) > _MOST else said)
+
+
+def _size(shape: Sequence[int]) -> int:
+    size = 1
+    for each in shape:
+        size *= each
+    return size

@@ -1,0 +1,87 @@
+"""Cache: recordings and figures in a folder, under names that say what they were made from.
+
+Files are written whole and under names that no other content can have, so that processes
+which read or write at the same time need no lock.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from torchrecorder import api
+from torchrecorder.export.exporter import write_file
+from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.storage import dumps, load, packed
+from torchrecorder.integrations.sphinx.request import Request
+from torchrecorder.integrations.sphinx.sources import Sources, digest, own_state
+
+
+class Cache:
+    """Recordings and figures in *folder*."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def recorded(self, request: Request) -> tuple[str, Sources]:
+        """The name of the recording that *request* asks for, run if it has to be.
+
+        Raises:
+            TorchRecorderError: The target cannot be found or used, or its code raised.
+        """
+        listed = self.folder / f"{digest(request.identity())}.sources.json"
+        sources = _read(listed)
+        if sources is not None:
+            name = digest(request.identity(), sources.state())
+            if self._recording(name).is_file():
+                return name, sources
+        ran = request.run()
+        name = digest(request.identity(), ran.sources.state())
+        write_file(self._recording(name), packed(dumps(ran.recording).encode()))
+        write_file(listed, json.dumps(asdict(ran.sources)))
+        return name, ran.sources
+
+    def recording(self, name: str) -> Recording:
+        """The recording of this name."""
+        return _load(self._recording(name))
+
+    def figure(
+        self,
+        name: str,
+        suffix: str,
+        options: Mapping[str, Any],
+        finish: Callable[..., Any] | None = None,
+    ) -> Path:
+        """The figure of a recording, drawn if it has to be.
+
+        Raises:
+            TorchRecorderError: It cannot be drawn.
+        """
+        asked = repr((sorted(options.items()), suffix, finish is not None))
+        path = self.folder / f"{digest(name, asked, own_state())}{suffix}"
+        if not path.is_file():
+            more = {"finish": finish} if finish is not None else {}
+            api.render(self.recording(name), path, **options, **more)
+        return path
+
+    def _recording(self, name: str) -> Path:
+        return self.folder / f"{name}.json.gz"
+
+
+def _read(listed: Path) -> Sources | None:
+    """The sources that a request was last seen to have."""
+    try:
+        found = json.loads(listed.read_text(encoding="utf-8"))
+        return Sources(tuple(found["files"]), tuple(found["packages"]))
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+@functools.lru_cache(maxsize=4)
+def _load(path: Path) -> Recording:
+    return load(path)

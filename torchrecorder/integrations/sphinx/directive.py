@@ -1,0 +1,129 @@
+"""TorchRecorder: the directive, which records what it is told and leaves a place for the figure."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any, ClassVar
+
+from docutils import nodes
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+from torchrecorder.errors import TorchRecorderError
+from torchrecorder.export.exporter import by_suffix
+from torchrecorder.integrations.sphinx import options
+from torchrecorder.integrations.sphinx.alt import described
+from torchrecorder.integrations.sphinx.node import Recorded, cache_of, said
+from torchrecorder.integrations.sphinx.request import Request
+from torchrecorder.options import drawing
+
+logger = logging.getLogger(__name__)
+
+
+class TorchRecorder(SphinxDirective):  # type: ignore[misc]
+    """``.. torchrecorder:: package.module:factory``, or code in the body instead."""
+
+    has_content = True
+    optional_arguments = 1
+    final_argument_whitespace = False
+    option_spec: ClassVar[dict[str, Any]] = dict(options.ALL)
+
+    def run(self) -> list[nodes.Node]:
+        """The figure, its caption around it; a sentence where it cannot be made."""
+        try:
+            shown: nodes.Node = self._recorded()
+        except (Exception, SystemExit) as error:  # it may be anything: the model is the user's
+            where = self._location(error)
+            logger.warning(
+                "%s", said(error), location=where, type="torchrecorder", subtype="record"
+            )
+            shown = nodes.inline("", f"[{self._alt('')}]", classes=["torchrecorder-failed"])
+        return self._with_code(self._framed(shown))
+
+    def _recorded(self) -> Recorded:
+        request = self._request()
+        chosen = {**self.config.torchrecorder_defaults, **options.drawing(self.options)}
+        page = self.options.get("format") == "html"
+        drawing(by_suffix(".html" if page else ".svg"), **chosen)
+        cache = cache_of(self.env.doctreedir)
+        name, sources = cache.recorded(request)
+        for file in sources.files:
+            self.env.note_dependency(file)
+        return Recorded(
+            recording=name,
+            drawing=chosen,
+            page=page,
+            alt=self._alt(described(cache.recording(name))),
+            width=self.options.get("width"),
+            height=self.options.get("height"),
+            links={},
+        )
+
+    def _request(self) -> Request:
+        if bool(self.arguments) == bool(self.content):
+            raise TorchRecorderError(
+                "the directive takes either package.module:name or code in its body"
+                + (", not both" if self.arguments else "")
+            )
+        path = self._path(self.arguments[0]) if self.arguments else ""
+        file, line = self._code_place()
+        return Request(
+            options.target(path, self.options),
+            code="\n".join(self.content),
+            file=file if self.content else "",
+            line=line if self.content else 1,
+        )
+
+    def _path(self, given: str) -> str:
+        """Files are looked for where Sphinx looks: beside the page, or ``/`` below the root."""
+        file, colon, name = given.rpartition(":")
+        if not colon and given.endswith((".json", ".json.gz")):
+            return str(self.env.relfn2path(given)[1])
+        if file.endswith(".py"):
+            return f"{self.env.relfn2path(file)[1]}:{name}"
+        return given
+
+    def _code_place(self) -> tuple[str, int]:
+        """The file of the body and the line that it begins in."""
+        if not self.content.items:
+            return str(self.env.doc2path(self.env.docname)), self.lineno
+        file, line = self.content.items[0]
+        return str(file), int(line) + 1
+
+    def _alt(self, otherwise: str) -> str:
+        said = self.options.get("alt") or otherwise
+        return " ".join(str(said or f"Figure of {' '.join(self.arguments) or 'a model'}").split())
+
+    def _framed(self, shown: nodes.Node) -> nodes.Element:
+        """A figure with a caption, or a paragraph of its own."""
+        frame = nodes.figure("", shown) if "caption" in self.options else nodes.container("", shown)
+        align = self.options.get("align", "center")
+        frame["classes"] += ["torchrecorder", f"align-{align}", *self.options.get("class", [])]
+        if isinstance(frame, nodes.figure):
+            frame["align"] = align
+        if "caption" in self.options:
+            parsed, messages = self.parse_inline(self.options["caption"], lineno=self.lineno)
+            frame += nodes.caption(self.options["caption"], "", *parsed, *messages)
+        self.set_source_info(shown)
+        self.set_source_info(frame)
+        self.add_name(frame)
+        return frame
+
+    def _with_code(self, frame: nodes.Element) -> list[nodes.Node]:
+        where = self.options.get("code", "none")
+        if not self.content or where == "none":
+            return [frame]
+        text = "\n".join(self.content)
+        block = nodes.literal_block(text, text, language="python")
+        self.set_source_info(block)
+        return [block, frame] if where == "before" else [frame, block]
+
+    def _location(self, error: BaseException) -> str:
+        """The line of the body that raised, or that of the directive."""
+        file, _ = self._code_place()
+        cause = error.__cause__ or error
+        if self.content and isinstance(cause, SyntaxError) and cause.filename == file:
+            return f"{file}:{cause.lineno}"
+        frames = traceback.extract_tb(cause.__traceback__)
+        lines = [frame.lineno for frame in frames if self.content and frame.filename == file]
+        return f"{file}:{lines[-1]}" if lines else str(self.get_location())

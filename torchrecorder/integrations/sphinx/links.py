@@ -1,0 +1,132 @@
+"""Links: from a box to where the class or function behind it is documented.
+
+While a figure is drawn nobody knows the addresses of other pages. So each box first links to
+the full name of what it stands for; when all pages have been read, the names that a project
+documents itself, or knows through intersphinx, become addresses, and the others no links.
+"""
+
+from __future__ import annotations
+
+import html
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.errors import NoUri
+
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.recording import Recording
+from torchrecorder.integrations.sphinx.node import Recorded, cache_of
+from torchrecorder.style.figure import Figure, Group, Look, Shape
+from torchrecorder.views.view import View
+
+_SCHEME = "torchrecorder:"
+_LINK = re.compile(
+    rf'<a xlink:href="{_SCHEME}(?P<name>[^"]*)"[^>]*>(?P<inside>.*?)</a>', re.DOTALL
+)
+
+
+def with_names(figure: Figure, view: View) -> Figure:
+    """*figure* with boxes that link to the names of what they stand for."""
+    return replace(
+        figure,
+        shapes=tuple(_named(each, view.recording) for each in figure.shapes),
+        groups=tuple(_named_group(each, view.recording) for each in figure.groups),
+    )
+
+
+def with_addresses(svg: str, addresses: Mapping[str, str]) -> str:
+    """*svg* with links to *addresses* in the place of links to names."""
+
+    def link(match: re.Match[str]) -> str:
+        address = addresses.get(html.unescape(match["name"]))
+        if address is None:
+            return match["inside"]
+        return f'<a xlink:href="{html.escape(address)}" target="_parent">{match["inside"]}</a>'
+
+    return _LINK.sub(link, svg)
+
+
+def resolve_links(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Find out where the names in the figures of a page are explained."""
+    if app.builder.format != "html" or not app.config.torchrecorder_links:
+        return
+    cache, known = cache_of(app.doctreedir), dict[str, str]()
+    for node in doctree.findall(Recorded):
+        for name in sorted(set(_names(cache.recording(node["recording"])))):
+            if name not in known:
+                known[name] = _address(app, page, name)
+            if known[name]:
+                node["links"][name] = known[name]
+
+
+def aside(address: str, page: str, folder: str) -> str:
+    """*address*, seen from *page*, as a file in *folder* has to write it."""
+    if re.match(r"[a-z][a-z0-9+.-]*:", address):
+        return address
+    path, hash_, anchor = address.partition("#")
+    whole = posixpath.join(posixpath.dirname(page), path) if path else page
+    slash = "/" if posixpath.basename(whole) in ("", ".", "..") else ""
+    return posixpath.relpath(whole or ".", folder) + slash + hash_ + anchor
+
+
+def _named(shape: Shape, recording: Recording) -> Shape:
+    return replace(shape, look=_linked(shape.look, _name(shape.id, recording)))
+
+
+def _named_group(group: Group, recording: Recording) -> Group:
+    return replace(group, look=_linked(group.look, _name(group.id, recording)))
+
+
+def _linked(look: Look, name: str) -> Look:
+    if not name or "URL" in look.attributes or "href" in look.attributes:
+        return look
+    return replace(look, attributes={**look.attributes, "URL": _SCHEME + name})
+
+
+def _name(node: str, recording: Recording) -> str:
+    """The full name of the class or function behind a recorded node."""
+    scope, op = recording.scopes.get(ScopeId(node)), recording.ops.get(OpId(node))
+    if scope is not None and scope.module is not None:
+        return recording.modules[scope.module].qualname
+    return op.qualname if op is not None else ""
+
+
+def _names(recording: Recording) -> Iterator[str]:
+    yield from (module.qualname for module in recording.modules.values())
+    yield from (op.qualname for op in recording.ops.values() if op.qualname)
+
+
+def _address(app: Sphinx, page: str, name: str) -> str:
+    """Where *name* is documented, as *page* has to write it; nothing if nowhere."""
+    for spelling in _spellings(name):
+        node = addnodes.pending_xref(
+            "", refdomain="py", reftype="obj", reftarget=spelling, refdoc=page, refexplicit=True
+        )
+        found = _found(app, page, spelling, node)
+        if isinstance(found, nodes.reference):
+            return str(found.get("refuri") or f"#{found.get('refid', '')}")
+    return ""
+
+
+def _found(app: Sphinx, page: str, name: str, node: addnodes.pending_xref) -> nodes.Node | None:
+    content = nodes.inline(name, name)
+    python = app.env.domains["py"]
+    try:
+        found = python.resolve_xref(app.env, page, app.builder, "obj", name, node, content)
+        return found or app.emit_firstresult(
+            "missing-reference", app.env, node, content, allowed_exceptions=(NoUri,)
+        )
+    except NoUri:
+        return None
+
+
+def _spellings(name: str) -> list[str]:
+    """*name*, and the shorter paths it may be documented under: ``torch.nn.Conv2d``."""
+    package, _, last = name.rpartition(".")
+    parts = package.split(".")
+    return [name, *(".".join([*parts[:count], last]) for count in range(len(parts) - 1, 0, -1))]

@@ -1,0 +1,91 @@
+"""Request: what a directive asks to record, and its recording."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from torchrecorder.graph.recording import Recording
+from torchrecorder.integrations.finding import SAVED, ModelFailed
+from torchrecorder.integrations.progress import Progress
+from torchrecorder.integrations.sphinx import sources
+from torchrecorder.integrations.targets import Target
+
+
+@dataclass(frozen=True)
+class Request:
+    """A target, or code whose last line is a model or a model and inputs for it.
+
+    Attributes:
+        target: What to record and how; its path is empty where there is code.
+        code: Python code.
+        file: The document that the code is in.
+        line: The line of that document in which the code begins.
+    """
+
+    target: Target
+    code: str = ""
+    file: str = ""
+    line: int = 1
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self.target.path or "the code of the directive"
+
+    def identity(self) -> str:
+        """The same text for everything that may be recorded in the same way."""
+        return repr((self.target, self.code))
+
+    def run(self) -> Ran:
+        """Make the model and run it.
+
+        Raises:
+            TorchRecorderError: The target cannot be found or used, or its code raised.
+        """
+        if self.code:
+            return self._run_code()
+        recording = self.target.recording(Progress())
+        if self.target.path.lower().endswith(SAVED):
+            return Ran(recording, sources.Sources(files=(self.target.path,)))
+        return Ran(recording, self._sources(self.target.path))
+
+    def _run_code(self) -> Ran:
+        names: dict[str, Any] = {"__name__": "__torchrecorder__", "__file__": self.file}
+        made = _executed(self, names)
+        if isinstance(made, Recording):
+            return Ran(made, sources.used(names) + self._sources())
+        recording = replace(self.target, path=self.name).record(lambda: lambda: made, Progress())
+        return Ran(recording, sources.used(names) + self._sources())
+
+    def _sources(self, *paths: str) -> sources.Sources:
+        given = (*paths, self.target.inputs) if self.target.inputs else paths
+        found = sources.Sources()
+        for path in given:
+            found += sources.behind(path)
+        return found
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A recording, and the code that it came from."""
+
+    recording: Recording
+    sources: sources.Sources = field(default_factory=sources.Sources)
+
+
+def _executed(request: Request, names: dict[str, Any]) -> Any:
+    """The value of the last line, after all lines have run with *names*."""
+    try:
+        tree = ast.parse("\n" * (request.line - 1) + request.code, request.file)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, request.file, "exec"), names)
+        if isinstance(last, ast.Expr):
+            return eval(compile(ast.Expression(last.value), request.file, "eval"), names)
+    except (Exception, SystemExit) as error:
+        raise ModelFailed(request.name, error) from error
+    raise ModelFailed(
+        request.name,
+        SyntaxError("its last line must be a model, or a model and inputs for it"),
+    )

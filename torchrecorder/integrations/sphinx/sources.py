@@ -1,0 +1,132 @@
+"""Sources: the files and packages that a model is made of, to know when it has changed."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import inspect
+import platform
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torchrecorder
+
+_ALWAYS = ("torch", "graphviz", "pygraphviz")
+_OWN = Path(torchrecorder.__file__).parent
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where code comes from.
+
+    Attributes:
+        files: Files that are not installed: they may change at any time.
+        packages: Names of installed distributions: they change with their version.
+    """
+
+    files: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+    def __add__(self, other: Sources) -> Sources:
+        return Sources(
+            tuple(sorted({*self.files, *other.files})),
+            tuple(sorted({*self.packages, *other.packages})),
+        )
+
+    def state(self) -> str:
+        """A text that is another one as soon as any of them has changed."""
+        contents = [(file, _digest_of(Path(file))) for file in self.files]
+        versions = [(name, _version(name)) for name in (*_ALWAYS, *self.packages)]
+        return repr((contents, versions, platform.python_version(), own_state()))
+
+
+def behind(path: str) -> Sources:
+    """The sources of ``package.module:name`` or ``file.py:name``, which has been imported."""
+    place = path.rpartition(":")[0]
+    if not place.endswith(".py"):
+        return _closure([sys.modules.get(place)])
+    module = sys.modules.get(Path(place).stem)
+    file = getattr(module, "__file__", None)
+    same = file is not None and Path(file).resolve() == Path(place).resolve()
+    return Sources(files=(place,)) + _closure([module] if same else [])
+
+
+def used(names: Mapping[str, Any]) -> Sources:
+    """The sources of what *names* hold."""
+    return _closure(_homes(names.values()))
+
+
+@functools.cache
+def own_state() -> str:
+    """A text that is another one in every version of torchrecorder."""
+    files = sorted(path for path in _OWN.rglob("*") if path.suffix in (".py", ".js", ".css"))
+    return digest(*(_digest_of(path) for path in files))
+
+
+def digest(*texts: str) -> str:
+    """A short name for *texts*."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:20]
+
+
+def _closure(modules: Iterable[ModuleType | None]) -> Sources:
+    """The files of *modules* and of all that they use; installed ones are only named."""
+    seen: set[str] = set()
+    files: set[str] = set()
+    packages: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        file = getattr(module, "__file__", None)
+        if module is None or file is None or module.__name__ in seen:
+            continue
+        seen.add(module.__name__)
+        if _is_installed(Path(file)):
+            packages.update(_distributions().get(module.__name__.partition(".")[0], ()))
+        else:
+            files.add(file)
+            waiting += _homes(vars(module).values())
+    return Sources(tuple(sorted(files)), tuple(sorted(packages)))
+
+
+def _homes(values: Iterable[Any]) -> list[ModuleType | None]:
+    """The modules in which *values* were defined."""
+    homes: list[ModuleType | None] = []
+    for value in values:
+        if inspect.ismodule(value):
+            homes.append(value)
+            continue
+        made = value if inspect.isclass(value) or inspect.isroutine(value) else type(value)
+        name = getattr(made, "__module__", None)
+        homes.append(sys.modules.get(name) if isinstance(name, str) else None)
+    return homes
+
+
+def _is_installed(file: Path) -> bool:
+    paths = sysconfig.get_paths()
+    roots = [Path(paths[name]).resolve() for name in ("stdlib", "platlib", "purelib")]
+    return any(root in file.resolve().parents for root in (*roots, _OWN))
+
+
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    return importlib.metadata.packages_distributions()
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _digest_of(file: Path) -> str:
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return ""

@@ -1,0 +1,154 @@
+"""Writers: how each builder writes a figure. What cannot be drawn is a warning and its text."""
+
+from __future__ import annotations
+
+import html
+import posixpath
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.util import logging
+
+from torchrecorder.export.exporter import write_file
+from torchrecorder.integrations.sphinx.links import aside, with_addresses, with_names
+from torchrecorder.integrations.sphinx.node import Recorded, cache_of, said
+
+logger = logging.getLogger(__name__)
+
+_FILES = "torchrecorder-"
+"""What the names of our files among the images of a project begin with."""
+
+
+def _html(translator: Any, node: Recorded) -> None:
+    writer = _page if node["page"] else _pictures
+    translator.body.append(_tried(writer, translator, node) or _text_of(node))
+    raise nodes.SkipNode
+
+
+def _pictures(translator: Any, node: Recorded) -> str:
+    """The figure as one object, or as two: for light paper and for dark."""
+    themes = {"": node.drawing.get("theme")}
+    if themes[""] is None:
+        themes = {"light": "light", "dark": "dark"}
+        if not translator.config.torchrecorder_dark:
+            themes = {"": "light"}
+    return "".join(_object(translator, node, paper, theme) for paper, theme in themes.items())
+
+
+def _object(translator: Any, node: Recorded, paper: str, theme: str | None) -> str:
+    chosen = {"background": "transparent", **node.drawing, "theme": theme}
+    cache = cache_of(translator.builder.doctreedir)
+    path = cache.figure(node["recording"], ".svg", chosen, with_names)
+    svg = with_addresses(path.read_text(encoding="utf-8"), _addresses(translator, node))
+    address = _written(translator, path.name, svg)
+    alt = html.escape(node["alt"])
+    kind = f"torchrecorder-figure torchrecorder-{paper}" if paper else "torchrecorder-figure"
+    return (
+        f'<object class="{kind}" type="image/svg+xml" data="{html.escape(address)}"'
+        f'{_size(node)} aria-label="{alt}">{alt}</object>'
+    )
+
+
+def _page(translator: Any, node: Recorded) -> str:
+    """The recording as a page inside the page."""
+    cache = cache_of(translator.builder.doctreedir)
+    path = cache.figure(node["recording"], ".html", dict(node.drawing))
+    address = _written(translator, path.name, path.read_text(encoding="utf-8"))
+    return (
+        f'<iframe class="torchrecorder-page" src="{html.escape(address)}" loading="lazy"'
+        f'{_size(node)} title="{html.escape(node["alt"])}"></iframe>'
+    )
+
+
+def _addresses(translator: Any, node: Recorded) -> dict[str, str]:
+    page = translator.builder.get_target_uri(translator.builder.current_docname)
+    folder = translator.builder.imagedir
+    return {name: aside(address, page, folder) for name, address in node["links"].items()}
+
+
+def _written(translator: Any, name: str, contents: str) -> str:
+    """The address, as this page writes it, of a file among the images."""
+    builder = translator.builder
+    folder = Path(builder.outdir) / builder.imagedir
+    folder.mkdir(parents=True, exist_ok=True)
+    write_file(folder / (_FILES + name), contents)
+    return posixpath.join(builder.imgpath, _FILES + name)
+
+
+def _size(node: Recorded) -> str:
+    """The style attribute for the width and height that were asked for."""
+    said = [(name, node[name]) for name in ("width", "height") if node[name]]
+    style = "; ".join(f"{name}: {size}{'px' * size.isdigit()}" for name, size in said)
+    return f' style="{style}"' if style else ""
+
+
+def _latex(translator: Any, node: Recorded) -> None:
+    shown = _tried(_included, translator, node) or translator.encode(_text_of(node))
+    alone = not isinstance(node.parent, nodes.figure)
+    translator.body.append(f"\n{{\\centering{shown}\\par}}\n" if alone else f"\\noindent{shown}")
+    raise nodes.SkipNode
+
+
+def _included(translator: Any, node: Recorded) -> str:
+    cache, theme = cache_of(translator.builder.doctreedir), node.drawing.get("theme", "light")
+    path = cache.figure(node["recording"], ".pdf", {**node.drawing, "theme": theme})
+    shutil.copyfile(path, Path(translator.builder.outdir) / (_FILES + path.name))
+    sizes = [(name, node[name]) for name in ("width", "height") if node[name]]
+    lengths = ((name, translator.latex_image_length(size)) for name, size in sizes)
+    said = ",".join(f"{name}={length}" for name, length in lengths if length)
+    return _fitting(f"{{{{{_FILES}{path.stem}}}.pdf}}", said)
+
+
+def _fitting(file: str, sizes: str) -> str:
+    """The inclusion of *file*; without sizes, as large as leaves room for a caption."""
+    if sizes:
+        return f"\\sphinxincludegraphics[{sizes}]{file}"
+    return (
+        f"{{\\setbox0\\hbox{{\\sphinxincludegraphics{file}}}"
+        "\\ifdim\\ht0>.86\\textheight"
+        f"\\sphinxincludegraphics[height=.86\\textheight]{file}\\else\\unhbox0\\fi}}"
+    )
+
+
+def _tried(
+    write: Callable[[Any, Recorded], str], translator: Any, node: Recorded
+) -> str | None:
+    """What *write* gives, or a warning."""
+    try:
+        return write(translator, node)
+    except Exception as error:  # a figure less is no reason to lose the whole build
+        logger.warning("%s", said(error), location=node, type="torchrecorder", subtype="draw")
+        return None
+
+
+def _text_of(node: Recorded) -> str:
+    return f"[{node['alt']}]"
+
+
+def _text(translator: Any, node: Recorded) -> None:
+    translator.new_state(0)
+    translator.add_text(_text_of(node))
+    translator.end_state()
+    raise nodes.SkipNode
+
+
+def _plain(translator: Any, node: Recorded) -> None:
+    translator.body.append(_text_of(node))
+    raise nodes.SkipNode
+
+
+def _nothing_after(translator: Any, node: Recorded) -> None:
+    """There is nothing to close."""
+
+
+VISITORS: dict[str, Any] = {
+    "html": (_html, _nothing_after),
+    "latex": (_latex, _nothing_after),
+    "text": (_text, _nothing_after),
+    "man": (_plain, _nothing_after),
+    "texinfo": (_plain, _nothing_after),
+}
+"""What visits and departs the node, by format."""
