@@ -165,6 +165,11 @@ class _Dispatch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         with torch._C.DisableTorchFunction():
+            if torch.is_inference_mode_enabled() and func._can_decompose():
+                with self:  # its schema may promise a write that does not happen
+                    made = func.decompose(*args, **(kwargs or {}))
+                if made is not NotImplemented:
+                    return made
             made = func(*args, **(kwargs or {}))
             self._mark(func, args, kwargs or {}, made)
         return made
@@ -276,6 +281,8 @@ class Witness(TorchFunctionMode):
             self.current = outer
             call.wrote, self.wrote = self.wrote, outer_wrote
         self._changed(call, found, before)
+        if call.name == "set_data":  # from here on the tensor is another one
+            self.own.setdefault(id(found[0]), []).append(call.number)
         call.results = list(tensors_of(made))
         for place, tensor in enumerate(map(innermost, call.results)):
             self.own.setdefault(id(tensor), []).append(call.number)

@@ -107,3 +107,65 @@ def backward_hooks() -> Run:
     fc.register_full_backward_hook(lambda module, given, made: None)
     fc.register_full_backward_pre_hook(lambda module, made: None)
     return Run(net(lambda self, x: self.fc(x.tanh()), fc=fc), (leaf(2, 3),))
+
+
+@case(
+    "one tensor given under two names, and written inside the module",
+    """
+    mul = mul(x)
+    child:
+        add_! = add_(mul)
+        return add_
+    return add_
+    """,
+)
+def keywords_written() -> Run:
+    child = net(lambda self, *, a, b: a.add_(1))
+    return Run(net(lambda self, x: self.child(a=(y := x * 2), b=y), child=child), (leaf(2, 3),))
+
+
+@case(
+    "without versions to tell, a module writes its input, and a dropout does not",
+    """
+    inference_mode:
+        mul = mul(x)
+        act:
+            relu! = relu(mul)
+            return relu
+        drop:
+            dropout = dropout(relu)
+            return dropout
+        add = add(relu, dropout)
+    return add
+    """,
+    backward=False,
+)
+def inference_module_write() -> Run:
+    def forward(self, x):
+        with torch.inference_mode():
+            y = x * 2
+            self.act(y)
+            return y + self.drop(y)
+
+    made = net(forward, act=nn.ReLU(inplace=True), drop=nn.Dropout(0.5, inplace=True))
+    return Run(made.eval(), (torch.randn(2, 3),))
+
+
+@case(
+    "a sparse tensor is handed on",
+    """
+    to_sparse = to_sparse(x)
+    same:
+        pass = pass(to_sparse)
+        return pass
+    add = add(to_sparse, pass)
+    return add
+    """,
+    backward=False,
+)
+def identity_of_sparse() -> Run:
+    def forward(self, x):
+        y = x.to_sparse()
+        return y + self.same(y)
+
+    return Run(net(forward, same=nn.Identity()), (torch.randn(2, 3),))

@@ -130,9 +130,17 @@ def _alias(values: Values, tensor: Tensor) -> Tensor | None:
         return None
     if tensor.requires_grad and torch.is_inference_mode_enabled():
         return None  # a view made there could not require grad
-    source = values.source(tensor)
+    alias = _view(values.source(tensor))
+    if alias is not None:
+        values.pass_on(tensor, alias)
+    return alias
+
+
+def _view(source: Tensor) -> Tensor | None:
+    """The same memory under another name; None where no view can carry the gradient."""
+    if source.layout is not torch.strided or source.is_nested:
+        with unheard():
+            return None if source.requires_grad else source.detach()
     without = source.requires_grad and node_behind(source) is None and source._is_view()
     with torch.set_grad_enabled(not without), unheard():
-        alias = source.view_as(source)
-    values.pass_on(tensor, alias)
-    return alias
+        return source.view_as(source)

@@ -337,5 +337,10 @@ def _wrote(call: Call, name: str, tensor: Tensor, entry: Entry) -> bool:
         if call.facts.dispatched or writes_now(name, call):
             return True
     if entry.version < 0:
-        return name == "out" or call.facts.in_place and first
+        return name == "out" or first and (call.facts.in_place or _told_to(call.arguments))
     return tensor._version != entry.version
+
+
+def _told_to(arguments: tuple[tuple[str, str], ...]) -> bool:
+    """Whether the caller asked for the first argument to be written; not in eval dropout."""
+    return ("inplace", "True") in arguments and ("training", "False") not in arguments

@@ -142,6 +142,9 @@ class ModuleScopes:
         )
         self.open.append((id(module), opened))
         found = _arguments(args, entry.arguments)
+        kwargs = frame.f_locals.get("kwargs")  # PyTorch has no global pre-hook that is given them
+        if kwargs and type(kwargs) is dict:
+            found += tensors_in(kwargs)
         self._take_in(opened, found)
         self.fast.enter(module, found)
         for observer in self.tape.observers:

@@ -175,3 +175,12 @@ def kept_and_written(block, live, step):
     x = one(live, step).exp()
     live.append(x * 2)
     return x.detach().mul_(2) if step.other % 2 else x.sigmoid_()
+
+
+@kind(hears=False)
+def memory_shared(block, live, step):
+    """A second tensor over the same memory, made without a view."""
+    x = one(live, step).detach()
+    made = torch.empty(0).set_(x)
+    live.append(made)
+    return made.resize_(ROWS, COLUMNS).sqrt_() if step.other % 2 else x.abs_()

@@ -235,3 +235,47 @@ def _scripted_function(x: torch.Tensor) -> torch.Tensor:
 @kind(hears=False)
 def scripted_function(block, live, step):
     return _scripted_function(one(live, step))
+
+
+def _backward_hooked(step):
+    made = nn.Linear(COLUMNS, COLUMNS)
+    if step.other % 2:
+        made.register_full_backward_pre_hook(lambda module, grads: None)
+    made.register_full_backward_hook(lambda module, given, made: None)
+    return made
+
+
+@kind(_backward_hooked, modules=False)
+def backward_hooked(block, live, step):
+    return block.part(step)(one(live, step))
+
+
+@kind(lambda step: nn.DataParallel(nn.Linear(COLUMNS, COLUMNS)))
+def data_parallel(block, live, step):
+    return block.part(step)(one(live, step))
+
+
+@kind(lambda step: nn.GRU(COLUMNS, COLUMNS, batch_first=True))
+def packed(block, live, step):
+    x = torch.stack(two(live, step))
+    given = nn.utils.rnn.pack_padded_sequence(x, [2, 1], batch_first=True)
+    out, _ = nn.utils.rnn.pad_packed_sequence(block.part(step)(given)[0], batch_first=True)
+    return out[step.other % 2]
+
+
+class Frozen(nn.Module):
+    """Runs without gradients by a decorator, on the device of its weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(COLUMNS, COLUMNS).requires_grad_(False)
+        self.unused = nn.Linear(COLUMNS, COLUMNS)
+
+    @torch.no_grad()
+    def forward(self, x):
+        return self.fc(x.to(self.fc.weight.device))
+
+
+@kind(lambda step: Frozen())
+def frozen(block, live, step):
+    return block.part(step)(one(live, step))

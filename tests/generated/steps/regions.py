@@ -151,6 +151,24 @@ def func_grad(block, live, step):
     return torch.func.grad(lambda z: (z.sin() * y).sum())(x)
 
 
+@kind(reruns=False)
+def func_jvp(block, live, step):
+    x, y = two(live, step)
+    value, slope = torch.func.jvp(lambda z: z.sin() * y, (x,), (y,))
+    live.append(slope)
+    return value
+
+
+class Marked(torch.Tensor):
+    """A class of the user's own, without behaviour."""
+
+
+@kind()
+def subclass(block, live, step):
+    x = one(live, step).as_subclass(Marked)
+    return (x * 2).as_subclass(torch.Tensor) if step.other % 2 else x + 1
+
+
 @kind()
 def checkpointed(block, live, step):
     def inside(x, y):
