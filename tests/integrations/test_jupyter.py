@@ -1,5 +1,9 @@
 """What a recording shows in a notebook."""
 
+import base64
+import html
+import re
+
 import pytest
 import torch
 from IPython.core.formatters import DisplayFormatter
@@ -29,6 +33,32 @@ def test_only_what_is_asked_for(recording):
     assert "image/svg+xml" not in recording._repr_mimebundle_(exclude={"image/svg+xml"})
 
 
+def test_the_page_stands_in_a_frame_over_the_figure(recording):
+    """The frame may run scripts and save files; where it is stripped, the figure is seen."""
+    data = recording._repr_mimebundle_()
+    frame = re.search(r'<iframe [^>]*sandbox="([^"]*)" srcdoc="([^"]*)">', data["text/html"])
+    assert frame[1] == "allow-scripts allow-downloads"
+    assert html.unescape(frame[2]).startswith("<!doctype html>")
+    behind = re.search(r"base64,([^\"]*)", data["text/html"])[1]
+    assert base64.b64decode(behind).decode() == data["image/svg+xml"]
+
+
+def test_the_page_is_left_out_where_it_would_be_large(recording, monkeypatch):
+    """A notebook keeps what it shows: there is the figure alone then."""
+    monkeypatch.setattr(jupyter, "_LARGEST", 1000)
+    assert list(recording._repr_mimebundle_()) == ["text/plain", "image/svg+xml"]
+    monkeypatch.undo()
+    monkeypatch.setattr(jupyter, "_OPS", 0)
+    assert list(recording._repr_mimebundle_()) == ["text/plain", "image/svg+xml"]
+
+
+def test_a_large_figure_does_not_stand_behind_the_page(recording, monkeypatch):
+    """It would be there twice."""
+    monkeypatch.setattr(jupyter, "_BEHIND", 10)
+    data = recording._repr_mimebundle_()
+    assert "base64" not in data["text/html"] and "image/svg+xml" in data
+
+
 def test_figure_that_takes_too_long_is_closed(monkeypatch):
     """If the layout fails, the next simpler figure is shown, and that is said."""
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sequential(torch.nn.ReLU()))
@@ -41,9 +71,11 @@ def test_figure_that_takes_too_long_is_closed(monkeypatch):
 
 
 def test_no_figure_is_better_than_waiting(recording, monkeypatch):
-    """Where even the simplest figure fails, there is text."""
+    """Where even the simplest figure fails, there is the page, over a line of text."""
     _only_below(monkeypatch, boxes=0)
-    assert list(recording._repr_mimebundle_()) == ["text/plain"]
+    data = recording._repr_mimebundle_()
+    assert list(data) == ["text/plain", "text/html"]
+    assert "<p>&lt;Recording of Linear: 1 scope, 1 op, 4 values&gt;</p><iframe" in data["text/html"]
 
 
 def test_a_huge_recording_is_shown_at_once(monkeypatch):
@@ -57,8 +89,10 @@ def test_a_huge_recording_is_shown_at_once(monkeypatch):
 
 
 def _long(x):
-    for _ in range(100):
-        x = torch.sin(torch.cos(x) * x)
+    """Ops in no order in which they could be folded."""
+    steps = (torch.sin, torch.cos, torch.tanh)
+    for number in range(100):
+        x = steps[(number * 2654435761 >> 9) % 3](x) * x
     return x
 
 

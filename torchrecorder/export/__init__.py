@@ -5,6 +5,7 @@ from __future__ import annotations
 from torchrecorder.export.exporter import Exporter
 from torchrecorder.export.graphml import GraphML
 from torchrecorder.export.graphviz import Dot, Gv, Pdf, Png, Svg
+from torchrecorder.export.html import Html
 from torchrecorder.export.json import Json, JsonGz
 from torchrecorder.export.mermaid import Mermaid
 from torchrecorder.export.model_explorer import ExplorerData, ModelExplorer
@@ -15,6 +16,7 @@ EXPORTERS: tuple[type[Exporter], ...] = (
     Svg,
     Pdf,
     Png,
+    Html,
     Dot,
     Gv,
     Txt,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import gc
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -30,6 +32,7 @@ SCRIPTS = (
     "motion.js",
     "relations.js",
     "paint.js",
+    "signpost.js",
     "scene.js",
     "stage.js",
     "walk.js",
@@ -77,7 +80,20 @@ class Html:
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""
-        return page(page_data(source(view, style, self.times, self.timeout)))
+        with _uncollected():
+            return page(page_data(source(view, style, self.times, self.timeout)))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage is looked for meanwhile: much is made here, and nothing of it in circles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def page(data: dict[str, Any]) -> str:
@@ -86,6 +102,7 @@ def page(data: dict[str, Any]) -> str:
     css = "\n".join(_asset(name) for name in STYLES)
     return _template().render(  # type: ignore[no-any-return]
         name=printable(data["name"]),
+        theme=data["theme"],
         csp=policy(scripts, css),
         style=css,
         scripts=scripts,

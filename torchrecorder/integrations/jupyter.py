@@ -1,7 +1,15 @@
-"""Notebooks: what a recording shows as the last line of a cell."""
+"""Notebooks: what a recording shows as the last line of a cell.
+
+A front end takes the richest form that it can show. JupyterLab, Notebook, VS Code and Colab
+take HTML: the page, in a frame that may run its scripts and save files, and no more. Where
+frames are stripped (GitHub, a notebook that is not trusted), the figure behind the frame
+shows. Converters to PDF take the SVG, terminals the text.
+"""
 
 from __future__ import annotations
 
+import base64
+import html
 import time
 import warnings
 from collections.abc import Container, Iterator
@@ -22,6 +30,18 @@ _SHARE = 2 / 3
 _BOXES = 5_000
 """Nothing larger is tried: it would not be laid out in time, nor be smooth in a notebook."""
 
+_OPS = 20_000
+"""A larger recording has no page in a notebook: it would take too long to make."""
+
+_LARGEST = 2_500_000
+"""Characters that a page in a notebook has at most; they are saved with the notebook."""
+
+_BEHIND = 300_000
+"""Bytes that the figure behind the frame has at most."""
+
+_HEIGHT = 600
+"""Pixels; the reader can pull the frame larger."""
+
 
 def mimebundle(
     recording: Recording,
@@ -30,11 +50,50 @@ def mimebundle(
 ) -> dict[str, str]:
     """The forms in which a notebook can show *recording*, as IPython asks for them."""
     bundle = {"text/plain": repr(recording)}
-    if _wanted("image/svg+xml", include, exclude):
-        svg = _svg(recording)
-        if svg is not None:
-            bundle["image/svg+xml"] = svg
+    wanted = {kind for kind in ("text/html", "image/svg+xml") if _wanted(kind, include, exclude)}
+    svg = _svg(recording) if wanted else None
+    if "text/html" in wanted and len(recording.ops) <= _OPS:
+        page = _page(recording)
+        if page is not None and len(page) <= _LARGEST:
+            bundle["text/html"] = framed(page, repr(recording), svg)
+    if svg is not None:
+        bundle["image/svg+xml"] = svg
     return {kind: data for kind, data in bundle.items() if _wanted(kind, include, exclude)}
+
+
+def framed(page: str, said: str, svg: str | None) -> str:
+    """*page* in a frame, over what is seen where frames are not shown.
+
+    Args:
+        page: A whole HTML document.
+        said: What it is, in a few words.
+        svg: The figure to show instead.
+    """
+    said = html.escape(said)
+    instead = f"<p>{said}</p>"
+    if svg is not None and len(svg) <= _BEHIND:
+        data = base64.b64encode(svg.encode()).decode()
+        fitting = "max-width:100%;max-height:calc(100% - 12px)"
+        instead = f'<img alt="{said}" style="{fitting}" src="data:image/svg+xml;base64,{data}">'
+    around = f"position:relative;height:{_HEIGHT}px;resize:vertical;overflow:hidden"
+    place = "position:absolute;left:0;top:0;width:100%;height:calc(100% - 12px);"
+    place += "box-sizing:border-box;border:1px solid #8885;border-radius:6px"
+    return (
+        f'<div style="{around}">{instead}<iframe title="{said}" style="{place}"'
+        f' sandbox="allow-scripts allow-downloads" srcdoc="{html.escape(page)}"></iframe></div>'
+    )
+
+
+def _page(recording: Recording) -> str | None:
+    """The page, if it can be laid out."""
+    from torchrecorder.export.html import Html
+    from torchrecorder.style.style import Style
+    from torchrecorder.views.plan import make_view
+
+    try:
+        return Html(timeout=_PATIENCE).export(make_view(recording), Style())
+    except LayoutFailed:
+        return None
 
 
 def _wanted(kind: str, include: Container[str] | None, exclude: Container[str] | None) -> bool:

@@ -1,0 +1,182 @@
+"""What the page of a large model costs: seconds to record, view and write it, and its size.
+
+A chain of growing length shows that time and size are linear in the number of ops; then
+come models of the kinds that break other tools. Exits with an error above a bound.
+
+Run: ``python -m benchmarks.large [chain|models]``
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+import torchrecorder
+from torchrecorder.export.html import Html
+from torchrecorder.style.style import Style
+from torchrecorder.views.plan import ViewOptions, make_view
+
+SECONDS = 5.0
+"""For Llama-3-70B, from the model to its page."""
+
+BYTES = 3_000_000
+"""For the page of each of the models."""
+
+CHAINS = (1_000, 3_000, 10_000, 30_000)
+"""Ops in the chain."""
+
+
+class Chain(torch.nn.Module):
+    """Blocks of ten ops, in groups of a hundred blocks."""
+
+    def __init__(self, ops: int) -> None:
+        super().__init__()
+        blocks = [Block() for _ in range(ops // 10)]
+        groups = (blocks[start:start + 100] for start in range(0, len(blocks), 100))
+        self.groups = torch.nn.Sequential(*(torch.nn.Sequential(*group) for group in groups))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.groups(x)  # type: ignore[no-any-return]
+
+
+class Block(torch.nn.Module):
+    """A linear layer, and nine ops around it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.linear(x)
+        for _ in range(4):
+            h = (h + x).tanh()
+        return h.relu()
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one page took."""
+
+    ops: int
+    record: float
+    view: float
+    write: float
+    size: int
+
+    def row(self, name: str) -> str:
+        """As a line of the table."""
+        total = self.record + self.view + self.write
+        return (
+            f"{name:24} {self.ops:8,} {self.record:9.2f} {self.view:7.2f} {self.write:7.2f}"
+            f" {total:7.2f} {self.size / 1e6:9.2f}"
+        )
+
+
+HEAD = f"{'model':24} {'ops':>8} {'record s':>9} {'view s':>7} {'page s':>7} {'all s':>7} {'MB':>9}"
+
+
+def cost(model: Any, args: Any) -> Cost:
+    """Record *model*, and write its page in full detail."""
+    started = time.perf_counter()
+    recording = torchrecorder.record(model, args)
+    recorded = time.perf_counter()
+    view = make_view(recording, ViewOptions())
+    viewed = time.perf_counter()
+    page = Html(timeout=600).export(view, Style()).encode()
+    written = time.perf_counter()
+    return Cost(
+        len(recording.ops), recorded - started, viewed - recorded, written - viewed, len(page)
+    )
+
+
+def chains() -> Iterator[tuple[str, Cost]]:
+    """The curve."""
+    for ops in CHAINS:
+        with torch.no_grad():
+            yield f"chain of {ops:,}", cost(Chain(ops), torch.rand(1, 4))
+
+
+def models() -> Iterator[tuple[str, Callable[[], tuple[Any, Any]]]]:
+    """Names, and what makes a model and its arguments; weights have no memory."""
+    yield "Llama-3-70B", llama
+    yield "Mixtral, 32 layers", mixtral
+    yield "ViT-H/14", vit
+    yield "DenseNet-201", densenet
+    yield "1,000 layers", lambda: (deep(), torch.rand(1, 4))
+
+
+def llama() -> tuple[Any, Any]:
+    """80 layers."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        hidden_size=8192, intermediate_size=28672, num_hidden_layers=80,
+        num_attention_heads=64, num_key_value_heads=8, vocab_size=128256,
+    )
+    with torch.device("meta"):
+        return LlamaForCausalLM(config).eval(), torch.zeros(1, 128, dtype=torch.long)
+
+
+def mixtral() -> tuple[Any, Any]:
+    """32 layers of 8 experts; narrow, as what runs depends on the numbers."""
+    from transformers import MixtralConfig, MixtralForCausalLM
+
+    config = MixtralConfig(
+        hidden_size=64, intermediate_size=128, num_hidden_layers=32, num_attention_heads=4,
+        num_key_value_heads=2, vocab_size=1000,
+    )
+    return MixtralForCausalLM(config).eval(), torch.arange(16)[None]
+
+
+def vit() -> tuple[Any, Any]:
+    """32 layers."""
+    from torchvision.models import vit_h_14
+
+    with torch.device("meta"):
+        return vit_h_14().eval(), torch.rand(1, 3, 224, 224)
+
+
+def densenet() -> tuple[Any, Any]:
+    """Blocks of up to 48 layers that read all before them."""
+    from torchvision.models import densenet201
+
+    with torch.device("meta"):
+        return densenet201().eval(), torch.rand(1, 3, 224, 224)
+
+
+def deep() -> torch.nn.Module:
+    """A thousand layers in a row."""
+    return torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(1000)))
+
+
+def main() -> int:
+    """Measure, print, and judge."""
+    from tests.torchvision_shim import install
+
+    install()
+    wanted = sys.argv[1:] or ["models", "chain"]
+    failed = []
+    print(HEAD)
+    if "models" in wanted:
+        cost(torch.nn.Linear(4, 4), torch.rand(1, 4))  # what is imported once
+        for name, make in models():
+            model, args = make()
+            found = cost(model, args)
+            print(found.row(name), flush=True)
+            slow = found.record + found.view + found.write > SECONDS and name == "Llama-3-70B"
+            failed += [name] if slow or found.size > BYTES else []
+    if "chain" in wanted:
+        for name, found in chains():
+            print(found.row(name), flush=True)
+    if failed:
+        print(f"above the bound: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
