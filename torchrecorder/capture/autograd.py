@@ -11,6 +11,7 @@ The walk holds no node longer than it runs: a node keeps the whole graph behind 
 from __future__ import annotations
 
 import bisect
+import operator
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import get_gradient_edge
 
 from torchrecorder.capture.tensors import node_behind
+from torchrecorder.capture.strangers import LEAF, Strangers
 from torchrecorder.events import (
     GradEdge,
     GradId,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.values import Entry, Values
 
-_LEAF = 2**64 - 1  # what autograd gives as the number of an accumulation node
+_number_of = operator.methodcaller("_sequence_nr")
 _next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 
 
@@ -60,6 +62,17 @@ class AutogradWalk:
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
         self.met: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
+        self.strangers = Strangers(self)
+        self.key: Callable[[Any], int] = _number_of
+        self.meet: Callable[[Any], None] = lambda node: None
+
+    def expect_strangers(self) -> None:
+        """From now on a number may stand for the nodes of two threads."""
+        self.key, self.meet = self.strangers.key, self.strangers.meet
+
+    def is_recent(self, number: int) -> bool:
+        """Whether the op that runs, or ran last, may have made the node with this number."""
+        return self.since <= number < _next_number()
 
     def _maker(self, number: int) -> tuple[OpId | None, ScopeId | None]:
         """The op that ran when autograd gave out *number*."""
@@ -82,11 +95,13 @@ class AutogradWalk:
     def knows(self, tensor: Tensor) -> bool:
         """Whether the node behind *tensor* has been met."""
         node = node_behind(tensor)
-        return node is None or node._sequence_nr() in self.known
+        if node is not None:
+            self.meet(node)
+        return node is None or self.key(node) in self.known
 
     def grad_of(self, node: Any) -> GradId | None:
         """The id of *node*, claimed for nobody if it is new; None for one made by us."""
-        if node._sequence_nr() in self.passed:
+        if self.key(node) in self.passed:
             return None
         return self._edge(node, 0, None).grad
 
@@ -101,8 +116,8 @@ class AutogradWalk:
 
     def known_as(self, node: Any) -> GradId | None:
         """The id of *node*, if it has been met."""
-        number = node._sequence_nr()
-        if number != _LEAF:
+        number = self.key(node)
+        if number != LEAF:
             return self.known.get(number)
         value = self.values.peek(node.variable)
         return self.leaves.get(value) if value is not None else None
@@ -116,14 +131,14 @@ class AutogradWalk:
         else:
             ((leaf, index),) = alias.grad_fn.next_functions
             edge = self._edge(leaf, index, None)
-        self.passed[alias.grad_fn._sequence_nr()] = edge
+        self.passed[self.key(alias.grad_fn)] = edge
 
     def edge_of(self, tensor: Tensor, producer: OpId) -> GradEdge | None:
         """The node behind *tensor*, claimed for *producer* if it is new."""
         node = node_behind(tensor)
         if node is None:
             return None
-        number = node._sequence_nr()
+        number = self.key(node)
         known = self.known.get(number)
         if known is None and number in self.passed:
             return self.passed[number]
@@ -149,11 +164,11 @@ class AutogradWalk:
             if parent is None:
                 following.append(None)
                 continue
-            number = parent._sequence_nr()
+            number = self.key(parent)
             known = self.known.get(number)
             if known is not None:
                 following.append(GradEdge(known, index))
-            elif number == _LEAF:
+            elif number == LEAF:
                 following.append(GradEdge(self._leaf(parent), index))
             elif number in self.passed:
                 following.append(self.passed[number])
@@ -164,12 +179,12 @@ class AutogradWalk:
     def _edge(
         self, node: Any, index: int, owner: OpId | None, scope: ScopeId | None = None
     ) -> GradEdge:
-        number = node._sequence_nr()
+        number = self.key(node)
         known = self.known.get(number)
         if known is None:
             if number in self.passed:
                 return self.passed[number]
-            if number == _LEAF:
+            if number == LEAF:
                 return GradEdge(self._leaf(node), index)
             self._claim(node, owner, scope or self.tape.scope)
             known = self.known[number]
@@ -181,14 +196,16 @@ class AutogradWalk:
         stack = [node]
         while stack:
             node = stack.pop()
-            number = node._sequence_nr()
-            if number == _LEAF or number in self.known or number in self.passed or number in found:
+            number = self.key(node)
+            if number == LEAF or number in self.known or number in self.passed or number in found:
                 continue
             parents = node.next_functions
             found[number] = (number, node, parents)
             for parent, _ in parents:
                 if parent is not None:
                     stack.append(parent)
+        if min(found, default=0) < 0:  # the numbers of several threads have no order
+            return _parents_first(found, self.key)
         return [found[number] for number in sorted(found)]
 
     def _claim(self, node: Any, owner: OpId | None, scope: ScopeId | None) -> None:
@@ -200,13 +217,14 @@ class AutogradWalk:
             following = self._following(parents)
             assert following is not None  # all of them have been gathered
             grad = self.known[number]
-            if number >= self.since or owner is not None and isinstance(each, BackwardCFunction):
+            whole = number < 0 or isinstance(each, BackwardCFunction)
+            if number >= self.since or owner is not None and whole:
                 maker, place = owner, scope
             else:
                 maker, place = self._maker(number)
             if maker is not None:
                 self._write(grad, each, maker, place, following)
-            elif number < self.start:
+            elif 0 <= number < self.start:
                 self.tape.write(GradNodeFound(grad, _name(each), None, None, following, None))
             else:
                 op = self.tape.next_op()
@@ -239,6 +257,7 @@ class AutogradWalk:
 
     def uncover(self, tensor: Tensor) -> ValueId:
         """*tensor* comes from a hidden place: state what autograd knows of the way there."""
+        self.meet(tensor.grad_fn)
         edge = self._edge(tensor.grad_fn, tensor.output_nr, None)
         owner = self.owners.get(edge.grad)
         role = Role.CONSTANT if owner is None else Role.INNER
@@ -285,6 +304,23 @@ class AutogradWalk:
         )
         self.made[edge] = value
         return value
+
+
+def _parents_first(
+    found: dict[int, tuple[int, Any, _Parents]], key: Callable[[Any], int]
+) -> list[tuple[int, Any, _Parents]]:
+    """What was found, each node after those that its gradients go to."""
+    ordered: dict[int, tuple[int, Any, _Parents]] = {}
+    stack = [(number, False) for number in found]
+    while stack:
+        number, seen = stack.pop()
+        if seen:
+            ordered[number] = found[number]
+        elif number not in ordered:
+            stack.append((number, True))
+            behind = [key(parent) for parent, _ in found[number][2] if parent is not None]
+            stack.extend((each, False) for each in behind if each in found)
+    return list(ordered.values())
 
 
 def _output_facts(node: Any) -> list[tuple[tuple[int, ...], str, str, int]]:

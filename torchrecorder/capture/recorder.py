@@ -33,6 +33,7 @@ from torchrecorder.capture.saved import SavedTensors
 from torchrecorder.capture.source import Sources
 from torchrecorder.capture.statistics import Choice
 from torchrecorder.capture.steps import OptimizerSteps
+from torchrecorder.capture.strangers import ThreadsStarted
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.values import Values
 from torchrecorder.errors import RecorderInUse
@@ -121,6 +122,7 @@ class Recorder:
             stack.enter_context(functions)
             stack.enter_context(self._modules)
             stack.enter_context(OptimizerSteps(tape, regions))
+            stack.enter_context(ThreadsStarted(autograd.expect_strangers))
             self._exit = stack.pop_all()
 
     def __exit__(
@@ -161,6 +163,7 @@ class Recorder:
             {number: weakref.ref(module) for number, module in self._catalog.living()}
         )
         self._modules.values.clear()
+        self._modules.values.autograd.strangers.clear()
         self._catalog.entries.clear()
         if tape.lost:
             _warn_lost(tape.lost, self._events)

@@ -1,0 +1,234 @@
+"""Threads inside a model: their grad nodes carry numbers that this thread has given out too."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+from torchrecorder.capture.inert import assert_inert
+from torchrecorder.capture.recorder import Recorder
+from torchrecorder.capture.tape import Tape
+
+from tests.agreement import structure
+from tests.notation import flow
+from tests.reach import disagreements
+from tests.zoo.case import Run, leaf, net, parameter
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch):
+    """What an instrument stumbles over is an error here."""
+    monkeypatch.setattr(Tape, "strict", True)
+
+
+def _in_thread(function, *args):
+    made = []
+    thread = threading.Thread(target=lambda: made.append(function(*args)))
+    thread.start()
+    thread.join()
+    return made[0]
+
+
+def beside():
+    """The thread makes as many nodes as this one, of other kinds."""
+
+    def forward(self, x):
+        y = x * 2
+        z = _in_thread(lambda: (y.sin() * self.w).cos())
+        return y.tanh() + z
+
+    return Run(net(forward, w=parameter(3)), (leaf(3),))
+
+
+def alike():
+    """The thread makes the very nodes that this one makes, from the same tensors."""
+
+    def forward(self, x):
+        y = (x * self.w).sin()
+        z = _in_thread(lambda: (x * self.w).sin().exp())
+        return y + z
+
+    return Run(net(forward, w=parameter(3)), (leaf(3),))
+
+
+def replicas():
+    """Parts of the input go through replicas of a module, each in its thread."""
+
+    def forward(self, x):
+        pairs = zip(x.chunk(2), (self.a, self.b))
+        parts = [_in_thread(lambda: module(part).relu()) for part, module in pairs]
+        return torch.cat(parts) * x.sum()
+
+    return Run(net(forward, a=nn.Linear(3, 3), b=nn.Linear(3, 3)), (leaf(4, 3),))
+
+
+def pool():
+    """Threads that take turns."""
+
+    def forward(self, x):
+        with ThreadPoolExecutor(2) as threads:
+            return sum(threads.map(lambda each: (x * self.w + each).exp(), range(3)))
+
+    return Run(net(forward, w=parameter(3)), (leaf(3),))
+
+
+def in_place():
+    """The thread writes a tensor of this one."""
+
+    def forward(self, x):
+        y = x * 1
+        _in_thread(lambda: y.mul_(self.w).sin_())
+        return y + 1
+
+    return Run(net(forward, w=parameter(3)), (leaf(3),))
+
+
+def back_and_forth():
+    """A thread reads what another gave."""
+
+    def forward(self, x):
+        y = _in_thread(lambda: x.sin().cos()).exp()
+        return _in_thread(lambda: y.sin().cos() * self.w).tan()
+
+    return Run(net(forward, w=parameter(3)), (leaf(3),))
+
+
+def thread_in_thread():
+    """A thread starts a thread."""
+
+    def forward(self, x):
+        return _in_thread(lambda: _in_thread(lambda: x.sin()) * self.w).exp() * x.sin()
+
+    return Run(net(forward, w=parameter(3)), (leaf(3),))
+
+
+def long():
+    """Many nodes on both sides."""
+
+    def forward(self, x):
+        y = x
+        for _ in range(5):
+            y = y + 1
+
+        def work():
+            z = x
+            for _ in range(8):
+                z = z * self.w
+            return z
+
+        z = _in_thread(work)
+        for _ in range(5):
+            y = y.sin()
+        return y * z
+
+    return Run(net(forward, w=parameter(3)), (leaf(3),))
+
+
+each_model = pytest.mark.parametrize(
+    "build",
+    [beside, alike, replicas, pool, in_place, back_and_forth, thread_in_thread, long],
+)
+
+
+def _fresh(build):
+    torch.manual_seed(0)
+    return build()
+
+
+def _record(build, **options):
+    run = _fresh(build)
+    return torchrecorder.record(run.model, run.args, run.kwargs, **options)
+
+
+@each_model
+def test_gradients_find_the_way(build):
+    """Every leaf leads to the output as in autograd's own graph, node by node."""
+    recording = _record(build)
+    assert structure(recording) == []
+    assert disagreements(recording, _fresh(build)) == []
+
+
+@each_model
+def test_is_inert(build):
+    """The run cannot be told from a plain one; no node is held when it is over."""
+
+    def make():
+        run = _fresh(build)
+        return run.model, run.args, {}
+
+    assert_inert(make)
+
+
+@each_model
+def test_backward_runs_each_node_once(build):
+    """In backward each node of every thread is one that runs, once."""
+    recording = _record(build, backward=True)
+    assert len(recording.backward_runs) == 1
+    ran = [each.grad for each in recording.grad_runs]
+    assert len(set(ran)) == len(ran) == _count(build)
+
+
+def _count(build):
+    """How many nodes autograd has behind the output."""
+    run = _fresh(build)
+    stack = [run.model(*run.args).grad_fn]
+    seen = set()
+    while stack:
+        node = stack.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            stack.extend(parent for parent, _ in node.next_functions)
+    return len(seen)
+
+
+def test_what_a_thread_did_is_hidden():
+    """Its steps are hidden ops with the right inputs, beside those of this thread."""
+    assert flow(_record(beside)).splitlines() == [
+        "mul = mul(x)",
+        "tanh = tanh(mul)",
+        "sin = sin?(mul)",
+        "mul2 = mul?(sin, w)",
+        "cos = cos?(mul2)",
+        "add = add(tanh, cos)",
+        "return add",
+    ]
+
+
+def test_equal_work_is_not_mixed_up():
+    """The thread's own sine is not this thread's, which has the same number and inputs."""
+    assert flow(_record(alike)).splitlines() == [
+        "mul = mul(x, w)",
+        "sin = sin(mul)",
+        "mul2 = mul?(x, w)",
+        "sin2 = sin?(mul2)",
+        "exp = exp?(sin2)",
+        "add = add(sin, exp)",
+        "return add",
+    ]
+
+
+def test_a_profile_of_the_users_goes_on():
+    """A profile function for threads hears every one of them, and is there afterwards."""
+    heard = []
+
+    def profile(frame, event, argument):
+        heard.append(event)
+
+    threading.setprofile(profile)
+    try:
+        with Recorder():
+            _in_thread(len, "abc")
+        assert threading.getprofile() is profile
+    finally:
+        threading.setprofile(None)
+    assert heard
+    with Recorder():
+        pass
+    assert threading.getprofile() is None
+    assert sys.getprofile() is None
