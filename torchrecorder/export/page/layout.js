@@ -205,7 +205,7 @@ const createLayout = (() => {
           points.push([begin, along], [end, along]);
         }
         points.push([way[way.length - 1][2], sink[0] === OUTSIDE ? length : frames[sink[0]][1]]);
-        paths.push({ trunk: net, branch, points });
+        paths.push({ trunk: net, branch, points, area: areaOf(points) });
       });
     });
     return {
@@ -213,6 +213,12 @@ const createLayout = (() => {
       entries: template.entries.map(across.at), exits: template.exits.map(across.at),
       frames, paths, inner,
     };
+  }
+
+  function areaOf(points) {
+    const xs = points.map(point => point[0]), ys = points.map(point => point[1]);
+    const x = Math.min(...xs), y = Math.min(...ys);
+    return [x, y, Math.max(...xs) - x, Math.max(...ys) - y];
   }
 
   // The SVG path through points, with round corners.
@@ -244,6 +250,54 @@ const createLayout = (() => {
         `Q${said(corner)} ${said(toward(corner, after, radius))}`;
     }
     return path + `L${said(kept[kept.length - 1])}`;
+  }
+
+  // A visible line. Most are out of sight: the way of one is worked out when it is asked for.
+  class Line {
+    #path; #move; #points = null; #d = null;
+
+    constructor(scope, path, value, move, tail, head, enters, exits) {
+      const { across, along, turn } = move, [x, y, width, height] = path.area;
+      const [x0, y0, w, h] = turn(across + x, along + y, width, height);
+      this.scope = scope;
+      this.trunk = path.trunk;
+      this.branch = path.branch;
+      this.value = value;
+      this.tail = tail;
+      this.head = head;
+      this.enters = enters;
+      this.exits = exits;
+      this.x0 = x0;
+      this.y0 = y0;
+      this.x1 = x0 + w;
+      this.y1 = y0 + h;
+      this.label = null;
+      this.#path = path;
+      this.#move = move;
+    }
+
+    get points() {
+      const { across, along, turn } = this.#move;
+      this.#points ??= this.#path.points.map(([x, y]) =>
+        turn(across + x, along + y, 0, 0).slice(0, 2));
+      return this.#points;
+    }
+
+    get d() {
+      this.#d ??= pathData(this.points);
+      return this.#d;
+    }
+
+    get tip() {
+      if (this.exits) return null;
+      const [before, end] = this.points.slice(-2);
+      const far = Math.hypot(end[0] - before[0], end[1] - before[1]) || 1;
+      return [end[0], end[1], (end[0] - before[0]) / far, (end[1] - before[1]) / far];
+    }
+
+    toJSON() {
+      return { ...this, points: this.points, d: this.d, tip: this.tip };
+    }
   }
 
   return data => {
@@ -323,23 +377,13 @@ const createLayout = (() => {
 
     function spreadLines(scope, here, inside, across, along, turn, lines) {
       const { trunks } = data.templates[scope < 0 ? data.root : template[scope]];
-      for (const { trunk, branch, points } of here.paths) {
-        const [source, , branches] = trunks[trunk], [sink] = branches[branch];
-        const moved = points.map(([x, y]) => turn(across + x, along + y, 0, 0).slice(0, 2));
-        const xs = moved.map(point => point[0]), ys = moved.map(point => point[1]);
-        const [end, before] = [moved[moved.length - 1], moved[moved.length - 2]];
-        const far = Math.hypot(end[0] - before[0], end[1] - before[1]) || 1;
-        lines.push({
-          scope, trunk, branch, value: data.values[scope + 1][trunk],
-          tail: source[0] === OUTSIDE ? scope : inside[source[0]],
-          head: sink[0] === OUTSIDE ? scope : inside[sink[0]],
-          enters: source[0] === OUTSIDE, exits: sink[0] === OUTSIDE,
-          d: pathData(moved), points: moved,
-          tip: sink[0] === OUTSIDE ? null
-            : [end[0], end[1], (end[0] - before[0]) / far, (end[1] - before[1]) / far],
-          x0: Math.min(...xs), y0: Math.min(...ys), x1: Math.max(...xs), y1: Math.max(...ys),
-          label: null,
-        });
+      const values = data.values[scope + 1], move = { across, along, turn };
+      for (const path of here.paths) {
+        const source = trunks[path.trunk][0], sink = trunks[path.trunk][2][path.branch][0];
+        lines.push(new Line(scope, path, values[path.trunk], move,
+          source[0] === OUTSIDE ? scope : inside[source[0]],
+          sink[0] === OUTSIDE ? scope : inside[sink[0]],
+          source[0] === OUTSIDE, sink[0] === OUTSIDE));
       }
     }
 

@@ -28,7 +28,7 @@ const createMinimap = (canvas, stage, model, state, told) => {
         continue;
       }
       into.fillStyle = palette.annotation && !look.faint ? look.fill : look.stroke;
-      into.globalAlpha = look.faint ? 0.25 : 0.75;
+      into.globalAlpha = look.faint ? 0.25 : 0.85;
       into.fillRect(box.x, box.y, box.w, Math.max(box.h, 0.8 / found[1]));
       into.globalAlpha = 1;
     }
@@ -60,7 +60,7 @@ const createMinimap = (canvas, stage, model, state, told) => {
     const [sx, sy] = scale, wide = canvas.width, high = canvas.height;
     const x = view.x * sx, y = view.y * sy;
     const w = Math.max(room.width / view.k * sx, 4), h = Math.max(room.height / view.k * sy, 4);
-    pen.fillStyle = palette.theme === "dark" ? "rgba(0,0,0,.45)" : "rgba(255,255,255,.6)";
+    pen.fillStyle = palette.theme === "dark" ? "rgba(0,0,0,.4)" : "rgba(255,255,255,.5)";
     pen.beginPath();
     pen.rect(0, 0, wide, high);
     pen.rect(x, y, w, h);

@@ -37,7 +37,8 @@ const motion = (() => {
     return picture.byItem;
   };
 
-  const lineKey = line => `${line.scope}/${line.trunk}/${line.branch}`;
+  // One number for each line, the same in every picture.
+  const lineKey = line => (line.scope + 1) * 1e10 + line.trunk * 1e5 + line.branch;
   const straight = points => "M" + points.map(([x, y]) =>
     `${Math.round(x * 10) / 10} ${Math.round(y * 10) / 10}`).join("L");
 
@@ -88,8 +89,8 @@ const motion = (() => {
     const going = [...old.values()].filter(shown);
     return share => [
       ...staying.map(([was, line]) => betweenLines(was, line, share)),
-      ...coming.map(line => ({ ...line, alpha: Math.max(0, 2 * share - 1) })),
-      ...going.map(line => ({ ...line, alpha: Math.max(0, 1 - 2 * share) })),
+      ...coming.map(line => ({ ...line.toJSON(), alpha: Math.max(0, 2 * share - 1) })),
+      ...going.map(line => ({ ...line.toJSON(), alpha: Math.max(0, 1 - 2 * share) })),
     ];
   }
 

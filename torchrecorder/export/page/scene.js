@@ -5,11 +5,12 @@
 const createScene = (host, model) => {
   const MARGIN = 320, READABLE = 3, SMALL = 2.5, NOTHING = 0.4, LINES = 0.1, LONG = 24;
   const make = (tag, attributes, said) => paint.element(document, tag, attributes, said);
-  const svg = make("svg", { class: "picture", "aria-hidden": "false", role: "presentation" });
+  const svg = make("svg", { class: "picture", role: "presentation" });
   const world = make("g", { "font-family": paint.fonts(model) });
   const layer = name => world.appendChild(make("g", { class: name, role: "presentation" }));
   const [clusters, dust, lines, boxes, marks] =
     ["clusters", "dust", "lines", "boxes", "marks"].map(layer);
+  const signs = layer("signs");
   const levels = [];
   svg.append(world);
   host.append(svg);
@@ -36,7 +37,7 @@ const createScene = (host, model) => {
       }
       if (!camera.meets(box, seen)) continue;
       const least = Math.min(box.w, box.h) * view.k;
-      if (least >= SMALL) whole.push(box);
+      if (least >= SMALL) whole.push(box.open ? shapes.clipped(box, seen) : box);
       else {
         hidden.add(box.item);
         if (Math.max(box.w, box.h) * view.k >= NOTHING) specks.push(box);
@@ -68,9 +69,9 @@ const createScene = (host, model) => {
 
   function fill(shown, box, withText) {
     const same = shown.palette === palette && shown.open === box.open && shown.w === box.w &&
-      shown.h === box.h && (shown.withText || !withText);
+      shown.h === box.h && shown.cut === box.cut && (shown.withText || !withText);
     if (same) return;
-    Object.assign(shown, { palette, open: box.open, w: box.w, h: box.h, withText });
+    Object.assign(shown, { palette, open: box.open, w: box.w, h: box.h, cut: box.cut, withText });
     shown.group.replaceChildren(...paint.parts(model, palette, box, withText)
       .map(([tag, attributes, said]) => make(tag, attributes, said)));
   }
@@ -119,7 +120,7 @@ const createScene = (host, model) => {
       byColour.set(shade, (byColour.get(shade) ?? "") + path);
     }
     dust.replaceChildren(...[...byColour].map(([shade, d]) =>
-      make("path", { d, fill: shade, "fill-opacity": 0.6 })));
+      make("path", { d, fill: shade, "fill-opacity": 0.5 })));
   }
 
   // One path for all lines that look the same, one for their tips.
@@ -191,12 +192,17 @@ const createScene = (host, model) => {
     const size = model.data.fontsize * view.k;
     svg.classList.toggle("no-detail", size * 0.8 < READABLE);
     const { whole, specks } = visible(picture, view, room);
-    for (const box of whole) show(box, size >= READABLE, told);
+    for (const box of whole) show(box, size >= READABLE && !box.cut, told);
     remove(new Set(whole.map(box => box.item)));
     svg.classList.toggle("no-text", size < READABLE);
     drawSpecks(specks);
     const lit = drawLines(visibleLines(picture, view, room), told.relation);
     drawMarks(picture, lit, told, view);
+    signs.replaceChildren(...signpost.choose(whole, view, size, model).map(drawSign));
+  }
+
+  function drawSign({ text, x, y, size }) {
+    return make("text", { class: "sign", x, y, "font-size": size, "stroke-width": size / 4 }, text);
   }
 
   // The same picture moved: no drawing as long as what is seen was drawn. False if it was not.

@@ -3,7 +3,7 @@
 "use strict";
 
 const shapes = (() => {
-  const SIZES = [1, 0.9, 0.8], LEADING = 1.22, TIP = 6, HALF_TIP = 2.2, AGAIN = 4;
+  const SIZES = [1, 0.9, 0.8], LEADING = 1.22, TIP = 6, HALF_TIP = 2.2, AGAIN = 4, CUT = 700;
   const round = number => Math.round(number * 100) / 100;
   const join = (...parts) =>
     parts.map(part => (typeof part === "number" ? round(part) : part)).join(" ");
@@ -58,7 +58,7 @@ const shapes = (() => {
       [bx + HALF_TIP * dy, by - HALF_TIP * dx]]);
   }
 
-  const DASHES = { dashed: "4 3", dotted: "1.2 2.6" };
+  const DASHES = { dashed: "4 3", dotted: "1.2 2.3" };
 
   // Baseline and size of each row of text, rows centred in `height` or hung from `top`.
   function rows(lines, fontsize, { height = 0, top = null } = {}) {
@@ -70,6 +70,20 @@ const shapes = (() => {
       at += size * LEADING;
       return { text: line.text, part: line.part, size: round(size), y: round(baseline) };
     });
+  }
+
+  // `box` without what lies far outside `seen`: browsers take long over huge outlines. Cuts
+  // are whole steps away from its sides, so that dashes stay where they are.
+  function clipped(box, seen) {
+    const [x, w] = cut(box.x, box.w, seen.x, seen.w), [y, h] = cut(box.y, box.h, seen.y, seen.h);
+    return w === box.w && h === box.h ? box : { ...box, x, y, w, h, cut: y > box.y || x > box.x };
+  }
+
+  function cut(begin, size, from, room) {
+    if (size < room + 2 * CUT) return [begin, size];
+    const before = Math.max(0, Math.floor((from - begin) / CUT - 0.2)) * CUT;
+    const after = Math.max(0, Math.floor((begin + size - from - room) / CUT - 0.2)) * CUT;
+    return [begin + before, size - before - after];
   }
 
   // How far x, y is from the line through points.
@@ -85,5 +99,5 @@ const shapes = (() => {
     return least;
   }
 
-  return { outline, tip, rows, distance, DASHES, AGAIN, TIP };
+  return { outline, tip, rows, clipped, distance, DASHES, AGAIN, TIP };
 })();

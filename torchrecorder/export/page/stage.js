@@ -109,7 +109,7 @@ const createStage = (host, model, state, told) => {
 
   // A view in which `box` can be read.
   function near(box, zoom) {
-    const readable = Math.min(1.6, Math.max(view.k, 0.9));
+    const readable = Math.min(1.6, Math.max(view.k, 1.15));
     const k = zoom ? Math.max(Math.min(readable, camera.fitted(box, free(), 1.3).k), 0.6) : view.k;
     const seen = { width: free().width / k, height: free().height / k };
     const x = box.w < seen.width ? box.x + box.w / 2 - seen.width / 2 : box.x - 20 / k;
