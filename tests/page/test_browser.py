@@ -1,0 +1,284 @@
+"""The page in a real browser: clicks, keys, links, and nothing that it should not do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.figures import linear, network, regions
+from tests.page.browser import Visit, browser
+from tests.page.test_data import HOSTILE, Page, data_of
+from tests.stepped import stepped
+from tests.views.test_fold import stack
+from torchrecorder.graph.recording import Recording
+from torchrecorder.integrations.jupyter import framed
+from torchrecorder.testing import Builder
+
+pytestmark = pytest.mark.page
+
+Visiting = Callable[..., Visit]
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[Any]:
+    """One browser for all tests here."""
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture
+def visit(program: Any, tmp_path: Path) -> Iterator[Visiting]:
+    """Opens the page of a recording; in the end, nothing may have gone wrong in it."""
+    visits = []
+
+    def open_page(
+        recording: Recording, hash: str = "", dark: bool = False, **options: Any
+    ) -> Visit:
+        path = recording.render(tmp_path / "page.html", **options)
+        visits.append(Visit(program, dark).open(path, hash))
+        return visits[-1]
+
+    yield open_page
+    for each in visits:
+        assert each.troubles == []
+        assert [url for url in each.requests if not url.startswith(("file:", "blob:"))] == []
+        each.window.close()
+
+
+def failing() -> Recording:
+    """A run that ended in an error."""
+    run = Builder("Failing")
+    with pytest.raises(RuntimeError), run.scope("Failing"):
+        linear(run, "fine", run.input())
+        run.op("matmul", run.input("y"))
+        run.fail("ValueError", "shapes do not fit")
+        raise RuntimeError
+    return run.recording()
+
+
+def hostile() -> Recording:
+    """Everything in it is called what would run, were it not text."""
+    run = Builder(HOSTILE)
+    with run.scope(HOSTILE, "</title><script>alert(2)</script>"):
+        h = run.input(HOSTILE)
+        with run.scope('"><svg onload=alert(3)>', "{{ name }}", detail="</textarea>" + HOSTILE):
+            run.op("<b>bold</b>", h, run.parameter("'\"<w>"))
+    return run.recording()
+
+
+def titles(recording: Recording, items: list[int]) -> list[str]:
+    """What stands on some items."""
+    page = Page(data_of(recording))
+    return sorted(page.lines(page.items["label"][item])[0] for item in items)
+
+
+@pytest.mark.parametrize("make", [network, regions, failing, hostile, stepped, lambda: stack(40)])
+def test_opens_without_complaint(visit: Visiting, make: Callable[[], Recording]) -> None:
+    """No error, nothing against the policy, nothing fetched, light or dark."""
+    for dark in (False, True):
+        seen = visit(make(), dark=dark)
+        seen.page.keyboard.press("9")
+        seen.settle()
+
+
+def test_an_empty_recording_says_so(program: Any, tmp_path: Path) -> None:
+    """Nothing to draw is no error."""
+    path = Builder("Empty").recording().render(tmp_path / "page.html")
+    seen = Visit(program)
+    seen.page.goto(path.as_uri())
+    assert seen.page.locator("#empty").is_visible() and seen.troubles == []
+    seen.window.close()
+
+
+def test_first_sight_is_what_the_data_says(visit: Visiting) -> None:
+    """Boxes of the open scopes, and nothing in closed ones."""
+    recording = network()
+    page = Page(data_of(recording, depth=1))
+    shown = [
+        item for item, around in enumerate(page.items["parent"])
+        if around == -1 or around in page.data["open"]
+    ]
+    seen = visit(recording, depth=1)
+    assert seen.titles() == titles(recording, shown)
+
+
+def test_double_click_opens_and_closes(visit: Visiting) -> None:
+    """In place: the rest stays."""
+    seen = visit(network(), depth=1)
+    body = Page(data_of(network())).find("body: Sequential")
+    before = seen.titles()
+    assert not seen.is_open(body)
+    seen.double_click(body)
+    assert seen.is_open(body) and "0: Linear" in seen.titles()
+    seen.double_click(body)
+    assert not seen.is_open(body) and seen.titles() == before
+
+
+def test_the_box_stays_under_the_pointer(visit: Visiting) -> None:
+    """What was clicked is found again without looking for it."""
+    seen = visit(stack(6), depth=1, fold=False)
+    item = Page(data_of(stack(6), fold=False)).find("layers.3: Block")
+    seen.box(item).locator("text").first.hover(force=True)
+    place = seen.box(item).locator("text").first.bounding_box()
+    at = place["x"] + 5, place["y"] + 5
+    seen.page.mouse.dblclick(*at)
+    seen.settle()
+    frame = seen.box(item).bounding_box()
+    assert frame["x"] <= at[0] <= frame["x"] + frame["width"]
+    assert frame["y"] <= at[1] <= frame["y"] + frame["height"]
+
+
+def test_a_fold_opens_to_its_siblings(visit: Visiting) -> None:
+    """All of them, each to be opened by itself."""
+    seen = visit(stack(5))
+    fold = Page(data_of(stack(5))).find("layers.0 … layers.4: Block  ×5")
+    seen.double_click(fold)
+    assert sum("Block" in title for title in seen.titles()) >= 5
+
+
+def test_keys_walk_and_open(visit: Visiting) -> None:
+    """Without a mouse: Tab to a box, Enter opens it, Escape lets go."""
+    seen = visit(network(), depth=0)
+    seen.page.locator("#stage").focus()
+    for _ in range(10):
+        seen.page.keyboard.press("Tab")
+        if seen.state("selected") == 1:
+            break
+    assert seen.state("selected") == 1 and not seen.is_open(1)
+    seen.page.keyboard.press("Enter")
+    seen.settle()
+    assert seen.is_open(1)
+    seen.page.keyboard.press("Escape")
+    assert seen.state("selected") == -1
+
+
+def test_number_keys_open_levels(visit: Visiting) -> None:
+    """x closes all."""
+    seen = visit(network())
+    seen.page.locator("#stage").focus()
+    seen.page.keyboard.press("x")
+    seen.settle()
+    assert len(seen.titles()) == 3
+    seen.page.keyboard.press("9")
+    seen.settle()
+    assert "relu" in seen.titles()
+
+
+def test_search_leads_to_what_is_closed(visit: Visiting) -> None:
+    """What is around the box found is opened."""
+    seen = visit(network(), depth=0)
+    seen.page.locator("#stage").focus()
+    seen.page.keyboard.press("/")
+    seen.page.keyboard.type("relu")
+    seen.page.keyboard.press("Enter")
+    seen.settle()
+    page = Page(data_of(network()))
+    found = seen.state("selected")
+    assert "relu" in "".join(page.lines(page.items["label"][found])).lower()
+    assert seen.box(found).count() == 1
+
+
+def test_a_link_leads_to_a_scope(visit: Visiting) -> None:
+    """Also into a fold, and the address says where one is."""
+    seen = visit(stack(6), hash="#scope=layers.3")
+    page = Page(data_of(stack(6)))
+    item = page.items["id"].index("s8")
+    assert page.box("layers.3: Block") == page.lines(page.items["label"][item])
+    assert seen.state("selected") == item and seen.is_open(item)
+    assert "scope=layers.3" in seen.page.url
+
+
+def test_the_panel_tells_what_was_recorded(visit: Visiting) -> None:
+    """Settings, parameters, and neighbours to go to."""
+    seen = visit(network())
+    item = Page(data_of(network())).find("0: Linear")
+    said = seen.panel(item)
+    assert "in_features=4, out_features=4, bias=False" in said and "weight" in said
+
+
+def test_the_panel_tells_of_a_failure(visit: Visiting) -> None:
+    """In the box in which it happened."""
+    recording = failing()
+    seen = visit(recording)
+    failed = [n for n, each in enumerate(data_of(recording)["items"]["failed"]) if each]
+    assert "shapes do not fit" in seen.panel(failed[-1])
+
+
+def test_colours_have_a_legend(visit: Visiting) -> None:
+    """By the annotation that was asked for."""
+    seen = visit(stack(3), color_by="parameters")
+    assert "Params" in seen.page.locator("#legend").inner_text()
+
+
+def test_names_are_shown_as_text(visit: Visiting) -> None:
+    """Whatever they are; no element comes from them."""
+    seen = visit(hostile())
+    seen.page.keyboard.press("9")
+    seen.settle()
+    assert seen.page.title() == HOSTILE
+    assert seen.page.locator("img").count() == 0
+    assert "<script>" in seen.panel(1)
+    assert any("onerror" in title or "…" in title for title in seen.titles())
+
+
+def test_dark_follows_the_system(visit: Visiting) -> None:
+    """Unless a theme was asked for."""
+    def paper(seen: Visit) -> str:
+        return str(seen.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    light, dark = paper(visit(network())), paper(visit(network(), dark=True))
+    assert light != dark
+    assert paper(visit(network(), theme="dark")) == dark
+
+
+def test_saves_what_is_seen(visit: Visiting, tmp_path: Path) -> None:
+    """As an SVG file that stands by itself."""
+    import xml.etree.ElementTree as ElementTree
+
+    seen = visit(network())
+    seen.page.locator("#save").click()
+    with seen.page.expect_download() as waiting:
+        seen.page.get_by_role("menuitem", name="SVG").last.click()
+    waiting.value.save_as(tmp_path / "seen.svg")
+    text = (tmp_path / "seen.svg").read_text()
+    ElementTree.fromstring(text)
+    assert "body: Sequential" in text and "<script" not in text
+
+
+def test_works_in_the_frame_of_a_notebook(program: Any, tmp_path: Path) -> None:
+    """Where there is no address, no storage, and no way out."""
+    page = network().render(tmp_path / "page.html", depth=1).read_text()
+    (tmp_path / "notebook.html").write_text(framed(page, "Net", None))
+    seen = Visit(program)
+    seen.page.goto((tmp_path / "notebook.html").as_uri())
+    frame = seen.page.frame_locator("iframe")
+    body = Page(data_of(network())).find("body: Sequential")
+    frame.locator(f"#box-{body} text").first.dblclick(force=True)
+    frame.locator("text=0: Linear").first.wait_for()
+    assert seen.troubles == []
+    seen.window.close()
+
+
+def test_a_large_page_is_quick(program: Any, tmp_path: Path) -> None:
+    """Ten thousand ops: bounds that a slow machine keeps too; the benchmark measures."""
+    run = Builder("Large")
+    with run.scope("Large"):
+        h = run.input()
+        for layer in range(100):
+            with run.scope(f"layers.{layer}", "Layer"):
+                for _ in range(10):
+                    with run.scope("block", "Block"):
+                        for _ in range(10):
+                            h = run.op("add", h)
+    path = run.recording().render(tmp_path / "page.html")
+    seen = Visit(program).open(path)
+    paint = seen.page.evaluate("performance.getEntriesByType('paint')[0].startTime")
+    took = seen.page.evaluate(
+        "() => { const t = performance.now(); page.actions.toLevel(2);"
+        " page.stage.begin(); return performance.now() - t; }"
+    )
+    assert seen.troubles == [] and paint < 5000 and took < 2500
+    seen.window.close()
