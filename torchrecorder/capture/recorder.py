@@ -103,6 +103,7 @@ class Recorder:
 
     def _set_up(self) -> None:
         self._tape = tape = Tape()
+        tape.pause()
         values = Values(tape)
         autograd = values.autograd = AutogradWalk(tape, values)
         self._regions = regions = Regions(tape, Sources())
@@ -124,6 +125,7 @@ class Recorder:
             stack.enter_context(OptimizerSteps(tape, regions))
             stack.enter_context(ThreadsStarted(autograd.expect_strangers))
             self._exit = stack.pop_all()
+        tape.resume()
 
     def __exit__(
         self,
@@ -132,6 +134,7 @@ class Recorder:
         traceback: TracebackType | None,
     ) -> None:
         assert self._exit is not None
+        self._tape.pause()
         self._exit.close()
         with torch._C.DisableTorchFunction():
             self._finish(error)
