@@ -30,11 +30,13 @@ from torchrecorder.events import (
     ValueId,
     ValueSeen,
 )
+from torchrecorder.graph.garbage import uncollected
 from torchrecorder.graph.kept import Kept
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import Failure, LiveObjects, Recording, RunFacts
 
 
+@uncollected()
 def build(
     events: Iterable[Event], live: LiveObjects | None = None, kept: Kept | None = None
 ) -> Recording:

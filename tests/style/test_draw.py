@@ -76,6 +76,32 @@ def test_module_called_again_says_so() -> None:
     assert labels["s2"][-1] == "16 params, call 2 of 2"
 
 
+class _Counted(dict[Any, Any]):
+    """A mapping that counts how often it is asked."""
+
+    asked = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        self.asked += 1
+        return super().__getitem__(key)
+
+
+def test_drawing_calls_of_one_module_takes_linear_work() -> None:
+    """Twice as many steps of a loop ask twice as much of the recording, not four times."""
+    asked = []
+    for steps in (50, 100):
+        run = Builder()
+        with run.scope("Net"):
+            h = run.input()
+            for _ in range(steps):
+                h = linear(run, "cell", h)
+        recording = run.recording()
+        counted = _Counted(recording.scopes)
+        figure_of(replace(recording, scopes=counted), depth=1, fold=False)
+        asked.append(counted.asked)
+    assert asked[1] <= 2 * asked[0]
+
+
 def test_tied_parameters_count_once() -> None:
     """In the box of the root."""
     run = Builder()

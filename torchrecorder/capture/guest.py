@@ -7,7 +7,6 @@ their version counter: an earlier forward of the user's may have saved them for 
 from __future__ import annotations
 
 import contextlib
-import gc
 import random
 import sys
 from collections.abc import Iterator, Sequence
@@ -54,23 +53,6 @@ def _set_gradients_aside(stack: contextlib.ExitStack, model: Module) -> None:
     for parameter, gradient in found:
         if gradient is not None:
             parameter.grad = None
-
-
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Without passes of the cyclic garbage collector, which would double the cost.
-
-    A run leaves some ten small facts per op; each few hundred would start a pass over
-    everything that PyTorch keeps. Cycles are collected as ever after the block.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _keep_random_state(stack: contextlib.ExitStack) -> None:

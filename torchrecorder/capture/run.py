@@ -12,12 +12,13 @@ from torch import Tensor
 from torch.nn import Module
 
 from torchrecorder.capture.extras import Extras
-from torchrecorder.capture.guest import restored, uncollected
+from torchrecorder.capture.guest import restored
 from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.statistics import Choice
 from torchrecorder.capture.tensors import tensors_in
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.garbage import uncollected
 from torchrecorder.graph.recording import Recording
 
 

@@ -232,13 +232,13 @@ def _shape(
         attributes["tooltip"] = verbatim(shape.tooltip)
     attributes.update(pinned)
     if not own:
-        return f"{_plain_look(shape.look)}, {_joined(attributes)}"
+        return f"{_plain_look(shape.look, _look_text)}, {_joined(attributes)}"
     return _joined({**_quoted(look_attributes(shape.look)), **attributes, **_given(own)})
 
 
-def _plain_look(look: Look) -> str:
+def _plain_look(look: Look, write: Callable[..., str]) -> str:
     """The attributes of a look on which nothing is set by hand."""
-    return _look_text(look.fill, look.stroke, look.text, look.outline, look.dash, look.width)
+    return write(look.fill, look.stroke, look.text, look.outline, look.dash, look.width)
 
 
 @lru_cache(maxsize=1024)
@@ -249,17 +249,33 @@ def _look_text(
     return _joined(_quoted(look_attributes(look)))
 
 
+@lru_cache(maxsize=1024)
+def _paper_text(
+    fill: str, stroke: str, text: str, outline: Outline, dash: Dash, width: float
+) -> str:
+    look = Look(fill, stroke, text, outline, dash, width)
+    return _joined(_quoted(_paper_attributes(look)))
+
+
 def _group(group: Group, figure: Figure, pinned: Mapping[str, str]) -> str:
-    look = look_attributes(group.look)
-    look.pop("shape")
-    look["bgcolor"] = look.pop("fillcolor")
-    look["style"] = look["style"].replace("filled,", "").replace("filled", "solid")
-    attributes = _quoted(look)
-    attributes["label"] = _corner(group, figure)
-    attributes["margin"] = quote("9")
+    attributes = {"label": _corner(group, figure), "margin": quote("9")}
     if group.tooltip:
         attributes["tooltip"] = verbatim(group.tooltip)
-    return _joined({**attributes, **pinned, **_given(group.look.attributes)})
+    attributes.update(pinned)
+    own = group.look.attributes
+    if not own:
+        return f"{_plain_look(group.look, _paper_text)}, {_joined(attributes)}"
+    look = _quoted(_paper_attributes(group.look))
+    return _joined({**look, **attributes, **_given(own)})
+
+
+def _paper_attributes(look: Look) -> dict[str, str]:
+    """The Graphviz attributes of the look of a cluster."""
+    found = look_attributes(look)
+    found.pop("shape")
+    found["bgcolor"] = found.pop("fillcolor")
+    found["style"] = found["style"].replace("filled,", "").replace("filled", "solid")
+    return found
 
 
 def _label(label: tuple[Text, ...], look: Look, figure: Figure) -> str:
@@ -369,4 +385,4 @@ def _raw(attributes: Mapping[str, str]) -> str:
 
 
 def _joined(attributes: Mapping[str, str]) -> str:
-    return ", ".join(f"{name}={text}" for name, text in attributes.items())
+    return ", ".join([f"{name}={text}" for name, text in attributes.items()])

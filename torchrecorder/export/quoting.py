@@ -15,11 +15,13 @@ UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]
 
 def clean(text: str) -> str:
     """*text* without the characters that would make a file unreadable."""
-    return UNPRINTABLE.sub("\ufffd", text)
+    return text if text.isprintable() else UNPRINTABLE.sub("\ufffd", text)
 
 
 def quote(text: str) -> str:
     """A DOT string of *text*, whose backslash escapes are left to Graphviz."""
+    if text.isalnum():
+        return f'"{text}"'
     text = clean(text).replace('"', '\\"')
     slashes = len(text) - len(text.rstrip("\\"))
     return f'"{text}{chr(92) * (slashes % 2)}"'
@@ -33,6 +35,8 @@ def verbatim(text: str) -> str:
 
 def html(text: str) -> str:
     """*text* inside an HTML-like label."""
+    if text.isalnum():
+        return text
     text = escape(clean(text), quote=True).replace("\\", "\\\\")
     return text.replace("\r", "").replace("\n", "<br/>")
 

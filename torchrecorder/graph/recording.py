@@ -180,6 +180,14 @@ class Recording:
         return MappingProxyType(structures(self))
 
     @cached_property
+    def failed(self) -> frozenset[str]:
+        """The scopes, ops and grad nodes in which the run failed."""
+        found: set[str] = {scope.id for scope in self.scopes.values() if scope.failed}
+        found.update(op.id for op in self.ops.values() if op.failed)
+        found.update(grad.id for grad in self.grad_nodes.values() if grad.failed)
+        return frozenset(found)
+
+    @cached_property
     def consumers(self) -> Mapping[ValueId, tuple[OpId, ...]]:
         """The ops that read each value, once per argument, in run order."""
         readers: dict[ValueId, list[OpId]] = {}

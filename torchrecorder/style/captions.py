@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import GradId, ModuleId, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style import labels
@@ -42,6 +42,7 @@ class Captions:
         self.weights = Weights(recording)
         self.usual = usual_dtype(recording)
         self.grads = GradCaptions(recording)
+        self._numbered: dict[ModuleId, dict[str, int]] = {}
 
     def box(self, box: Box) -> tuple[Text, ...]:
         """The lines on a box, its title first."""
@@ -111,16 +112,21 @@ class Captions:
         count = self.weights.of(scope.id)
         if not count:
             return
-        module = self.recording.modules.get(scope.module) if scope.module is not None else None
-        calls = [
-            call
-            for call in (module.calls if module else ())
-            if not self.recording.scopes[call].recompute
-        ]
-        here = sum(1 for call in calls if call in box.members)
+        calls = self._calls(scope.module)
+        here = sum(1 for member in box.members if member in calls)
         times = f"{box.count} × " if box.count > 1 and here < 2 else ""
-        call = f", call {calls.index(scope.id) + 1} of {len(calls)}" if here < len(calls) else ""
+        call = f", call {calls[scope.id]} of {len(calls)}" if here < len(calls) else ""
         yield times + labels.parameters(count) + call
+
+    def _calls(self, module: ModuleId | None) -> Mapping[str, int]:
+        """The calls of a module, each with its number, counted from 1; worked out once."""
+        if module is None:
+            return {}
+        if module not in self._numbered:
+            calls = self.recording.modules[module].calls
+            first = [call for call in calls if not self.recording.scopes[call].recompute]
+            self._numbered[module] = {call: place + 1 for place, call in enumerate(first)}
+        return self._numbered[module]
 
     def _failure(self) -> Iterator[Text]:
         failure = self.recording.run.failure

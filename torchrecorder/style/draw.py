@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.garbage import uncollected
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape
@@ -27,6 +28,7 @@ SELF_TELLING = (
 """Boxes with the shape of their tensor on them: arrows need not repeat it."""
 
 
+@uncollected()
 def draw(view: View, style: Style = Style()) -> Figure:
     """The figure of *view* in *style*."""
     captions = Captions(view.recording, style)

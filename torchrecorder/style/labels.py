@@ -43,6 +43,7 @@ def value(found: Value, usual: str = "float32") -> str:
     return text if found.dtype == usual else f"{text} {DTYPES.get(found.dtype, found.dtype)}"
 
 
+@lru_cache(maxsize=4096)
 def source(line: SourceLine | None) -> str:
     """Where in the user's code, without the folder."""
     if line is None:

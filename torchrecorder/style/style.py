@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Optional, Union
 
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.events import GradId, OpId, ScopeId
+from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.figure import Figure, Look
@@ -32,7 +32,21 @@ def by_family(box: Box, view: View, theme: Theme) -> Look | None:
     if not family:
         return None
     look, plain = theme.looks[family], theme.looks[box.kind.value]
-    return replace(look, outline=plain.outline, width=plain.width)
+    return _outlined(look, plain)
+
+
+def _outlined(look: Look, plain: Look) -> Look:
+    """The colours of *look*, the outline of *plain*."""
+    return Look(
+        look.fill,
+        look.stroke,
+        look.text,
+        plain.outline,
+        look.dash,
+        plain.width,
+        look.bold,
+        look.attributes,
+    )
 
 
 def by_kind(box: Box, view: View, theme: Theme) -> Look:
@@ -46,10 +60,7 @@ RULES: tuple[Rule, ...] = (by_failure, by_family, by_kind)
 
 def failed(node: str, view: View) -> bool:
     """Whether the run failed in this scope, op or grad node."""
-    scope = view.recording.scopes.get(ScopeId(node))
-    op = view.recording.ops.get(OpId(node))
-    grad = view.recording.grad_nodes.get(GradId(node))
-    return bool((scope and scope.failed) or (op and op.failed) or (grad and grad.failed))
+    return node in view.recording.failed
 
 
 def family_of(box: Box, view: View) -> str:
@@ -113,9 +124,11 @@ class Style:
 
     def look(self, box: Box, view: View) -> Look:
         """The look of *box*: the answer of the first rule that has one."""
-        answers = (rule(box, view, self.theme) for rule in self.rules)
-        found = next((look for look in answers if look is not None), None)
-        look = found or by_kind(box, view, self.theme)
+        for rule in (*self.rules, by_kind):
+            look = rule(box, view, self.theme)
+            if look is not None:
+                break
+        assert look is not None  # as the last rule has an answer for every box
         if self.node_attributes:
             look = replace(look, attributes={**self.node_attributes, **look.attributes})
         return look

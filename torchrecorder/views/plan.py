@@ -9,6 +9,7 @@ from functools import partial
 from typing import Literal
 
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.garbage import uncollected
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import Recording
 from torchrecorder.views.backward import backward_view
@@ -85,6 +86,7 @@ class ViewOptions:
             raise InvalidArgument(f"view must be 'forward' or 'backward', not {self.view!r}")
 
 
+@uncollected()
 def make_view(recording: Recording, options: ViewOptions = ViewOptions()) -> View:
     """The view of *recording* that *options* ask for."""
     part = Focus(options.focus, options.since, options.until)(recording)
