@@ -3,7 +3,7 @@
 "use strict";
 
 const camera = (() => {
-  const NEAREST = 6, MARGIN = 28;
+  const NEAREST = 6, MARGIN = 28, THREAD = 110;
 
   const toWorld = (view, px, py) => [view.x + px / view.k, view.y + py / view.k];
   const toScreen = (view, x, y) => [(x - view.x) * view.k, (y - view.y) * view.k];
@@ -26,13 +26,24 @@ const camera = (() => {
 
   const centred = (x, y, k, room) => ({ x: x - room.width / k / 2, y: y - room.height / k / 2, k });
 
+  // All of it, or the beginning of what would be but a thread then.
+  function overview(area, room, direction) {
+    const all = fitted(area, room), across = Math.min(area.w, area.h);
+    const k = Math.max(all.k, Math.min(THREAD / Math.max(across, 1), 0.5, 1.6));
+    return k === all.k ? all : start(area, room, direction, k);
+  }
+
   // Where to begin: all of it if that can be read, else its beginning at a readable size.
   function beginning(area, room, direction) {
     const all = fitted(area, room);
     if (all.k >= 0.6) return all;
     const flat = direction === "LR" || direction === "RL";
     const across = flat ? (room.height - 2 * MARGIN) / area.h : (room.width - 2 * MARGIN) / area.w;
-    const k = Math.min(1.25, Math.max(0.75, across));
+    return start(area, room, direction, Math.min(1.25, Math.max(0.75, across)));
+  }
+
+  function start(area, room, direction, k) {
+    const flat = direction === "LR" || direction === "RL";
     const view = centred(area.x + area.w / 2, area.y + area.h / 2, k, room);
     if (direction === "RL") view.x = area.x + area.w - (room.width - MARGIN) / k;
     else if (flat) view.x = area.x - MARGIN / k;
@@ -86,7 +97,7 @@ const camera = (() => {
     box.y < seen.y + seen.h && box.y + box.h > seen.y;
 
   return {
-    toWorld, toScreen, moved, zoomed, fitted, centred, beginning, showing, kept, between, area,
+    toWorld, toScreen, moved, zoomed, fitted, overview, centred, beginning, showing, kept, between, area,
     meets,
   };
 })();

@@ -3,6 +3,7 @@
 "use strict";
 
 const colour = (() => {
+  const WIDE = 300;
   const channels = hex => [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16) / 255);
   const toLinear = part => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
   const toScreen = part => (part <= 0.0031308 ? part * 12.92 : 1.055 * part ** (1 / 2.4) - 0.055);
@@ -55,7 +56,8 @@ const colour = (() => {
   const ink = (fill, inks = ["#1b1f24", "#ffffff"]) =>
     inks.reduce((best, each) => (contrast(fill, each) > contrast(fill, best) ? each : best));
 
-  // Where a number lies between the least and the largest, 0..1; powers are even if `log`.
+  // Where a number lies between the least and the largest, 0..1. Equal steps are equal factors
+  // if `log`, or if the numbers are very different.
   function scale(values, log, range = null) {
     const known = values.filter(value => Number.isFinite(value) && (!log || value > 0));
     let low = Infinity, high = -Infinity;
@@ -64,15 +66,15 @@ const colour = (() => {
       high = Math.max(high, value);
     }
     if (range) [low, high] = range;
-    if (!(low <= high)) return { low: null, high: null, at: () => null };
-    const bent = log && low > 0 ? Math.log : value => value;
+    if (!(low <= high)) return { low: null, high: null, log: false, at: () => null };
+    const isLog = low > 0 && (log || high / low > WIDE), bent = isLog ? Math.log : value => value;
     const begin = bent(low), room = bent(high) - begin;
     const at = value => {
       if (value === null || value === undefined || Number.isNaN(value)) return null;
-      if (log && value <= 0) return 0;
+      if (isLog && value <= 0) return 0;
       return room > 0 ? Math.min(1, Math.max(0, (bent(value) - begin) / room)) : 1;
     };
-    return { low, high, at };
+    return { low, high, log: isLog, at };
   }
 
   return { ramp, ink, contrast, scale, toLab, toHex, luminance };

@@ -26,8 +26,10 @@ const createCrumbs = (element, stage, model, state, actions) => {
   }
 
   function short(item) {
-    const name = model.text(model.data.items.path[item]).split(".").pop();
-    return model.isFold(item) || !name ? model.title(item) : name;
+    const path = model.text(model.data.items.path[item]), around = model.parent(item);
+    if (model.isFold(item)) return model.title(item).split(": ")[0];
+    if (!path || (around >= 0 && path === model.path(around))) return model.title(item);
+    return path.split(".").pop();
   }
 
   function update() {

@@ -7,6 +7,7 @@ const attachHistory = (model, state, stage) => {
 
   // Frames without an address of their own refuse.
   function write(how, now) {
+    if (quiet) return;
     const hash = link.encode(model, now);
     try {
       history[how]({ view: stage.view() }, "", hash ? `#${hash}` : location.pathname + location.search);
@@ -15,19 +16,16 @@ const attachHistory = (model, state, stage) => {
     }
   }
 
-  state.watch((now, before) => {
+  // A way back for what was opened and for every jump; other choices only change the address.
+  state.watch((now, before, how) => {
     if (quiet) return;
-    const opened = now.open !== before.open;
+    const opened = now.open !== before.open, jumped = how.zoom || how.by === "pointer";
     const other = now.selected !== before.selected || now.value !== before.value ||
       now.colour !== before.colour;
-    if (!opened && !other) return;
-    try {
-      history.replaceState({ view: stage.view() }, "");
-    } catch {
-      quiet = true;
-      return;
-    }
-    write("pushState", now);
+    if (opened || (other && jumped)) {
+      write("replaceState", before);
+      write("pushState", now);
+    } else if (other) write("replaceState", now);
   });
 
   function follow(view) {

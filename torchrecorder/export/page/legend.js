@@ -22,10 +22,7 @@ const createLegend = (element, model, state, told) => {
     return canvas;
   }
 
-  function middle({ low, high }, annotation) {
-    if (annotation.log && low > 0) return Math.sqrt(low * high);
-    return (low + high) / 2;
-  }
+  const middle = ({ low, high, log }) => (log ? Math.sqrt(low * high) : (low + high) / 2);
 
   function ofAnnotation(palette) {
     const { annotation, scale, ramp } = palette;
@@ -33,10 +30,10 @@ const createLegend = (element, model, state, told) => {
     if (scale.low === null) return [...parts, make("p", "", "no box has a number for it")];
     const ends = make("div", "ends");
     const marks = scale.low === scale.high ? [scale.high]
-      : [scale.low, middle(scale, annotation), scale.high];
+      : [scale.low, middle(scale), scale.high];
     ends.append(...marks.map(value => make("span", "", numbers.said(value, annotation.format))));
-    const more = annotation.log ? "even steps are factors; " : "";
-    return [...parts, strip(ramp), ends, make("p", "", `${more}pale boxes have none`)];
+    const more = scale.log ? ", equal steps are equal factors" : "";
+    return [...parts, strip(ramp), ends, make("p", "", `of the boxes shown${more}`)];
   }
 
   function ofList(rows, palette) {
@@ -59,7 +56,8 @@ const createLegend = (element, model, state, told) => {
   }
 
   state.watch((now, before) => {
-    if (now.colour !== before.colour || now.theme !== before.theme) update();
+    if (now.colour !== before.colour || now.theme !== before.theme ||
+      (now.colour && now.open !== before.open)) update();
   });
   return { update };
 };

@@ -7,7 +7,7 @@ const looksDark = theme => (theme === "auto" ? systemDark.matches : theme === "d
 
 const createLooks = (model, state) => {
   const KEPT = "torchrecorder-theme";
-  let palette = null, key = "", marked = null, marks = null;
+  let palette = null, key = [], marked = null, marks = null;
 
   // Storage is closed to sandboxed frames.
   function remembered() {
@@ -26,15 +26,19 @@ const createLooks = (model, state) => {
     }
   }
 
-  function currentPalette({ theme, colour: by }) {
-    const name = looksDark(theme) ? "dark" : "light", wanted = `${name} ${by}`;
-    if (key !== wanted) {
+  function currentPalette({ theme, colour: by, open }) {
+    const name = looksDark(theme) ? "dark" : "light";
+    const wanted = [name, by, by ? open : null];
+    if (wanted.some((each, number) => each !== key[number])) {
       key = wanted;
       const annotation = model.data.annotations.find(each => each.key === by) ?? null;
-      palette = paint.palette(model, name, annotation);
+      palette = paint.palette(model, name, annotation, annotation ? shown(annotation, open) : []);
     }
     return palette;
   }
+
+  const shown = (annotation, open) => opening.seen(model, open).filter(item =>
+    !open.has(item) || paint.carries(model, annotation, item));
 
   function currentMarks(now) {
     const same = marked && ["selected", "value", "open"].every(name => marked[name] === now[name]);

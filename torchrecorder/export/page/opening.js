@@ -15,6 +15,17 @@ const opening = (() => {
   const isRevealed = (model, open, item) =>
     model.ancestors(item).every(around => open.has(around));
 
+  // The boxes that can be seen.
+  function seen(model, open) {
+    const found = [], waiting = [...model.children[0]].reverse();
+    while (waiting.length) {
+      const item = waiting.pop();
+      found.push(item);
+      if (open.has(item)) waiting.push(...[...model.children[item + 1]].reverse());
+    }
+    return found;
+  }
+
   // How deep each item lies; the box of a fold is not a level of its own.
   function levels(model) {
     const found = new Int32Array(model.count);
@@ -50,7 +61,7 @@ const opening = (() => {
   const same = (one, other) => one.size === other.size && [...one].every(item => other.has(item));
 
   return {
-    toggled, revealed, isRevealed, toLevel, deepest, everything, folds, unfolded, folded,
+    toggled, seen, revealed, isRevealed, toLevel, deepest, everything, folds, unfolded, folded,
     closedWithin, same,
   };
 })();

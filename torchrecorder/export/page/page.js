@@ -11,7 +11,7 @@ const startPage = () => {
   });
   const looks = createLooks(model, state);
   const stage = createStage(by("stage"), model, state, looks.told);
-  const swatch = item => looks.told().palette.look(item, false).stroke;
+  const swatch = item => model.look(item, false)[looks.told().palette.theme].stroke;
 
   const actions = createActions(model, state, stage, swatch);
   const tip = createTip(by("tip"), stage, model, state);

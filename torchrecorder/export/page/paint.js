@@ -16,20 +16,26 @@ const paint = (() => {
     return made;
   }
 
-  // Looks of boxes in `theme`; with an annotation, closed boxes in the colours of its ramp.
-  function palette(model, theme, annotation = null) {
+  // Whether `item` has a number and nothing in it has one: it shows its colour when open too.
+  const carries = (model, annotation, item) => annotation.values[item] !== null &&
+    model.children[item + 1].every(child => annotation.values[child] === null);
+
+  // Looks of boxes in `theme`; with an annotation, boxes in the colours of its ramp, which
+  // reaches from the least to the largest number of the boxes in `seen`.
+  function palette(model, theme, annotation = null, seen = []) {
     const colours = model.data.themes[theme], own = colours.ink;
     const ramp = annotation && colour.ramp(colours.heat);
     const scale = annotation && colour.scale(
-      annotation.values.filter((_, item) => !model.canOpen(item) || annotation.sum),
-      Boolean(annotation.log), model.data.color_range);
+      seen.map(item => annotation.values[item]), Boolean(annotation.log),
+      annotation.key === model.data.color_by ? model.data.color_range : null);
     const shade = item => {
       const share = annotation ? scale.at(annotation.values[item]) : null;
       return share === null ? null : ramp(share);
     };
     function look(item, open) {
       const plain = model.look(item, open)[theme];
-      if (!annotation || open || model.failed(item)) return plain;
+      if (!annotation || model.failed(item)) return plain;
+      if (open && !carries(model, annotation, item)) return plain;
       const fill = shade(item);
       if (!fill) return { ...plain, fill: colours.paper, stroke: colours.line, faint: true };
       return { ...plain, fill, text: colour.ink(fill) };
@@ -89,5 +95,5 @@ const paint = (() => {
   const fonts = model =>
     `${model.data.fontname || "Helvetica"}, Helvetica, Arial, "Liberation Sans", sans-serif`;
 
-  return { element, palette, parts, lineLook, stroked, fonts, PAD, TOP };
+  return { element, palette, carries, parts, lineLook, stroked, fonts, PAD, TOP };
 })();

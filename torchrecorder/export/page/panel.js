@@ -3,7 +3,7 @@
 "use strict";
 
 const createPanel = (element, stage, model, state, actions) => {
-  const LATER = 260, MANY = 12;
+  const LATER = 320, MANY = 12;
   let timer = 0, about = false;
 
   function make(tag, name, said, ...inside) {
@@ -11,6 +11,13 @@ const createPanel = (element, stage, model, state, actions) => {
     if (name) made.className = name;
     if (said !== null && said !== undefined) made.textContent = said;
     made.append(...inside);
+    return made;
+  }
+
+  // Text that may be broken after the joints of a long name.
+  function jointed(tag, name, said) {
+    const made = make(tag, name);
+    for (const piece of said.split(/(?<=[._/:,(=])/)) made.append(piece, make("wbr"));
     return made;
   }
 
@@ -30,8 +37,8 @@ const createPanel = (element, stage, model, state, actions) => {
     const list = make("dl", "facts", null);
     let last = null;
     for (const [title, said] of rows) {
-      if (title !== last) list.append(make("dt", "", title));
-      list.append(make("dd", "", said));
+      if (title !== last) list.append(jointed("dt", "", title));
+      list.append(jointed("dd", "", said));
       last = title;
     }
     return list;
@@ -39,7 +46,7 @@ const createPanel = (element, stage, model, state, actions) => {
 
   function head(kind, title, sub) {
     return make("header", "panel-head", null,
-      make("div", "kind", kind), make("h2", "", title), ...(sub ? [make("p", "path", sub)] : []),
+      make("div", "kind", kind), jointed("h2", "", title), ...(sub ? [jointed("p", "path", sub)] : []),
       button("close", "", "Close", actions.nothing));
   }
 
@@ -103,7 +110,7 @@ const createPanel = (element, stage, model, state, actions) => {
     const said = model.source(item);
     if (!said) return [];
     const copy = button("copy", "Copy", "Copy the source line", () => actions.copy(said, copy));
-    return [section("Source", make("div", "source", null, make("code", "", said), copy))];
+    return [section("Source", make("div", "source", null, jointed("code", "", said), copy))];
   }
 
   function ofItem(item) {
@@ -151,8 +158,9 @@ const createPanel = (element, stage, model, state, actions) => {
   function update() {
     const parts = content();
     element.hidden = !parts;
-    const beside = parts && element.offsetWidth < stage.room().width * 0.7;
-    stage.cover(beside ? element.offsetWidth : 0);
+    const beside = element.offsetWidth < stage.room().width;
+    stage.cover({ right: parts && beside ? element.offsetWidth : 0,
+      bottom: parts && !beside ? element.offsetHeight : 0 });
     document.body.classList.toggle("with-panel", Boolean(parts));
     if (!parts) return;
     element.replaceChildren(...parts);
@@ -162,8 +170,18 @@ const createPanel = (element, stage, model, state, actions) => {
   // A panel that comes at once would catch the second click of a double-click.
   function soon(byPointer) {
     clearTimeout(timer);
-    if (element.hidden && byPointer) timer = setTimeout(update, LATER);
+    if (element.hidden && byPointer) timer = setTimeout(appear, LATER);
     else update();
+  }
+
+  // Once it is there, what was clicked must not be under it.
+  function appear() {
+    update();
+    const box = stage.frame(state.get().selected);
+    if (!box || element.hidden) return;
+    const { width, height } = stage.free(), view = stage.view();
+    const [right, bottom] = camera.toScreen(view, box.x + Math.min(box.w, 200), box.y + Math.min(box.h, 60));
+    if (right > width || bottom > height) stage.show(box.item);
   }
 
   state.watch((now, before, how) => {

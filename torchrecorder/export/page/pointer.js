@@ -3,7 +3,7 @@
 "use strict";
 
 const attachPointer = (host, stage, tip, actions) => {
-  const STILL = 4, TWICE = 380, NEAR = 8;
+  const STILL = 4, TWICE = 350, NEAR = 8;
   const down = new Map();  // pointers that touch: id -> [x, y]
   let press = null, last = null, pinch = null;
 

@@ -3,34 +3,55 @@
 "use strict";
 
 const signpost = (() => {
-  const SIZE = 11.5, SMALL = 6, HIGH = 26, WIDE = 22, LETTER = 0.6, MOST = 60;
+  const SIZE = 11, SMALL = 6, HIGH = 30, WIDE = 8, LETTER = 0.58, MOST = 60, NARROW = 320, INDENT = 8;
 
   const overlaps = (one, other) => one.x < other.x + other.w && other.x < one.x + one.w &&
     one.y < other.y + other.h && other.y < one.y + one.h;
 
-  // A sign for an open box in pixels of the window, or null if the box is too small for one.
-  function signOf(box, view, model) {
-    const [x, y] = camera.toScreen(view, box.x, box.y);
-    const w = box.w * view.k, h = box.h * view.k;
-    if (!box.open || box.alpha < 1 || w < WIDE || h < HIGH) return null;
-    const text = model.title(box.item).slice(0, 40);
-    return { box, text, x: x + 4, y: y + 3, w: text.length * SIZE * LETTER, h: SIZE * 1.25 };
+  const onScreen = (box, view) => ({
+    x: (box.x - view.x) * view.k, y: (box.y - view.y) * view.k,
+    w: box.w * view.k, h: box.h * view.k,
+  });
+
+  // Places for the sign of an open box in pixels of the window: in its corner, or to the
+  // right of what is around it as far as that is narrow. None if the box is too small.
+  function places(box, frames, view, model) {
+    const at = onScreen(box, view);
+    if (!box.open || box.cut || box.alpha < 1 || at.w < WIDE || at.h < HIGH) return [];
+    const text = model.title(box.item).slice(0, 40), w = text.length * SIZE * LETTER;
+    let right = at.x + at.w;
+    for (let item = model.parent(box.item); frames.has(item); item = model.parent(item)) {
+      const around = onScreen(frames.get(item), view);
+      if (around.w < NARROW) right = Math.max(right, around.x + around.w);
+    }
+    const beside = right + 6 + INDENT * model.level[box.item];
+    const found = [{ inside: false, x: beside }];
+    if (w + 10 < at.w) found.unshift({ inside: true, x: at.x + 5 });
+    return found.map(place => ({ ...place, box, text, y: at.y + 2, w, h: SIZE * 1.5 }));
+  }
+
+  // Whether a sign lies on a box that it must leave free.
+  function covers({ inside, box: own, ...sign }, boxes, view, model) {
+    return boxes.some(box => box.item !== own.item && model.within(box.item, own.item) === inside &&
+      !model.within(own.item, box.item) && overlaps(sign, onScreen(box, view)));
   }
 
   // Signs that do not cover each other, those of outer boxes first: {text, x, y, size} in points.
   function choose(boxes, view, textSize, model) {
     if (textSize >= SMALL) return [];
-    const found = boxes.map(box => signOf(box, view, model)).filter(Boolean);
-    found.sort((a, b) => model.level[a.box.item] - model.level[b.box.item] ||
-      b.box.h - a.box.h || a.box.item - b.box.item);
-    const kept = [];
-    for (const sign of found) {
+    const frames = new Map(boxes.map(box => [box.item, box])), kept = [];
+    const order = boxes.filter(box => box.open).sort((a, b) =>
+      model.level[a.item] - model.level[b.item] || b.h - a.h || a.item - b.item);
+    for (const box of order) {
       if (kept.length >= MOST) break;
-      if (!kept.some(other => overlaps(sign, other))) kept.push(sign);
+      const sign = places(box, frames, view, model).find(each =>
+        !kept.some(other => overlaps(each, other)) && !covers(each, boxes, view, model));
+      if (sign) kept.push(sign);
     }
-    return kept.map(({ text, box }) => ({
-      text, x: box.x + 4 / view.k, y: box.y + (3 + SIZE) / view.k, size: SIZE / view.k,
-    }));
+    return kept.map(({ text, x, y }) => {
+      const [wx, wy] = camera.toWorld(view, x, y + SIZE);
+      return { text, x: wx, y: wy, size: SIZE / view.k };
+    });
   }
 
   return { choose };

@@ -11,15 +11,16 @@ const createStage = (host, model, state, told) => {
   const watchers = [];
   let picture = layout.place(state.get().open);
   let view = { x: 0, y: 0, k: 1 };
-  let room = { width: 1, height: 1, covered: 0 };
+  let room = { width: 1, height: 1 }, covered = { right: 0, bottom: 0 };
   let moving = null, waiting = 0, fresh = true;
 
-  const measured = () => ({
-    width: host.clientWidth || 1, height: host.clientHeight || 1, covered: room.covered,
-  });
+  const measured = () => ({ width: host.clientWidth || 1, height: host.clientHeight || 1 });
   // The part of the stage that no panel covers.
-  const free = () => ({ width: Math.max(room.width - room.covered, 120), height: room.height });
-  const whole = () => ({ x: 0, y: 0, w: picture.width, h: picture.height });
+  const free = () => ({
+    width: Math.max(room.width - covered.right, 120),
+    height: Math.max(room.height - covered.bottom, 120),
+  });
+  const whole = (of = picture) => ({ x: 0, y: 0, w: of.width, h: of.height });
   const frame = item => motion.index(picture).get(item) ?? null;
 
   function draw(shown = picture) {
@@ -96,7 +97,7 @@ const createStage = (host, model, state, told) => {
       travel(next, box ? near(box, how.zoom) : view, 280);
     } else if (how.view) travel(next, how.view, 280);
     else if (how.anchor >= 0) travel(next, anchored(next, how.anchor, how.at));
-    else travel(next, camera.fitted({ x: 0, y: 0, w: next.width, h: next.height }, free()), 280);
+    else travel(next, camera.overview(whole(next), free(), model.data.direction), 280);
   }
 
   function anchored(next, item, at) {
@@ -123,7 +124,7 @@ const createStage = (host, model, state, told) => {
   }
 
   function zoom(factor, px = free().width / 2, py = room.height / 2) {
-    const least = Math.min(0.2, camera.fitted(whole(), free()).k * 0.7);
+    const least = Math.min(0.2, camera.overview(whole(), free(), model.data.direction).k * 0.6);
     look(camera.zoomed(view, px, py, factor, least));
   }
 
@@ -170,10 +171,10 @@ const createStage = (host, model, state, told) => {
 
   return {
     scene, look, zoom, show, boxAt, lineAt, frame, later, layout,
-    fit: () => travel(picture, camera.fitted(whole(), free()), 240),
+    fit: () => travel(picture, camera.overview(whole(), free(), model.data.direction), 240),
     begin: () => travel(picture, camera.beginning(whole(), free(), model.data.direction), 0),
     pan: (dx, dy) => look(camera.moved(view, dx, dy)),
-    cover: pixels => { room.covered = pixels; },
+    cover: sides => { covered = sides; },
     watch: watcher => { watchers.push(watcher); },
     view: () => view, room: () => room, free, picture: () => picture,
     isMoving: () => moving !== null,
