@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import networkx as nx
 import pygraphviz
@@ -28,7 +29,7 @@ from torchrecorder.views.whole import whole
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from("open close op op op two view weight pass const repeat".split()),
+        st.sampled_from("open close op op op two view weight pass const repeat loop turns".split()),
         st.integers(0, 1000),
         st.integers(0, 1000),
     ),
@@ -67,6 +68,10 @@ def build(steps: list[tuple[str, int, int]], ends: list[int]) -> Recording:
             values.append(run.op("mul", first, run.constant()))
         elif kind == "repeat":
             values.extend(repeat(run, first, one, other))
+        elif kind == "loop":
+            values.extend(loop(run, first, second, one, other))
+        elif kind == "turns":
+            values.extend(turns(run, first, one, other))
     if len(opened) == 1:
         run.returns(*(values[end % len(values)] for end in ends))
     while opened:
@@ -85,6 +90,33 @@ def repeat(run: Builder, start: str, number: int, form: int) -> list[str]:
         made.append(h)
         h = start if form % 3 == 0 else h
     return made if form % 5 == 0 else [run.op("cat", *made)] if form % 3 == 0 else made[-1:]
+
+
+def loop(run: Builder, start: str, beside: str, number: int, form: int) -> list[str]:
+    """The same ops again and again; gives the last result, or all, or one from the middle."""
+    made, h = [], start
+    for place in range(3 + number % 4):
+        part = run.op("getitem", beside, arguments=(("index", str(place)),))
+        if form % 4 == 1:
+            part = run.op("mul", part, run.constant())
+        if form % 7 == 3:
+            with run.scope("cell", "Cell"):
+                part = run.op("linear", part, run.parameter("weight"))
+        h = run.op("add", part, h if form % 3 else start)
+        h = run.op("tanh", h if form % 11 else made[-2] if len(made) > 1 else h)
+        made.append(h)
+    return [run.op("stack", *made)] if form % 2 else made if form % 5 else made[-1:]
+
+
+def turns(run: Builder, h: str, number: int, form: int) -> list[str]:
+    """Blocks of two or three sorts in turn."""
+    made = []
+    for place in range((4 + number % 6) * (2 + form % 2)):
+        with run.scope(f"layers.{place}", f"Sort{place % (2 + form % 2)}"):
+            with run.scope("inner", "Inner"):
+                h = run.op("linear", h, run.parameter("weight"))
+        made.append(h)
+    return made if form % 5 == 0 else made[-1:]
 
 
 def graph_of(view: View) -> nx.DiGraph:
@@ -194,6 +226,64 @@ def test_random_runs_do_fold() -> None:
         for depth in (1, 2):
             view = Fold()(Collapse(depth)(whole(recording)))
             assert max(each.count for each in (*view.boxes.values(), *view.clusters.values())) > 1
+
+
+@given(RUNS, st.integers(0, 5))
+def test_folding_keeps_every_edge(recording: Recording, depth: int) -> None:
+    """Each arrow between two things is there between what stands for them, or inside it."""
+    closed = Collapse(depth)(whole(recording))
+    view = Fold()(closed)
+    home = place(view)
+    drawn = {(arrow.tail, arrow.head) for arrow in view.arrows}
+    groups = {box.id: [*folds_around(view, box.id)] for box in view.boxes.values()}
+    for arrow in closed.arrows:
+        ends = home[arrow.tail], home[arrow.head]
+        shared = set(groups[ends[0]]) & set(groups[ends[1]])
+        assert ends in drawn or shared, arrow
+
+
+def folds_around(view: View, box: str) -> Iterator[str]:
+    """The folds that a box is in, or is."""
+    if view.boxes[box].count > 1:
+        yield box
+    around = view.boxes[box].cluster
+    while around is not None:
+        if view.clusters[around].count > 1:
+            yield around
+        around = view.clusters[around].parent
+
+
+@given(RUNS, st.integers(0, 5))
+def test_folding_invents_no_edge(recording: Recording, depth: int) -> None:
+    """Each arrow that is drawn was there, between two that its ends stand for."""
+    closed = Collapse(depth)(whole(recording))
+    view = Fold()(closed)
+    home = place(view)
+    known = {(home[arrow.tail], home[arrow.head]) for arrow in closed.arrows}
+    assert {(arrow.tail, arrow.head) for arrow in view.arrows} <= known
+
+
+@given(RUNS, st.integers(0, 5))
+def test_folding_leaves_no_block_of_one(recording: Recording, depth: int) -> None:
+    """What did not fold is where it was, and all is in the order of the run."""
+    closed = Collapse(depth)(whole(recording))
+    view = Fold()(closed)
+    blocks = [each for each in view.clusters.values() if each.id not in closed.clusters]
+    assert all(each.count > 1 for each in blocks)
+    for box in view.boxes.values():
+        around = box.cluster
+        while around is not None and around not in closed.clusters:
+            around = view.clusters[around].parent
+        assert around == closed.boxes[box.id].cluster
+    assert list(view.boxes) == [box for box in closed.boxes if box in view.boxes]
+
+
+def test_random_loops_do_fold() -> None:
+    """So that the other properties say something of them."""
+    for step in ("loop", "turns"):
+        for form in range(1, 8):
+            view = Fold()(Collapse(1)(whole(build([(step, 1, 3), (step, 3, form)], []))))
+            assert any(each.id.startswith("block:") for each in view.clusters.values())
 
 
 @given(RUNS, st.integers(0, 5))

@@ -174,10 +174,10 @@ class Recording:
 
     @cached_property
     def structures(self) -> Mapping[ScopeId, str]:
-        """A digest for each scope: equal digests, equal structure inside."""
+        """A digest for each scope: equal digests, equal structure inside, but for what is off."""
         from torchrecorder.graph.structure import structures
 
-        return MappingProxyType(structures(self))
+        return MappingProxyType(structures(self, idle=False))
 
     @cached_property
     def failed(self) -> frozenset[str]:

@@ -12,14 +12,25 @@ from hashlib import blake2b
 from typing import Any
 
 from torchrecorder.events import Role, ScopeId, ValueId
-from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 
 
-def structures(recording: Recording) -> dict[ScopeId, str]:
-    """A digest for each scope: equal digests, equal structure."""
-    forms = _Forms(recording)
+def structures(recording: Recording, *, idle: bool = True) -> dict[ScopeId, str]:
+    """A digest for each scope: equal digests, equal structure.
+
+    Args:
+        recording: What ran.
+        idle: Whether the settings of what is off count too: the rate of a dropout in
+            evaluation, which often is another in each layer.
+    """
+    forms = _Forms(recording, idle)
     return {scope: form.digest for scope, form in forms.found.items()}
+
+
+def is_off(module: Module) -> bool:
+    """Whether this is a dropout, of whatever kind, in evaluation."""
+    return "Drop" in module.cls and not module.training
 
 
 class _Form:
@@ -38,8 +49,9 @@ class _Form:
 class _Forms:
     """Computes the forms of all scopes, innermost first."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, idle: bool) -> None:
         self.recording = recording
+        self.idle = idle
         self.rank: dict[ValueId, int] = {}
         self.found: dict[ScopeId, _Form] = {}
         self._run_through()
@@ -66,11 +78,12 @@ class _Forms:
     def _parts(self, scope: Scope, form: _Form) -> Iterator[Any]:
         module = self.recording.modules[scope.module] if scope.module is not None else None
         yield scope.kind.value, scope.cls, scope.recompute, scope.failed
+        off = module is not None and not self.idle and is_off(module)
         if module is not None:
-            yield module.qualname, module.detail, module.training
+            yield module.qualname, "" if off else module.detail, module.training
         for step in self.recording.children[scope.id]:
             if isinstance(step, Op):
-                yield from self._op(step, form)
+                yield from self._op(step, form, off)
             else:
                 inner = self.found[step.id]
                 yield step.name, inner.digest
@@ -79,9 +92,9 @@ class _Forms:
         values = self.recording.values
         yield [(self._look(values[value]), self._stored(value)) for value in form.outside]
 
-    def _op(self, op: Op, form: _Form) -> Iterator[Any]:
+    def _op(self, op: Op, form: _Form, off: bool) -> Iterator[Any]:
         place, values = self._place, self.recording.values
-        yield op.kind.value, op.qualname, op.arguments, op.failed, len(op.writes)
+        yield op.kind.value, op.qualname, () if off else op.arguments, op.failed, len(op.writes)
         yield [(slot.name, place(slot.value, form)) for slot in op.inputs]
         yield [self._look(values[value]) for value in op.outputs]
 

@@ -15,6 +15,7 @@ from torchrecorder.style.hyperparameters import arguments, hyperparameters
 from torchrecorder.style.style import Style
 from torchrecorder.style.usual import usual_dtype
 from torchrecorder.style.weights import Weights
+from torchrecorder.views.blocks import is_block, op_key
 from torchrecorder.views.view import Box, BoxKind, Cluster
 
 REGIONS = {
@@ -49,7 +50,7 @@ class Captions:
         if box.kind in (BoxKind.MODULE, BoxKind.REGION):
             return self._closed(box)
         if box.kind in (BoxKind.OP, BoxKind.HIDDEN):
-            return self._op(self.recording.ops[OpId(box.id)])
+            return self._op(self.recording.ops[OpId(box.id)], box)
         if box.kind is BoxKind.GRAD:
             return self._grad(self.recording.grad_nodes[GradId(box.id)])
         if box.kind is BoxKind.OUTPUT:
@@ -66,6 +67,9 @@ class Captions:
         op = self.recording.ops.get(OpId(cluster.id))
         if op is not None:
             return (Text(labels.shorten(op.name), "title"),)
+        if is_block(cluster.id):
+            name = labels.shorten(labels.names(cluster.names) or "loop")
+            return (Text(f"{name}  ×{cluster.count}", "title"),)
         scope = self.recording.scopes[ScopeId(cluster.id)]
         title = Text(self._title(scope, cluster.names, cluster.count), "title")
         said = self._said(scope) if self.style.details else ()
@@ -136,13 +140,27 @@ class Captions:
         for line in textwrap.wrap(labels.shorten(said, 240), 44):
             yield Text(line)
 
-    def _op(self, op: Op) -> tuple[Text, ...]:
+    def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
         lines = [Text(labels.shorten(op.name), "title")]
         if self.style.details and not self._told(op) and op.name not in SHOWN_BY_SHAPE:
-            lines.extend(Text(line) for line in _filled(arguments(op.arguments), width=22))
+            lines.extend(Text(line) for line in _filled(arguments(self._given(op, box)), width=22))
         if op.failed:
             lines.extend(self._failure())
         return tuple(lines)
+
+    def _given(self, op: Op, box: Box) -> tuple[tuple[str, str], ...]:
+        """The arguments of an op; where it stands for one in each round of a loop, of all."""
+        ops = self.recording.ops
+        alike = [ops[OpId(each)] for each in box.members if each in ops and each != op.id]
+        alike = [each for each in alike if each.name == op.name]
+        if all(each.arguments == op.arguments for each in alike):
+            return op.arguments
+        key = op_key(self.recording, op)
+        rounds = [op, *(each for each in alike if op_key(self.recording, each) == key)]
+        return tuple(
+            (name, labels.span([each.arguments[place][1] for each in rounds]))
+            for place, (name, _) in enumerate(op.arguments)
+        )
 
     def _told(self, op: Op) -> bool:
         """Whether the cluster around an op tells its arguments: those of its module."""

@@ -14,6 +14,7 @@ from torchrecorder.style.heat import Heat, Said
 from torchrecorder.style.legend import legend
 from torchrecorder.style.marks import Marks
 from torchrecorder.style.style import Style, failed
+from torchrecorder.views.blocks import is_block
 from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import Arrow, BoxKind, Cluster, View
 
@@ -113,9 +114,9 @@ def _groups(view: View, style: Style, captions: Captions) -> Iterator[Group]:
 def _group_look(view: View, style: Style, cluster: Cluster, depth: int) -> Look:
     theme = style.theme
     scope = view.recording.scopes.get(ScopeId(cluster.id))
-    if scope is None:
+    if scope is None and not is_block(cluster.id):
         look = theme.opened
-    elif scope.kind in (ScopeKind.MODULE, ScopeKind.FUNCTION):
+    elif scope is None or scope.kind in (ScopeKind.MODULE, ScopeKind.FUNCTION):
         look = theme.groups[min(depth, len(theme.groups) - 2 + depth % 2)]
     else:
         look = theme.region

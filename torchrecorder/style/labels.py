@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from torchrecorder.events import SourceLine
@@ -10,6 +11,10 @@ from torchrecorder.graph.nodes import Value
 
 DTYPES = {"bfloat16": "bf16", "float16": "f16", "float64": "f64", "complex64": "c64"}
 """Short spellings of some dtypes; others stay as they are."""
+
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+"""A number in the text of an argument."""
 
 
 def count(number: int) -> str:
@@ -70,3 +75,33 @@ def names(siblings: tuple[str, ...]) -> str:
     stem = re.split(r"\d+$", last)[0]
     short = last[len(stem):] if stem and first.startswith(stem) and len(last) > 12 else last
     return f"{first} … {short}"
+
+
+def span(texts: Sequence[str]) -> str:
+    """Texts that differ in their numbers as one, with the range of each number.
+
+    Example:
+        >>> span(["(:, 0)", "(:, 1)", "(:, 2)"])
+        '(:, 0 … 2)'
+    """
+    first = texts[0]
+    if all(text == first for text in texts):
+        return first
+    numbers = [NUMBER.findall(text) for text in texts]
+    if len({len(each) for each in numbers}) > 1:
+        return f"{first} …"
+    parts, said = NUMBER.split(first), ""
+    for place, between in enumerate(parts):
+        said += between
+        if place < len(numbers[0]):
+            said += _range([each[place] for each in numbers])
+    return said
+
+
+def _range(numbers: Sequence[str]) -> str:
+    """The first and last of numbers that rise or fall; of others the smallest and largest."""
+    low, high = min(numbers, key=float), max(numbers, key=float)
+    if low == high:
+        return low
+    ends = (high, low) if numbers[0] == high and numbers[-1] == low else (low, high)
+    return " … ".join(ends)

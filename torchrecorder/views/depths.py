@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from torchrecorder.events import ScopeKind
 from torchrecorder.graph.recording import Recording
+from torchrecorder.views.blocks import repeated
 from torchrecorder.views.collapse import Quiet
 from torchrecorder.views.hide import bookkeeping, is_pass, is_query, is_reshape
-from torchrecorder.views.kin import repeated
 
 ENOUGH = 40
 """The default depth keeps to so many boxes where it can."""
@@ -65,14 +65,14 @@ def boxes_at(
         recording: What is drawn.
         quiet: Ops that are not drawn.
         closed: Scopes that stay closed.
-        gone: Scopes that are not drawn.
+        gone: Scopes and ops that are not drawn.
     """
     depths = scope_depths(recording)
     kept, skipped = bookkeeping(recording), closed | gone
     ops = [
         op
         for op in recording.ops.values()
-        if not (op.recompute or quiet(op) or op.id in kept or op.scope in skipped)
+        if not (op.recompute or quiet(op) or op.id in kept or op.scope in skipped or op.id in gone)
     ]
     scopes = [
         scope

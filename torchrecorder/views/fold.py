@@ -2,8 +2,9 @@
 
 Siblings fold if they have equal structure, names that differ in a number only, and stand
 in a row, each feeding the next, or side by side, with the same boxes before and after
-them. What else they read or feed must be the same for all. The first of them stays and
-stands for the others; arrows from one to the next are implied by the count.
+them. So do blocks of several siblings, such as the ops of a loop. What else they read or
+feed must be the same for all. The first of them stays and stands for the others; arrows
+from one to the next are implied by the count.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from functools import partial
 from typing import Any
 
 from torchrecorder.events import ScopeId
+from torchrecorder.views.blocked import blocked, unblocked
+from torchrecorder.views.blocks import SAVED, is_block, unit_of
 from torchrecorder.views.items import Items
-from torchrecorder.views.kin import enough, kin
+from torchrecorder.views.kin import enough, kin, without_numbers
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
 
@@ -25,9 +28,14 @@ class Fold:
     """Fold repeated siblings, at every level; two plain ones stay two boxes."""
 
     def __call__(self, view: View) -> View:
-        items = Items(view, partial(kin, view.recording))
+        grouped, keys = blocked(view)
+
+        def kind(item: str) -> object:
+            return keys.get(item) or kin(view.recording, item)
+
+        items = Items(grouped, kind)
         folds = tuple(_folds(items))
-        return _Folded(items, folds).view() if folds else view
+        return unblocked(_Folded(items, folds).view()) if folds else view
 
 
 def repeats(view: View) -> tuple[tuple[str, ...], ...]:
@@ -43,11 +51,22 @@ def _folds(items: Items, everywhere: bool = False) -> Iterator[tuple[str, ...]]:
         gone: set[str] = set()
         for row in items.rows(around):
             for group in _groups(items, row):
-                if len(group) >= enough(items.view.recording, group[0]):
+                if _are_enough(items, group):
                     gone.update(() if everywhere else group[1:])
                     yield group
         inside = (item for item in items.children(around) if item not in gone)
         waiting.extend(item for item in inside if item in items.view.clusters)
+
+
+def _are_enough(items: Items, group: Sequence[str]) -> bool:
+    """Whether so many siblings, or blocks of siblings, are worth a fold."""
+    recording = items.view.recording
+    if not is_block(group[0]):
+        return len(group) >= enough(recording, group[0])
+    units = [unit_of(recording, item) for item in items.children(group[0])]
+    if any(unit.composed for unit in units) and len(group) > 1:
+        return True
+    return len(group) > 2 and (len(group) - 1) * len(units) >= SAVED
 
 
 def _groups(items: Items, row: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -81,11 +100,17 @@ class _Link:
         self.items = items
         here, there = items.places(one), items.places(other)
         joins = [arrow for arrow in items.into[other] if arrow.tail in here]
-        self.beside = {
-            (*items.start(arrow), there[arrow.head], arrow.slot)
-            for arrow in items.into[other]
-            if arrow.tail not in here
-        }
+        before = {(arrow.tail, here[arrow.head], arrow.slot): arrow for arrow in items.into[one]}
+        self.beside, self.stepping = set[Any](), set[tuple[str, int, str]]()
+        for arrow in items.into[other]:
+            if arrow.tail not in here:
+                spot = (arrow.tail, there[arrow.head], arrow.slot)
+                step = items.step(before[spot], arrow) if spot in before else 0
+                if step:
+                    self.stepping.add(spot)
+                    self.beside.add((*spot, step))
+                else:
+                    self.beside.add((*items.start(arrow), *spot[1:]))
         leaves = Counter(
             (items.end(arrow.head), here[arrow.tail])
             for arrow in items.out_of[one]
@@ -100,7 +125,8 @@ class _Link:
         entries: Counter[tuple[int, str]] = Counter()
         for arrow in self.items.into[first]:
             place = places[arrow.head]
-            if (*self.items.start(arrow), place, arrow.slot) not in self.beside:
+            stepping = (arrow.tail, place, arrow.slot) in self.stepping
+            if not stepping and (*self.items.start(arrow), place, arrow.slot) not in self.beside:
                 entries[place, arrow.slot] += 1
         hooks: Counter[tuple[int, str]] = Counter()
         for (_, place, slot), number in self.joins.items():
@@ -122,7 +148,10 @@ def _side_by_side(items: Items, row: Sequence[str], start: int) -> int:
 def _surroundings(items: Items, item: str) -> Any:
     places = items.places(item)
     before = Counter((items.start(arrow)[0], places[arrow.head]) for arrow in items.into[item])
-    after = Counter((items.end(arrow.head), places[arrow.tail]) for arrow in items.out_of[item])
+    after = Counter(
+        (items.end(arrow.head), without_numbers(arrow.slot), places[arrow.tail])
+        for arrow in items.out_of[item]
+    )
     return before, after
 
 
@@ -181,7 +210,17 @@ class _Folded:
         if not group:
             return count, names
         scopes = self.old.recording.scopes
-        return count * len(group), tuple(scopes[ScopeId(each)].name for each in group)
+        if not is_block(item):
+            return count * len(group), tuple(scopes[ScopeId(each)].name for each in group)
+        named = [self._named(block) for block in group]
+        same = all(each == named[0] for each in named)
+        return len(group), named[0] if same else tuple(name for each in named for name in each)
+
+    def _named(self, block: str) -> tuple[str, ...]:
+        """The names of the scopes in a block."""
+        scopes = self.old.recording.scopes
+        inside = (ScopeId(item) for item in self.items.children(block))
+        return tuple(scopes[each].name for each in inside if each in scopes)
 
     def _arrows(self) -> Iterator[Arrow]:
         """Arrows of the first of each group, and those of the others that they lack."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from torchrecorder.events import OpId
+from torchrecorder.events import GradId, OpId
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.view import Arrow, BoxKind, View
 
@@ -24,7 +24,8 @@ class Items:
             **{each.id: each.cluster for each in view.boxes.values()},
         }
         self._children: dict[str | None, dict[str, None]] = {}
-        for box in view.boxes.values():
+        boxes = sorted(view.boxes.values(), key=lambda box: box.kind in SOURCES)
+        for box in boxes:  # what is only there to be read has no place in the run
             for item in self.around(box.id):
                 self._children.setdefault(self.parent[item], {})[item] = None
         self._rows = self._find_rows(kin)
@@ -42,7 +43,7 @@ class Items:
             found = self.parent[found]
 
     def children(self, cluster: str | None) -> Iterator[str]:
-        """What stands directly in a cluster, in run order."""
+        """What stands directly in a cluster, in run order; what is only read comes last."""
         return iter(self._children.get(cluster, ()))
 
     def rows(self, cluster: str | None) -> list[list[str]]:
@@ -66,13 +67,18 @@ class Items:
                 last = found
         return {cluster: [row for row in found if len(row) > 1] for cluster, found in rows.items()}
 
+    def parted(self, arrow: Arrow) -> tuple[list[str], list[str]]:
+        """What an arrow leaves and what it enters, from the inside out to siblings."""
+        tails, heads = [*self.around(arrow.tail)], [*self.around(arrow.head)]
+        while tails and heads and tails[-1] == heads[-1]:
+            tails.pop()
+            heads.pop()
+        return tails, heads
+
     def _cross(self) -> None:
         """Note for each candidate the arrows that cross its edge."""
         for arrow in self.view.arrows:
-            tails, heads = [*self.around(arrow.tail)], [*self.around(arrow.head)]
-            while tails and heads and tails[-1] == heads[-1]:
-                tails.pop()
-                heads.pop()
+            tails, heads = self.parted(arrow)
             for item in tails:
                 if item in self.out_of:
                     self.out_of[item].append(arrow)
@@ -104,9 +110,9 @@ class Items:
     def _sort(self, item: str) -> tuple[object, ...]:
         if item in self.view.clusters:
             return ("cluster", item in self.view.recording.ops)
-        box = self.view.boxes[item]
-        op = self.view.recording.ops.get(OpId(item))
-        return box.kind, box.count, op.name if op is not None else ""
+        box, recording = self.view.boxes[item], self.view.recording
+        step = recording.ops.get(OpId(item)) or recording.grad_nodes.get(GradId(item))
+        return box.kind, box.count, step.name if step is not None else ""
 
     def end(self, box: str) -> str:
         """The box an arrow ends in; outputs of the run are all alike."""
@@ -118,3 +124,19 @@ class Items:
         if tail.kind in (BoxKind.PARAMETER, BoxKind.BUFFER) and arrow.value is not None:
             return tail.kind, self.view.recording.values[arrow.value].shape
         return arrow.tail, arrow.value
+
+    def step(self, one: Arrow, other: Arrow) -> int:
+        """By how many *other* is further among the results of an op that both come from.
+
+        0 where they bring the same, or where that cannot be told.
+        """
+        op = self.view.recording.ops.get(OpId(other.tail))
+        if op is None or one.value == other.value or one.value is None or other.value is None:
+            return 0
+        if one.value not in op.outputs or other.value not in op.outputs:
+            return 0
+        values = self.view.recording.values
+        mine, yours = values[one.value], values[other.value]
+        if (mine.shape, mine.dtype) != (yours.shape, yours.dtype):
+            return 0
+        return op.outputs.index(other.value) - op.outputs.index(one.value)

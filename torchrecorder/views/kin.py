@@ -18,36 +18,16 @@ def kin(recording: Recording, item: str) -> tuple[str, str] | None:
     scope = recording.scopes.get(ScopeId(item))
     if scope is None:
         return None
-    return recording.structures[scope.id], _without_numbers(scope.name)
+    return recording.structures[scope.id], without_numbers(scope.name)
 
 
 @lru_cache(maxsize=4096)
-def _without_numbers(name: str) -> str:
-    return re.sub(r"\d+", "0", name)
+def without_numbers(text: str) -> str:
+    """*text* with a zero for each number in it."""
+    return re.sub(r"\d+", "0", text)
 
 
 def enough(recording: Recording, item: str) -> int:
     """How many repeats are worth a fold: two, or three of what has no scopes inside."""
     children = recording.children[ScopeId(item)]
     return 2 if any(isinstance(child, Scope) for child in children) else 3
-
-
-def repeated(recording: Recording) -> frozenset[str]:
-    """Scopes that follow enough kin under the same parent, and all that lies in them."""
-    rows: dict[str | None, list[list[ScopeId]]] = {}
-    last: dict[str | None, object] = {}
-    for scope in recording.scopes.values():
-        found = kin(recording, scope.id)
-        if found == last.get(scope.parent):
-            rows[scope.parent][-1].append(scope.id)
-        else:
-            rows.setdefault(scope.parent, []).append([scope.id])
-        last[scope.parent] = found
-    gone: set[str] = set()
-    for row in (row for found in rows.values() for row in found):
-        if len(row) >= enough(recording, row[0]):
-            gone.update(row[1:])
-    for scope in recording.scopes.values():
-        if scope.parent in gone:
-            gone.add(scope.id)
-    return frozenset(gone)

@@ -1,0 +1,211 @@
+"""Blocks: siblings that repeat together, as layers of two sorts in turn, or ops in a loop.
+
+One by one they are no repeats of each other; block by block they are. Here they are found,
+by what they do; whether they are wired alike is seen when they fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import accumulate, groupby
+from typing import NamedTuple
+
+from torchrecorder.events import OpId, ScopeId, SourceLine
+from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.recording import Recording
+from torchrecorder.views.kin import enough, kin, without_numbers
+from torchrecorder.views.periods import Run, runs
+
+PREFIX = "block:"
+"""How the ids of blocks begin."""
+
+SAVED = 6
+"""Plain siblings fold from so many on that need not be drawn then."""
+
+_LEVELS = 4
+"""Loops in loops are found so deep."""
+
+
+def is_block(item: str) -> bool:
+    """Whether *item* is a cluster made here."""
+    return item.startswith(PREFIX)
+
+
+def block_id(items: Sequence[str]) -> str:
+    """The id of the block of these siblings."""
+    return f"{PREFIX}{items[0]}"
+
+
+class Unit(NamedTuple):
+    """One sibling, or a run of blocks that counts as one.
+
+    Attributes:
+        key: What equal ones have in common; None if it cannot repeat.
+        items: The siblings.
+        composed: Whether scopes lie inside one of them.
+        alone: Whether it is a scope: those fold without a block.
+        source: The line that called it.
+    """
+
+    key: Hashable
+    items: tuple[str, ...]
+    composed: bool = False
+    alone: bool = False
+    source: SourceLine | None = None
+
+
+Parts = tuple[tuple[Unit, ...], ...]
+"""The blocks of a run, of equal units each."""
+
+
+def unit_of(recording: Recording, item: str) -> Unit:
+    """The unit that a scope or op is."""
+    scope = recording.scopes.get(ScopeId(item))
+    if scope is not None:
+        children = recording.children[scope.id]
+        composed = any(isinstance(each, Scope) for each in children)
+        return Unit(kin(recording, item), (item,), composed, True, scope.source)
+    op = recording.ops.get(OpId(item))
+    if op is None:
+        return Unit(None, (item,))
+    return Unit(op_key(recording, op), (item,), source=op.source)
+
+
+def op_key(recording: Recording, op: Op) -> Hashable:
+    """What ops have in common that may be the same step of a loop.
+
+    Numbers among their arguments may differ: a loop tells its ops which round it is.
+    """
+    values = recording.values
+    return (
+        op.kind,
+        op.qualname,
+        op.failed,
+        len(op.writes),
+        tuple((name, without_numbers(text)) for name, text in op.arguments),
+        tuple((each.name, *_form(values[each.value])) for each in op.inputs),
+        tuple(_form(values[each]) for each in op.outputs),
+    )
+
+
+def _form(value: Value) -> tuple[Hashable, ...]:
+    return value.shape, value.dtype
+
+
+def items_of(part: Sequence[Unit]) -> tuple[str, ...]:
+    """The siblings of a block."""
+    return tuple(item for unit in part for item in unit.items)
+
+
+Readers = Mapping[str, Sequence[str]]
+"""For siblings, those that read something of theirs."""
+
+
+def blocks(units: Sequence[Unit], readers: Readers = {}) -> Iterator[Parts]:
+    """The runs of blocks among siblings; those inside others come before them.
+
+    Where a run may be cut into blocks in several ways, it is cut so that the least leads
+    from one block to the next.
+    """
+    row = list(units)
+    for _ in range(_LEVELS):
+        found = dict(_runs(row, readers))
+        yield from found.values()
+        if not found:
+            return
+        row = list(_collapsed(row, found))
+
+
+def _runs(row: Sequence[Unit], readers: Readers) -> Iterator[tuple[int, Parts]]:
+    """Where each run begins, and its blocks; scopes alone are left to fold on their own."""
+
+    def wanted(run: Run) -> bool:
+        return _is_alone(row, run) or _is_worth(row, run)
+
+    for run in runs([unit.key for unit in row], wanted):
+        if not _is_alone(row, run):
+            start = _beginning(row, run, readers)
+            ends = range(start, start + run.period * run.times, run.period)
+            yield start, tuple(tuple(row[at : at + run.period]) for at in ends)
+
+
+def _beginning(row: Sequence[Unit], run: Run, readers: Readers) -> int:
+    """Where the first block begins: where the second reads least of what was made before it.
+
+    Where that leaves a choice, the program goes back to a line above there.
+    """
+    part = row[run.start : run.start + 2 * run.period + run.spare]
+    place = {item: number for number, unit in enumerate(part) for item in unit.items}
+    change = [0] * (len(part) + 1)
+    for item, number in place.items():
+        reads = [place[each] - number for each in readers.get(item, ()) if each in place]
+        reach = max((far for far in reads if 0 < far <= run.period), default=0)
+        change[number + 1] += 1
+        change[number + reach + 1] -= 1
+    passing = list(accumulate(change))
+    starts = range(run.spare + 1)
+
+    def worth(start: int) -> tuple[int, bool, int]:
+        there = start + run.period
+        return passing[there], not _goes_back(part[there - 1 : there + 1]), start
+
+    return run.start + min(starts, key=worth)
+
+
+def _goes_back(units: Sequence[Unit]) -> bool:
+    """Whether the second of two units was called by a line above that of the first."""
+    one, other = (unit.source for unit in units)
+    if one is None or other is None or one[::2] != other[::2]:
+        return False
+    return other.line < one.line
+
+
+def _is_alone(row: Sequence[Unit], run: Run) -> bool:
+    return run.period == 1 and row[run.start].alone
+
+
+def _is_worth(row: Sequence[Unit], run: Run) -> bool:
+    part = row[run.start : run.start + run.period]
+    if any(unit.composed for unit in part):
+        return True
+    return run.times > 2 and (run.times - 1) * sum(len(unit.items) for unit in part) >= SAVED
+
+
+def _collapsed(row: Sequence[Unit], found: Mapping[int, Parts]) -> Iterator[Unit]:
+    """*row* with each run as one unit."""
+    place = 0
+    for start, parts in found.items():
+        yield from row[place:start]
+        key = ("run", tuple(unit.key for unit in parts[0]), len(parts))
+        composed = any(unit.composed for unit in parts[0])
+        yield Unit(key, tuple(block_id(items_of(part)) for part in parts), composed)
+        place = start + sum(map(len, parts))
+    yield from row[place:]
+
+
+def repeated(recording: Recording) -> frozenset[str]:
+    """What need not be drawn if all that repeats folds: scopes and ops, and all in them."""
+    gone: set[str] = set()
+    for children in recording.children.values():
+        units = [unit_of(recording, each.id) for each in children]
+        gone.update(_later(recording, units))
+        inner: dict[str, tuple[str, ...]] = {}
+        for parts in blocks(units):
+            inner.update((block_id(items_of(part)), items_of(part)) for part in parts)
+            waiting = [item for part in parts[1:] for item in items_of(part)]
+            while waiting:
+                item = waiting.pop()
+                gone.add(item)
+                waiting.extend(inner.get(item, ()))
+    for scope in recording.scopes.values():
+        if scope.parent in gone:
+            gone.add(scope.id)
+    return frozenset(gone)
+
+
+def _later(recording: Recording, units: Sequence[Unit]) -> Iterator[str]:
+    """Scopes that follow enough of their kin."""
+    for _, group in groupby((unit for unit in units if unit.alone), key=lambda unit: unit.key):
+        row = [unit.items[0] for unit in group]
+        if len(row) >= enough(recording, row[0]):
+            yield from row[1:]
