@@ -63,7 +63,7 @@ def scopes_like(recording: Recording, pattern: str) -> tuple[ScopeId, ...]:
     found = [scope for scope in scopes if fnmatchcase(scope.path, pattern)]
     found = found or [scope for scope in scopes if fnmatchcase(scope.cls, pattern)]
     if not found:
-        raise InvalidArgument(_advice("scope", pattern, (scope.path for scope in scopes)))
+        raise InvalidArgument(advice("scope", pattern, (scope.path for scope in scopes)))
     chosen: set[str] = set()
     for scope in found:
         around = recording.within(scope.parent)
@@ -72,7 +72,8 @@ def scopes_like(recording: Recording, pattern: str) -> tuple[ScopeId, ...]:
     return tuple(scope.id for scope in found if scope.id in chosen)
 
 
-def _advice(what: str, name: str, known: Iterable[str]) -> str:
+def advice(what: str, name: str, known: Iterable[str]) -> str:
+    """What to say where nothing is called *name*."""
     names = [each for each in dict.fromkeys(known) if each]
     near = get_close_matches(name, names, 3, 0.4) or names[:3]
     return f"no {what} is called {name!r}; there are {', '.join(map(repr, near)) or 'none'}"
@@ -103,7 +104,7 @@ def _anchor(recording: Recording, name: str) -> list[OpId]:
     except InvalidArgument:
         known = [slot.name for slot in (*recording.inputs, *recording.outputs)]
         paths = (scope.path for scope in recording.scopes.values())
-        raise InvalidArgument(_advice("tensor or scope", name, [*known, *paths])) from None
+        raise InvalidArgument(advice("tensor or scope", name, [*known, *paths])) from None
 
 
 def _named(recording: Recording, name: str) -> list[ValueId]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -17,6 +17,7 @@ from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.depths import choose, max_depth
 from torchrecorder.views.focus import Focus
 from torchrecorder.views.fold import Fold, repeats
+from torchrecorder.views.group import Group
 from torchrecorder.views.hide import (
     HideNamed,
     HideOps,
@@ -59,6 +60,8 @@ class ViewOptions:
         until: Only what this depends on. With *since*, what lies between the two.
         hide: Scopes by path or class, or ops by name, that are left out; patterns, separated
             by commas or in a tuple. Arrows go through them.
+        group: Siblings under made-up names: ``{"Stem": ["conv1", "bn1", "relu"]}``; paths of
+            scopes and ops, or patterns. A group is one more level for *depth*.
         view: ``"forward"``, the run; or ``"backward"``, the autograd graph behind it, in the
             direction in which gradients run. Of the rest, only *depth* matters there.
     """
@@ -74,6 +77,7 @@ class ViewOptions:
     since: str | None = None
     until: str | None = None
     hide: str | tuple[str, ...] = ()
+    group: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     view: Literal["forward", "backward"] = "forward"
 
     def __post_init__(self) -> None:
@@ -84,12 +88,14 @@ class ViewOptions:
             raise InvalidArgument(f"depth must be 0 or more, not {depth}")
         if self.view not in ("forward", "backward"):
             raise InvalidArgument(f"view must be 'forward' or 'backward', not {self.view!r}")
+        Group(self.group)
 
 
 @uncollected()
 def make_view(recording: Recording, options: ViewOptions = ViewOptions()) -> View:
     """The view of *recording* that *options* ask for."""
-    part = Focus(options.focus, options.since, options.until)(recording)
+    grouped = Group(options.group)(recording)
+    part = Focus(options.focus, options.since, options.until)(grouped)
     view, _ = _made(part, options)
     return replace(view, unfolded=partial(_unfolded, part, options))
 

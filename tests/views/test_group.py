@@ -1,0 +1,145 @@
+"""Chosen siblings under a made-up name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.figures import arrows, boxes, clusters, linear
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style.draw import draw
+from torchrecorder.testing import Builder
+from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.view import View
+
+STEM = {"Stem": ["conv", "norm", "pool"]}
+
+
+def convnet(blocks: int = 4) -> Recording:
+    """A stem of three modules, then equal blocks of three modules and an addition each."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for name in ("conv", "norm", "pool"):
+            x = linear(run, name, x)
+        with run.scope("layers", "Sequential"):
+            for number in range(blocks):
+                with run.scope(str(number), "Block"):
+                    h = linear(run, "a", x)
+                    h = linear(run, "b", h)
+                    h = linear(run, "c", h)
+                    x = run.op("add", h, x)
+        run.returns(x)
+    return run.recording()
+
+
+def view_of(recording: Recording, **options: Any) -> View:
+    """A view that has been checked."""
+    view = make_view(recording, ViewOptions(**options))
+    view.check()
+    return view
+
+
+def titles(view: View) -> list[str]:
+    """The first lines on the boxes of a figure."""
+    return [shape.label[0].text for shape in draw(view).shapes]
+
+
+def test_a_group_is_one_box() -> None:
+    """Closed, it stands at the place of its first member, with all arrows and weights."""
+    view = view_of(convnet(), depth=1, group=STEM)
+    assert titles(view) == ["x", "Stem", "layers: Sequential", "output"]
+    assert arrows(view) == ["x -> Stem", "Stem -> layers", "layers -> out:0"]
+    stem = next(shape for shape in draw(view).shapes if shape.label[0].text == "Stem")
+    assert [text.text for text in stem.label] == ["Stem", "48 params"]
+
+
+def test_an_open_group_is_one_more_level() -> None:
+    """Its members are boxes in it, and keep their names."""
+    view = view_of(convnet(), depth=2, group=STEM, fold=False)
+    assert clusters(view) == ["Net", "Stem", "layers"]
+    assert boxes(view)[1:4] == ["conv", "norm", "pool"]
+
+
+@pytest.mark.parametrize("members", [
+    ["conv", "norm", "pool"],
+    ["conv", "pool"],
+    ["norm", "layers"],
+    ["n*", "p*"],
+    "conv, pool",
+])
+def test_every_edge_is_kept(members: Any) -> None:
+    """All open, a group changes no arrow, whether its members follow each other or not."""
+    recording = convnet()
+    plain = view_of(recording, depth=9, fold=False, parameters=True)
+    grouped = view_of(recording, depth=9, fold=False, parameters=True, group={"G": members})
+    assert grouped.arrows == plain.arrows
+    assert list(grouped.boxes) == list(plain.boxes)
+
+
+def test_members_apart() -> None:
+    """What runs between two members stays outside, with an arrow out and one back in."""
+    view = view_of(convnet(), depth=1, group={"Ends": ["conv", "pool"]})
+    assert arrows(view) == [
+        "x -> Ends", "Ends -> norm", "norm -> Ends", "Ends -> layers", "layers -> out:0",
+    ]
+
+
+def test_a_pattern_groups_in_each_scope() -> None:
+    """Blocks with a group in each fold as they would without."""
+    group = {"Half": ["layers.*.a", "layers.*.b"]}
+    view = view_of(convnet(), depth=3, group=group)
+    assert [each.count for each in view.clusters.values()] == [1, 1, 4]
+    assert titles(view)[4:7] == ["Half", "c: Linear", "add"]
+    apart = view_of(convnet(), depth=3, group=group, fold=False)
+    assert titles(apart).count("Half") == 4
+    assert [name for name in boxes(apart) if "Half" in name][1] == "layers.1.Half"
+
+
+def test_ops_can_be_members() -> None:
+    """An op is called by the path of its scope and its name."""
+    view = view_of(convnet(1), depth=3, group={"Out": ["layers.0.c", "layers.0.add"]})
+    assert titles(view)[4:] == ["a: Linear", "b: Linear", "Out", "output"]
+
+
+def test_groups_in_groups() -> None:
+    """A later group can hold an earlier one by its name."""
+    group = {**STEM, "Body": ["Stem", "layers"]}
+    assert titles(view_of(convnet(), depth=1, group=group)) == ["x", "Body", "output"]
+    assert clusters(view_of(convnet(), depth=2, group=group)) == ["Net", "Body"]
+
+
+def test_groups_can_be_focused_on() -> None:
+    """A group is a scope like any other: focus and hide know its name."""
+    view = view_of(convnet(), depth=1, group=STEM, focus="Stem")
+    assert clusters(view) == ["Stem"]
+    assert titles(view)[1:4] == ["conv: Linear", "norm: Linear", "pool: Linear"]
+    assert "Stem" not in titles(view_of(convnet(), depth=1, group=STEM, hide="Stem"))
+
+
+def test_a_group_has_the_arguments_of_its_members() -> None:
+    """What goes in and out of a group is told by its slots."""
+    view = view_of(convnet(), depth=1, group=STEM)
+    scope = next(each for each in view.recording.scopes.values() if each.name == "Stem")
+    inputs = [view.recording.values[slot.value].names for slot in scope.inputs]
+    assert inputs == [("x",)] and len(scope.outputs) == 1
+
+
+@pytest.mark.parametrize("group, said", [
+    ({"A": ["cnov"]}, r"group 'A': no scope or op is called 'cnov'; there are 'conv'"),
+    ({"A": ["conv", "norm"], "B": ["norm"]}, r"'norm' is in two groups, 'A' and 'B'"),
+    ({"A": ["conv", "layers.0.a"]}, r"'conv', 'layers.0.a' lie in the model itself, 'layers.0'"),
+])
+def test_what_cannot_be_grouped(group: Any, said: str) -> None:
+    """Unknown names, overlaps and members that are no siblings are told."""
+    with pytest.raises(InvalidArgument, match=said):
+        view_of(convnet(), group=group)
+
+
+@pytest.mark.parametrize("group", [["conv"], {"A": []}, {"": ["conv"]}, {"A": " , "}])
+def test_what_is_no_group(group: Any) -> None:
+    """A mistake in the option itself is told before anything runs."""
+    with pytest.raises(InvalidArgument, match="group"):
+        ViewOptions(group=group)
