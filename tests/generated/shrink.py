@@ -25,8 +25,9 @@ def failure_of(program: Program) -> tuple[Failure, str] | None:
         first = lines[1] if "is not inert" in lines[0] and len(lines) > 1 else lines[0]
         frames = traceback.extract_tb(error.__traceback__)
         steps = [each.name for each in frames if each.filename.endswith("checks.py")]
+        steps = [each for each in steps if not each.endswith("check")]
         words = re.sub(r"\d+", "N", first)[:40]
-        return (steps[1] if len(steps) > 1 else "", type(error).__name__, words), text
+        return (steps[0] if steps else "", type(error).__name__, words), text
     return None
 
 

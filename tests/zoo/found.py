@@ -169,3 +169,15 @@ def identity_of_sparse() -> Run:
         return y + self.same(y)
 
     return Run(net(forward, same=nn.Identity()), (torch.randn(2, 3),))
+
+
+@case(
+    "an operator that writes lists of tensors, given a tensor",
+    """
+    sort = sort(x)
+    add = add(sort.0, x)
+    return add
+    """,
+)
+def sorted_values() -> Run:
+    return Run(net(lambda self, x: torch.sort(x).values + x), (leaf(2, 3),))

@@ -128,7 +128,7 @@ def kind_of(tensor: Tensor) -> str:
 def extent_of(tensor: Tensor) -> tuple[int, int]:
     """First and one-past-last element of the storage that *tensor* can reach."""
     tensor = bearer(tensor)
-    if tensor._base is None:
+    if not tensor._is_view():  # asking for its base would make an object of that
         return 0, ANYWHERE
     try:
         low = tensor.storage_offset()
