@@ -12,6 +12,7 @@ from torchrecorder.style import labels
 from torchrecorder.style.figure import Text
 from torchrecorder.style.gradients import GradCaptions
 from torchrecorder.style.hyperparameters import arguments, hyperparameters
+from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
 from torchrecorder.style.usual import usual_dtype
 from torchrecorder.style.weights import Weights
@@ -43,6 +44,7 @@ class Captions:
         self.weights = Weights(recording)
         self.usual = usual_dtype(recording)
         self.grads = GradCaptions(recording)
+        self.renamed = Renaming(style.rename)
         self._numbered: dict[ModuleId, dict[str, int]] = {}
 
     def box(self, box: Box) -> tuple[Text, ...]:
@@ -66,7 +68,7 @@ class Captions:
         """The lines in the corner of a cluster."""
         op = self.recording.ops.get(OpId(cluster.id))
         if op is not None:
-            return (Text(labels.shorten(op.name), "title"),)
+            return (Text(self._op_title(op), "title"),)
         if is_block(cluster.id):
             name = labels.shorten(labels.names(cluster.names) or "loop")
             return (Text(f"{name}  ×{cluster.count}", "title"),)
@@ -93,9 +95,13 @@ class Captions:
         what = REGIONS.get(scope.kind, "")
         if what:
             return " ".join(filter(None, (what, scope.cls if scope.cls != what else "")))
-        name = labels.shorten(labels.names(names) or scope.name)
-        cls = labels.shorten(scope.cls)
-        title = name if not cls or cls == name else f"{name}: {cls}" if name else cls
+        cls = labels.shorten(self.renamed.cls(scope))
+        title = self.renamed.scope(scope)
+        if title is None:
+            name = labels.shorten(labels.names(names) or scope.name)
+            name = cls if name == scope.cls else name
+            title = name if not cls or cls == name else f"{name}: {cls}" if name else cls
+        title = title or cls
         return f"{title}  ×{count}" if count > 1 else title
 
     def _details(self, scope: Scope) -> Iterator[str]:
@@ -141,12 +147,16 @@ class Captions:
             yield Text(line)
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
-        lines = [Text(labels.shorten(op.name), "title")]
+        lines = [Text(self._op_title(op), "title")]
         if self.style.details and not self._told(op) and op.name not in SHOWN_BY_SHAPE:
             lines.extend(Text(line) for line in _filled(arguments(self._given(op, box)), width=22))
         if op.failed:
             lines.extend(self._failure())
         return tuple(lines)
+
+    def _op_title(self, op: Op) -> str:
+        scope = self.recording.scopes.get(op.scope) if op.scope is not None else None
+        return labels.shorten(self.renamed.op(op, scope.path if scope is not None else ""))
 
     def _given(self, op: Op, box: Box) -> tuple[tuple[str, str], ...]:
         """The arguments of an op; where it stands for one in each round of a loop, of all."""
@@ -174,6 +184,9 @@ class Captions:
 
     def _near(self, value: Value, box: Box) -> str:
         """A parameter's name as seen from the cluster it is drawn in."""
+        renamed = self.renamed.of([*value.names, box.kind.value])
+        if renamed is not None:
+            return renamed
         name = value.names[0] if value.names else box.kind.value
         if name.isdigit():
             return f"{box.kind.value} {name}"
@@ -188,6 +201,8 @@ class Captions:
         value = self.recording.values[slot.value]
         name = labels.names(box.names) or slot.name
         title = f"output {name}" if name[:1].isdigit() else name or "output"
+        renamed = self.renamed.of([title, "output"])
+        title = title if renamed is None else renamed
         title += f"  ×{box.count}" if box.count > 1 else ""
         return Text(labels.shorten(title), "title"), Text(labels.value(value, self.usual))
 

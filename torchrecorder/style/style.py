@@ -11,6 +11,7 @@ from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.figure import Figure, Look
+from torchrecorder.style.renaming import check_names
 from torchrecorder.style.themes import LIGHT, Theme
 from torchrecorder.views.view import Box, BoxKind, View
 
@@ -89,6 +90,9 @@ class Style:
             they leave.
         details: Hyperparameters and arguments on boxes.
         counts: Parameter counts on boxes.
+        rename: Other names for modules, ops and tensors: ``{"self_attn": "Attention"}``. A path
+            or name gives the title, a class (``{"BasicBlock": "Block"}``) what stands after
+            the colon; patterns go.
         legend: A list of what outlines and colours mean.
         color_by: An annotation, such as ``"backward_time"`` or ``"saved_bytes"``, that colours
             the boxes and stands on them; the legend shows the scale.
@@ -110,6 +114,7 @@ class Style:
     shapes: bool = True
     details: bool = True
     counts: bool = True
+    rename: Mapping[str, str] = field(default_factory=dict)
     legend: bool = False
     color_by: Union[str, Annotation, None] = None
     color_range: tuple[float, float] | None = None
@@ -121,6 +126,9 @@ class Style:
     node_attributes: Mapping[str, str] = field(default_factory=dict)
     edge_attributes: Mapping[str, str] = field(default_factory=dict)
     finish: Callable[[Figure, View], Figure] | None = None
+
+    def __post_init__(self) -> None:
+        check_names(self.rename)
 
     def look(self, box: Box, view: View) -> Look:
         """The look of *box*: the answer of the first rule that has one."""

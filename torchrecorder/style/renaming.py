@@ -1,0 +1,62 @@
+"""Renaming: what modules, ops and tensors are called in a figure, by a small mapping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.nodes import Op, Scope
+
+
+class Renaming:
+    """Says what things are called; None where the mapping does not speak of them.
+
+    Args:
+        names: From a path, a name, a class, or a pattern for one of them, to the new text.
+            Where several fit, the first exact one counts, then the first pattern.
+    """
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+        self.patterns = [each for each in names if any(letter in each for letter in "*?[")]
+
+    def scope(self, scope: Scope) -> str | None:
+        """The title of a module or function, by its path or name."""
+        return self.of(filter(None, (scope.path, scope.name)))
+
+    def cls(self, scope: Scope) -> str:
+        """The class of a module."""
+        found = self.of([scope.cls])
+        return scope.cls if found is None else found
+
+    def op(self, op: Op, path: str) -> str:
+        """The title of an op in the scope at *path*, by its name or its path."""
+        found = self.of((f"{path}.{op.name}" if path else op.name, op.name))
+        return op.name if found is None else found
+
+    def of(self, called: Iterable[str]) -> str | None:
+        """The text for something that is called in these ways, most special first."""
+        if not self.names:
+            return None
+        ways = list(called)
+        exact = [each for each in ways if each in self.names]
+        fitting = exact or [
+            pattern for each in ways for pattern in self.patterns if fnmatchcase(each, pattern)
+        ]
+        return self.names[fitting[0]] if fitting else None
+
+
+def check_names(names: object) -> None:
+    """Fail if *names* is no mapping from text to text.
+
+    Raises:
+        InvalidArgument: It says what is wrong with it.
+    """
+    if not isinstance(names, Mapping):
+        raise InvalidArgument(
+            f'rename must map names to names, {{"self_attn": "Attention"}}, not {names!r}'
+        )
+    wrong = [pair for pair in names.items() if not all(isinstance(each, str) for each in pair)]
+    if wrong:
+        raise InvalidArgument(f"rename must map text to text, not {wrong[0][0]!r}: {wrong[0][1]!r}")
