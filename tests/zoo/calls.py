@@ -181,11 +181,10 @@ def forward_directly() -> Run:
     fc:
         mul = mul(x)
         linear = linear(mul, fc.weight, fc.bias)
-        return linear
-    add = add(linear)
+        add = add(linear)
+        return add
     return add
     """,
-    limit="whether a user's hook lies inside or outside the scope depends on who came first",
     modules=False,
 )
 def hooks_change_things() -> Run:
@@ -193,6 +192,54 @@ def hooks_change_things() -> Run:
     fc.register_forward_pre_hook(lambda module, args: (args[0] * 2,))
     fc.register_forward_hook(lambda module, args, out: out + 1)
     return Run(net(lambda self, x: self.fc(x), fc=fc), (leaf(2, 3),))
+
+
+@case(
+    "hooks call modules, one of them that whose hook it is",
+    """
+    a:
+        linear = linear(x, a.weight, a.bias)
+        b:
+            linear2 = linear(linear, b.weight, b.bias)
+            a:
+                linear3 = linear(linear2, a.weight, a.bias)
+                sin = sin(linear3)
+                return sin
+            return sin
+        cos = cos(sin)
+        return cos
+    b:
+        linear4 = linear(cos, b.weight, b.bias)
+        a:
+            linear5 = linear(linear4, a.weight, a.bias)
+            sin2 = sin(linear5)
+            return sin2
+        return sin2
+    return sin2
+    """,
+)
+def hooks_call_modules() -> Run:
+    a, b = nn.Linear(3, 3), nn.Linear(3, 3)
+    inside = []
+
+    def after_a(module, args, out):
+        if inside:
+            return out.sin()
+        inside.append(True)
+        return b(out).cos()
+
+    def after_b(module, args, out):
+        return a(out)
+
+    a.register_forward_hook(after_a)
+    b.register_forward_hook(after_b)
+
+    def forward(self, x):
+        inside.clear()
+        y = self.a(x)
+        return self.b(y)
+
+    return Run(net(forward, a=a, b=b), (leaf(2, 3),))
 
 
 @case(

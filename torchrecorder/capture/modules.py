@@ -14,6 +14,7 @@ import sys
 import threading
 import weakref
 from contextlib import ExitStack
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,6 +28,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.aliases import hand_on, take_back
+from torchrecorder.capture.lingering import Lingering, Waiting, has_hooks
 from torchrecorder.capture.regions import mode_state
 from torchrecorder.capture.tensors import node_behind, tensors_in
 from torchrecorder.capture.values import Foreign
@@ -60,6 +62,7 @@ class ModuleScopes:
         self.catalog = catalog
         self.open: list[tuple[int, OpenScope]] = []
         self._exit = ExitStack()
+        self.lingering = regions.lingering = Lingering(self.open, self._finish)
         values.search_names = self._name_of
 
     def __enter__(self) -> ModuleScopes:
@@ -93,14 +96,17 @@ class ModuleScopes:
         if threading.get_ident() != self.tape.thread:
             self._note_foreign(module, args, rest[-1])
             return None
-        if not self._is_open(module):
-            return None
-        self.fast.leave(module)
+        frame = sys._getframe(1)
         failed = len(rest) == 1
         self.tape.pause()
         with torch._C.DisableTorchFunction():
             try:
-                return self._leave(module, {} if failed else rest[0], rest[-1], failed)
+                self.lingering.settle(frame, sys.exc_info()[1] if failed else None)
+                if not self._is_open(module):
+                    return None
+                self.fast.leave(module)
+                result = self._leave(module, {} if failed else rest[0], rest[-1], failed, frame)
+                return result
             except Exception as error:
                 self.tape.lose("modules", error)
                 return None
@@ -172,7 +178,14 @@ class ModuleScopes:
             self._leave(function, {}, result, False)
         return result
 
-    def _leave(self, module: Any, kwargs: dict[str, Any], output: Any, failed: bool) -> Any:
+    def _leave(
+        self,
+        module: Any,
+        kwargs: dict[str, Any],
+        output: Any,
+        failed: bool,
+        frame: FrameType | None = None,
+    ) -> Any:
         while self.open and self.open[-1][0] != id(module):
             self._close(self.open[-1][1], (), failed=True)  # left without a word
         opened = self.open[-1][1]
@@ -190,12 +203,29 @@ class ModuleScopes:
         replaced = self._hand_on(opened, output, found)
         if replaced is not None:
             found = tensors_in(replaced)
+        if frame is not None and not failed and has_hooks(module):
+            waiting = Waiting(opened, frame, self.tape.time(), self.tape.index)
+            self.lingering.waiting.append(waiting)
+        else:
+            self._conclude(opened, found, failed)
+        self.catalog.complete(module)
+        return replaced
+
+    def _conclude(self, opened: OpenScope, found: list[tuple[str, Tensor]], failed: bool) -> None:
         slots = self.values.slots_of(found)
         for observer in self.tape.observers:
             observer.scope_left(opened, found)
         self._close(opened, slots, failed=failed)
-        self.catalog.complete(module)
-        return replaced
+
+    def _finish(self, waiting: Waiting, error: BaseException | None) -> None:
+        """The hooks of a module are done, or one of them raised *error*."""
+        failed = waiting.failed(error)
+        self._trim(waiting.opened, failed)
+        if failed and error is not None:
+            self.tape.fail(error, None)
+        if self.tape.index == waiting.index:  # what came after was not seen, and is not its own
+            waiting.opened.started += self.tape.time() - waiting.since
+        self._conclude(waiting.opened, [] if failed else tensors_in(waiting.result), failed)
 
     def _trim(self, opened: OpenScope, failed: bool) -> None:
         """Close what is still open inside *opened*."""
@@ -253,8 +283,16 @@ class ModuleScopes:
                 return role, f"{opened.event.path}.{name}".lstrip(".")
         return None
 
-    def leave_all(self, *, failed: bool) -> None:
+    def settle(self, frame: FrameType) -> None:
+        """Close what is over, as seen from *frame*."""
+        if threading.get_ident() == self.tape.thread:
+            with torch._C.DisableTorchFunction():
+                self.lingering.settle(frame)
+
+    def leave_all(self, error: BaseException | None) -> None:
         """The run ends: close what an exception left open."""
+        failed = error is not None
+        self.lingering.settle(None, error)
         while self.open:
             self._close(self.open[-1][1], (), failed=failed)
         while self.tape.stack:

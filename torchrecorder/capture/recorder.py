@@ -9,6 +9,7 @@ then is the recording.
 from __future__ import annotations
 
 import contextlib
+import sys
 import weakref
 from types import TracebackType
 from typing import Any
@@ -144,7 +145,7 @@ class Recorder:
         if error is not None:
             explain(error, tape.conclude_failure(error), tape.events)
             attach(error, self)
-        self._modules.leave_all(failed=error is not None)
+        self._modules.leave_all(error)
         self._catalog.finish()
         self._backward.finish()
         for observer in tape.observers:
@@ -186,7 +187,10 @@ class Recorder:
         Forward and backward alike: in backward, those whose forward made the grad node
         that is running. For hooks and other tools; empty outside the block.
         """
-        return self._running.scopes if self._running is not None else ()
+        if self._running is None:
+            return ()
+        self._modules.settle(sys._getframe(1))
+        return self._running.scopes
 
     @property
     def is_backward(self) -> bool:

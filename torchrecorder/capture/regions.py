@@ -18,6 +18,7 @@ from torchrecorder.events import ScopeEntered, ScopeKind, ScopeLeft, SourceLine
 if TYPE_CHECKING:
     from types import FrameType
 
+    from torchrecorder.capture.lingering import Lingering
     from torchrecorder.capture.source import Sources
     from torchrecorder.capture.tape import OpenScope, Tape
 
@@ -58,11 +59,14 @@ class Regions:
     def __init__(self, tape: Tape, sources: Sources) -> None:
         self.tape = tape
         self.sources = sources
+        self.lingering: Lingering
         self.outside = self.state = mode_state()
         self.entered: Callable[[ScopeEntered, FrameType], None] = lambda event, frame: None
 
     def locate(self, frame: FrameType | None) -> SourceLine | None:
         """The user's line at *frame*; opens and closes the regions around it."""
+        if self.lingering.waiting:
+            self.lingering.settle(frame)
         line, frames = self.sources.walk(frame)
         stack = self.tape.stack
         state = self.state = mode_state()
