@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.commands.compare import Compare
+from torchrecorder.integrations.commands.completion import Completion
 from torchrecorder.integrations.commands.doctor import Doctor
 from torchrecorder.integrations.commands.html import Html
 from torchrecorder.integrations.commands.open import Open
@@ -21,5 +22,6 @@ COMMANDS: tuple[Command, ...] = (
     Top(),
     Compare(),
     Doctor(),
+    Completion(),
 )
 """Every subcommand, in the order in which ``--help`` lists them."""
