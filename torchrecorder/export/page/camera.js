@@ -36,10 +36,10 @@ const camera = (() => {
   // Where to begin: all of it if that can be read, else its beginning at a readable size.
   function beginning(area, room, direction) {
     const all = fitted(area, room);
-    if (all.k >= 0.6) return all;
+    if (all.k >= 0.78) return all;
     const flat = direction === "LR" || direction === "RL";
     const across = flat ? (room.height - 2 * MARGIN) / area.h : (room.width - 2 * MARGIN) / area.w;
-    return start(area, room, direction, Math.min(1.25, Math.max(0.75, across)));
+    return start(area, room, direction, Math.min(1.25, Math.max(0.85, across)));
   }
 
   function start(area, room, direction, k) {

@@ -30,8 +30,10 @@ const signpost = (() => {
     return found.map(place => ({ ...place, box, text, y: at.y + 2, w, h: SIZE * 1.5 }));
   }
 
-  // Whether a sign lies on a box that it must leave free.
-  function covers({ inside, box: own, ...sign }, boxes, view, model) {
+  // Whether a sign, or the way from its box to it, lies on a box that it must leave free.
+  function covers({ inside, box: own, ...place }, boxes, view, model) {
+    const edge = inside ? place.x : (own.x + own.w - view.x) * view.k + 1;
+    const sign = { ...place, x: edge, w: place.x + place.w - edge };
     return boxes.some(box => box.item !== own.item && model.within(box.item, own.item) === inside &&
       !model.within(own.item, box.item) && overlaps(sign, onScreen(box, view)));
   }
