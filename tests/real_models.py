@@ -6,6 +6,7 @@ called, so that a missing one costs only its own models.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,7 @@ MODELS: dict[str, Callable[[], Run]] = {}
 NEEDS: dict[str, str] = {}
 
 
-def _model(needs: str = "torch") -> Callable[[Callable[[], Run]], Callable[[], Run]]:
+def model(needs: str = "torch") -> Callable[[Callable[[], Run]], Callable[[], Run]]:
     def add(build: Callable[[], Run]) -> Callable[[], Run]:
         MODELS[build.__name__] = build
         NEEDS[build.__name__] = needs
@@ -31,20 +32,22 @@ def _model(needs: str = "torch") -> Callable[[Callable[[], Run]], Callable[[], R
 
 def make(name: str) -> Run:
     """The model of this name with fresh weights and inputs, the same each time."""
+    available()
     torch.manual_seed(0)
     return MODELS[name]()
 
 
 def available() -> list[str]:
     """Names of the models whose libraries are installed."""
+    importlib.import_module("tests.other_models")  # which adds its own
     return [name for name in MODELS if importlib.util.find_spec(NEEDS[name]) is not None]
 
 
-def _image(size: int = 64, batch: int = 1) -> torch.Tensor:
+def image(size: int = 64, batch: int = 1) -> torch.Tensor:
     return torch.randn(batch, 3, size, size)
 
 
-def _ids(length: int = 7, batch: int = 2, highest: int = 90) -> torch.Tensor:
+def tokens(length: int = 7, batch: int = 2, highest: int = 90) -> torch.Tensor:
     return torch.randint(3, highest, (batch, length))
 
 
@@ -56,55 +59,55 @@ def _vision(name: str, size: int = 64, batch: int = 1, train: bool = False, **op
     import torchvision
 
     made = getattr(torchvision.models, name)(weights=None, num_classes=5, **options)
-    return Run(made.train(train), (_image(size, batch),))
+    return Run(made.train(train), (image(size, batch),))
 
 
-@_model("torchvision")
+@model("torchvision")
 def resnet18() -> Run:
     return _vision("resnet18", batch=2, train=True)
 
 
-@_model("torchvision")
+@model("torchvision")
 def densenet121() -> Run:
     return _vision("densenet121")
 
 
-@_model("torchvision")
+@model("torchvision")
 def densenet121_checkpointed() -> Run:
     return _vision("densenet121", batch=2, train=True, memory_efficient=True)
 
 
-@_model("torchvision")
+@model("torchvision")
 def inception_v3() -> Run:
     more = {"aux_logits": True, "init_weights": False}
     return _vision("inception_v3", size=299, batch=2, train=True, **more)
 
 
-@_model("torchvision")
+@model("torchvision")
 def googlenet() -> Run:
     return _vision("googlenet", batch=2, train=True, aux_logits=True, init_weights=False)
 
 
-@_model("torchvision")
+@model("torchvision")
 def vit() -> Run:
     torchvision_shim.install()
     from torchvision.models import VisionTransformer
 
     sizes = {"num_heads": 2, "hidden_dim": 16, "mlp_dim": 32, "num_classes": 5}
     made = VisionTransformer(32, 8, num_layers=2, **sizes)
-    return Run(made, (_image(32, 2),))
+    return Run(made, (image(32, 2),))
 
 
-@_model("torchvision")
+@model("torchvision")
 def swin() -> Run:
     torchvision_shim.install()
     from torchvision.models import SwinTransformer
 
     made = SwinTransformer([2, 2], 8, [2, 2], [2, 2], [4, 4], num_classes=5)
-    return Run(made.eval(), (_image(32),))
+    return Run(made.eval(), (image(32),))
 
 
-@_model("torchvision")
+@model("torchvision")
 def swin_v2() -> Run:
     torchvision_shim.install()
     from torchvision.models.swin_transformer import PatchMergingV2, SwinTransformer
@@ -114,68 +117,68 @@ def swin_v2() -> Run:
         [2, 2], 8, [2, 2], [2, 2], [4, 4], num_classes=5,
         block=SwinTransformerBlockV2, downsample_layer=PatchMergingV2,
     )
-    return Run(made, (_image(32),))
+    return Run(made, (image(32),))
 
 
-@_model("torchvision")
+@model("torchvision")
 def convnext() -> Run:
     torchvision_shim.install()
     from torchvision.models.convnext import CNBlockConfig, ConvNeXt
 
     blocks = [CNBlockConfig(8, 16, 2), CNBlockConfig(16, None, 2)]
-    return Run(ConvNeXt(blocks, 0.2, num_classes=5), (_image(32),))
+    return Run(ConvNeXt(blocks, 0.2, num_classes=5), (image(32),))
 
 
-@_model("torchvision")
+@model("torchvision")
 def mobilenet_v3() -> Run:
     return _vision("mobilenet_v3_small", batch=2, train=True)
 
 
-@_model("torchvision")
+@model("torchvision")
 def efficientnet() -> Run:
     return _vision("efficientnet_b0", batch=2, train=True)
 
 
-@_model("torchvision")
+@model("torchvision")
 def shufflenet() -> Run:
     return _vision("shufflenet_v2_x0_5")
 
 
-@_model("torchvision")
+@model("torchvision")
 def squeezenet() -> Run:
     return _vision("squeezenet1_1")
 
 
-@_model("torchvision")
+@model("torchvision")
 def vgg11() -> Run:
     return _vision("vgg11_bn", size=32)
 
 
-@_model("torchvision")
+@model("torchvision")
 def maxvit() -> Run:
     torchvision_shim.install()
     from torchvision.models import MaxVit
 
     made = MaxVit((32, 32), 8, 4, [8, 8], [1, 1], 4, 0.1, num_classes=5)
-    return Run(made, (_image(32),))
+    return Run(made, (image(32),))
 
 
-@_model("torchvision")
+@model("torchvision")
 def deeplab() -> Run:
     torchvision_shim.install()
     from torchvision.models.segmentation import lraspp_mobilenet_v3_large
 
     made = lraspp_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=5)
-    return Run(made.eval(), (_image(64),))
+    return Run(made.eval(), (image(64),))
 
 
-@_model("torchvision")
+@model("torchvision")
 def raft() -> Run:
     torchvision_shim.install()
     from torchvision.models.optical_flow import raft_small
 
     made = raft_small(weights=None)
-    return Run(made.eval(), (_image(128), _image(128)), {"num_flow_updates": 2})
+    return Run(made.eval(), (image(128), image(128)), {"num_flow_updates": 2})
 
 
 def _detector() -> Any:
@@ -189,12 +192,12 @@ def _detector() -> Any:
     )
 
 
-@_model("torchvision")
+@model("torchvision")
 def faster_rcnn() -> Run:
     return Run(_detector().eval(), ([torch.rand(3, 64, 64), torch.rand(3, 48, 64)],))
 
 
-@_model("torchvision")
+@model("torchvision")
 def faster_rcnn_training() -> Run:
     target = {"boxes": torch.tensor([[4.0, 4.0, 30.0, 30.0]]), "labels": torch.tensor([1])}
     return Run(_detector().train(), ([torch.rand(3, 64, 64)], [target]))
@@ -208,42 +211,42 @@ def _timm(name: str, size: int = 64, **options: Any) -> Run:
     import timm
 
     made = timm.create_model(name, pretrained=False, num_classes=5, **options)
-    return Run(made, (_image(size, 2),))
+    return Run(made, (image(size, 2),))
 
 
-@_model("timm")
+@model("timm")
 def timm_vit() -> Run:
     return _timm("vit_tiny_patch16_224", 32, img_size=32, depth=2)
 
 
-@_model("timm")
+@model("timm")
 def timm_efficientnet() -> Run:
     return _timm("efficientnet_lite0")
 
 
-@_model("timm")
+@model("timm")
 def timm_mixer() -> Run:
     return _timm("mixer_s32_224", 64, img_size=64)
 
 
-@_model("timm")
+@model("timm")
 def timm_resnest() -> Run:
     return _timm("resnest14d")
 
 
-@_model("timm")
+@model("timm")
 def timm_levit() -> Run:
     return _timm("levit_128s", 224)
 
 
-@_model("timm")
+@model("timm")
 def timm_coatnet() -> Run:
     return _timm("coatnet_nano_rw_224", 64, img_size=64)
 
 
 # transformers ---------------------------------------------------------------------------
 
-_SMALL = {
+SMALL = {
     "hidden_size": 16,
     "num_hidden_layers": 2,
     "num_attention_heads": 2,
@@ -253,123 +256,123 @@ _SMALL = {
 }
 
 
-def _hugging(model: str, config: str, train: bool = False, **options: Any) -> Any:
+def hugging(model: str, config: str, train: bool = False, **options: Any) -> Any:
     torchvision_shim.install()
     import transformers
 
     return getattr(transformers, model)(getattr(transformers, config)(**options)).train(train)
 
 
-@_model("transformers")
+@model("transformers")
 def bert() -> Run:
     mask = torch.tensor([[1] * 7, [1] * 5 + [0] * 2])
-    made = _hugging("BertForSequenceClassification", "BertConfig", train=True, **_SMALL)
-    kwargs = {"input_ids": _ids(), "attention_mask": mask, "labels": torch.tensor([0, 1])}
+    made = hugging("BertForSequenceClassification", "BertConfig", train=True, **SMALL)
+    kwargs = {"input_ids": tokens(), "attention_mask": mask, "labels": torch.tensor([0, 1])}
     return Run(made, (), kwargs)
 
 
-@_model("transformers")
+@model("transformers")
 def gpt2() -> Run:
-    made = _hugging("GPT2LMHeadModel", "GPT2Config", n_embd=16, n_layer=2, n_head=2, vocab_size=99)
-    ids = _ids()
+    made = hugging("GPT2LMHeadModel", "GPT2Config", n_embd=16, n_layer=2, n_head=2, vocab_size=99)
+    ids = tokens()
     return Run(made, (ids,), {"labels": ids})
 
 
-@_model("transformers")
+@model("transformers")
 def gpt2_cached() -> Run:
-    made = _hugging("GPT2LMHeadModel", "GPT2Config", n_embd=16, n_layer=2, n_head=2, vocab_size=99)
-    cache = made(_ids(4), use_cache=True).past_key_values
-    return Run(made, (_ids(1),), {"past_key_values": cache, "use_cache": True})
+    made = hugging("GPT2LMHeadModel", "GPT2Config", n_embd=16, n_layer=2, n_head=2, vocab_size=99)
+    cache = made(tokens(4), use_cache=True).past_key_values
+    return Run(made, (tokens(1),), {"past_key_values": cache, "use_cache": True})
 
 
-@_model("transformers")
+@model("transformers")
 def llama() -> Run:
-    made = _hugging("LlamaForCausalLM", "LlamaConfig", num_key_value_heads=1, **_SMALL)
-    return Run(made, (_ids(),), {"use_cache": True})
+    made = hugging("LlamaForCausalLM", "LlamaConfig", num_key_value_heads=1, **SMALL)
+    return Run(made, (tokens(),), {"use_cache": True})
 
 
-@_model("transformers")
+@model("transformers")
 def llama_legacy_tuple() -> Run:
-    made = _hugging("LlamaModel", "LlamaConfig", num_key_value_heads=1, **_SMALL)
-    return Run(made, (_ids(),), {"return_dict": False, "use_cache": False})
+    made = hugging("LlamaModel", "LlamaConfig", num_key_value_heads=1, **SMALL)
+    return Run(made, (tokens(),), {"return_dict": False, "use_cache": False})
 
 
-@_model("transformers")
+@model("transformers")
 def mixtral() -> Run:
-    made = _hugging(
+    made = hugging(
         "MixtralForCausalLM", "MixtralConfig",
-        num_key_value_heads=1, num_local_experts=4, output_router_logits=True, **_SMALL,
+        num_key_value_heads=1, num_local_experts=4, output_router_logits=True, **SMALL,
     )
-    ids = _ids()
+    ids = tokens()
     return Run(made, (ids,), {"labels": ids, "use_cache": True})
 
 
-@_model("transformers")
+@model("transformers")
 def deepseek_v3() -> Run:
-    made = _hugging(
+    made = hugging(
         "DeepseekV3ForCausalLM", "DeepseekV3Config",
         num_key_value_heads=2, moe_intermediate_size=8, n_routed_experts=4, n_group=2,
         topk_group=1, num_experts_per_tok=2, first_k_dense_replace=1, q_lora_rank=8,
-        kv_lora_rank=8, qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=8, **_SMALL,
+        kv_lora_rank=8, qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=8, **SMALL,
     )
-    return Run(made, (_ids(),))
+    return Run(made, (tokens(),))
 
 
-@_model("transformers")
+@model("transformers")
 def t5() -> Run:
-    made = _hugging(
+    made = hugging(
         "T5ForConditionalGeneration", "T5Config", d_model=16, d_kv=8, d_ff=32,
         num_layers=2, num_heads=2, vocab_size=99, decoder_start_token_id=0,
     )
-    return Run(made, (), {"input_ids": _ids(), "labels": _ids(4)})
+    return Run(made, (), {"input_ids": tokens(), "labels": tokens(4)})
 
 
-@_model("transformers")
+@model("transformers")
 def clip() -> Run:
     torchvision_shim.install()
     from transformers import CLIPConfig, CLIPModel
 
-    text = {**_SMALL, "eos_token_id": 98, "bos_token_id": 0, "pad_token_id": 1}
+    text = {**SMALL, "eos_token_id": 98, "bos_token_id": 0, "pad_token_id": 1}
     of_text = ("vocab_size", "max_position_embeddings")
-    vision = {key: _SMALL[key] for key in _SMALL if key not in of_text}
+    vision = {key: SMALL[key] for key in SMALL if key not in of_text}
     vision = {**vision, "image_size": 32, "patch_size": 8}
     config = CLIPConfig(text_config=text, vision_config=vision, projection_dim=8)
     return Run(CLIPModel(config).eval(), (), {
-        "input_ids": _ids(), "pixel_values": _image(32, 2), "return_loss": True
+        "input_ids": tokens(), "pixel_values": image(32, 2), "return_loss": True
     })
 
 
-@_model("transformers")
+@model("transformers")
 def whisper() -> Run:
-    made = _hugging(
+    made = hugging(
         "WhisperForConditionalGeneration", "WhisperConfig", d_model=16, encoder_layers=2,
         decoder_layers=2, encoder_attention_heads=2, decoder_attention_heads=2,
         encoder_ffn_dim=32, decoder_ffn_dim=32, vocab_size=99, num_mel_bins=8,
         max_source_positions=20, max_target_positions=20, decoder_start_token_id=1,
         pad_token_id=0, bos_token_id=1, eos_token_id=2,
     )
-    return Run(made, (torch.randn(1, 8, 40),), {"decoder_input_ids": _ids(4, 1)})
+    return Run(made, (torch.randn(1, 8, 40),), {"decoder_input_ids": tokens(4, 1)})
 
 
-@_model("transformers")
+@model("transformers")
 def mamba() -> Run:
-    made = _hugging("MambaForCausalLM", "MambaConfig", hidden_size=16, num_hidden_layers=2,
-                    vocab_size=99, state_size=4)
-    return Run(made, (_ids(),))
+    made = hugging("MambaForCausalLM", "MambaConfig", hidden_size=16, num_hidden_layers=2,
+                   vocab_size=99, state_size=4)
+    return Run(made, (tokens(),))
 
 
-@_model("transformers")
+@model("transformers")
 def mamba2() -> Run:
-    made = _hugging("Mamba2ForCausalLM", "Mamba2Config", hidden_size=16, num_hidden_layers=2,
-                    vocab_size=99, state_size=4, num_heads=4, head_dim=8, n_groups=2, chunk_size=4)
-    return Run(made, (_ids(8),))
+    made = hugging("Mamba2ForCausalLM", "Mamba2Config", hidden_size=16, num_hidden_layers=2,
+                   vocab_size=99, state_size=4, num_heads=4, head_dim=8, n_groups=2, chunk_size=4)
+    return Run(made, (tokens(8),))
 
 
-@_model("transformers")
+@model("transformers")
 def longformer() -> Run:
-    made = _hugging("LongformerModel", "LongformerConfig", attention_window=[4, 4],
-                    pad_token_id=1, **_SMALL)
-    return Run(made, (_ids(8),))
+    made = hugging("LongformerModel", "LongformerConfig", attention_window=[4, 4],
+                   pad_token_id=1, **SMALL)
+    return Run(made, (tokens(8),))
 
 
 def _same_attention_seed(layer: Any) -> None:
@@ -382,7 +385,7 @@ def _same_feed_forward_seed(layer: Any) -> None:
     torch.manual_seed(2)
 
 
-@_model("transformers")
+@model("transformers")
 def reformer() -> Run:
     torchvision_shim.install()
     from transformers.models.reformer import modeling_reformer
@@ -390,48 +393,48 @@ def reformer() -> Run:
     # Its layers draw their seeds from the clock: two runs would differ, recorded or not.
     modeling_reformer.ReformerLayer._init_attention_seed = _same_attention_seed
     modeling_reformer.ReformerLayer._init_feed_forward_seed = _same_feed_forward_seed
-    made = _hugging(
+    made = hugging(
         "ReformerModel", "ReformerConfig", attention_head_size=8, hidden_size=16,
         num_attention_heads=2, feed_forward_size=32, vocab_size=99, axial_pos_embds=False,
         attn_layers=["local", "lsh"], local_attn_chunk_length=4, lsh_attn_chunk_length=4,
         num_buckets=2, num_hashes=1, max_position_embeddings=64, is_decoder=False, hash_seed=0,
         train=True,
     )
-    return Run(made, (_ids(8),))
+    return Run(made, (tokens(8),))
 
 
-@_model("transformers")
+@model("transformers")
 def llava() -> Run:
     torchvision_shim.install()
     from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig
     from transformers import LlavaForConditionalGeneration
 
     of_text = ("vocab_size", "max_position_embeddings")
-    vision = {key: _SMALL[key] for key in _SMALL if key not in of_text}
+    vision = {key: SMALL[key] for key in SMALL if key not in of_text}
     config = LlavaConfig(
         vision_config=CLIPVisionConfig(**vision, image_size=16, patch_size=8),
-        text_config=LlamaConfig(**{**_SMALL, "num_key_value_heads": 1}),
+        text_config=LlamaConfig(**{**SMALL, "num_key_value_heads": 1}),
         image_token_id=98,
     )
     ids = torch.tensor([[5, 98, 98, 98, 98, 7]])
     made = LlavaForConditionalGeneration(config).eval()
-    return Run(made, (), {"input_ids": ids, "pixel_values": _image(16)})
+    return Run(made, (), {"input_ids": ids, "pixel_values": image(16)})
 
 
-@_model("transformers")
+@model("transformers")
 def vit_mae() -> Run:
-    made = _hugging(
+    made = hugging(
         "ViTMAEForPreTraining", "ViTMAEConfig", image_size=32, patch_size=8, hidden_size=16,
         num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
         decoder_hidden_size=16, decoder_num_hidden_layers=1, decoder_num_attention_heads=2,
         decoder_intermediate_size=32,
     )
-    return Run(made, (_image(32, 2),))
+    return Run(made, (image(32, 2),))
 
 
-@_model("transformers")
+@model("transformers")
 def wav2vec2() -> Run:
-    made = _hugging(
+    made = hugging(
         "Wav2Vec2ForCTC", "Wav2Vec2Config", hidden_size=16, num_hidden_layers=2,
         num_attention_heads=2, intermediate_size=32, conv_dim=(8, 8), conv_stride=(4, 4),
         conv_kernel=(8, 8), num_feat_extract_layers=2, vocab_size=20,
@@ -440,24 +443,24 @@ def wav2vec2() -> Run:
     return Run(made, (torch.randn(2, 400),))
 
 
-@_model("transformers")
+@model("transformers")
 def dinov2() -> Run:
-    made = _hugging("Dinov2Model", "Dinov2Config", image_size=32, patch_size=8, hidden_size=16,
-                    num_hidden_layers=2, num_attention_heads=2)
-    return Run(made, (_image(32),))
+    made = hugging("Dinov2Model", "Dinov2Config", image_size=32, patch_size=8, hidden_size=16,
+                   num_hidden_layers=2, num_attention_heads=2)
+    return Run(made, (image(32),))
 
 
-@_model("transformers")
+@model("transformers")
 def generation() -> Run:
-    made = _hugging("GPT2LMHeadModel", "GPT2Config", n_embd=16, n_layer=2, n_head=2,
-                    vocab_size=99, eos_token_id=98, pad_token_id=98, bos_token_id=98)
-    return Run(made.generate, (_ids(3, 1),), {"max_new_tokens": 3, "do_sample": False})
+    made = hugging("GPT2LMHeadModel", "GPT2Config", n_embd=16, n_layer=2, n_head=2,
+                   vocab_size=99, eos_token_id=98, pad_token_id=98, bos_token_id=98)
+    return Run(made.generate, (tokens(3, 1),), {"max_new_tokens": 3, "do_sample": False})
 
 
 # torch_geometric ------------------------------------------------------------------------
 
 
-@_model("torch_geometric")
+@model("torch_geometric")
 def graph_network() -> Run:
     torchvision_shim.install()
     from torch_geometric.nn import GATConv, GCNConv, global_mean_pool
@@ -475,7 +478,7 @@ def graph_network() -> Run:
     return Run(Graph(), (torch.randn(4, 4, requires_grad=True), edges, torch.tensor([0, 0, 1, 1])))
 
 
-@_model("torch_geometric")
+@model("torch_geometric")
 def graph_isomorphism() -> Run:
     torchvision_shim.install()
     from torch_geometric.nn import GIN
@@ -484,7 +487,7 @@ def graph_isomorphism() -> Run:
     return Run(GIN(4, 8, 2, out_channels=3), (torch.randn(4, 4), edges))
 
 
-@_model("diffusers")
+@model("diffusers")
 def unet_diffusers() -> Run:
     torchvision_shim.install()
     from diffusers import UNet2DConditionModel
@@ -498,7 +501,7 @@ def unet_diffusers() -> Run:
     return Run(made, (torch.randn(1, 4, 8, 8), torch.tensor([3]), torch.randn(1, 5, 8)))
 
 
-@_model("monai")
+@model("monai")
 def unet_monai() -> Run:
     from monai.networks.nets import UNet
 
@@ -535,20 +538,20 @@ class _Seq2Seq(nn.Module):
         return torch.stack(steps, 1)
 
 
-@_model()
+@model()
 def lstm_seq2seq() -> Run:
     source = torch.tensor([[3, 4, 5, 6], [7, 8, 0, 0], [9, 1, 2, 0]])
     return Run(_Seq2Seq(), (source, torch.tensor([4, 2, 3]), torch.randint(1, 50, (3, 5))))
 
 
-@_model()
+@model()
 def transformer() -> Run:
     made = nn.Transformer(16, 2, 2, 2, 32, batch_first=True)
     mask = nn.Transformer.generate_square_subsequent_mask(4)
     return Run(made, (torch.randn(2, 5, 16), torch.randn(2, 4, 16)), {"tgt_mask": mask})
 
 
-@_model()
+@model()
 def transformer_eval() -> Run:
     made = nn.Transformer(16, 2, 2, 2, 32, batch_first=True).eval()
     return Run(made, (torch.randn(2, 5, 16), torch.randn(2, 4, 16)))
@@ -582,9 +585,9 @@ class _UNet(nn.Module):
         return self.head(x)
 
 
-@_model()
+@model()
 def unet() -> Run:
-    return Run(_UNet(), (_image(16, 2),))
+    return Run(_UNet(), (image(16, 2),))
 
 
 class _Autoencoder(nn.Module):
@@ -603,7 +606,7 @@ class _Autoencoder(nn.Module):
         return {"loss": nn.functional.mse_loss(made, x) + apart, "made": made, "code": (mean, z)}
 
 
-@_model()
+@model()
 def autoencoder() -> Run:
     return Run(_Autoencoder(), (torch.rand(2, 3, 4, 4),))
 
@@ -623,6 +626,6 @@ class _Solver(nn.Module):
         return x
 
 
-@_model()
+@model()
 def ode_solver() -> Run:
     return Run(_Solver(), (torch.randn(2, 4, requires_grad=True),))
