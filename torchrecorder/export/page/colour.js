@@ -3,7 +3,7 @@
 "use strict";
 
 const colour = (() => {
-  const WIDE = 300;
+  const WIDE = 300, READABLE = 4.5;
   const channels = hex => [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16) / 255);
   const toLinear = part => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
   const toScreen = part => (part <= 0.0031308 ? part * 12.92 : 1.055 * part ** (1 / 2.4) - 0.055);
@@ -53,8 +53,13 @@ const colour = (() => {
     return (light + 0.05) / (dark + 0.05);
   };
 
-  const ink = (fill, inks = ["#1b1f24", "#ffffff"]) =>
-    inks.reduce((best, each) => (contrast(fill, each) > contrast(fill, best) ? each : best));
+  // The colour of text on `fill`: soft ink or white, black where neither can be read.
+  function ink(fill) {
+    const best = inks => inks.reduce((one, other) =>
+      (contrast(fill, other) > contrast(fill, one) ? other : one));
+    const soft = best(["#1b1f24", "#ffffff"]);
+    return contrast(fill, soft) >= READABLE ? soft : best([soft, "#000000"]);
+  }
 
   // Where a number lies between the least and the largest, 0..1. Equal steps are equal factors
   // if `log`, or if the numbers are very different.

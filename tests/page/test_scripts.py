@@ -1,0 +1,413 @@
+"""What the page works out, function by function, in a real browser."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.figures import network
+from tests.page.browser import Visit, browser
+from tests.views.test_fold import stack
+
+pytestmark = pytest.mark.page
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[Any]:
+    """One browser for all tests here."""
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def flat(program: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Evaluates JavaScript in the page of a small network."""
+    yield from _evaluator(program, network().render(tmp_path_factory.mktemp("a") / "page.html"))
+
+
+@pytest.fixture(scope="module")
+def deep(program: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Evaluates JavaScript in the page of six equal blocks, folded."""
+    yield from _evaluator(program, stack(6).render(tmp_path_factory.mktemp("b") / "page.html"))
+
+
+def _evaluator(program: Any, path: Path) -> Iterator[Any]:
+    seen = Visit(program).open(path)
+    yield seen.page.evaluate
+    assert seen.troubles == []
+    seen.window.close()
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "text"),
+    [
+        (11689512, "exact", "11,689,512"),
+        (602112, "bytes", "602 kB"),
+        (999.7, "bytes", "1 kB"),
+        (0.00125, "seconds", "1.25 ms"),
+        (0.0009999, "seconds", "1 ms"),
+        (3e-8, "seconds", "30 ns"),
+        (4.089e9, "flops", "4.09 GFLOP"),
+        (0.1234, "share", "12.3 %"),
+        (-2.5, "number", "-2.5"),
+        (1.5e-9, "number", "1.50e-9"),
+        (0, "seconds", "0 s"),
+        (None, "exact", ""),
+    ],
+)
+def test_numbers_read_as_people_write_them(flat: Any, value: Any, form: str, text: str) -> None:
+    """A few digits and a unit of a fitting size."""
+    assert flat("([value, form]) => numbers.said(value, form)", [value, form]) == text
+
+
+@pytest.mark.parametrize("text, value", [("nan", "NaN"), ("∞", "Infinity"), ("−∞", "-Infinity")])
+def test_numbers_that_are_none(flat: Any, text: str, value: str) -> None:
+    """They are said, in whatever format."""
+    assert flat(f"numbers.said({value}, 'bytes')") == text
+
+
+def test_ramp_goes_through_its_stops_evenly(flat: Any) -> None:
+    """Ends are met, and the steps look alike."""
+    ramp = flat("[0, .25, .5, .75, 1].map(colour.ramp(['#ffffff', '#808080', '#000000']))")
+    assert ramp[0] == "#ffffff" and ramp[2] == "#808080" and ramp[4] == "#000000"
+    light = [flat("hex => colour.toLab(hex)[0]", each) for each in ramp]
+    assert light[0] - light[1] == pytest.approx(light[1] - light[2], abs=0.01)
+
+
+@pytest.mark.parametrize("hex", ["#123456", "#ffb45c", "#000000", "#fefefe"])
+def test_colours_survive_the_way_there_and_back(flat: Any, hex: str) -> None:
+    """To Oklab and back."""
+    assert flat("hex => colour.toHex(colour.toLab(hex))", hex) == hex
+
+
+def test_ink_can_be_read_on_every_colour_of_both_ramps(flat: Any) -> None:
+    """At least 4.5 to 1, as the guidelines for accessible text ask."""
+    least = flat(
+        "() => Math.min(...['light', 'dark'].flatMap(theme => {"
+        " const ramp = colour.ramp(page.model.data.themes[theme].heat);"
+        " return Array.from({ length: 41 }, (_, at) => ramp(at / 40))"
+        "   .map(fill => colour.contrast(fill, colour.ink(fill))); }))"
+    )
+    assert least >= 4.5
+
+
+def test_scale_is_even_in_factors_if_numbers_are_far_apart(flat: Any) -> None:
+    """Or if it is asked for; nothing is beyond its ends."""
+    wide = flat("(() => { const s = colour.scale([1, 1000, 1e6], false);"
+                " return [s.log, s.at(1), s.at(1000), s.at(1e6), s.at(1e9), s.at(null)]; })()")
+    assert wide == [True, 0, pytest.approx(0.5), 1, 1, None]
+    narrow = flat("(() => { const s = colour.scale([0, 5, 10, NaN, null], false);"
+                  " return [s.log, s.low, s.high, s.at(5)]; })()")
+    assert narrow == [False, 0, 10, 0.5]
+
+
+def test_scale_of_nothing_and_of_equals(flat: Any) -> None:
+    """No numbers: no colours. One number: the strongest."""
+    assert flat("colour.scale([null, NaN], true).at(1)") is None
+    assert flat("colour.scale([3, 3], false).at(3)") == 1
+
+
+def test_zoom_keeps_what_is_under_the_pointer(flat: Any) -> None:
+    """Whatever the factor."""
+    before, after = flat(
+        "(() => { const view = { x: 10, y: -4, k: .8 };"
+        " return [view, camera.zoomed(view, 300, 200, 3.7)].map(each =>"
+        "   camera.toWorld(each, 300, 200)); })()"
+    )
+    assert after == pytest.approx(before)
+
+
+def test_fit_shows_all_of_it(flat: Any) -> None:
+    """In the middle, and not larger than can be borne."""
+    room = "{ width: 800, height: 600 }"
+    view = flat(f"camera.fitted({{ x: 0, y: 0, w: 2000, h: 500 }}, {room})")
+    assert view["k"] * 2000 <= 800 and (0 - view["x"]) * view["k"] >= 0
+    assert flat(f"camera.fitted({{ x: 0, y: 0, w: 10, h: 10 }}, {room}).k") == 1.6
+
+
+def test_overview_of_a_thread_is_its_beginning(flat: Any) -> None:
+    """All of a picture as high as a tower would be a thin line."""
+    view = flat("camera.overview({ x: 0, y: 0, w: 300, h: 300000 },"
+                " { width: 800, height: 600 }, 'TB')")
+    assert view["k"] * 300 > 100 and -100 < view["y"] <= 0
+
+
+def test_the_middle_of_the_window_stays_on_the_picture(flat: Any) -> None:
+    """One cannot get lost."""
+    view = flat("camera.kept({ x: 5000, y: -9000, k: 1 }, { width: 400, height: 300 },"
+                " { width: 800, height: 600 })")
+    assert 0 <= view["x"] + 400 <= 400 and 0 <= view["y"] + 300 <= 300
+
+
+def test_showing_moves_no_more_than_needed(flat: Any) -> None:
+    """What is seen already moves nothing."""
+    view = {"x": 0, "y": 0, "k": 1}
+    show = ("([view, box]) => camera.showing(view, box, { width: 800, height: 600 })")
+    assert flat(show, [view, {"x": 100, "y": 100, "w": 50, "h": 50}]) == view
+    moved = flat(show, [view, {"x": 100, "y": 900, "w": 50, "h": 50}])
+    assert moved["x"] == 0 and 900 + 50 <= moved["y"] + 600 < 900 + 50 + 60
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 1])
+def test_views_between_two_views_end_at_them(flat: Any, share: float) -> None:
+    """And the size changes in even factors."""
+    view = flat("share => camera.between({ x: 0, y: 0, k: 1 }, { x: 90, y: 50, k: 4 }, share,"
+                " { width: 800, height: 600 })", share)
+    assert view["k"] == pytest.approx(4 ** share)
+    if share in (0, 1):
+        assert (view["x"], view["y"]) == pytest.approx((90 * share, 50 * share))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("size", [(60, 20, 400, 900), (400, 900, 60, 20)])
+def test_the_box_that_changes_stays_under_the_pointer(
+    flat: Any, size: tuple[int, int, int, int], turned: bool
+) -> None:
+    """Opened or closed, in either direction of the flow."""
+    w, h, wide, high = size
+    before = {"x": 100, "y": 200, "w": w, "h": h}
+    after = {"x": 140, "y": 260, "w": wide, "h": high}
+    px, py = (100 + 0.7 * w) * 1.5, (200 + 0.6 * h) * 1.5
+    view = flat("([one, other, px, py, turned]) => motion.anchored({ x: 0, y: 0, k: 1.5 },"
+                " one, other, px, py, turned)", [before, after, px, py, turned])
+    x, y = view["x"] + px / 1.5, view["y"] + py / 1.5
+    assert 140 <= x <= 140 + wide and 260 <= y <= 260 + high
+
+
+def test_motion_begins_and_ends_at_the_two_pictures(deep: Any) -> None:
+    """Whatever opens grows out of the box that it was in."""
+    found = deep(
+        "(() => { const { model, stage } = page, fold = model.openable.find(model.isFold);"
+        " const open = new Set(model.data.open), next = opening.toggled(open, fold);"
+        " const [one, other] = [open, next].map(stage.layout.place);"
+        " const at = motion.between(one, other, model.parent, () => true);"
+        " const frames = list => list.filter(box => (box.alpha ?? 1) > 0.001).map(box =>"
+        "   [box.item, box.x, box.y, box.w * (box.sx ?? 1), box.h * (box.sy ?? 1)]);"
+        " const old = motion.index(one).get(fold);"
+        " return { start: frames(at(0).boxes), one: frames(one.boxes), end: frames(at(1).boxes),"
+        "   other: frames(other.boxes), old: [old.x, old.y, old.x + old.w, old.y + old.h],"
+        "   grown: at(0).boxes.filter(box => box.alpha === 0).map(box =>"
+        "     [box.x, box.y, box.x + box.w * box.sx, box.y + box.h * box.sy]) }; })()"
+    )
+    assert sorted(map(_round, found["start"])) == sorted(map(_round, found["one"]))
+    assert sorted(map(_round, found["end"])) == sorted(map(_round, found["other"]))
+    left, top, right, bottom = found["old"]
+    assert found["grown"]
+    for x0, y0, x1, y1 in found["grown"]:
+        assert left - 1 <= x0 and x1 <= right + 1 and top - 1 <= y0 and y1 <= bottom + 1
+
+
+def _round(numbers: list[float]) -> list[float]:
+    return [round(each, 2) for each in numbers]
+
+
+def test_outlines_fill_their_box(flat: Any) -> None:
+    """Every outline reaches all four sides, and is closed."""
+    boxes = flat(
+        "() => ['box', 'rounded', 'ellipse', 'cylinder', 'note', 'parallelogram', 'octagon',"
+        " 'plain', 'unheard of'].map(name => {"
+        " const path = paint.element(document, 'path', { d: shapes.outline(name, 90, 40) });"
+        " document.querySelector('svg.picture').append(path); const { x, y, width, height } ="
+        "   path.getBBox(); path.remove(); return [x, y, width, height]; })"
+    )
+    for box in boxes:
+        assert box == pytest.approx([0, 0, 90, 40], abs=0.1)
+
+
+def test_huge_outlines_are_cut_far_outside_the_window(flat: Any) -> None:
+    """In whole steps, so that dashes stay where they are; small ones are left alone."""
+    seen = "{ x: 0, y: 100000, w: 1000, h: 800 }"
+    cut = flat(f"shapes.clipped({{ item: 1, x: 10, y: 5, w: 300, h: 300000 }}, {seen})")
+    assert cut["y"] < 100000 - 100 and cut["y"] + cut["h"] > 100900 and cut["h"] < 5000
+    assert math.isclose((cut["y"] - 5) % 700, 0) and cut["cut"] and cut["w"] == 300
+    near = flat(f"shapes.clipped({{ item: 1, x: 10, y: 100100, w: 300, h: 90 }}, {seen})")
+    assert near == {"item": 1, "x": 10, "y": 100100, "w": 300, "h": 90}
+
+
+def test_distance_to_a_line(flat: Any) -> None:
+    """To its nearest piece, not to where it would go on."""
+    points = "[[0, 0], [0, 10], [30, 10]]"
+    assert flat(f"shapes.distance({points}, 15, 14)") == 4
+    assert flat(f"shapes.distance({points}, 0, -3)") == 3
+
+
+@pytest.mark.parametrize("list, text", [
+    ([], ""), ([0], "0"), ([0, 1, 2, 5], "0-2,5"), ([34, 35, 36, 40], "y-10,14"),
+])
+def test_ranges_in_links(flat: Any, list: list[int], text: str) -> None:
+    """Short, and read back as they were."""
+    assert flat("link.ranges", list) == text
+    assert flat("text => link.fromRanges(text, 1000)", text) == list
+
+
+@pytest.mark.parametrize("hash", [
+    "", "#", "#scope=", "#scope=no.such.thing", "#open=zzzzz-zzzzzz", "#open=%E0%A4%A", "#scope=%",
+    "#tensor=-1&open=", "#color=__proto__", "#tensor=99999999", "#open=5-2,,-", "#a=b=c&&=",
+])
+def test_any_link_leads_somewhere(deep: Any, hash: str) -> None:
+    """What it says wrong is as if it had not been said."""
+    state = deep("hash => { const s = link.decode(page.model, hash);"
+                 " return { ...s, open: [...s.open] }; }", hash)
+    count = deep("page.model.count")
+    assert state["selected"] == -1 and state["value"] == -1 and state["colour"] is None
+    assert all(0 <= item < count for item in state["open"])
+
+
+def test_links_keep_the_state(deep: Any) -> None:
+    """For every box selected, and with all, some or nothing open."""
+    wrong = deep(
+        "() => { const { model } = page, opens = [new Set(), new Set(model.data.open),"
+        "   opening.everything(model), new Set(model.openable.filter((_, at) => at % 2))];"
+        " const keys = [null, ...model.data.annotations.map(each => each.key)];"
+        " const wrong = []; for (const open of opens) for (let item = -1; item < model.count; item++)"
+        " { const colour = keys[(item + 1) % keys.length];"
+        "   const said = link.encode(model, { open, selected: item, value: -1, colour });"
+        "   const read = link.decode(model, '#' + said);"
+        "   if (read.selected !== item || read.colour !== colour || !opening.same(read.open, open))"
+        "     wrong.push(said); } return wrong; }"
+    )
+    assert wrong == []
+
+
+def test_a_short_link_opens_what_is_around(deep: Any) -> None:
+    """``#scope=layers.3`` alone: the fold around it, and itself."""
+    shown = deep(
+        "() => { const { selected, open } = link.decode(page.model, '#scope=layers.3');"
+        " return [page.model.title(selected), opening.isRevealed(page.model, open, selected),"
+        "   open.has(selected), link.encode(page.model,"
+        "     { selected, open, value: -1, colour: null })]; }"
+    )
+    assert shown == ["layers.3: Block", True, True, "scope=layers.3"]
+
+
+def test_folds_are_no_level(deep: Any) -> None:
+    """Levels leave them as they are; they open and close together."""
+    counts = deep(
+        "() => { const { model } = page, folds = opening.folds(model);"
+        " const has = open => folds.filter(item => open.has(item)).length;"
+        " const all = opening.unfolded(model, new Set());"
+        " return [folds.length, has(opening.toLevel(model, new Set(), 9)), has(all),"
+        "   has(opening.toLevel(model, all, 1)), has(opening.folded(model, all))]; }"
+    )
+    assert counts == [1, 0, 1, 1, 0]
+
+
+def test_what_can_be_seen(deep: Any) -> None:
+    """The boxes that are drawn, each once."""
+    same = deep(
+        "() => { const { model, stage } = page, open = opening.everything(model);"
+        " const seen = opening.seen(model, open);"
+        " const drawn = stage.layout.place(open).boxes.map(box => box.item);"
+        " return [seen.length, new Set(seen).size, drawn.filter(item => seen.includes(item)).length]; }"
+    )
+    assert same[0] == same[1] == same[2] == deep("page.model.count")
+
+
+def test_search_puts_names_before_what_is_in_them(deep: Any) -> None:
+    """Whole names first, in the order of the run; every word counts."""
+    find = ("query => { const found = search.find(search.index(page.model), query);"
+            " return found.hits.map(each => each.title); }")
+    assert deep(find, "layers.3")[0] == "layers.3: Block"
+    assert deep(find, "BLOCK layers.4")[0] == "layers.4: Block"
+    assert deep(find, "block nonsense") == [] and deep(find, "  ") == []
+
+
+def test_search_knows_shapes_as_people_type_them(flat: Any) -> None:
+    """An x is as good as a multiplication sign, and other words keep theirs."""
+    assert flat("search.words('1 x 64x56 MaxPool2d box')") == ["1×64×56", "maxpool2d", "box"]
+    assert flat("search.find(search.index(page.model), '2x4').count") > 1
+
+
+BOXES = [
+    {"item": 0, "x": 0, "y": 0, "w": 300, "h": 400, "open": True},
+    {"item": 1, "x": 100, "y": 30, "w": 100, "h": 40},
+    {"item": 2, "x": 20, "y": 120, "w": 100, "h": 40},
+    {"item": 3, "x": 180, "y": 120, "w": 100, "h": 40},
+    {"item": 4, "x": 100, "y": 420, "w": 100, "h": 40},
+]
+
+
+@pytest.mark.parametrize("item, way, goal", [
+    (0, (0, 1), 1), (1, (0, 1), 2), (2, (1, 0), 3), (3, (-1, 0), 2), (3, (0, 1), 4),
+    (4, (0, -1), 3), (1, (0, -1), 0), (0, (0, -1), None),
+])
+def test_arrows_lead_to_the_box_that_way(
+    flat: Any, item: int, way: tuple[int, int], goal: int | None
+) -> None:
+    """An open box is where its title is."""
+    found = flat("([boxes, item, [dx, dy]]) => walk.toward(boxes, item, dx, dy)",
+                 [BOXES, item, list(way)])
+    assert found in ((goal,) if goal != 2 and goal != 3 else (2, 3))
+
+
+@pytest.mark.parametrize("item, step, goal", [
+    (-1, 1, 0), (-1, -1, 4), (0, 1, 1), (4, 1, None), (0, -1, None),
+])
+def test_tab_follows_the_run(flat: Any, item: int, step: int, goal: int | None) -> None:
+    """And leaves the picture past its ends."""
+    assert flat("([boxes, item, step]) => walk.next(boxes, item, step)",
+                [BOXES[::-1], item, step]) == goal
+
+
+def test_lines_light_up_between_a_box_and_its_neighbours(deep: Any) -> None:
+    """From each box, the lines that lead out end at what reads it; those in come from what
+    feeds it; with anything open."""
+    wrong = deep(
+        "() => { const { model, stage } = page, wrong = [];"
+        " const opens = [new Set(model.data.open), opening.everything(model)];"
+        " for (const open of opens) { const { lines } = stage.layout.place(open);"
+        "  for (const item of opening.seen(model, open)) {"
+        "   const test = relations.ofItem(model, item), near = relations.neighbours(model, open, item);"
+        "   const heads = new Set(), tails = new Set();"
+        "   for (const line of lines) { const way = test(line);"
+        "     if (way === 'out') heads.add(line.head); if (way === 'in') tails.add(line.tail); }"
+        "   for (const [other, way] of near)"
+        "     if (!(way === 'out' ? heads : tails).has(other)) wrong.push([item, other, way]);"
+        " } } return wrong; }"
+    )
+    assert wrong == []
+
+
+def test_the_whole_has_no_lines_in_or_out_but_its_own(flat: Any) -> None:
+    """The outermost box reads the input and gives the output, nothing else."""
+    names = flat(
+        "() => { const { model } = page, top = model.openable[0];"
+        " return [model.inputs(top), model.outputs(top)].map(list =>"
+        "   list.map(each => model.kind(each.item))); }"
+    )
+    assert names == [["input"], ["output"]]
+
+
+def test_signs_do_not_cover_each_other(deep: Any) -> None:
+    """Names of boxes too small to be read stand beside them."""
+    signs = deep(
+        "() => { const { model, stage } = page, open = opening.everything(model);"
+        " const { boxes } = stage.layout.place(open), view = { x: 0, y: 0, k: .3 };"
+        " return signpost.choose(boxes, view, 3, model).map(({ text, x, y, size }) =>"
+        "   [text, x * .3, y * .3, size * .3]); }"
+    )
+    assert len(signs) > 3
+    for number, (_, x, y, size) in enumerate(signs):
+        for _, other_x, other_y, _ in signs[:number]:
+            assert abs(y - other_y) >= size or abs(x - other_x) > 20
+    assert deep("() => signpost.choose(page.stage.picture().boxes, page.stage.view(), 12,"
+                " page.model)") == []
+
+
+def test_a_saved_picture_is_trimmed_to_what_is_on_it(flat: Any) -> None:
+    """The window beyond the picture is not saved, and files have harmless names."""
+    area = flat("saving.trimmed({ x: -500, y: -500, w: 5000, h: 5000 },"
+                " { width: 200, height: 100 })")
+    assert area == {"x": -12, "y": -12, "w": 224, "h": 124}
+    assert flat("saving.fileName('a/b:c <d>', 'svg')") == "a_b_c_d_.svg"
+
+
+def test_png_is_never_larger_than_browsers_paint(flat: Any) -> None:
+    """Long pictures lose sharpness, not their end."""
+    for w, h in ((100, 100), (300, 300000), (90000, 90000)):
+        k = flat("([w, h]) => saving.sharpness({ w, h })", [w, h])
+        assert w * k <= 16000.5 and h * k <= 16000.5 and w * h * k * k <= 120e6 + 1
