@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    own, rest = _parted(sys.argv[1:] if arguments is None else arguments)
+    own, rest = parted(sys.argv[1:] if arguments is None else arguments)
     options = parser().parse_args(own, argparse.Namespace(rest=rest))
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(error, options.traceback, MISUSED)
 
 
-def _parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+def parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """What is ours, and what follows ``--`` where a command hands that on."""
     takes = [each.name for each in COMMANDS if getattr(each, "takes_rest", False)]
     if "--" not in arguments or arguments[0] not in takes:

@@ -1,0 +1,52 @@
+"""What help and guide say about the command line holds."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from torchrecorder.integrations.cli import main, parser, parted
+from torchrecorder.integrations.commands import COMMANDS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "command-line.md").read_text()
+
+
+def _examples() -> list[str]:
+    """The lines that a reader may type, from docstrings and from the page."""
+    texts = [inspect.getdoc(type(command)) or "" for command in COMMANDS]
+    texts += re.findall(r"```bash\n(.*?)```", PAGE, flags=re.S)
+    found = re.findall(r"^ *(torchrecorder .*)$", "\n".join(texts), flags=re.M)
+    found += re.findall(r"\$\((torchrecorder .*?)\)", "\n".join(texts))
+    return sorted({line.partition(" >")[0] for line in found})
+
+
+@pytest.mark.parametrize("line", _examples())
+def test_examples_can_be_typed(line: str) -> None:
+    """Their commands and options are there."""
+    own, _ = parted(shlex.split(line)[1:])
+    assert parser().parse_args(own).run is not None
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_is_explained(command, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the page; in a help text with examples, if it takes anything; in one line each."""
+    assert f"torchrecorder {command.name}" in PAGE
+    with pytest.raises(SystemExit) as left:
+        main([command.name, "--help"])
+    said = capsys.readouterr().out
+    assert left.value.code == 0 and said.startswith(f"usage: torchrecorder {command.name}")
+    assert command.name == "doctor" or "examples:" in said
+
+
+def test_what_the_page_prints() -> None:
+    """Each command whose output it shows is there, and asks for help."""
+    shown = re.findall(r"```\{console\} (.*)", PAGE)
+    assert "--help" in shown and len(shown) > 5
+    names = {command.name for command in COMMANDS}
+    for line in shown:
+        name, _, rest = line.rpartition(" ")
+        assert rest == "--help" and name in {"", *names}
