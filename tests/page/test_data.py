@@ -289,3 +289,20 @@ def test_failed_run_is_told() -> None:
     page = Page(data)
     rows = [page.data["strings"][text] for _, text in data["about"]]
     assert "ValueError: shapes do not fit" in rows
+
+
+def test_loops_are_folds_of_blocks() -> None:
+    """Closed, open, and each of their turns."""
+    run = Builder("Loop")
+    with run.scope("Loop"):
+        h = run.input()
+        for _ in range(12):
+            h = run.op("sin", run.op("cos", h))
+    page = Page(data_of(run.recording()))
+    fold = page.find("loop  ×12")
+    assert page.items["count"][fold] == 12 and page.lines(page.items["header"][fold]) == [
+        "loop  ×12"
+    ]
+    turn = page.items["parent"].index(fold)
+    assert page.lines(page.items["label"][turn]) == ["cos, sin", "→ 2×4"]
+    assert page.number("output_bytes", "loop  ×12") == 12 * 2 * 32

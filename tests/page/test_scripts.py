@@ -1,45 +1,13 @@
-"""What the page works out, function by function, in a real browser."""
+"""What the page works out to draw, function by function, in a real browser."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.figures import network
-from tests.page.browser import Visit, browser
-from tests.views.test_fold import stack
-
 pytestmark = pytest.mark.page
-
-
-@pytest.fixture(scope="module")
-def program() -> Iterator[Any]:
-    """One browser for all tests here."""
-    with browser() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def flat(program: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Evaluates JavaScript in the page of a small network."""
-    yield from _evaluator(program, network().render(tmp_path_factory.mktemp("a") / "page.html"))
-
-
-@pytest.fixture(scope="module")
-def deep(program: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Evaluates JavaScript in the page of six equal blocks, folded."""
-    yield from _evaluator(program, stack(6).render(tmp_path_factory.mktemp("b") / "page.html"))
-
-
-def _evaluator(program: Any, path: Path) -> Iterator[Any]:
-    seen = Visit(program).open(path)
-    yield seen.page.evaluate
-    assert seen.troubles == []
-    seen.window.close()
 
 
 @pytest.mark.parametrize(
@@ -233,153 +201,6 @@ def test_distance_to_a_line(flat: Any) -> None:
     points = "[[0, 0], [0, 10], [30, 10]]"
     assert flat(f"shapes.distance({points}, 15, 14)") == 4
     assert flat(f"shapes.distance({points}, 0, -3)") == 3
-
-
-@pytest.mark.parametrize("list, text", [
-    ([], ""), ([0], "0"), ([0, 1, 2, 5], "0-2,5"), ([34, 35, 36, 40], "y-10,14"),
-])
-def test_ranges_in_links(flat: Any, list: list[int], text: str) -> None:
-    """Short, and read back as they were."""
-    assert flat("link.ranges", list) == text
-    assert flat("text => link.fromRanges(text, 1000)", text) == list
-
-
-@pytest.mark.parametrize("hash", [
-    "", "#", "#scope=", "#scope=no.such.thing", "#open=zzzzz-zzzzzz", "#open=%E0%A4%A", "#scope=%",
-    "#tensor=-1&open=", "#color=__proto__", "#tensor=99999999", "#open=5-2,,-", "#a=b=c&&=",
-])
-def test_any_link_leads_somewhere(deep: Any, hash: str) -> None:
-    """What it says wrong is as if it had not been said."""
-    state = deep("hash => { const s = link.decode(page.model, hash);"
-                 " return { ...s, open: [...s.open] }; }", hash)
-    count = deep("page.model.count")
-    assert state["selected"] == -1 and state["value"] == -1 and state["colour"] is None
-    assert all(0 <= item < count for item in state["open"])
-
-
-def test_links_keep_the_state(deep: Any) -> None:
-    """For every box selected, and with all, some or nothing open."""
-    wrong = deep(
-        "() => { const { model } = page, opens = [new Set(), new Set(model.data.open),"
-        "   opening.everything(model), new Set(model.openable.filter((_, at) => at % 2))];"
-        " const keys = [null, ...model.data.annotations.map(each => each.key)];"
-        " const wrong = []; for (const open of opens) for (let item = -1; item < model.count; item++)"
-        " { const colour = keys[(item + 1) % keys.length];"
-        "   const said = link.encode(model, { open, selected: item, value: -1, colour });"
-        "   const read = link.decode(model, '#' + said);"
-        "   if (read.selected !== item || read.colour !== colour || !opening.same(read.open, open))"
-        "     wrong.push(said); } return wrong; }"
-    )
-    assert wrong == []
-
-
-def test_a_short_link_opens_what_is_around(deep: Any) -> None:
-    """``#scope=layers.3`` alone: the fold around it, and itself."""
-    shown = deep(
-        "() => { const { selected, open } = link.decode(page.model, '#scope=layers.3');"
-        " return [page.model.title(selected), opening.isRevealed(page.model, open, selected),"
-        "   open.has(selected), link.encode(page.model,"
-        "     { selected, open, value: -1, colour: null })]; }"
-    )
-    assert shown == ["layers.3: Block", True, True, "scope=layers.3"]
-
-
-def test_folds_are_no_level(deep: Any) -> None:
-    """Levels leave them as they are; they open and close together."""
-    counts = deep(
-        "() => { const { model } = page, folds = opening.folds(model);"
-        " const has = open => folds.filter(item => open.has(item)).length;"
-        " const all = opening.unfolded(model, new Set());"
-        " return [folds.length, has(opening.toLevel(model, new Set(), 9)), has(all),"
-        "   has(opening.toLevel(model, all, 1)), has(opening.folded(model, all))]; }"
-    )
-    assert counts == [1, 0, 1, 1, 0]
-
-
-def test_what_can_be_seen(deep: Any) -> None:
-    """The boxes that are drawn, each once."""
-    same = deep(
-        "() => { const { model, stage } = page, open = opening.everything(model);"
-        " const seen = opening.seen(model, open);"
-        " const drawn = stage.layout.place(open).boxes.map(box => box.item);"
-        " return [seen.length, new Set(seen).size, drawn.filter(item => seen.includes(item)).length]; }"
-    )
-    assert same[0] == same[1] == same[2] == deep("page.model.count")
-
-
-def test_search_puts_names_before_what_is_in_them(deep: Any) -> None:
-    """Whole names first, in the order of the run; every word counts."""
-    find = ("query => { const found = search.find(search.index(page.model), query);"
-            " return found.hits.map(each => each.title); }")
-    assert deep(find, "layers.3")[0] == "layers.3: Block"
-    assert deep(find, "BLOCK layers.4")[0] == "layers.4: Block"
-    assert deep(find, "block nonsense") == [] and deep(find, "  ") == []
-
-
-def test_search_knows_shapes_as_people_type_them(flat: Any) -> None:
-    """An x is as good as a multiplication sign, and other words keep theirs."""
-    assert flat("search.words('1 x 64x56 MaxPool2d box')") == ["1×64×56", "maxpool2d", "box"]
-    assert flat("search.find(search.index(page.model), '2x4').count") > 1
-
-
-BOXES = [
-    {"item": 0, "x": 0, "y": 0, "w": 300, "h": 400, "open": True},
-    {"item": 1, "x": 100, "y": 30, "w": 100, "h": 40},
-    {"item": 2, "x": 20, "y": 120, "w": 100, "h": 40},
-    {"item": 3, "x": 180, "y": 120, "w": 100, "h": 40},
-    {"item": 4, "x": 100, "y": 420, "w": 100, "h": 40},
-]
-
-
-@pytest.mark.parametrize("item, way, goal", [
-    (0, (0, 1), 1), (1, (0, 1), 2), (2, (1, 0), 3), (3, (-1, 0), 2), (3, (0, 1), 4),
-    (4, (0, -1), 3), (1, (0, -1), 0), (0, (0, -1), None),
-])
-def test_arrows_lead_to_the_box_that_way(
-    flat: Any, item: int, way: tuple[int, int], goal: int | None
-) -> None:
-    """An open box is where its title is."""
-    found = flat("([boxes, item, [dx, dy]]) => walk.toward(boxes, item, dx, dy)",
-                 [BOXES, item, list(way)])
-    assert found in ((goal,) if goal != 2 and goal != 3 else (2, 3))
-
-
-@pytest.mark.parametrize("item, step, goal", [
-    (-1, 1, 0), (-1, -1, 4), (0, 1, 1), (4, 1, None), (0, -1, None),
-])
-def test_tab_follows_the_run(flat: Any, item: int, step: int, goal: int | None) -> None:
-    """And leaves the picture past its ends."""
-    assert flat("([boxes, item, step]) => walk.next(boxes, item, step)",
-                [BOXES[::-1], item, step]) == goal
-
-
-def test_lines_light_up_between_a_box_and_its_neighbours(deep: Any) -> None:
-    """From each box, the lines that lead out end at what reads it; those in come from what
-    feeds it; with anything open."""
-    wrong = deep(
-        "() => { const { model, stage } = page, wrong = [];"
-        " const opens = [new Set(model.data.open), opening.everything(model)];"
-        " for (const open of opens) { const { lines } = stage.layout.place(open);"
-        "  for (const item of opening.seen(model, open)) {"
-        "   const test = relations.ofItem(model, item), near = relations.neighbours(model, open, item);"
-        "   const heads = new Set(), tails = new Set();"
-        "   for (const line of lines) { const way = test(line);"
-        "     if (way === 'out') heads.add(line.head); if (way === 'in') tails.add(line.tail); }"
-        "   for (const [other, way] of near)"
-        "     if (!(way === 'out' ? heads : tails).has(other)) wrong.push([item, other, way]);"
-        " } } return wrong; }"
-    )
-    assert wrong == []
-
-
-def test_the_whole_has_no_lines_in_or_out_but_its_own(flat: Any) -> None:
-    """The outermost box reads the input and gives the output, nothing else."""
-    names = flat(
-        "() => { const { model } = page, top = model.openable[0];"
-        " return [model.inputs(top), model.outputs(top)].map(list =>"
-        "   list.map(each => model.kind(each.item))); }"
-    )
-    assert names == [["input"], ["output"]]
 
 
 def test_signs_do_not_cover_each_other(deep: Any) -> None:

@@ -149,3 +149,30 @@ def test_outputs_of_repeated_siblings_are_one() -> None:
     assert [box.count for box in joined] == [5]
     into = [arrow for arrow in tree.view.arrows if arrow.head == joined[0].id]
     assert len({arrow.tail for arrow in into}) == 5
+
+
+def turns(number: int) -> Recording:
+    """Layers of two sorts in turn."""
+    run = Builder("Turns")
+    with run.scope("Turns"):
+        h = run.input()
+        for place in range(number):
+            with run.scope(f"layers.{2 * place}", "Wide"):
+                h = run.op("relu", linear(run, "fc", h))
+            with run.scope(f"layers.{2 * place + 1}", "Deep"):
+                h = run.op("tanh", linear(run, "fc", h))
+    return run.recording()
+
+
+def test_what_repeats_in_turn_lies_in_a_fold_of_blocks() -> None:
+    """Each block can be opened by itself, and stands for what is in it."""
+    tree = tree_of(turns(4))
+    fold = next(place for place in tree.places if place.fold)
+    assert fold.fold[0] == "block:s1" and len(fold.fold) == 4
+    inside = [place for place in tree.places if place.id.startswith("block:") and not place.fold]
+    assert len(inside) == 4
+    closed = {box.id: box for box in tree.closed()}
+    assert closed["block:s1"].names == ("layers.0", "layers.1")
+    assert {"s1", "s2", "s3", "s4"} <= set(closed["block:s1"].members)
+    box = next(tree.folds())
+    assert box.count == 4 and box.names[0] == "layers.0" and box.names[-1] == "layers.7"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import gc
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -15,6 +13,7 @@ from typing import Any, ClassVar
 
 from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.graph.flat import printable
+from torchrecorder.graph.garbage import uncollected
 from torchrecorder.layout import engine
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
@@ -80,20 +79,8 @@ class Html:
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""
-        with _uncollected():
+        with uncollected():
             return page(page_data(source(view, style, self.times, self.timeout)))
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """No garbage is looked for meanwhile: much is made here, and nothing of it in circles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def page(data: dict[str, Any]) -> str:

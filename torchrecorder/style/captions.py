@@ -49,6 +49,8 @@ class Captions:
 
     def box(self, box: Box) -> tuple[Text, ...]:
         """The lines on a box, its title first."""
+        if is_block(box.id):
+            return self._block(box.names, box.count)
         if box.kind in (BoxKind.MODULE, BoxKind.REGION):
             return self._closed(box)
         if box.kind in (BoxKind.OP, BoxKind.HIDDEN):
@@ -70,12 +72,16 @@ class Captions:
         if op is not None:
             return (Text(self._op_title(op), "title"),)
         if is_block(cluster.id):
-            name = labels.shorten(labels.names(cluster.names) or "loop")
-            return (Text(f"{name}  ×{cluster.count}", "title"),)
+            return self._block(cluster.names, cluster.count)
         scope = self.recording.scopes[ScopeId(cluster.id)]
         title = Text(self._title(scope, cluster.names, cluster.count), "title")
         said = self._said(scope) if self.style.details else ()
         return title, *(Text(line) for line in _filled(said, width=30))
+
+    def _block(self, names: tuple[str, ...], count: int) -> tuple[Text, ...]:
+        """Siblings that repeat together, or the ops of a loop."""
+        name = labels.shorten(labels.names(names) or "loop")
+        return (Text(f"{name}  ×{count}" if count > 1 else name, "title"),)
 
     def _detail(self, scope: Scope) -> str:
         return self.recording.modules[scope.module].detail if scope.module is not None else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from torchrecorder.views.blocks import block_id, blocks, is_block, items_of, unit_of
@@ -34,9 +34,13 @@ def blocked(view: View) -> tuple[View, Mapping[str, object]]:
     return (_moved(view, parents) if parents else view), keys
 
 
-def unblocked(view: View) -> View:
-    """*view* without the blocks that stand for themselves alone."""
-    lone = {each.id for each in view.clusters.values() if is_block(each.id) and each.count == 1}
+def unblocked(view: View, kept: Collection[str] = ()) -> View:
+    """*view* without the blocks that stand for themselves alone, but for those to be *kept*."""
+    lone = {
+        each.id
+        for each in view.clusters.values()
+        if is_block(each.id) and each.count == 1 and each.id not in kept
+    }
     if not lone:
         return view
     clusters = view.clusters

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Op
+from torchrecorder.views.blocks import is_block
 from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 from torchrecorder.views.whole import scope_kind
@@ -101,7 +102,8 @@ def _boxes(view: View, home: Mapping[str | None, str | None]) -> dict[str, Box]:
 def closed_box(view: View, cluster: Cluster, members: Iterable[str]) -> Box:
     """The box that a cluster is when closed."""
     found = view.recording.scopes.get(ScopeId(cluster.id))
-    kind = BoxKind.OP if found is None else scope_kind(found)
+    kind = BoxKind.REGION if is_block(cluster.id) else BoxKind.OP
+    kind = kind if found is None else scope_kind(found)
     return Box(cluster.id, kind, cluster.parent, tuple(members), cluster.count, cluster.names)
 
 

@@ -10,12 +10,12 @@ from one to the next are implied by the count.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
-from torchrecorder.events import ScopeId
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.recording import Recording
 from torchrecorder.views.blocked import blocked, unblocked
 from torchrecorder.views.blocks import SAVED, is_block, unit_of
 from torchrecorder.views.items import Items
@@ -38,9 +38,56 @@ class Fold:
         return unblocked(_Folded(items, folds).view()) if folds else view
 
 
-def repeats(view: View) -> tuple[tuple[str, ...], ...]:
-    """Groups of siblings that fold, those inside siblings that fold themselves too."""
-    return tuple(_folds(Items(view, partial(kin, view.recording)), everywhere=True))
+def repeats(view: View) -> tuple[View, tuple[tuple[str, ...], ...]]:
+    """*view* with its blocks as clusters, and the groups of siblings that fold.
+
+    Those inside siblings that fold themselves are among them.
+    """
+    grouped, keys = blocked(view)
+    items = Items(grouped, lambda item: keys.get(item) or kin(view.recording, item))
+    groups = tuple(_folds(items, everywhere=True))
+    folded = frozenset(item for group in groups for item in group)
+    return _with_names(unblocked(grouped, folded)), groups
+
+
+def _with_names(view: View) -> View:
+    """*view* with what the scopes and ops in each block are called."""
+    if not any(map(is_block, view.clusters)):
+        return view
+    items, recording = Items(view, lambda item: None), view.recording
+    clusters = dict(view.clusters)
+    for block in filter(is_block, view.clusters):
+        inside = (
+            recording.scopes.get(ScopeId(each)) or recording.ops.get(OpId(each))
+            for each in items.children(block)
+        )
+        names = tuple(each.name for each in inside if each is not None)
+        clusters[block] = replace(clusters[block], names=names)
+    return replace(view, clusters=clusters)
+
+
+def names_of(
+    recording: Recording, group: Sequence[str], children: Callable[[str], Iterable[str]]
+) -> tuple[str, ...]:
+    """What stands in the title of a fold: names of siblings, or of the scopes in blocks.
+
+    Args:
+        recording: Where they are from.
+        group: The siblings, or blocks of siblings.
+        children: Gives what lies in a block.
+    """
+    if not is_block(group[0]):
+        return tuple(recording.scopes[ScopeId(each)].name for each in group)
+    named = [
+        tuple(
+            recording.scopes[ScopeId(item)].name
+            for item in children(block)
+            if item in recording.scopes
+        )
+        for block in group
+    ]
+    same = all(each == named[0] for each in named)
+    return named[0] if same else tuple(name for each in named for name in each)
 
 
 def _folds(items: Items, everywhere: bool = False) -> Iterator[tuple[str, ...]]:
@@ -209,18 +256,8 @@ class _Folded:
         group = self.groups.get(item, ())
         if not group:
             return count, names
-        scopes = self.old.recording.scopes
-        if not is_block(item):
-            return count * len(group), tuple(scopes[ScopeId(each)].name for each in group)
-        named = [self._named(block) for block in group]
-        same = all(each == named[0] for each in named)
-        return len(group), named[0] if same else tuple(name for each in named for name in each)
-
-    def _named(self, block: str) -> tuple[str, ...]:
-        """The names of the scopes in a block."""
-        scopes = self.old.recording.scopes
-        inside = (ScopeId(item) for item in self.items.children(block))
-        return tuple(scopes[each].name for each in inside if each in scopes)
+        found = names_of(self.old.recording, group, self.items.children)
+        return (1 if is_block(item) else count) * len(group), found
 
     def _arrows(self) -> Iterator[Arrow]:
         """Arrows of the first of each group, and those of the others that they lack."""

@@ -30,7 +30,7 @@ from torchrecorder.views.hide import (
 from torchrecorder.views.opened import OpenOps
 from torchrecorder.views.outputs import GroupOutputs
 from torchrecorder.views.tensors import ShowTensors
-from torchrecorder.views.unfold import joined_outputs, members
+from torchrecorder.views.unfold import joined_outputs, members, with_blocks
 from torchrecorder.views.view import Step, Unfolded, View
 from torchrecorder.views.whole import whole
 
@@ -115,8 +115,8 @@ def _unfolded(part: Recording, options: ViewOptions) -> Unfolded:
     view, start = _made(part, replace(options, depth=max_depth(part), fold=False))
     if options.view == "backward":
         return Unfolded(start, members(start), ())
-    groups = repeats(view) if options.fold else ()
-    return Unfolded(joined_outputs(view, groups), members(start), groups)
+    view, groups = repeats(view) if options.fold else (view, ())
+    return Unfolded(joined_outputs(view, groups), with_blocks(members(start), view), groups)
 
 
 def plan(recording: Recording, options: ViewOptions = ViewOptions()) -> list[Step]:

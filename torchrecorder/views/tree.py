@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.views.blocks import PREFIX, is_block
 from torchrecorder.views.collapse import closed_box
+from torchrecorder.views.fold import names_of
 from torchrecorder.views.view import Box, BoxKind, Unfolded, View
 
 SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT, BoxKind.PORT)
@@ -109,6 +111,8 @@ class Tree:
         return found
 
     def _moment(self, item: str) -> tuple[int, float]:
+        while is_block(item):
+            item = item.removeprefix(PREFIX)
         recording = self.view.recording
         scope, op = recording.scopes.get(ScopeId(item)), recording.ops.get(OpId(item))
         if op is not None or scope is not None:
@@ -129,9 +133,9 @@ class Tree:
         """Each fold as the box that it is when closed."""
         boxes = {box.id: box for box in self.closed()}
         boxes.update((each.id, each) for each in self.view.boxes.values())
-        scopes = self.view.recording.scopes
+        children = self._children
         for group in self.unfolded.repeats:
             box = boxes[group[0]]
             members = tuple(member for each in group for member in boxes[each].members)
-            names = tuple(scopes[ScopeId(each)].name for each in group)
+            names = names_of(self.view.recording, group, lambda block: children[block])
             yield Box(box.id, box.kind, box.cluster, members, len(group), names)

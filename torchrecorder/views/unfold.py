@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from torchrecorder.views.blocks import is_block
 from torchrecorder.views.outputs import GroupOutputs, joined, large_groups
 from torchrecorder.views.view import BoxKind, View
 
@@ -19,6 +20,21 @@ def members(view: View) -> Mapping[str, tuple[str, ...]]:
         if cluster.parent is not None:
             inside[cluster.parent].extend(inside[cluster.id])
     return {cluster: tuple(found) for cluster, found in inside.items()}
+
+
+def with_blocks(
+    members: Mapping[str, tuple[str, ...]], view: View
+) -> Mapping[str, tuple[str, ...]]:
+    """*members*, with those of the blocks that are clusters of *view*."""
+    inside: dict[str, list[str]] = {each: [] for each in view.clusters if is_block(each)}
+    for box in view.boxes.values():
+        if box.cluster in inside:
+            inside[box.cluster].extend(box.members)
+    for cluster in reversed(list(view.clusters.values())):
+        if cluster.parent in inside:
+            more = inside[cluster.id] if cluster.id in inside else members[cluster.id]
+            inside[cluster.parent].extend(more)
+    return {**members, **{block: tuple(found) for block, found in inside.items()}}
 
 
 def joined_outputs(view: View, repeats: Sequence[Sequence[str]]) -> View:

@@ -13,6 +13,7 @@ from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style import labels
 from torchrecorder.style.figure import Figure, Look, Text
+from torchrecorder.views.blocks import is_block
 from torchrecorder.views.tree import Place, Tree
 from torchrecorder.views.whole import scope_kind
 
@@ -87,6 +88,8 @@ class Columns:
         view = self.tree.view
         if place.id in view.boxes:
             return view.boxes[place.id].kind.value
+        if is_block(place.id):
+            return "region"
         scope = view.recording.scopes.get(ScopeId(place.id))
         return scope_kind(scope).value if scope is not None else "op"
 
@@ -97,7 +100,7 @@ class Columns:
         for place in self.tree.places:
             scope = scopes.get(ScopeId(place.id))
             path = scope.path if scope is not None else ""
-            if place.fold:
+            if place.fold and scope is not None:
                 path = labels.names(tuple(scopes[ScopeId(each)].path for each in place.fold))
             paths.append(path or (paths[place.parent] if place.parent >= 0 else ""))
         return iter(paths)

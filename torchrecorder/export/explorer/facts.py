@@ -10,6 +10,7 @@ from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style import labels
 from torchrecorder.style.gradients import GradCaptions
+from torchrecorder.views.blocks import is_block
 from torchrecorder.views.tree import Place
 from torchrecorder.views.view import BoxKind, View
 
@@ -32,9 +33,10 @@ class Facts:
         scope = self.recording.scopes.get(ScopeId(place.id))
         op = self.recording.ops.get(OpId(place.id))
         if place.fold:
-            names = tuple(self.recording.scopes[ScopeId(each)].name for each in place.fold)
-            alike = ("repeats", f"{len(names)}: {labels.names(names)}")
+            alike = ("repeats", f"{len(place.fold)} times")
             return (alike, *(self._scope(scope) if scope else ()))
+        if is_block(place.id):
+            return (("step", "one of several that repeat together"),)
         if scope is not None:
             return tuple(self._scope(scope))
         if op is not None:
