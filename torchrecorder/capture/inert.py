@@ -306,6 +306,7 @@ def _of_process() -> dict[str, Any]:
     account: dict[str, Any] = {
         name: len(getattr(torch.nn.modules.module, name) or ()) for name in _GLOBAL_HOOKS
     }
+    account["recursion limit"] = sys.getrecursionlimit()
     with _disable_current_modes():  # a fake-tensor mode would give a state without numbers
         account["random state of torch"] = torch.get_rng_state().numpy().tobytes()
     account["random state of python"] = random.getstate()

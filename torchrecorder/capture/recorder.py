@@ -26,6 +26,7 @@ from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.compilers import RunEagerly
 from torchrecorder.capture.fastpaths import FastPaths
 from torchrecorder.capture.functions import Calls, FunctionCalls
+from torchrecorder.capture.headroom import Headroom
 from torchrecorder.capture.live import Live
 from torchrecorder.capture.modules import ModuleScopes
 from torchrecorder.capture.regions import Regions
@@ -120,6 +121,7 @@ class Recorder:
         with contextlib.ExitStack() as stack:
             self._running = Running(tape, self._backward)
             self._started = self._extras.start(tape, self._backward, self._running, stack)
+            stack.enter_context(Headroom())
             stack.enter_context(RunEagerly())
             stack.enter_context(functions)
             stack.enter_context(self._modules)
@@ -237,9 +239,10 @@ def _warn_lost(count: int, events: tuple[Event, ...]) -> None:
 
     from torchrecorder.events import Lost
 
-    first = next(event for event in events if isinstance(event, Lost))
+    first = next((event for event in events if isinstance(event, Lost)), None)
+    told = f"; the first in {first.where or 'the model'!r}: {first.error}" if first else ""
     warnings.warn(
-        f"torchrecorder could not record {count} facts of this run; the first in "
-        f"{first.where or 'the model'!r}: {first.error}. The run itself is not affected.",
+        f"torchrecorder could not record {count} facts of this run{told}. "
+        "The run itself is not affected.",
         stacklevel=3,
     )
