@@ -3,12 +3,14 @@
 import base64
 import html
 import re
+import sys
 
 import pytest
 import torch
 from IPython.core.formatters import DisplayFormatter
 
 import torchrecorder
+from torchrecorder.capture.source import cell_name
 from torchrecorder.errors import LayoutFailed
 from torchrecorder.export.graphviz import Svg
 from torchrecorder.integrations import jupyter
@@ -108,3 +110,60 @@ def _only_below(monkeypatch, boxes):
 
     monkeypatch.setattr(Svg, "export", limited)
     return tried
+
+
+@pytest.fixture
+def shell():
+    """An IPython that runs cells, and is gone afterwards."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    yield InteractiveShell.instance(config=Config(HistoryManager={"hist_file": ":memory:"}))
+    InteractiveShell.clear_instance()
+
+
+CELL = """
+import torch, torchrecorder
+class Twice(torch.nn.Module):
+    def forward(self, x):
+        return x.relu() * 2
+recording = torchrecorder.record(Twice(), torch.ones(3))
+"""
+
+
+def _lines(recording):
+    return [f"{op.source.file}:{op.source.line}" for op in recording.ops.values()]
+
+
+def test_source_lines_name_the_cell(shell):
+    """As its prompt does, not the file that IPython says it is."""
+    shell.run_cell("1 + 1", store_history=True)
+    shell.run_cell(CELL, store_history=True)
+    assert _lines(shell.user_ns["recording"]) == ["In [2]:4", "In [2]:4"]
+
+
+def test_source_lines_of_a_kernel(shell, monkeypatch):
+    """A kernel calls cells by files that are not there; unknown ones are just cells."""
+    monkeypatch.setattr(
+        shell.compile, "get_code_name", lambda raw, cell, number: "/tmp/ipykernel_7/99.py"
+    )
+    shell.run_cell(CELL, store_history=True)
+    assert _lines(shell.user_ns["recording"]) == ["In [1]:4", "In [1]:4"]
+    assert cell_name("/tmp/ipykernel_7/98.py") == "<cell>"
+    assert cell_name("/home/me/ipykernel_launcher/net.py") == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("<ipython-input-3-0123abcd>", "In [3]"),
+        ("/tmp/ipython-input-12-4567.py", "<cell>"),
+        ("/tmp/ipykernel_1/2726997199.py", "<cell>"),
+        ("net.py", ""),
+        ("<stdin>", ""),
+    ],
+)
+def test_names_of_cells_without_ipython(monkeypatch, name, said):
+    """What the name itself tells."""
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    assert cell_name(name) == said

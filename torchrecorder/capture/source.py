@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 from types import CodeType, FrameType
 
@@ -112,10 +113,27 @@ class Sources:
         return self._files[filename]
 
     def _relative(self, filename: str) -> str:
+        cell = cell_name(filename)
+        if cell:
+            return cell
         for root in self._roots:
             if filename.startswith(root):
                 return filename[len(root) :]
         return os.path.basename(filename)
+
+
+def cell_name(filename: str) -> str:
+    """What people call the cell of a notebook that has this file name; empty for a file.
+
+    The name is made from the text of the cell or from a number; IPython knows which cell it is.
+    """
+    if not re.search(r"[/\\]ipykernel_\d+[/\\]|ipython-input-\d+-", filename):
+        return ""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    told = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)
+    known = told(filename)
+    number = re.search(r"\d+", known[1] if known else filename if filename[0] == "<" else "")
+    return f"In [{number[0]}]" if number else "<cell>"
 
 
 def _import_roots() -> list[str]:
