@@ -42,6 +42,10 @@ class LayoutFailed(TorchRecorderError, RuntimeError):
         self.final = final
 
 
+class DoesNotFit(TorchRecorderError, ValueError):
+    """A figure would have text that is too small on paper of the size that was asked for."""
+
+
 class InvalidRecording(TorchRecorderError, ValueError):
     """A file or data that is not a saved recording, or a damaged one."""
 

@@ -23,6 +23,7 @@ from torchrecorder.style.figure import (
     Shape,
     Text,
 )
+from torchrecorder.style.paper import Paper
 
 if TYPE_CHECKING:
     import graphviz
@@ -152,6 +153,8 @@ def _defaults(figure: Figure) -> Iterator[str]:
         "nodesep": "0.22",
         "ranksep": "0.27",
         "pad": "0.1",
+        "margin": "0",
+        **_page(figure.paper),
         **(_cheap(figure) if len(figure.lines) > LARGE else {}),
         **figure.attributes,
     }
@@ -160,6 +163,13 @@ def _defaults(figure: Figure) -> Iterator[str]:
     yield f"node [{_raw({'fontname': font, 'fontsize': size, **room})}]"
     edge = {"fontname": font, "fontsize": f"{figure.fontsize * SMALL:g}", "arrowsize": "0.6"}
     yield f"edge [{_raw(edge)}]"
+
+
+def _page(paper: Paper) -> dict[str, str]:
+    """The most room that Graphviz may take, where the size of the page is given."""
+    sides = (paper.width, paper.height)
+    room = ",".join(f"{(side or 1e5) / 72:.4f}" for side in sides)
+    return {"size": room} if paper else {}
 
 
 def _cheap(figure: Figure) -> dict[str, str]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Literal
 
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.export import paper_pdf, paper_png, paper_svg
 from torchrecorder.export.centring import centred
-from torchrecorder.export.dot import dot_text
+from torchrecorder.export.dot import SMALL, dot_text
 from torchrecorder.export.families import with_fallbacks
 from torchrecorder.export.nested import PAINTER, nested_text
 from torchrecorder.export.titles import with_tooltips
 from torchrecorder.layout import engine
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Shape
+from torchrecorder.style.paper import Paper
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
@@ -128,7 +131,8 @@ class Png:
         if style.background is None and figure.background == "transparent":
             figure = replace(figure, background="#ffffff")
         resolution = {"dpi": f"{self.dpi:g}"}
-        return _painted(figure, "png", self.layout, self.timeout, resolution)
+        bitmap = _painted(figure, "png", self.layout, self.timeout, resolution)
+        return paper_png.with_resolution(bitmap, self.dpi)
 
 
 def is_nested(figure: Figure, layout: Layout) -> bool:
@@ -156,11 +160,32 @@ def _painted(
     timeout: float,
     attributes: Mapping[str, str] | None = None,
 ) -> bytes:
+    natural = replace(figure, paper=Paper())
     if is_nested(figure, layout):
-        text, program = nested_text(figure, timeout=timeout), PAINTER
+        text, program = nested_text(natural, timeout=timeout), PAINTER
     else:
-        text, program = dot_text(figure), "dot"
-    return rendered(text, format, program, timeout=timeout, attributes=attributes)
+        text, program = dot_text(natural), "dot"
+    paint = partial(rendered, text, program=program, timeout=timeout)
+    if not figure.paper:
+        return paint(format, attributes=attributes)
+    if format == "pdf":
+        picture = paint("pdf", attributes=attributes)
+        fit = figure.paper.fit(*paper_pdf.size_of(picture), smallest(figure))
+        return paper_pdf.on_page(picture, fit, figure.background)
+    picture = paint("svg")
+    fit = figure.paper.fit(*paper_svg.size_of(picture), smallest(figure))
+    if format == "svg":
+        return paper_svg.on_page(picture, fit, figure.background)
+    window = f"{fit.width:.4f},{fit.height:.4f},{fit.scale:.6f}"
+    return paint(format, attributes={**(attributes or {}), "viewport": window})
+
+
+def smallest(figure: Figure) -> float:
+    """The smallest size of text in a figure, in points."""
+    labels = [shape.label for shape in figure.shapes] + [each.label for each in figure.groups]
+    small = any(text.part != "title" for label in labels for text in label)
+    small = small or bool(figure.legend) or any(line.label for line in figure.lines)
+    return figure.fontsize * (SMALL if small else 1.0)
 
 
 def rendered(
@@ -173,4 +198,6 @@ def rendered(
 ) -> bytes:
     """A DOT text as Graphviz draws it, SVG made fit for other fonts and for hovering."""
     picture = engine.run(source, format, program=program, timeout=timeout, attributes=attributes)
+    if format == "pdf":
+        return paper_pdf.undated(picture)
     return with_fallbacks(with_tooltips(centred(picture))) if format == "svg" else picture

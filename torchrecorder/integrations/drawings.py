@@ -7,12 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.exporter import by_suffix, check_place
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import settings_of
 from torchrecorder.options import drawing
 
-_FLAGS = ("depth", "direction", "theme", "fontname", "fontsize", "layout", "dpi", "timeout")
+_FLAGS = (
+    "depth", "direction", "theme", "fontname", "fontsize", "width", "height", "min_fontsize",
+    "layout", "dpi", "timeout",
+)
 _ON = {
     "legend": "what colours and outlines mean",
     "parameters": "parameters as boxes",
@@ -46,6 +50,12 @@ def add_drawing_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(**dict.fromkeys((*_ON, *_OFF)))
     drawn.add_argument("--fontname", metavar="FONT", help="font family")
     drawn.add_argument("--fontsize", type=float, help="in points")
+    drawn.add_argument("--width", metavar="LENGTH", help="exact width of the page, as in 85mm")
+    drawn.add_argument("--height", metavar="LENGTH", help="exact height of the page")
+    drawn.add_argument(
+        "--min-fontsize", type=float, metavar="SIZE", help="on that page, in points"
+    )
+    _add_names(drawn)
     drawn.add_argument(
         "--layout",
         choices=("auto", "nested", "dot"),
@@ -59,6 +69,23 @@ def add_drawing_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="any other option of Recording.render",
+    )
+
+
+def _add_names(drawn: argparse._ArgumentGroup) -> None:
+    drawn.add_argument(
+        "--rename",
+        action="append",
+        default=[],
+        metavar="NAME=TEXT",
+        help="another name for modules, by path, name or class, or for operations; again for more",
+    )
+    drawn.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="TEXT=NAME,...",
+        help="siblings under a made-up name, as in Stem=conv1,bn1; again for more",
     )
 
 
@@ -77,8 +104,24 @@ def add_output_argument(parser: argparse.ArgumentParser) -> None:
 def drawing_options(options: argparse.Namespace) -> dict[str, Any]:
     """What was asked for; what was not is left to the defaults."""
     asked = {name: getattr(options, name) for name in (*_FLAGS, *_ON, *_OFF)}
+    asked.update(rename=pairs_of(options.rename) or None, group=pairs_of(options.group) or None)
     given = {name: value for name, value in asked.items() if value is not None}
     return {**given, **settings_of(options.option)}
+
+
+def pairs_of(texts: Sequence[str]) -> dict[str, str]:
+    """``["a=b"]`` as ``{"a": "b"}``.
+
+    Raises:
+        InvalidArgument: There is no equals sign, or nothing before it.
+    """
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise InvalidArgument(f"cannot read {text!r}: write NAME=TEXT")
+        pairs[name.strip()] = value.strip()
+    return pairs
 
 
 def check(paths: Sequence[Path], chosen: Mapping[str, Any]) -> None:

@@ -51,6 +51,7 @@ def draw(view: View, style: Style = Style()) -> Figure:
             *(legend(view, style) if style.legend else ()),
         ),
         attributes=style.attributes,
+        paper=style.paper(),
     )
     return figure if style.finish is None else style.finish(figure, view)
 

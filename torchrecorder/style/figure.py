@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from collections.abc import Mapping
 from typing import Literal
 
+from torchrecorder.style.paper import Paper
+
 Outline = Literal[
     "box", "rounded", "ellipse", "cylinder", "note", "parallelogram", "octagon", "plain"
 ]
@@ -113,6 +115,7 @@ class Figure:
         fontname: Font family; each format adds its own fallback.
         fontsize: Size of titles in points; details are drawn smaller.
         attributes: Graphviz attributes of the whole graph, set by the user.
+        paper: The page that it is put on.
     """
 
     name: str
@@ -125,3 +128,4 @@ class Figure:
     fontsize: float = 10.0
     legend: tuple[LegendEntry, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
+    paper: Paper = Paper()

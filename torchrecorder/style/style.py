@@ -7,10 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Optional, Union
 
 from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.figure import Figure, Look
+from torchrecorder.style.paper import Paper, points
 from torchrecorder.style.renaming import check_names
 from torchrecorder.style.themes import LIGHT, Theme
 from torchrecorder.views.view import Box, BoxKind, View
@@ -101,6 +103,10 @@ class Style:
         numbers: Annotations that stand on the boxes.
         fontname: Font family.
         fontsize: Size of titles in points; the rest is a little smaller.
+        width: Exact width of a figure's page, ``"85mm"``; cm, in and pt go too. The figure is
+            made smaller to fit, never larger.
+        height: Exact height of the page.
+        min_fontsize: Where *width* or *height* is given, no text may be smaller, in points.
         background: Colour of the paper; None is the theme's.
         attributes: Graphviz attributes of the whole graph.
         node_attributes: Graphviz attributes of every box.
@@ -121,6 +127,9 @@ class Style:
     numbers: tuple[Union[str, Annotation], ...] = ()
     fontname: str = "Helvetica"
     fontsize: float = 10.0
+    width: str | None = None
+    height: str | None = None
+    min_fontsize: float = 5.0
     background: str | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
     node_attributes: Mapping[str, str] = field(default_factory=dict)
@@ -129,6 +138,18 @@ class Style:
 
     def __post_init__(self) -> None:
         check_names(self.rename)
+        self.paper()
+
+    def paper(self) -> Paper:
+        """The page that a figure is put on.
+
+        Raises:
+            InvalidArgument: A length or size cannot be read.
+        """
+        least = self.min_fontsize
+        if isinstance(least, bool) or not isinstance(least, (int, float)) or not least >= 0:
+            raise InvalidArgument(f"min_fontsize must be a number of points, not {least!r}")
+        return Paper(points("width", self.width), points("height", self.height), least)
 
     def look(self, box: Box, view: View) -> Look:
         """The look of *box*: the answer of the first rule that has one."""

@@ -1,0 +1,190 @@
+"""Figures on paper of an exact size."""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import Any
+
+import pytest
+
+from tests.figures import network
+from tests.views.test_group import convnet
+from torchrecorder.errors import DoesNotFit, InvalidArgument
+from torchrecorder.export.dot import dot_text
+from torchrecorder.export.exporter import by_suffix
+from torchrecorder.options import drawing
+from torchrecorder.style.draw import draw
+from torchrecorder.style.paper import Fit, Paper, points
+from torchrecorder.style.style import Style
+from torchrecorder.views.plan import make_view
+
+MM = 72 / 25.4
+
+
+def drawn(suffix: str, **options: Any) -> bytes:
+    """A figure of a small network in this format."""
+    chosen = drawing(by_suffix(suffix), **{"depth": 2, **options})
+    assert chosen.exporter is not None
+    contents = chosen.exporter.export(make_view(network(), chosen.view), chosen.style)
+    assert isinstance(contents, bytes)
+    return contents
+
+
+def page_of(pdf: bytes) -> tuple[float, ...]:
+    """The size of the page that a reader finds: the last one written."""
+    boxes = re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ([\d.]+) \]", pdf)
+    return tuple(map(float, boxes[-1]))
+
+
+def size_of(svg: bytes) -> tuple[float, ...]:
+    """Width and height of an SVG, in millimetres."""
+    found = re.search(rb'<svg width="([\d.]+)mm" height="([\d.]+)mm"', svg)
+    assert found is not None
+    return float(found[1]), float(found[2])
+
+
+@pytest.mark.parametrize("length, width", [
+    ("85mm", 85), ("8.5cm", 85), ("3.5 in", 88.9), ("241pt", 241 / MM), (" 180MM", 180),
+])
+def test_a_length(length: str, width: float) -> None:
+    """Millimetres, centimetres, inches and points are known."""
+    found = points("width", length)
+    assert found == pytest.approx(width * MM)
+
+
+@pytest.mark.parametrize("length", [85, "85", "85px", "", "-3mm", "0mm", "mm", "1e9mm", b"85mm"])
+def test_no_length(length: Any) -> None:
+    """What has no unit, or is nothing or less, is told before anything runs."""
+    with pytest.raises(InvalidArgument, match="width must be a length with its unit"):
+        Style(width=length)
+
+
+@pytest.mark.parametrize("least", [-1, True, "6", float("nan")])
+def test_no_font_size(least: Any) -> None:
+    """A smallest size of text is a number."""
+    with pytest.raises(InvalidArgument, match="min_fontsize must be"):
+        Style(min_fontsize=least)
+
+
+def test_fitting() -> None:
+    """Made smaller in both directions alike, never larger, in the middle of the page."""
+    assert Paper(width=50).fit(100, 40, 10) == Fit(0.5, 50, 20, 0, 0)
+    assert Paper(width=200).fit(100, 40, 10) == Fit(1, 200, 40, 50, 0)
+    assert Paper(width=200, height=20).fit(100, 40, 10) == Fit(0.5, 200, 20, 75, 0)
+    assert Paper(height=80).fit(100, 40, 10) == Fit(1, 100, 80, 0, 20)
+    assert not Paper(min_fontsize=5) and Paper(height=3)
+
+
+def test_text_that_would_be_too_small() -> None:
+    """The error says what size it would have, and what would do."""
+    paper = Paper(width=85 * MM, min_fontsize=6)
+    assert paper.fit(100 * MM, 40 * MM, 7.06).scale == pytest.approx(0.85)
+    with pytest.raises(DoesNotFit) as error:
+        paper.fit(170 * MM, 40 * MM, 8)
+    said = str(error.value)
+    assert said.startswith("on paper 85 mm wide the smallest text would have 4.0 pt, and")
+    assert "170 mm wide and 40 mm high at full size; it would do on paper 128 mm wide" in said
+    assert Paper(width=128 * MM, min_fontsize=6).fit(170 * MM, 40 * MM, 8).scale > 0.74
+
+
+def test_text_that_is_too_small_from_the_start() -> None:
+    """Larger paper does not help there."""
+    with pytest.raises(DoesNotFit, match="4 pt before anything is made to fit.*larger fontsize"):
+        Paper(width=500, min_fontsize=5).fit(100, 40, 4)
+
+
+@pytest.mark.parametrize("layout", ["nested", "dot"])
+def test_pdf_pages(layout: str) -> None:
+    """A PDF page is as wide as asked, to a thousandth of a point."""
+    pdf = drawn(".pdf", width="85mm", height="140mm", layout=layout)
+    assert page_of(pdf) == pytest.approx((85 * MM, 140 * MM), abs=1e-3)
+    plain = drawn(".pdf", layout=layout)
+    assert page_of(drawn(".pdf", width="200mm", layout=layout))[1] == page_of(plain)[1]
+
+
+def test_a_pdf_can_be_read() -> None:
+    """What was written behind it is found where its tables say; the old page is replaced."""
+    pdf = drawn(".pdf", width="30mm", min_fontsize=2, theme="dark")
+    start = int(pdf.rsplit(b"startxref", 1)[1].split()[0])
+    table, trailer = pdf[start:].split(b"trailer")
+    assert table.startswith(b"xref\n") and b"/Prev" in trailer
+    entries = re.findall(rb"(\d+) 1\n(\d{10}) 00000 n ", table)
+    assert len(entries) == 3
+    for number, at in entries:
+        assert pdf[int(at):].startswith(number + b" 0 obj")
+    page = next(pdf[int(at):] for number, at in entries if b"/Type /Page" in pdf[int(at):][:40])
+    streams = re.search(rb"/Contents \[ (\d+) 0 R \d+ 0 R (\d+) 0 R \]", page)
+    assert streams is not None and set(streams.groups()) < {number for number, _ in entries}
+    for _, at in entries:
+        said = re.match(rb"\d+ 0 obj\n<< /Length (\d+) >>\nstream\n", pdf[int(at):])
+        if said:
+            assert pdf[int(at) + said.end() + int(said[1]):].startswith(b"\nendstream")
+
+
+def test_pdf_without_margins_and_dates() -> None:
+    """A page is no larger than its figure, and equal figures are equal files."""
+    pdf = drawn(".pdf")
+    svg = re.search(rb'<svg width="(\d+)pt" height="(\d+)pt"', drawn(".svg"))
+    assert svg is not None
+    assert page_of(pdf) == pytest.approx([float(each) for each in svg.groups()], abs=1.5)
+    assert b"CreationDate" not in pdf and b"%%EOF" in pdf
+
+
+def test_fonts_are_in_the_pdf() -> None:
+    """LaTeX and printers need no font of their own."""
+    pdf = drawn(".pdf", width="85mm")
+    fonts = re.findall(rb"/Type /FontDescriptor.*?>>", pdf, re.DOTALL)
+    assert fonts and all(b"/FontFile" in font for font in fonts)
+
+
+@pytest.mark.parametrize("layout", ["nested", "dot"])
+def test_svg_pages(layout: str) -> None:
+    """An SVG has its size in millimetres, and shows the whole figure in the middle."""
+    svg = drawn(".svg", width="200mm", height="140mm", layout=layout)
+    assert size_of(svg) == (200, 140)
+    box = re.search(rb'viewBox="([-\d. ]+)"', svg)
+    assert box is not None
+    left, top, width, height = map(float, box[1].split())
+    assert width / height == pytest.approx(200 / 140, rel=1e-4) and left < 0
+    natural = re.search(rb'viewBox="0.00 0.00 ([\d. ]+)"', drawn(".svg", layout=layout))
+    assert natural is not None
+    across, down = map(float, natural[1].split())
+    assert (left + width / 2, top + height / 2) == pytest.approx((across / 2, down / 2), abs=0.01)
+
+
+@pytest.mark.parametrize("layout", ["nested", "dot"])
+@pytest.mark.parametrize("width, dpi, pixels", [("85mm", 300, 1004), ("3in", 144, 432)])
+def test_png_pages(layout: str, width: str, dpi: float, pixels: int) -> None:
+    """A bitmap has the pixels for its size, and says how many go to the inch."""
+    png = drawn(".png", width=width, dpi=dpi, layout=layout)
+    assert struct.unpack(">I", png[16:20])[0] == pixels
+    at = png.index(b"pHYs")
+    assert struct.unpack(">II", png[at + 4 : at + 12]) == (round(dpi / 0.0254),) * 2
+
+
+def test_small_text_in_figures() -> None:
+    """Shapes are small print; without any of it the titles count."""
+    narrow = {"width": "20mm", "min_fontsize": 4.4}
+    for suffix in (".svg", ".pdf", ".png"):
+        with pytest.raises(DoesNotFit, match="on paper 20 mm wide"):
+            drawn(suffix, **narrow)
+    assert size_of(drawn(".svg", **{**narrow, "min_fontsize": 0}))[0] == 20
+    with pytest.raises(DoesNotFit, match="6.4 pt before anything is made to fit"):
+        drawn(".svg", width="300mm", fontsize=8, min_fontsize=7)
+
+
+def test_larger_text_in_a_smaller_figure() -> None:
+    """What is shown decides whether it fits: a closed model does where its layers do not."""
+    chosen = {"width": "30mm", "height": "35mm"}
+    with pytest.raises(DoesNotFit, match="mm high the smallest"):
+        drawn(".svg", **chosen)
+    assert size_of(drawn(".svg", **chosen, depth=0)) == (30, 35)
+
+
+def test_room_for_graphviz() -> None:
+    """A graph to work on tells Graphviz the most room it may take."""
+    view = make_view(convnet())
+    text = dot_text(draw(view, Style(width="254mm", height="1in")))
+    assert 'size="10.0000,1.0000"' in text
+    assert ' size="' not in dot_text(draw(view))
