@@ -42,7 +42,7 @@ const createActions = (model, state, stage, swatch) => {
     const { selected } = state.get();
     const next = opening.same(open, state.get().open) ? state.get().open : open;
     const seen = selected >= 0 && opening.isRevealed(model, next, selected);
-    state.set({ open: next, selected: seen ? selected : -1 });
+    state.set({ open: next, selected: seen ? selected : -1 }, seen ? { anchor: selected } : {});
   }
 
   function up() {
@@ -95,6 +95,7 @@ const createActions = (model, state, stage, swatch) => {
     fold: () => reopen(opening.folded(model, state.get().open)),
     first: () => reopen(new Set(model.data.open)),
     leaving: () => left,
+    stay: () => { left = false; },
   };
   return actions;
 };

@@ -2,7 +2,7 @@
 
 "use strict";
 
-const createFinder = (dialog, { input, list, status }, model, actions) => {
+const createFinder = (dialog, { input, list, status }, stage, model, actions) => {
   let entries = null, hits = [], chosen = 0;
 
   function option({ item, title, path }, number) {
@@ -51,6 +51,7 @@ const createFinder = (dialog, { input, list, status }, model, actions) => {
     const hit = hits[number];
     if (!hit) return;
     dialog.close();
+    stage.focus();
     actions.go(hit.item);
   }
 

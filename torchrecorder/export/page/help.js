@@ -14,7 +14,7 @@ const createHelp = (dialog, model, told) => {
     ["click", "what was recorded about it; its lines light up: blue leads in, orange leads out"],
     ["drag, wheel", "move"], ["Ctrl + wheel, + and −", "zoom"], ["f or 0", "see all of it"],
     ["Tab, Shift + Tab", "next box, the one before"], ["arrows", "the box that way; move if none is selected"],
-    ["u", "what is around"], ["1 … 9", "open so many levels"], ["x", "close all"],
+    ["u", "what is around"], ["p", "to the panel; Esc comes back"], ["1 … 9", "open so many levels"], ["x", "close all"],
     ["/ or Ctrl + K", "find"], ["t", "light or dark"], ["Esc", "let go"],
   ];
 

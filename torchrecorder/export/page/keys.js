@@ -7,9 +7,9 @@ const attachKeys = (host, stage, model, state, actions) => {
   const ARROWS = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
   const ANYWHERE = {
-    "/": actions.find, "?": actions.help, "+": () => stage.zoom(1.25), "=": () => stage.zoom(1.25),
+    "/": () => actions.find(), "?": () => actions.help(), "+": () => stage.zoom(1.25), "=": () => stage.zoom(1.25),
     "-": () => stage.zoom(0.8), "_": () => stage.zoom(0.8), "0": stage.fit, "f": stage.fit,
-    "t": actions.theme, "x": actions.closeAll, "u": actions.up, "Escape": actions.escape,
+    "t": actions.theme, "x": actions.closeAll, "u": actions.up, "p": () => actions.toPanel(), "Escape": actions.escape,
   };
 
   const typing = target => target.closest?.("input, textarea, select, dialog, [role=menu]");
@@ -60,5 +60,6 @@ const attachKeys = (host, stage, model, state, actions) => {
   }
 
   host.addEventListener("keydown", onStage);
+  host.addEventListener("blur", actions.stay);
   document.addEventListener("keydown", anywhere);
 };

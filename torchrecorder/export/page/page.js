@@ -17,12 +17,12 @@ const startPage = () => {
   const tip = createTip(by("tip"), stage, model, state);
   const panel = createPanel(by("panel"), stage, model, state, actions);
   const finder = createFinder(by("finder"),
-    { input: by("query"), list: by("hits"), status: by("found") }, model, actions);
+    { input: by("query"), list: by("hits"), status: by("found") }, stage, model, actions);
   const help = createHelp(by("helping"), model, looks.told);
   Object.assign(actions, { find: finder.show, help: help.show, about: () => {
     actions.nothing();
     panel.about();
-  }, hidePanel: panel.hide, panelOpen: panel.isOpen });
+  }, hidePanel: panel.hide, panelOpen: panel.isOpen, toPanel: panel.focus });
 
   createCrumbs(by("crumbs"), stage, model, state, actions).update();
   createMinimap(by("minimap"), stage, model, state, looks.told);

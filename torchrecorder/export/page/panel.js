@@ -156,16 +156,30 @@ const createPanel = (element, stage, model, state, actions) => {
   }
 
   function update() {
-    const parts = content();
+    const parts = content(), inside = element.contains(document.activeElement);
     element.hidden = !parts;
     const beside = element.offsetWidth < stage.room().width;
     stage.cover({ right: parts && beside ? element.offsetWidth : 0,
       bottom: parts && !beside ? element.offsetHeight : 0 });
     document.body.classList.toggle("with-panel", Boolean(parts));
-    if (!parts) return;
-    element.replaceChildren(...parts);
+    element.replaceChildren(...(parts ?? []));
     element.scrollTop = 0;
+    if (inside) (parts ? focus : stage.focus)();
   }
+
+  // To its title, from where Tab goes on to its links.
+  function focus() {
+    if (element.hidden) return;
+    const title = element.querySelector("h2");
+    title.tabIndex = -1;
+    title.focus({ preventScroll: true });
+  }
+
+  element.addEventListener("keydown", event => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation();
+    stage.focus();
+  });
 
   // A panel that comes at once would catch the second click of a double-click.
   function soon(byPointer) {
@@ -204,6 +218,6 @@ const createPanel = (element, stage, model, state, actions) => {
       about = false;
       update();
     },
-    isOpen: () => !element.hidden,
+    isOpen: () => !element.hidden, focus,
   };
 };

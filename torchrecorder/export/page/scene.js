@@ -128,7 +128,7 @@ const createScene = (host, model) => {
     const groups = new Map(), lit = [];
     for (const line of list) {
       const way = relation?.(line) ?? null;
-      if (way) {
+      if (way && !(line.alpha < 0.7)) {
         lit.push([line, way]);
         continue;
       }

@@ -174,6 +174,7 @@ const createStage = (host, model, state, told) => {
     fit: () => travel(picture, camera.overview(whole(), free(), model.data.direction), 240),
     begin: () => travel(picture, camera.beginning(whole(), free(), model.data.direction), 0),
     pan: (dx, dy) => look(camera.moved(view, dx, dy)),
+    focus: () => host.focus({ preventScroll: true }),
     cover: sides => { covered = sides; },
     watch: watcher => { watchers.push(watcher); },
     view: () => view, room: () => room, free, picture: () => picture,
