@@ -5,13 +5,19 @@ from transformers import BertConfig, BertModel
 
 import torchrecorder
 
-if __name__ == "__main__":
-    model = BertModel(BertConfig()).eval()
+
+def bert():
+    """BERT-base, and a batch of one sentence."""
     batch = {
         "input_ids": torch.arange(16).reshape(1, 16),
         "token_type_ids": torch.zeros(1, 16, dtype=torch.long),
         "attention_mask": torch.ones(1, 16, dtype=torch.long),
     }
+    return BertModel(BertConfig()).eval(), batch
+
+
+if __name__ == "__main__":
+    model, batch = bert()
     with torch.no_grad():
         recording = torchrecorder.record(model, batch)
     print(recording.render("bert.svg", depth=5))

@@ -5,10 +5,16 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 import torchrecorder
 
-if __name__ == "__main__":
+
+def gpt2():
+    """GPT-2, and sixteen tokens for it."""
     model = GPT2LMHeadModel(GPT2Config(use_cache=False)).eval()
-    ids = torch.arange(16).reshape(1, 16)
+    return model, {"input_ids": torch.arange(16).reshape(1, 16)}
+
+
+if __name__ == "__main__":
+    model, inputs = gpt2()
     with torch.no_grad():
-        recording = torchrecorder.record(model, {"input_ids": ids})
+        recording = torchrecorder.record(model, inputs)
     print(recording.render("gpt2.svg", depth=3))
     print(recording.summary(depth=2))

@@ -5,10 +5,16 @@ from torchvision.models import resnet50
 
 import torchrecorder
 
+
+def resnet():
+    """ResNet-50 with random weights, and a picture for it."""
+    return resnet50(weights=None).eval(), torch.rand(1, 3, 224, 224)
+
+
 if __name__ == "__main__":
-    model = resnet50(weights=None).eval()
+    model, image = resnet()
     with torch.no_grad():
-        recording = torchrecorder.record(model, input_shapes=(1, 3, 224, 224))
+        recording = torchrecorder.record(model, image)
     print(recording.render("resnet50.svg", depth=3))
     print(recording.render("resnet50-ops.svg", depth=9, fold=False))
     print(recording.summary(depth=1))

@@ -9,7 +9,14 @@ import pytest
 from tests import torchvision_shim
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-NEEDS = {"resnet50": "torchvision", "gpt2": "transformers", "bert": "transformers"}
+NEEDS = {
+    "backward_time": "torchvision",
+    "gnn": "torch_geometric",
+    "resnet50": "torchvision",
+    **dict.fromkeys(
+        "bert clip gpt2 llama mixtral saved_bytes swin t5 vit whisper".split(), "transformers"
+    ),
+}
 
 
 @pytest.mark.slow
