@@ -1,1 +1,1 @@
-"""integrations."""
+"""Where people meet it: command line, notebooks, pytest, Sphinx."""
