@@ -406,6 +406,14 @@ def test_every_option_of_a_figure_can_be_said():
     assert not silent & set(options.ALL)
 
 
+def test_names_in_pairs():
+    """What is renamed and what is grouped stands on lines of its own."""
+    assert options.pairs("fc = Classifier\nconv1=Stem") == {"fc": "Classifier", "conv1": "Stem"}
+    assert options.groups("Stem = conv1, bn1") == {"Stem": ("conv1", "bn1")}
+    with pytest.raises(ValueError, match="NAME = NAME"):
+        options.pairs("fc")
+
+
 def test_links_without_addresses_are_none():
     """Only names that are documented somewhere stay links."""
     links = [f'<a xlink:href="torchrecorder:{name}"><g>{name}</g></a>' for name in ("a.B", "c")]

@@ -45,4 +45,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 def _copy_static(app: Sphinx, error: Exception | None) -> None:
     if error is None and app.builder.format == "html":
-        copy_asset(_STATIC, Path(app.outdir) / "_static")
+        copy_asset(_STATIC, Path(app.outdir) / "_static", force=True)

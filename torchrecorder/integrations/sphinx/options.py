@@ -39,6 +39,19 @@ def lines(text: str | None) -> tuple[str, ...]:
     return tuple(each.strip() for each in re.split(r"[;\n]", _some(text)) if each.strip())
 
 
+def pairs(text: str | None) -> dict[str, str]:
+    """``old = new`` on lines of their own."""
+    found = [line.partition("=") for line in lines(text)]
+    if not all(name.strip() and said.strip() for name, _, said in found):
+        raise ValueError(f"{text!r} is not of the form NAME = NAME")
+    return {name.strip(): said.strip() for name, _, said in found}
+
+
+def groups(text: str | None) -> dict[str, tuple[str, ...]]:
+    """``new = member, member`` on lines of their own."""
+    return {name: words(said) for name, said in pairs(text).items()}
+
+
 def value(text: str | None) -> Any:
     """A Python literal, else the text itself."""
     return value_of(_some(text).strip())
@@ -57,6 +70,8 @@ def _one_of(*known: str) -> Reader:
 def _reader(field: Field[Any]) -> Reader | None:
     """What reads a field of a dataclass, if text can say it."""
     kind = str(field.type)
+    if field.name in _PAIRED:
+        return _PAIRED[field.name]
     if any(word in kind for word in ("Callable", "Mapping", "Rule", "Theme")):
         return None
     if "tuple" in kind:
@@ -64,6 +79,9 @@ def _reader(field: Field[Any]) -> Reader | None:
     if "bool" in kind:
         return flag
     return value if "int" in kind or "float" in kind else _some
+
+
+_PAIRED: Mapping[str, Reader] = {"rename": pairs, "group": groups}
 
 
 def _drawn() -> dict[str, Reader]:

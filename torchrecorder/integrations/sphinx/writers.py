@@ -49,6 +49,8 @@ def _object(translator: Any, node: Recorded, paper: str, theme: str | None) -> s
     return (
         f'<object class="{kind}" type="image/svg+xml" data="{html.escape(address)}"'
         f'{_size(node)} aria-label="{alt}">{alt}</object>'
+        f'<a class="torchrecorder-alone {kind.partition(" ")[2]}" href="{html.escape(address)}"'
+        ' title="the figure alone">⤢</a>'
     )
 
 
