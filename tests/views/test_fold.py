@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.figures import arrows, boxes, clusters, linear
+from torchrecorder.events import OpKind
 from torchrecorder.graph.recording import Recording
 from torchrecorder.graph.structure import structures
 from torchrecorder.style.draw import draw
@@ -235,3 +236,23 @@ def test_structure_sees_arguments_and_order() -> None:
 
     assert digest("1", False) == digest("1", False)
     assert len({digest("1", False), digest("2", False), digest("1", True)}) == 3
+
+
+def test_what_scopes_hand_on_untouched_is_one_value() -> None:
+    """A bias that each layer reads and hands on: all read it from what made it, and fold."""
+    run = Builder("Biased")
+    with run.scope("Biased"):
+        h = run.input()
+        bias = run.op("arange", shape=(2, 4))
+        for place in range(4):
+            with run.scope(f"layers.{place}", "Layer"):
+                h = run.op("add", linear(run, "fc", h), bias)
+                bias = run.op("pass", bias, kind=OpKind.PASS)
+                run.returns(h, bias)
+    recording = run.recording()
+    view = view_of(recording, depth=3, fold=False)
+    maker = next(op.id for op in recording.ops.values() if op.name == "arange")
+    assert {arrow.value for arrow in view.arrows if arrow.tail == maker} == {
+        recording.ops[maker].outputs[0]
+    }
+    assert [each.count for each in view_of(recording, depth=3).clusters.values()][1] == 4

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from torchrecorder.events import OpId, OpKind, Role, ScopeKind
+from torchrecorder.events import OpId, OpKind, Role, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import Recording
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
@@ -184,7 +184,8 @@ def bookkeeping(recording: Recording) -> set[str]:
 def without(view: View, hidden: Iterable[str]) -> View:
     """*view* without the boxes *hidden*: their readers read from what fed them.
 
-    An arrow that passed a hidden box carries the value that its reader sees.
+    An arrow that passed a hidden box carries the value that its reader sees; where scopes
+    only handed it on, the value that they were given.
     """
     gone = dict.fromkeys(hidden)
     if not gone:
@@ -196,10 +197,23 @@ def without(view: View, hidden: Iterable[str]) -> View:
             continue
         for tail in behind.get(arrow.tail, (arrow.tail,)):
             if tail != arrow.head:
-                passed = arrow if tail == arrow.tail else replace(arrow, tail=tail)
-                arrows[passed] = None
+                through = tail != arrow.tail
+                passed = replace(arrow, tail=tail, value=_origin(view, arrow.value, gone))
+                arrows[passed if through else arrow] = None
     boxes = {name: box for name, box in view.boxes.items() if name not in gone}
     return View(view.recording, boxes, view.clusters, tuple(arrows))
+
+
+def _origin(view: View, value: ValueId | None, gone: Mapping[str, None]) -> ValueId | None:
+    """What hidden ops that did nothing have handed on as *value*."""
+    values, ops = view.recording.values, view.recording.ops
+    while value is not None:
+        producer = values[value].producer
+        op = ops.get(producer) if producer in gone and producer is not None else None
+        if op is None or not is_pass(op) or len(op.inputs) != 1:
+            break
+        value = op.inputs[0].value
+    return value
 
 
 def _behind(view: View, gone: dict[str, None]) -> dict[str, tuple[str, ...]]:
