@@ -188,3 +188,19 @@ def test_room_for_graphviz() -> None:
     text = dot_text(draw(view, Style(width="254mm", height="1in")))
     assert 'size="10.0000,1.0000"' in text
     assert ' size="' not in dot_text(draw(view))
+
+
+def test_the_legend_of_a_column() -> None:
+    """Where the width counts, it stands below the figure, in as many columns as there is room."""
+    def sides(**options: Any) -> tuple[float, float]:
+        found = re.search(rb'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"', drawn(".svg", **options))
+        assert found is not None
+        return float(found[1]), float(found[2])
+
+    plain, beside = sides(), sides(legend=True)
+    assert beside[0] > plain[0] + 50 and abs(beside[1] - plain[1]) < 15
+    wide, below = sides(width="93mm"), sides(width="93mm", legend=True)
+    assert below[0] == wide[0] and below[1] > wide[1] + 40
+    svg = drawn(".svg", width="93mm", legend=True)
+    places = re.findall(rb'y="([-\d.]+)" [^>]*>(?:input|output|module|weights)\b[^<]*<', svg)
+    assert len(places) > len(set(places)) > 1

@@ -9,7 +9,7 @@ import pytest
 
 from tests.figures import linear, network, regions
 from torchrecorder.graph.recording import Recording
-from torchrecorder.style.color import contrast, faded, ink, mix, scale
+from torchrecorder.style.color import contrast, faded, ink, mix, rgb, scale
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Shape
 from torchrecorder.style.style import RULES, Style
@@ -122,6 +122,16 @@ def test_kinds_differ_in_outline_or_dash_and_in_colour() -> None:
         assert len({(look.outline, look.dash) for look in looks}) == len(looks)
     colours = {THEMES["light"].looks[kind].stroke for kind in kinds}
     assert len(colours) == len(kinds)
+
+
+def test_print_tells_families_by_lightness() -> None:
+    """No hue, and steps that a grey printer shows, so that a copy says as much."""
+    looks = THEMES["print"].looks
+    fills = [rgb(looks[kind].fill) for kind in
+             ("op", "shape", "module", "norm", "activation", "pooling", "weights", "attention")]
+    assert all(red == green == blue for red, green, blue in fills)
+    steps = [one[0] - other[0] for one, other in zip(fills, fills[1:])]
+    assert min(steps) >= 12
 
 
 @pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchrecorder.export.centring import MARK
+from torchrecorder.export.legend import SMALL, table
 from torchrecorder.export.quoting import attribute, html, quote, verbatim
 from torchrecorder.layout.measure import label_size
 from torchrecorder.style.color import faded
@@ -16,7 +17,6 @@ from torchrecorder.style.figure import (
     Dash,
     Figure,
     Group,
-    LegendEntry,
     Line,
     Look,
     Outline,
@@ -32,9 +32,6 @@ GraphT = TypeVar("GraphT", bound="graphviz.Digraph")
 
 SHAPES = {"rounded": "box", "plain": "plain"}
 """Outlines that Graphviz knows by another name."""
-
-SMALL = 0.8
-"""Size of small print, as a share of the title's."""
 
 LARGE = 400
 """From so many lines on, Graphviz is asked to think less."""
@@ -360,26 +357,11 @@ def _line_quoted(look: Look) -> dict[str, str]:
 
 
 def _legend(figure: Figure, pins: Pins) -> Iterator[str]:
-    """The legend: a small table, one row for each entry."""
+    """The legend, as a node of its own."""
     if not figure.legend:
         return
-    rows = "".join(_row(entry, figure) for entry in figure.legend)
-    edge = f'border="1" color="{figure.legend[0].look.text}" style="rounded"'
-    table = f'<table {edge} cellborder="0" cellspacing="3" cellpadding="1">{rows}</table>'
-    attributes = {"shape": quote("plain"), "style": quote(""), "label": f"<{table}>"}
+    attributes = {"shape": quote("plain"), "style": quote(""), "label": table(figure)}
     yield f'"legend" [{_joined({**attributes, **pins.legend})}]'
-
-
-def _row(entry: LegendEntry, figure: Figure) -> str:
-    look = entry.look
-    style = [*(["rounded"] if look.outline == "rounded" else []), look.dash]
-    swatch = (
-        f'<td border="1" width="20" height="11" fixedsize="true" bgcolor="{look.fill}"'
-        f' color="{look.stroke}" style="{",".join(style)}"></td>'
-    )
-    size = f"{figure.fontsize * SMALL:g}"
-    text = f'<font point-size="{size}" color="{look.text}">{html(entry.text)}</font>'
-    return f'<tr>{swatch}<td align="left">{text}</td></tr>'
 
 
 def _quoted(attributes: Mapping[str, str]) -> dict[str, str]:

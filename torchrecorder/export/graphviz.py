@@ -10,8 +10,9 @@ from typing import ClassVar, Literal
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import paper_pdf, paper_png, paper_svg
 from torchrecorder.export.centring import centred
-from torchrecorder.export.dot import SMALL, dot_text
+from torchrecorder.export.dot import dot_text
 from torchrecorder.export.families import with_fallbacks
+from torchrecorder.export.legend import SMALL
 from torchrecorder.export.nested import PAINTER, nested_text
 from torchrecorder.export.titles import with_tooltips
 from torchrecorder.layout import engine
@@ -162,7 +163,8 @@ def _painted(
 ) -> bytes:
     natural = replace(figure, paper=Paper())
     if is_nested(figure, layout):
-        text, program = nested_text(natural, timeout=timeout), PAINTER
+        below = figure.paper.width is not None
+        text, program = nested_text(natural, legend_below=below, timeout=timeout), PAINTER
     else:
         text, program = dot_text(natural), "dot"
     paint = partial(rendered, text, program=program, timeout=timeout)

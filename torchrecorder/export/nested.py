@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchrecorder.export.dot import Pins, dot_text, given_out, in_order, in_two, pieces
+from torchrecorder.export.legend import columns_in, table, table_size
 from torchrecorder.export.quoting import quote
 from torchrecorder.layout import engine
 from torchrecorder.layout.measure import label_size
 from torchrecorder.layout.nested import Drawn, Item, Link, Picture, place, plan
 from torchrecorder.layout.nested.compose import Point
 from torchrecorder.layout.nested.lines import Trunks, rounded, toward, whole
-from torchrecorder.style.figure import Figure, Group, LegendEntry, Line, Shape, Text
+from torchrecorder.style.figure import Figure, Group, Line, Shape, Text
 
 PAINTER = "nop2"
 """The layout program of Graphviz that leaves everything where it is."""
@@ -36,18 +37,21 @@ ROOM: Mapping[str, tuple[float, float, float]] = {
 """For each outline: times the width of its text, and how much wider and higher it is."""
 
 
-def nested_text(figure: Figure, *, timeout: float = engine.TIMEOUT) -> str:
+def nested_text(
+    figure: Figure, *, legend_below: bool = False, timeout: float = engine.TIMEOUT
+) -> str:
     """*figure* in DOT with the place of everything in it, for `PAINTER`.
 
     Args:
         figure: What to place.
+        legend_below: Put the legend under the figure, and not beside it.
         timeout: Seconds that the layout of single scopes may take.
     """
     items = tuple(_items(figure))
     number = {item.id: place for place, item in enumerate(items)}
     links = [_link(line, number) for line in figure.lines]
     picture = place(plan(items, links, figure.direction, timeout=timeout))
-    return dot_text(figure, _pins(figure, items, links, picture))
+    return dot_text(figure, _pins(figure, items, links, picture, legend_below))
 
 
 def closed_size(shape: Shape, figure: Figure, told: Text | None) -> tuple[float, float]:
@@ -88,7 +92,11 @@ def _link(line: Line, number: Mapping[str, int]) -> Link:
 
 
 def _pins(
-    figure: Figure, items: Sequence[Item], links: Sequence[Link], picture: Picture
+    figure: Figure,
+    items: Sequence[Item],
+    links: Sequence[Link],
+    picture: Picture,
+    legend_below: bool,
 ) -> Pins:
     below = picture.height
     boxes = {items[box.item].id: box for box in picture.boxes}
@@ -96,7 +104,7 @@ def _pins(
         {shape.id: _shape(shape, boxes[shape.id], below) for shape in figure.shapes},
         {group.id: _group(group, figure, boxes[group.id], below) for group in figure.groups},
         tuple(_lines(links, picture, below)),
-        _legend(figure, picture) if figure.legend else {},
+        _legend(figure, picture, legend_below) if figure.legend else {},
     )
 
 
@@ -149,13 +157,13 @@ def _spot(point: Point) -> str:
     return f"{point[0]:.2f},{point[1]:.2f}"
 
 
-def _legend(figure: Figure, picture: Picture) -> Mapping[str, str]:
-    width, height = _legend_size(figure.legend, figure)
-    x, y = picture.width + BESIDE + width / 2, picture.height - height / 2 - 9.0
-    return {"pos": quote(_spot((x, y)))}
-
-
-def _legend_size(entries: Sequence[LegendEntry], figure: Figure) -> tuple[float, float]:
-    """About how large the table of the legend is."""
-    width, _ = label_size([Text(entry.text) for entry in entries], figure.fontsize)
-    return width + 36.0, len(entries) * max(figure.fontsize * 1.1 + 4, 15.0) + 4.0
+def _legend(figure: Figure, picture: Picture, below: bool) -> Mapping[str, str]:
+    """Where the legend stands: beside the figure, or in several columns below it."""
+    if not below:
+        width, height = table_size(figure)
+        x, y = picture.width + BESIDE + width / 2, picture.height - height / 2 - 9.0
+        return {"pos": quote(_spot((x, y)))}
+    columns = columns_in(figure, picture.width)
+    _, height = table_size(figure, columns)
+    spot = _spot((picture.width / 2, -BESIDE - height / 2))
+    return {"pos": quote(spot), "label": table(figure, columns)}

@@ -146,21 +146,25 @@ DARK = _theme(
 )
 """Light on nearly black."""
 
-PRINT_HUES = {
-    **{name: "#555555" for name in LIGHT_HUES},
-    "weights": "#1a1a1a",
-    "module": "#3a3a3a",
-    "norm": "#6a6a6a",
-    "activation": "#8a8a8a",
-    "shape": "#bbbbbb",
-    "failed": "#000000",
+GREYS = {
+    **{name: "#ffffff" for name in LIGHT_HUES},
+    "constant": "#f4f4f4",
+    "shape": "#f2f2f2",
+    "module": "#e6e6e6",
+    "norm": "#d8d8d8",
+    "activation": "#cacaca",
+    "pooling": "#bdbdbd",
+    "weights": "#b0b0b0",
+    "attention": "#a2a2a2",
+    "failed": "#e6e6e6",
 }
+"""From white to the darkest grey on which small print stays readable, in even steps."""
 
 PRINT = _theme(
     "print",
-    _Palette("#ffffff", "#000000", "#333333", PRINT_HUES, fill=0.14, stroke=0.6),
+    _Palette("#ffffff", "#000000", "#333333", GREYS, fill=1.0, stroke=0.85),
     ("#ffffff", "#dddddd", "#b5b5b5", "#8c8c8c"),
-    (0.0, 0.06, 0.0, 0.06),
+    (0.0, 0.4, 0.0, 0.4),
 )
 """Black, white and grey."""
 
