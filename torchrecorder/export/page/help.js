@@ -5,7 +5,7 @@
 const createHelp = (dialog, model, told) => {
   const SHAPES = [
     ["input", "What went in"], ["output", "What came out"],
-    ["module", "A module; double-click to see what is in it"], ["op", "An operation"],
+    ["module", "A module; double-click to see what is in it"],
     ["parameter", "A parameter"], ["buffer", "A buffer"], ["constant", "A constant"],
     ["failed", "Where the run failed"],
   ];
@@ -25,9 +25,9 @@ const createHelp = (dialog, model, told) => {
     return made;
   };
 
-  // A little box as it is drawn in the picture, if this recording has one like it.
-  function sample(kind) {
-    const { theme } = told().palette, look = lookOf(kind)?.[theme];
+  // A little box that looks so.
+  function sample(found) {
+    const look = found?.[told().palette.theme];
     if (!look) return null;
     const svg = paint.element(document, "svg", { viewBox: "-2 -2 44 24", width: 44, height: 24 });
     svg.append(paint.element(document, "path", {
@@ -35,11 +35,26 @@ const createHelp = (dialog, model, told) => {
     return svg;
   }
 
+  // How this recording's boxes of a kind look, if it has one.
   function lookOf(kind) {
     for (let item = 0; item < model.count; item++) {
       if (kind === "failed" ? model.failed(item) : model.kind(item) === kind) return model.look(item);
     }
     return null;
+  }
+
+  // Operations by how they look, with what they are called most often: [look, names].
+  function sorts() {
+    const byLook = new Map();
+    for (let item = 0; item < model.count; item++) {
+      if (model.kind(item) !== "op" || model.failed(item)) continue;
+      const look = model.look(item), name = model.op(item) || model.title(item);
+      if (!byLook.has(look)) byLook.set(look, new Map());
+      byLook.get(look).set(name, (byLook.get(look).get(name) ?? 0) + 1);
+    }
+    const most = counts => [...counts].sort((a, b) => b[1] - a[1]).slice(0, 4).map(each => each[0]);
+    return [...byLook].slice(0, 8).map(([look, counts]) => [look, most(counts).join(", ") +
+      (counts.size > 4 ? " …" : "")]);
   }
 
   function rows(pairs) {
@@ -52,18 +67,21 @@ const createHelp = (dialog, model, told) => {
   }
 
   function content() {
-    const close = make("button", "Close");
+    const close = make("button");
     close.type = "button";
+    close.className = "close";
+    close.setAttribute("aria-label", "Close");
     close.addEventListener("click", () => dialog.close());
     const title = make("h2", "How to read this");
     title.id = "help-title";
-    const known = SHAPES.map(([kind, said]) => [sample(kind), said]).filter(([svg]) => svg);
-    return [title,
+    const known = [...SHAPES.map(([kind, said]) => [lookOf(kind), said]), ...sorts()]
+      .map(([look, said]) => [sample(look), said]).filter(([svg]) => svg);
+    return [title, close,
       make("p", "Each box is something that ran, in the order in which it ran; each line is a " +
         "tensor on its way from what made it to what read it. A box within a box is a call " +
         "within a call. A stack with ×N stands for N equal boxes one after another: open it " +
         "to see them all."),
-      rows(known), make("h3", "Mouse and keys"), rows(KEYS), close];
+      rows(known), make("h3", "Mouse and keys"), rows(KEYS)];
   }
 
   function show() {
