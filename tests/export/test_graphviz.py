@@ -275,3 +275,17 @@ def test_a_missing_font_has_one_behind_it(fontname, family):
     svg = rendered(f'digraph {{ a [label="b", fontname="{fontname}"] }}', "svg")
     assert f'font-family="{family}"' in svg.decode()
     xml.etree.ElementTree.fromstring(svg)
+
+
+def test_lines_of_small_print_keep_apart():
+    """A little more than Graphviz would leave, and nothing is in the file only for that."""
+    run = Builder()
+    with run.scope("Net"):
+        run.op("getitem", run.input("x", (2, 4)), arguments=(("index", "3"), ("dim", "1")))
+        run.op("tanh", run.op("conv", run.input("y"), arguments=(("stride", "2"),)))
+    picture = Svg().export(make_view(run.recording()), Style()).decode()
+    found = xml.etree.ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")
+    lines = [(line.text or "", float(line.get("y", "0"))) for line in found]
+    assert all(text.strip() for text, _ in lines)
+    places = dict(lines)
+    assert 9.0 <= places["→ 2×4"] - places["stride 2"] <= 10.5

@@ -2,6 +2,7 @@
 
 Graphviz places each line of an HTML-like label by its left end, from the width that its
 own fonts gave it. A viewer with other fonts shows such a line off the middle of its box.
+Spaces that only keep lines apart are left out.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ _BOX = re.compile(
     rf'(<g id="[^"]*" class="node) {MARK}(">.*?)(?=<g id="[^"]*" class=|\Z)', re.DOTALL
 )
 _OUTLINE = re.compile(r'<(?:polygon|path|ellipse)[^>]*?\s(?:points|d|cx)="([^"]*)"')
+_SPACE = re.compile(r"<text [^>]*> </text>\n")
 _TEXT = re.compile(r'text-anchor="start" x="[^"]*"')
 
 
 def centred(svg: bytes) -> bytes:
     """*svg* with the labels of marked boxes anchored at the middle of their box."""
-    return _BOX.sub(_box, svg.decode()).encode()
+    return _BOX.sub(_box, _SPACE.sub("", svg.decode())).encode()
 
 
 def _box(found: re.Match[str]) -> str:

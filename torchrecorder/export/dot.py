@@ -36,6 +36,9 @@ SHAPES = {"rounded": "box", "plain": "plain"}
 LARGE = 400
 """From so many lines on, Graphviz is asked to think less."""
 
+LEADING = 1.15
+"""Height of a line of small print, in sizes of its letters."""
+
 
 def to_dot(figure: Figure, make: Callable[..., GraphT] | None = None) -> GraphT:
     """*figure* as a graph to style and nest further.
@@ -317,14 +320,19 @@ def in_two(label: tuple[Text, ...], figure: Figure) -> Iterator[Text]:
 
 
 def pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]:
-    small = f"{figure.fontsize * SMALL:g}"
+    """The lines of a label, as Graphviz reads them.
+
+    It would put small print right under the line above; larger spaces in it keep it off.
+    """
+    small, high = f"{figure.fontsize * SMALL:g}", round(figure.fontsize * SMALL * LEADING)
+    apart = f'<font point-size="{high}"> </font>'
     for text in label:
         said = html(text.text) or " "
         if text.part == "title":
             yield f"<b>{said}</b>" if look.bold else said
         else:
             color = faded(look.text, look.fill)
-            yield f'<font point-size="{small}" color="{color}">{said}</font>'
+            yield f'{apart}<font point-size="{small}" color="{color}">{said}</font>{apart}'
 
 
 def _following(figure: Figure) -> dict[str, str]:
