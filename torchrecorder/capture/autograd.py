@@ -33,6 +33,7 @@ from torchrecorder.events import (
     Slot,
     ValueId,
     ValueSeen,
+    made,
 )
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class AutogradWalk:
         self.passed: dict[int, GradEdge] = {}  # nodes of our own aliases: the edge they stand for
         self.made: dict[GradEdge, ValueId] = {}
         self.owners: dict[GradId, OpId] = {}
+        self._names: dict[type, str] = {}
         self.start = self.since = _next_number()  # what is numbered below was there before
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
@@ -146,7 +148,7 @@ class AutogradWalk:
             known = self._claim_usual(number, node, producer)
         if known is None:
             return self._edge(node, tensor.output_nr, producer)
-        return GradEdge(known, tensor.output_nr)
+        return made(GradEdge, (known, tensor.output_nr))
 
     def _claim_usual(self, number: int, node: Any, owner: OpId) -> GradId | None:
         """Claim a node behind which all has been met, as for most ops; else None."""
@@ -167,7 +169,7 @@ class AutogradWalk:
             number = self.key(parent)
             known = self.known.get(number)
             if known is not None:
-                following.append(GradEdge(known, index))
+                following.append(made(GradEdge, (known, index)))
             elif number == LEAF:
                 following.append(GradEdge(self._leaf(parent), index))
             elif number in self.passed:
@@ -240,8 +242,16 @@ class AutogradWalk:
         following: tuple[GradEdge | None, ...],
     ) -> None:
         self.owners[grad] = owner
-        self.tape.write(GradNodeFound(grad, _name(node), owner, scope, following, None))
+        name = self._names.get(type(node)) or self._name_of(node)
+        self.tape.write(made(GradNodeFound, (grad, name, owner, scope, following, None)))
         self.met(grad, owner, node)
+
+    def _name_of(self, node: Any) -> str:
+        """The name of *node*; that of all nodes of its class, where the class bears it."""
+        name = _name(node)
+        if type(node).__name__ == name:
+            self._names[type(node)] = name
+        return name
 
     def _leaf(self, node: Any) -> GradId:
         """The accumulation node of a leaf."""

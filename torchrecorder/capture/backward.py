@@ -31,6 +31,7 @@ from torchrecorder.events import (
     GradNodeRan,
     OpId,
     ScopeId,
+    made,
 )
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class BackwardRuns:
         self._makers: list[tuple[int, GradId]] = []
         self._dtypes: dict[torch.dtype, str] = {}
         self._devices: dict[torch.device, str] = {}
+        self._forms: dict[Any, Gradient] = {}
 
     def begin(self, op: OpId, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A call of ``backward()`` or ``grad()`` begins: listen to all behind its roots."""
@@ -117,12 +119,23 @@ class BackwardRuns:
 
     def forms(self, gradients: Sequence[Tensor | None]) -> tuple[Gradient | None, ...]:
         """The forms of *gradients*."""
-        return tuple(
-            [None if each is None or not isinstance(each, Tensor) else self._form(each)
-             for each in gradients]
-        )
+        found: list[Gradient | None] = []
+        for each in gradients:
+            found.append(self._form(each) if isinstance(each, Tensor) else None)
+        return tuple(found)
 
     def _form(self, gradient: Tensor) -> Gradient:
+        """The form of one gradient; those that are alike share theirs."""
+        try:
+            key = gradient.shape, gradient.dtype, gradient.device
+            known = self._forms.get(key)
+        except (RuntimeError, TypeError):  # a nested tensor, or sizes that are symbols
+            return self._new_form(gradient)
+        if known is None:
+            known = self._forms[key] = self._new_form(gradient)
+        return known
+
+    def _new_form(self, gradient: Tensor) -> Gradient:
         dtype = self._dtypes.get(gradient.dtype)
         if dtype is None:
             dtype = self._dtypes[gradient.dtype] = str(gradient.dtype).removeprefix("torch.")
@@ -257,11 +270,9 @@ class _Listener:
             return
         self.done = True
         seconds = None if failed else max(0.0, now - self.started)
-        self.run.tape.write(
-            GradNodeRan(
-                self.grad, self.run.number, self.order, seconds, self.given, self.gave, failed
-            )
-        )
+        run = self.run
+        ran = (self.grad, run.number, self.order, seconds, self.given, self.gave, failed)
+        run.tape.write(made(GradNodeRan, ran))
 
 
 def home(grad: GradId, events: Sequence[Event]) -> tuple[OpId | None, ScopeId | None]:

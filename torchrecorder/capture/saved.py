@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import Parameter
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -43,13 +42,15 @@ class SavedTensors:
         self.tape = tape
         self.values = values
         self._attributes: dict[type, tuple[str, ...]] = {}
-        self._kept: dict[int, StorageWeakRef] = {}  # the reference keeps the address taken
+        self._kept: dict[int, Any] = {}  # weak references, which keep the addresses taken
         self._named = 0
 
     def met(self, grad: GradId, owner: OpId, node: Any) -> None:
         """A node was met: note what it keeps that no other node keeps."""
         try:
-            amount = sum(self._bytes(each) for each in self._saved(node))
+            amount = 0
+            for each in self._saved(node):
+                amount += self._bytes(each)
         except Exception as error:
             self.tape.lose("saved", error)
             return
@@ -90,23 +91,20 @@ class SavedTensors:
             storage = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):  # a wrapper without memory of its own
             return 0
-        address = storage._cdata
-        if address in self._kept or self._is_parameter(tensor, address):
-            return 0
-        self._keep(storage)
-        return storage.nbytes()
-
-    def _keep(self, storage: torch.UntypedStorage) -> None:
-        if storage._cdata not in self._kept:
-            reference = StorageWeakRef(storage)
-            self._kept[storage._cdata] = reference
-
-    def _is_parameter(self, tensor: Tensor, address: int) -> bool:
         if len(self.values.named) != self._named:
             self._learn_parameters()
-        if isinstance(tensor, Parameter) or isinstance(tensor._base, Parameter):
-            self._keep(tensor.untyped_storage())
-        return address in self._kept
+        counted = self._keep(storage)
+        if counted or _is_parameter(tensor) or _is_parameter(tensor._base):
+            return 0
+        return storage.nbytes()
+
+    def _keep(self, storage: torch.UntypedStorage) -> bool:
+        """Count the memory of *storage* as known; whether it was."""
+        address = storage._cdata
+        if address in self._kept:
+            return True
+        self._kept[address] = storage._weak_ref()
+        return False
 
     def _learn_parameters(self) -> None:
         """The memory of the model's parameters counts as known."""
@@ -120,6 +118,15 @@ class SavedTensors:
                 except (NotImplementedError, RuntimeError, ValueError):  # ValueError: it is lazy
                     continue
                 self._keep(storage)
+
+    def __del__(self) -> None:
+        for reference in self._kept.values():
+            torch.UntypedStorage._free_weak_ref(reference)
+
+
+def _is_parameter(tensor: Tensor | None) -> bool:
+    """Whether *tensor* is a parameter; a plain tensor need not be asked, which takes long."""
+    return tensor is not None and type(tensor) is not Tensor and isinstance(tensor, Parameter)
 
 
 def _is_number(tensor: Tensor) -> bool:
