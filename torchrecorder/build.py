@@ -29,6 +29,7 @@ from torchrecorder.events import (
     Statistics,
     ValueId,
     ValueSeen,
+    made,
 )
 from torchrecorder.graph.garbage import uncollected
 from torchrecorder.graph.kept import Kept
@@ -91,10 +92,10 @@ class _Builder:
         self.modules[event.module] = event
 
     def _value(self, event: ValueSeen) -> None:
-        self.values[event.value] = Value(*event)
+        self.values[event.value] = made(Value, event)
 
     def _op(self, event: OpCalled) -> None:
-        self.ops[event.op] = Op(*event)
+        self.ops[event.op] = made(Op, (*event, False))
 
     def _enter(self, event: ScopeEntered) -> None:
         self.entered[event.scope] = event
@@ -194,13 +195,9 @@ class _Builder:
 
     def _scope(self, event: ScopeEntered) -> Scope:
         left = self.left.get(event.scope)
-        return Scope(
-            *event,
-            inputs=left.inputs if left else (),
-            outputs=left.outputs if left else (),
-            seconds=left.seconds if left else None,
-            failed=left is None or left.failed,
-        )
+        if left is None:
+            return Scope(*event, inputs=(), outputs=(), seconds=None, failed=True)
+        return made(Scope, (*event, left.inputs, left.outputs, left.seconds, left.failed))
 
     def _called_modules(self, scopes: dict[ScopeId, Scope]) -> dict[ModuleId, Module]:
         calls: dict[ModuleId, list[ScopeId]] = {module: [] for module in self.modules}

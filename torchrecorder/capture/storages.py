@@ -34,8 +34,14 @@ class Storage:
     def __init__(self, weak: Any, number: int) -> None:
         self.weak = weak
         self.number = number
-        self.writes: list[Write] = []
+        self.writes: list[Write] | tuple[()] = ()
         self.last: ValueId | None = None
+
+    def write(self, op: OpId, low: int, high: int) -> None:
+        """*op* wrote some elements."""
+        if not self.writes:
+            self.writes = []
+        self.writes.append(Write(op, low, high))
 
 
 class Storages:

@@ -286,7 +286,7 @@ class Values:
         """*op* wrote *tensor* in place: it is a new value, and so are its aliases."""
         storage = entry.storage = self.storages.of(tensor)
         low, high = extent_of(tensor)
-        storage.writes.append(Write(op, low, high))
+        storage.write(op, low, high)
         return self._renote(tensor, entry, op)
 
     def _state(
