@@ -1,4 +1,4 @@
-"""What looking costs: recording over the plain run, drawing, and how both grow.
+"""What looking costs: recording over the plain run, drawing, and how both grow with the model.
 
 Plain runs and recordings take turns, so that what else the machine does weighs on both, and
 medians are compared. Prints ratios and microseconds; judges nothing.
@@ -20,6 +20,10 @@ from torch import nn
 
 import torchrecorder
 from tests import real_models, torchvision_shim
+from torchrecorder.export.dot import dot_text
+from torchrecorder.style.draw import draw
+from torchrecorder.style.style import Style
+from torchrecorder.views.plan import ViewOptions, make_view
 
 ROUNDS = 9
 
@@ -96,7 +100,22 @@ def growth() -> None:
         print(f"chain of {count} ops and modules: {(recorded - plain) / count * 1e6:.0f} us each")
 
 
+def drawing() -> None:
+    """The same chain through view, style and DOT text, with every op in a box or folded."""
+    for count in (1_000, 5_000, 20_000):
+        model = nn.Sequential(*(nn.ReLU() for _ in range(count)))
+        recording = torchrecorder.record(model, torch.rand(8))
+        for label, fold in (("unfolded", False), ("folded", True)):
+            style, options = Style(), ViewOptions(depth=99, fold=fold)
+            taken = [
+                seconds(lambda: dot_text(draw(make_view(recording, options), style)))
+                for _ in range(3)
+            ]
+            print(f"DOT text of {count} ops, {label}: {statistics.median(taken):.2f} s")
+
+
 if __name__ == "__main__":
     ratios()
     growth()
+    drawing()
     per_call()
