@@ -70,13 +70,13 @@ def _steps(length: int, depth: int) -> st.SearchStrategy[tuple[Step, ...]]:
     step = st.builds(Step, st.sampled_from(plain), number, number)
     if depth:
         around = [name for name, kind in STEPS.items() if kind.block]
-        inside = _steps(4, depth - 1)
+        inside = _steps(3, depth - 1)
         step |= st.builds(Step, st.sampled_from(around), number, number, inside)
     return st.lists(step, min_size=1, max_size=length).map(tuple)
 
 
 PROGRAMS = st.builds(
-    Program, _steps(8, 3), st.sampled_from(RESULTS), st.booleans(), st.booleans(),
+    Program, _steps(6, 2), st.sampled_from(RESULTS), st.booleans(), st.booleans(),
     st.integers(0, 3),
 )
 """Random programs."""

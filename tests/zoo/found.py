@@ -181,3 +181,44 @@ def identity_of_sparse() -> Run:
 )
 def sorted_values() -> Run:
     return Run(net(lambda self, x: torch.sort(x).values + x), (leaf(2, 3),))
+
+
+class Reversed(torch.autograd.Function):
+    """Runs a module, and turns gradients round."""
+
+    @staticmethod
+    def forward(ctx, module, x):
+        return module(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None, -grad
+
+
+@case(
+    "a custom function returns what a module hands on",
+    """
+    mul = mul(x)
+    autograd.Function Reversed:
+        inside:
+            0:
+                exp = exp(mul)
+                return exp
+            1:
+                dropout = dropout(exp)
+                return dropout
+            return exp
+    mul2 = mul(exp)
+    autograd.Function Reversed:
+        same:
+            return mul2
+        view_as = view_as(mul2, mul2)
+    return view_as
+    """,
+)
+def function_of_module() -> Run:
+    def forward(self, x):
+        return Reversed.apply(self.same, Reversed.apply(self.inside, x * 1) * 2)
+
+    inside = nn.Sequential(net(lambda self, x: x.exp()), nn.Dropout(0.5))
+    return Run(net(forward, same=nn.Identity(), inside=inside).eval(), (leaf(2, 3),))

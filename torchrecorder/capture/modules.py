@@ -250,11 +250,21 @@ class ModuleScopes:
         if len(self.open) == 1:
             return take_back(self.values, output)
         given = [tensor for _, tensor in found if id(tensor) in opened.arguments]
+        if (given or self.values.aliased) and self._in_function(sys._getframe(3)):
+            return take_back(self.values, output)
         if not given:
             return None
         untouched = {slot.value for slot in opened.inputs}
         passed = {id(tensor) for tensor in given if self.values.read(tensor) in untouched}
         return hand_on(self.values, output, passed) if passed else None
+
+    def _in_function(self, frame: Any) -> bool:
+        """Whether a custom function called the module that PyTorch runs in *frame*.
+
+        What it returns may be the function's result, behind which autograd puts a node.
+        """
+        _, regions = self.regions.sources.walk(_outside(frame))
+        return any(kind is ScopeKind.CUSTOM_FUNCTION for kind, _ in regions)
 
     def _uncover(self, opened: OpenScope, found: list[tuple[str, Tensor]]) -> None:
         """Results that nobody saw being made, of a scope in which nothing was seen."""
