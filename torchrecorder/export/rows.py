@@ -54,7 +54,16 @@ def rows(recording: Recording, depth: int | None = None, *, ops: bool = False) -
             the deepest level that keeps to about 400 rows.
         ops: List each op; without it only those that no scope is around, on one line.
     """
-    found = list(_Rows(recording, ops).all())
+    return fitting(every_row(recording, ops=ops), depth)
+
+
+def every_row(recording: Recording, *, ops: bool = False) -> list[Row]:
+    """All rows, however deep."""
+    return list(_Rows(recording, ops).all())
+
+
+def fitting(found: Sequence[Row], depth: int | None) -> list[Row]:
+    """Those of so many levels; None for the deepest level that keeps to about 400 rows."""
     if depth is None:
         depth = _fitting(found)
     return [row for row in found if row.depth <= depth]

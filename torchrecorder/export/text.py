@@ -19,7 +19,8 @@ from torchrecorder.annotations.parameters import (
 )
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId, ValueId
-from torchrecorder.export.rows import Row, rows
+from torchrecorder.export.folded_rows import folded
+from torchrecorder.export.rows import Row, every_row, fitting
 from torchrecorder.export.table import Column, table, tree
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style import labels
@@ -40,6 +41,7 @@ def summary(
     columns: Sequence[Union[str, Annotation]] = DEFAULT,
     *,
     ops: bool = False,
+    fold: bool = False,
 ) -> str:
     """A table by scope: shapes, numbers of parameters, totals.
 
@@ -52,6 +54,7 @@ def summary(
             the deepest level that keeps to about 400 lines.
         columns: ``"input"``, ``"output"``, the names of annotations, or annotations.
         ops: List every op too.
+        fold: One line for scopes that repeat, as in figures; its numbers are those of all.
 
     Raises:
         InvalidArgument: *depth* is not a number of levels.
@@ -74,7 +77,8 @@ def summary(
     """
     if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 0):
         raise InvalidArgument(f"depth must be a whole number from 0 on, or None, not {depth!r}")
-    listed = rows(recording, depth, ops=ops)
+    found = every_row(recording, ops=ops)
+    listed = fitting(folded(recording, found) if fold else found, depth)
     filled = [_names(listed), *_Filler(recording, listed).columns(columns), *_notes(listed)]
     lines = list(table(filled))
     rule = lines[1]

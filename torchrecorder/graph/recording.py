@@ -341,8 +341,8 @@ class Recording:
         Args:
             depth: Levels of scopes that are listed under the outermost calls; if not given,
                 the deepest that keeps to about 400 lines.
-            **options: ``columns`` (``"input"``, ``"output"``, names of annotations) and
-                ``ops`` (list every op too).
+            **options: ``columns`` (``"input"``, ``"output"``, names of annotations),
+                ``ops`` (list every op too) and ``fold`` (one line for what repeats).
         """
         from torchrecorder.export.text import summary
 

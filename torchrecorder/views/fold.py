@@ -38,6 +38,22 @@ class Fold:
         return unblocked(_Folded(items, folds).view()) if folds else view
 
 
+def alike(view: View) -> tuple[tuple[str, ...], ...]:
+    """What would fold: scopes and ops that repeat, the first of each and what it stands for.
+
+    Of blocks of siblings, each sibling is told apart. Outer ones come first.
+    """
+    grouped, keys = blocked(view)
+    items = Items(grouped, lambda item: keys.get(item) or kin(view.recording, item))
+    found: list[tuple[str, ...]] = []
+    for group in _folds(items):
+        if is_block(group[0]):
+            found.extend(zip(*(items.children(block) for block in group)))
+        else:
+            found.append(group)
+    return tuple(group for group in found if not is_block(group[0]))
+
+
 def repeats(view: View) -> tuple[View, tuple[tuple[str, ...], ...]]:
     """*view* with its blocks as clusters, and the groups of siblings that fold.
 

@@ -26,6 +26,7 @@ class Summary:
         listed = parser.add_argument_group("listing it")
         listed.add_argument("-d", "--depth", type=int, help="levels of modules that are listed")
         listed.add_argument("--ops", action="store_true", help="list every operation too")
+        listed.add_argument("--fold", action="store_true", help="one line for what repeats")
         listed.add_argument(
             "--column",
             action="append",
@@ -39,6 +40,7 @@ class Summary:
             recording = target_of(options).recording(progress)
             progress.now("listing the modules")
             chosen = {"columns": tuple(options.column)} if options.column else {}
-            table = recording.summary(depth=options.depth, ops=options.ops, **chosen)
+            asked = {"ops": options.ops, "fold": options.fold, **chosen}
+            table = recording.summary(depth=options.depth, **asked)
         print(table)
         return 0

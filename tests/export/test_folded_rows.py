@@ -1,0 +1,67 @@
+"""A table in which what repeats has one line."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+
+from tests.test_properties import RUNS
+from tests.views.test_blocks import alternating, cell, loop
+from tests.views.test_fold import stack
+from torchrecorder.export.folded_rows import folded
+from torchrecorder.export.rows import every_row
+from torchrecorder.graph.recording import Recording
+
+
+def titles(recording: Recording, *, ops: bool = False) -> list[tuple[int, str]]:
+    """Depth and title of each line."""
+    return [(row.depth, row.title) for row in folded(recording, every_row(recording, ops=ops))]
+
+
+def test_repeated_layers_have_one_line() -> None:
+    """With what lies in the first of them."""
+    assert titles(stack(12)) == [
+        (0, "Stack"),
+        (1, "stem (Stem)"),
+        (1, "layers.0 … layers.11 (Block)  ×12"),
+        (2, "fc (Linear)"),
+        (1, "head (Head)"),
+    ]
+
+
+def test_layers_in_turn_have_a_line_for_each_sort() -> None:
+    """As they share one group in a figure."""
+    found = [title for depth, title in titles(alternating(12)) if depth == 1]
+    assert found == [
+        "stem (Stem)",
+        "layers.0 … layers.10 (Block)  ×6",
+        "layers.1 … layers.11 (Sparse)  ×6",
+    ]
+
+
+def test_ops_of_a_loop() -> None:
+    """If ops are listed at all."""
+    found = [title for depth, title in titles(loop(50, cell), ops=True) if depth == 1]
+    assert found == ["getitem()  ×50", "add()  ×50", "tanh()  ×50"]
+
+
+def test_numbers_are_those_of_all() -> None:
+    """So that the lines still add up."""
+    said = stack(12).summary(fold=True).splitlines()
+    for what, number in (("Stack ", "224"), ("layers.0 …", "192"), ("fc (Linear)", "192")):
+        assert [line.split()[-1] for line in said if what in line] == [number]
+    assert len(stack(12).summary().splitlines()) == len(said) + 22
+
+
+@given(RUNS)
+def test_nothing_is_lost(recording: Recording) -> None:
+    """Every scope and op stands in exactly one line, with others of its class and depth."""
+    found = every_row(recording, ops=True)
+    rows = folded(recording, found)
+    counts = Counter(each for row in rows for each in row.ids)
+    assert counts == Counter(each for row in found for each in row.ids)
+    depth = {each: row.depth for row in found for each in row.ids}
+    for row in rows:
+        assert {depth[each] for each in row.ids} == {row.depth}
+        assert len({recording.scopes[each].cls for each in row.ids if each[0] == "s"}) <= 1
