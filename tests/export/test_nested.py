@@ -103,3 +103,31 @@ def test_an_unknown_layout_is_refused() -> None:
     """The message lists those there are."""
     with pytest.raises(InvalidArgument, match="'auto', 'dot' or 'nested'"):
         Svg(layout="neat")  # type: ignore[arg-type]
+
+
+def test_layers_and_names() -> None:
+    """Drawing programs show open modules, arrows and boxes as layers, each part by its name."""
+    key = "{http://www.inkscape.org/namespaces/inkscape}"
+    view = make_view(figures.network(), ViewOptions(depth=3, parameters=True))
+    for layout in ("nested", "dot"):
+        root = xml.etree.ElementTree.fromstring(Svg(layout=layout).export(view, Style()))
+        layers = [each for each in root.iter() if each.get(f"{key}groupmode") == "layer"]
+        assert [each.get(f"{key}label") for each in layers] == ["open modules", "arrows", "boxes"]
+        inside = [[part.get(f"{key}label") for part in layer] for layer in layers]
+        assert sorted(inside[0]) == ["Net", "body", "body.0", "body.1", "body.2"]
+        assert {"x → body.0.linear", "body.0.weight → body.0.linear"} <= set(inside[1])
+        assert {"x", "body.0.weight", "body.1.relu", "add", "output 0"} <= set(inside[2])
+        assert [len(each) for each in inside] == [
+            len(view.clusters), len(view.arrows), len(view.boxes)
+        ]
+
+
+def test_layers_hold_any_name() -> None:
+    """Names with quotes, brackets and what no XML has are written safely."""
+    run = Builder("Net")
+    with run.scope('a"b<c>&\x01 -> d'):
+        run.op("relu", run.input("x"))
+    text = painted(run.recording())
+    key = "{http://www.inkscape.org/namespaces/inkscape}label"
+    labels = [each.get(key) for each in text.iter()]
+    assert 'a"b<c>&\ufffd -> d' in labels

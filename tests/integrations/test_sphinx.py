@@ -17,7 +17,6 @@ from torch import nn  # noqa: E402
 
 import torchrecorder  # noqa: E402
 from torchrecorder.errors import LayoutFailed  # noqa: E402
-from torchrecorder.export.exporter import known  # noqa: E402
 from torchrecorder.integrations.sphinx import options  # noqa: E402
 from torchrecorder.integrations.sphinx.alt import described  # noqa: E402
 from torchrecorder.integrations.sphinx.links import aside, with_addresses  # noqa: E402
@@ -241,7 +240,7 @@ def test_defaults(project):
     conf = (project.folder / "conf.py").read_text()
     project.write("conf.py", conf + "torchrecorder_defaults = {'depth': 0, 'shapes': False}\n")
     project.write("index.rst", PAGE.replace(":depth: 2", ":option: shapes=True"))
-    assert all("layer" not in svg and "2 → 2" not in svg for svg in _svgs(project.build()))
+    assert all(">layer:" not in svg and "2 → 2" not in svg for svg in _svgs(project.build()))
 
 
 def test_recorded_once(project):
@@ -372,7 +371,6 @@ def test_figure_that_cannot_be_drawn(project, capsys, monkeypatch, builder):
     assert "50 params" in page.read_text()
 
 
-@pytest.mark.skipif(".html" not in known(), reason="no exporter writes pages")
 def test_page(project):
     """A recording as a page inside the page."""
     project.write("index.rst", PAGE.replace(":width: 80%", ":format: html\n       :height: 20em"))
@@ -380,6 +378,14 @@ def test_page(project):
     assert '<iframe class="torchrecorder-page"' in (out / "index.html").read_text()
     (page,) = (out / "_images").glob("torchrecorder-*.html")
     assert "<html" in page.read_text()
+
+
+def test_explore(project):
+    """A figure with a link to its page."""
+    project.write("index.rst", PAGE.replace(":width: 80%", ":explore:"))
+    out = project.build()
+    (page,) = (out / "_images").glob("torchrecorder-*.html")
+    assert f'href="_images/{page.name}"' in (out / "index.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -428,3 +434,32 @@ def test_described():
     four = tuple(torch.ones(2) for _ in range(4))
     recording = torchrecorder.record(lambda a, b, c, d: a + b + c + d, four)
     assert recording.name in described(recording) and "…" in described(recording)
+
+
+DARK_PAPER = "body, div.body { background: oklch(0.2 0.02 250); color: white }"
+
+
+@pytest.mark.page
+@pytest.mark.parametrize(
+    ("style", "system", "shown"),
+    [("", "light", "light"), ("", "dark", "light"), (DARK_PAPER, "light", "dark")],
+    ids=["light", "a theme that stays light", "dark"],
+)
+def test_figure_for_the_paper(project, style, system, shown):
+    """The figure of the pair is shown that fits the colour which the page really has."""
+    from tests.page.browser import browser
+
+    conf = (project.folder / "conf.py").read_text()
+    project.write("conf.py", conf + "html_static_path = ['static']\nhtml_css_files = ['own.css']\n")
+    (project.folder / "static").mkdir()
+    project.write("static/own.css", style)
+    project.write("index.rst", PAGE)
+    index = project.build() / "index.html"
+    with browser() as program:
+        page = program.new_page(color_scheme=system)
+        page.goto(index.as_uri())
+        page.wait_for_selector("[data-torchrecorder-paper]", state="attached")
+        seen = {kind: page.is_visible(f"object.torchrecorder-{kind}") for kind in ("light", "dark")}
+        assert seen == {"light": shown == "light", "dark": shown == "dark"}
+        page.evaluate("document.body.setAttribute('data-theme', 'other')")
+        assert page.is_visible(f"object.torchrecorder-{shown}")

@@ -12,6 +12,7 @@ from torchrecorder.export import paper_pdf, paper_png, paper_svg
 from torchrecorder.export.centring import centred
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export.families import with_fallbacks
+from torchrecorder.export.layers import layered, names_of
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.nested import PAINTER, nested_text
 from torchrecorder.export.titles import with_tooltips
@@ -167,7 +168,7 @@ def _painted(
         text, program = nested_text(natural, legend_below=below, timeout=timeout), PAINTER
     else:
         text, program = dot_text(natural), "dot"
-    paint = partial(rendered, text, program=program, timeout=timeout)
+    paint = partial(rendered, text, program=program, timeout=timeout, names=names_of(figure))
     if not figure.paper:
         return paint(format, attributes=attributes)
     if format == "pdf":
@@ -197,9 +198,16 @@ def rendered(
     *,
     timeout: float = engine.TIMEOUT,
     attributes: Mapping[str, str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> bytes:
-    """A DOT text as Graphviz draws it, SVG made fit for other fonts and for hovering."""
+    """A DOT text as Graphviz draws it, SVG made fit for other fonts and for hovering.
+
+    Where *names* of boxes and clusters are given, SVG is sorted into layers.
+    """
     picture = engine.run(source, format, program=program, timeout=timeout, attributes=attributes)
     if format == "pdf":
         return paper_pdf.undated(picture)
-    return with_fallbacks(with_tooltips(centred(picture))) if format == "svg" else picture
+    if format != "svg":
+        return picture
+    picture = centred(picture)
+    return with_fallbacks(with_tooltips(layered(picture, names) if names else picture))

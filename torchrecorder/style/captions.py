@@ -212,6 +212,22 @@ class Captions:
         title += f"  ×{box.count}" if box.count > 1 else ""
         return Text(labels.shorten(title), "title"), Text(labels.value(value, self.usual))
 
+    def full_name(self, node: str) -> str:
+        """What a scope, op, value or grad node is called, with the path to it."""
+        recording = self.recording
+        scope, op = recording.scopes.get(ScopeId(node)), recording.ops.get(OpId(node))
+        if scope is not None:
+            return scope.path or scope.name
+        if op is not None:
+            around = recording.scopes[op.scope].path if op.scope is not None else ""
+            return f"{around}.{op.name}" if around else op.name
+        value, grad = recording.values.get(ValueId(node)), recording.grad_nodes.get(GradId(node))
+        if grad is not None:
+            return grad.name
+        if value is not None:
+            return value.names[0] if value.names else value.role.value
+        return "repeated" if is_block(node) else node.replace("out:", "output ")
+
     def tooltip(self, box: Box) -> str:
         """Everything known about a box, line by line."""
         scope = self.recording.scopes.get(ScopeId(box.id))

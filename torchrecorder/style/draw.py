@@ -95,6 +95,7 @@ def _shapes(
             tooltip=captions.tooltip(box),
             count=box.count,
             kind=box.kind.value,
+            name=captions.full_name(box.id),
         )
 
 
@@ -109,6 +110,7 @@ def _groups(view: View, style: Style, captions: Captions) -> Iterator[Group]:
             look=_group_look(view, style, cluster, depth[cluster.id]),
             tooltip=captions.scope_tooltip(scope) if scope else "",
             count=cluster.count,
+            name=captions.full_name(cluster.id),
         )
 
 

@@ -58,7 +58,7 @@ class Shape:
     """A drawn box. *group* is the id of the group around it, None at the top.
 
     *kind* says what it stands for, as `BoxKind` spells it: inputs are placed first,
-    outputs last.
+    outputs last. *name* is what it is called in full, ``"layer1.0.conv1"``.
     """
 
     id: str
@@ -68,11 +68,15 @@ class Shape:
     tooltip: str = ""
     count: int = 1
     kind: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A drawn cluster. *parent* is the id of the group around it, None at the top."""
+    """A drawn cluster. *parent* is the id of the group around it, None at the top.
+
+    *name* is what it is called in full.
+    """
 
     id: str
     parent: str | None
@@ -80,6 +84,7 @@ class Group:
     look: Look
     tooltip: str = ""
     count: int = 1
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
