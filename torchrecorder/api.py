@@ -139,7 +139,7 @@ def render_comparison(comparison: Comparison, path: str | Path, **options: Any) 
         return target
     laid = overlay(comparison)
     marks = {node: kind.value for node, kind in laid.marks.items()}
-    style = Marked(marks, laid.gone, laid.new).style(chosen.style)
+    style = Marked(marks, laid.gone, laid.new, laid.notes).style(chosen.style)
     write_file(target, chosen.exporter.export(make_view(laid.recording, chosen.view), style))
     return target
 

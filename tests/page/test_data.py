@@ -12,10 +12,13 @@ from tests.figures import linear, network, regions
 from tests.stepped import stepped
 from tests.views.test_fold import block, stack
 from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.comparison.compare import compare
+from torchrecorder.comparison.overlay import overlay
 from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.export.html import ESCAPES, embedded, policy
 from torchrecorder.graph.recording import Recording
 from torchrecorder.layout.nested import Item, Link, place, plan
+from torchrecorder.style.marked import Marked
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import DARK, PRINT
 from torchrecorder.testing import Builder
@@ -306,3 +309,29 @@ def test_loops_are_folds_of_blocks() -> None:
     turn = page.items["parent"].index(fold)
     assert page.lines(page.items["label"][turn]) == ["cos, sin", "→ 2×4"]
     assert page.number("output_bytes", "loop  ×12") == 12 * 2 * 32
+
+
+def test_a_comparison_says_what_changed() -> None:
+    """In the rows of each thing that differs; nothing of what stayed."""
+    laid = overlay(compare(network(), _resized()))
+    style = Marked(
+        {node: kind.value for node, kind in laid.marks.items()}, laid.gone, laid.new, laid.notes
+    ).style(Style())
+    page = Page(data_of(laid.recording, style, fold=False))
+    assert page.facts("0: Linear")["note"] == "changed: out_features: 4 → 8"
+    assert "note" not in page.facts("2: Linear")
+    assert [page.data["strings"][text] for text, _ in page.data["legend"]] == [
+        "added", "removed", "different"
+    ]
+
+
+def _resized() -> Recording:
+    """The network, its first layer set up in another way."""
+    recording = network()
+    modules = {
+        name: each._replace(detail="in_features=4, out_features=8, bias=False")
+        if each.names == ("body.0",)
+        else each
+        for name, each in recording.modules.items()
+    }
+    return replace(recording, modules=modules)

@@ -29,12 +29,14 @@ class Overlay:
         marks: How scopes, ops, values and modules differ, by id in *recording*.
         gone: What is read in the first recording only: pairs of value and op.
         new: What is read in the second recording only.
+        notes: What is to be said of each thing that differs, by its id.
     """
 
     recording: Recording
     marks: Mapping[str, ChangeKind]
     gone: frozenset[tuple[str, str]]
     new: frozenset[tuple[str, str]]
+    notes: Mapping[str, tuple[str, ...]]
 
 
 def overlay(comparison: Comparison) -> Overlay:
@@ -73,7 +75,7 @@ class _Merger:
             live=None,
         )
         marks = MappingProxyType(dict(self._marks()))
-        return Overlay(recording, marks, frozenset(self.gone), frozenset(self.new))
+        return Overlay(recording, marks, frozenset(self.gone), frozenset(self.new), self._notes())
 
     def _name(self) -> str:
         names = [self.before.name, self.after.name]
@@ -233,6 +235,18 @@ class _Merger:
             for new, each in getattr(self.after, name).items():
                 if new not in there and self._there_before(each) not in self.replaced:
                     yield new, ChangeKind.ADDED
+
+    def _notes(self) -> Mapping[str, tuple[str, ...]]:
+        """The changes of each scope, op, value and module; of a value also where it is made."""
+        notes: dict[str, list[str]] = {}
+        for each in self.comparison.changes:
+            said = f"{each.kind.value}: {each.text}" if each.text else each.kind.value
+            node = each.after or self._there(each.before)
+            value = self.after.values.get(ValueId(node or ""))
+            for place in (node, value.producer if value is not None else None):
+                if place:
+                    notes.setdefault(place, []).append(said)
+        return MappingProxyType({node: tuple(dict.fromkeys(said)) for node, said in notes.items()})
 
     def _there_before(self, node: Any) -> ScopeId | None:
         """The counterpart of the scope that an op or value of the second was made in."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from torchrecorder.events import OpId
 from torchrecorder.style.color import mix
@@ -27,11 +27,13 @@ class Marked:
         marks: How scopes, ops and values differ, by id: ``"added"``, ``"removed"`` or more.
         gone: Pairs of value and op: what is no longer read.
         new: Pairs of value and op: what was not read before.
+        notes: What else is said of them, by id.
     """
 
     marks: Mapping[str, str]
     gone: Collection[tuple[str, str]]
     new: Collection[tuple[str, str]]
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def style(self, style: Style) -> Style:
         """*style* with these marks; a finish of its own comes first."""
@@ -41,7 +43,8 @@ class Marked:
             done = figure if earlier is None else earlier(figure, view)
             return self.finish(done, view, style)
 
-        return replace(style, rules=(self.rule, *style.rules), finish=finish)
+        rules = (self.rule, *style.rules)
+        return replace(style, rules=rules, finish=finish, notes={**style.notes, **self.notes})
 
     def rule(self, box: Box, view: View, theme: Theme) -> Look | None:
         """The look of a box: its own mark, or that something in it is marked."""

@@ -111,6 +111,8 @@ class Style:
         attributes: Graphviz attributes of the whole graph.
         node_attributes: Graphviz attributes of every box.
         edge_attributes: Graphviz attributes of every arrow.
+        notes: What else is said of scopes, modules, ops and values where there is room for
+            it, as in the panel of a page: lines by id.
         finish: Has the last word: given the finished figure and the view, gives the figure.
     """
 
@@ -134,6 +136,7 @@ class Style:
     attributes: Mapping[str, str] = field(default_factory=dict)
     node_attributes: Mapping[str, str] = field(default_factory=dict)
     edge_attributes: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     finish: Callable[[Figure, View], Figure] | None = None
 
     def __post_init__(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from torchrecorder.events import GradId, OpId, OpKind, ScopeId, ScopeKind, Slot, ValueId
@@ -20,16 +20,31 @@ CALLED = (ScopeKind.MODULE, ScopeKind.FUNCTION)
 
 
 class Facts:
-    """Says what is known of the places of one view; numbers are not among it."""
+    """Says what is known of the places of one view; numbers are not among it.
 
-    def __init__(self, view: View) -> None:
+    Args:
+        view: The view, with all open.
+        notes: What else is said of things, by id.
+    """
+
+    def __init__(self, view: View, notes: Mapping[str, tuple[str, ...]]) -> None:
         self.view = view
         self.recording: Recording = view.recording
         self._forms: dict[object, str] = {}
+        self.notes = notes
         self.grads = GradCaptions(view.recording)
 
     def of(self, place: Place) -> tuple[Row, ...]:
         """The rows of a place; those of a fold are about the first in it."""
+        noted = tuple(("note", said) for said in self._noted(place.id))
+        return (*noted, *self._rows(place))
+
+    def _noted(self, item: str) -> tuple[str, ...]:
+        scope = self.recording.scopes.get(ScopeId(item))
+        module = scope.module if scope is not None else None
+        return (*self.notes.get(item, ()), *self.notes.get(module or "", ()))
+
+    def _rows(self, place: Place) -> tuple[Row, ...]:
         scope = self.recording.scopes.get(ScopeId(place.id))
         op = self.recording.ops.get(OpId(place.id))
         if place.fold:
