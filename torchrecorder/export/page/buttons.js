@@ -58,6 +58,20 @@ const attachButtons = (by, model, state, stage, looks, actions) => {
     { text: "SVG", act: () => saveSvg(all()) }, { text: "PNG", act: () => savePng(all()) },
   ];
 
+  // Where the run ended, if it failed: the innermost box that did.
+  function failure() {
+    let found = -1;
+    for (let item = 0; item < model.count; item++) {
+      if (model.failed(item) && (found < 0 || model.within(item, found))) found = item;
+    }
+    by("failure").hidden = found < 0;
+    if (found < 0) return;
+    by("failure").textContent = `Failed in ${model.title(found)}`;
+    by("failure").title = "Go to where the run failed";
+    by("failure").addEventListener("click", () => actions.go(found));
+  }
+
+  failure();
   menu.attach(by("levels"), levels);
   menu.attach(by("colours"), colours);
   menu.attach(by("save"), saves);

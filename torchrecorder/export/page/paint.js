@@ -59,8 +59,9 @@ const paint = (() => {
   }
 
   function words(lines, look, fontsize, w, h, open) {
+    const lid = look.outline === "cylinder" ? 2 * shapes.lid(h) : 0;
     const rows = open ? shapes.rows(lines, fontsize, { top: TOP })
-      : shapes.rows(lines, fontsize, { height: h });
+      : shapes.rows(lines, fontsize, { height: h + lid });
     return rows.map((row, number) => ["text", {
       x: open ? PAD : Math.round(w * 50) / 100, y: row.y, "font-size": row.size,
       "text-anchor": open ? null : "middle", fill: look.text,

@@ -3,7 +3,7 @@
 "use strict";
 
 const createScene = (host, model) => {
-  const MARGIN = 320, READABLE = 3, SMALL = 2.5, NOTHING = 0.4, LINES = 0.1, LONG = 24;
+  const MARGIN = 320, NARROW = 40, READABLE = 3, SMALL = 2.5, NOTHING = 0.4, LINES = 0.1, LONG = 24;
   const make = (tag, attributes, said) => paint.element(document, tag, attributes, said);
   const svg = make("svg", { class: "picture", role: "presentation" });
   const world = make("g", { "font-family": paint.fonts(model) });
@@ -17,6 +17,7 @@ const createScene = (host, model) => {
 
   const drawn = new Map();  // item -> what is in the document for it
   let base = null;  // the view that the document was drawn for
+  let margin = MARGIN;  // how far beyond the window it was drawn
   let palette = null;
 
   function levelLayer(level) {
@@ -28,7 +29,7 @@ const createScene = (host, model) => {
 
   // Sorts boxes near the window into those drawn in full and those drawn as mere specks.
   function visible(picture, view, room) {
-    const seen = camera.area(view, room, MARGIN), whole = [], specks = [], hidden = new Set();
+    const seen = camera.area(view, room, margin), whole = [], specks = [], hidden = new Set();
     for (const box of picture.boxes) {
       const around = model.parent(box.item);
       if (hidden.has(around)) {
@@ -47,7 +48,7 @@ const createScene = (host, model) => {
   }
 
   function visibleLines(picture, view, room) {
-    const seen = camera.area(view, room, MARGIN);
+    const seen = camera.area(view, room, margin);
     const least = (view.k < LINES ? LONG : 1.5) / view.k;
     return picture.lines.filter(line =>
       line.x0 < seen.x + seen.w && line.x1 > seen.x &&
@@ -180,15 +181,17 @@ const createScene = (host, model) => {
   }
 
   // Draw `picture` as seen in `view`. `told`: {palette, label, relation, neighbours, selected}.
-  function draw(picture, view, room, told) {
+  // While all changes from frame to frame, it is not worth while to draw beyond the window.
+  function draw(picture, view, room, told, brief = false) {
+    margin = brief ? NARROW : MARGIN;
     palette = told.palette;
     base = { ...view, picture, told };
-    svg.setAttribute("width", room.width + 2 * MARGIN);
-    svg.setAttribute("height", room.height + 2 * MARGIN);
-    svg.style.left = svg.style.top = `${-MARGIN}px`;
+    svg.setAttribute("width", room.width + 2 * margin);
+    svg.setAttribute("height", room.height + 2 * margin);
+    svg.style.left = svg.style.top = `${-margin}px`;
     svg.style.transform = "";
-    world.setAttribute("transform", `translate(${MARGIN - view.x * view.k} ` +
-      `${MARGIN - view.y * view.k}) scale(${view.k})`);
+    world.setAttribute("transform", `translate(${margin - view.x * view.k} ` +
+      `${margin - view.y * view.k}) scale(${view.k})`);
     const size = model.data.fontsize * view.k;
     svg.classList.toggle("no-detail", size * 0.8 < READABLE);
     const { whole, specks } = visible(picture, view, room);
@@ -209,7 +212,7 @@ const createScene = (host, model) => {
   function pan(view) {
     if (!base || base.k !== view.k) return false;
     const dx = (base.x - view.x) * view.k, dy = (base.y - view.y) * view.k;
-    if (Math.abs(dx) > MARGIN || Math.abs(dy) > MARGIN) return false;
+    if (Math.abs(dx) > margin || Math.abs(dy) > margin) return false;
     svg.style.transform = `translate(${dx}px, ${dy}px)`;
     return true;
   }

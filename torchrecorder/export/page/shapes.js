@@ -17,11 +17,14 @@ const shapes = (() => {
   const ellipse = (w, h) => join("M", 0, h / 2, "A", w / 2, h / 2, 0, 0, 1, w, h / 2,
     "A", w / 2, h / 2, 0, 0, 1, 0, h / 2, "Z");
 
+  // Half the height of a cylinder's lid.
+  const lid = h => Math.min(4, h / 8);
+
   function cylinder(w, h) {
-    const lid = Math.min(5, h / 6);
-    return join("M", 0, lid, "A", w / 2, lid, 0, 0, 1, w, lid, "V", h - lid,
-      "A", w / 2, lid, 0, 0, 1, 0, h - lid, "V", lid,
-      "A", w / 2, lid, 0, 0, 0, w, lid, "A", w / 2, lid, 0, 0, 0, 0, lid, "Z");
+    const r = lid(h);
+    return join("M", 0, r, "A", w / 2, r, 0, 0, 1, w, r, "V", h - r,
+      "A", w / 2, r, 0, 0, 1, 0, h - r, "V", r,
+      "A", w / 2, r, 0, 0, 0, w, r, "A", w / 2, r, 0, 0, 0, 0, r, "Z");
   }
 
   function note(w, h) {
@@ -99,5 +102,5 @@ const shapes = (() => {
     return least;
   }
 
-  return { outline, tip, rows, clipped, distance, DASHES, AGAIN, TIP };
+  return { outline, lid, tip, rows, clipped, distance, DASHES, AGAIN, TIP };
 })();

@@ -12,7 +12,7 @@ const createStage = (host, model, state, told) => {
   let picture = layout.place(state.get().open);
   let view = { x: 0, y: 0, k: 1 };
   let room = { width: 1, height: 1 }, covered = { right: 0, bottom: 0 };
-  let moving = null, waiting = 0, fresh = true;
+  let moving = null, waiting = 0, fresh = true, zooming = false;
 
   const measured = () => ({ width: host.clientWidth || 1, height: host.clientHeight || 1 });
   // The part of the stage that no panel covers.
@@ -23,9 +23,9 @@ const createStage = (host, model, state, told) => {
   const whole = (of = picture) => ({ x: 0, y: 0, w: of.width, h: of.height });
   const frame = item => motion.index(picture).get(item) ?? null;
 
-  function draw(shown = picture) {
-    scene.draw(shown, view, room, told());
-    fresh = false;
+  function draw(shown = picture, brief = false) {
+    scene.draw(shown, view, room, told(), brief);
+    fresh = zooming = false;
     for (const watcher of watchers) watcher(view, picture);
   }
 
@@ -35,12 +35,13 @@ const createStage = (host, model, state, told) => {
     if (waiting || moving) return;
     waiting = requestAnimationFrame(() => {
       waiting = 0;
-      if (fresh) draw();
+      if (fresh) draw(picture, zooming);
     });
   }
 
   function look(next) {
     stop();
+    zooming ||= next.k !== view.k;
     view = camera.kept(next, picture, room);
     if (!fresh && scene.pan(view)) {
       for (const watcher of watchers) watcher(view, picture);
@@ -76,7 +77,7 @@ const createStage = (host, model, state, told) => {
       view = share < 1 ? camera.between(from, goal, motion.ease(share), room) : goal;
       if (share < 1) {
         moving = { request: requestAnimationFrame(step) };
-        draw(between(share));
+        draw(between(share), true);
       } else {
         moving = null;
         draw();

@@ -1,0 +1,213 @@
+"""Ways through the page: back and forward, by keyboard, along lines, to a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.figures import network
+from tests.page.browser import Visit
+from tests.page.test_browser import failing
+from tests.views.test_fold import stack
+from torchrecorder.graph.recording import Recording
+from torchrecorder.testing import Builder
+
+pytestmark = pytest.mark.page
+
+Visiting = Callable[..., Visit]
+
+
+@pytest.fixture
+def visit(program: Any, tmp_path: Path) -> Iterator[Visiting]:
+    """Opens the page of a recording; in the end, nothing may have gone wrong in it."""
+    visits = []
+
+    def open_page(recording: Recording, **options: Any) -> Visit:
+        path = recording.render(tmp_path / "page.html", **options)
+        visits.append(Visit(program).open(path))
+        return visits[-1]
+
+    yield open_page
+    for each in visits:
+        assert each.troubles == []
+        each.window.close()
+
+
+def settled(seen: Visit, condition: str) -> None:
+    """Wait until something is true in the page."""
+    seen.page.wait_for_function(condition)
+    seen.settle()
+
+
+def test_back_and_forward_go_through_what_was_opened(visit: Visiting) -> None:
+    """To the same boxes, in the same place."""
+    seen = visit(stack(6))
+    start = seen.titles()
+    fold = seen.page.evaluate("page.model.openable.find(page.model.isFold)")
+    place = seen.page.evaluate("page.stage.view()")
+    seen.double_click(fold)
+    opened = seen.titles()
+    assert opened != start
+    seen.page.go_back()
+    settled(seen, f"!page.state.get().open.has({fold})")
+    assert seen.titles() == start
+    seen.page.go_back()
+    settled(seen, "page.state.get().selected < 0")
+    assert seen.page.evaluate("page.stage.view()") == pytest.approx(place)
+    seen.page.go_forward()
+    seen.page.go_forward()
+    settled(seen, f"page.state.get().open.has({fold})")
+    assert seen.titles() == opened
+
+
+def test_a_reload_shows_the_same(visit: Visiting) -> None:
+    """All that matters is in the address."""
+    seen = visit(stack(6))
+    seen.page.evaluate("page.actions.everything()")
+    seen.page.evaluate("page.actions.go(page.model.find('layers.4'))")
+    seen.page.evaluate("page.actions.colour('parameters')")
+    told = "(({ selected, colour, open }) => [selected, colour, [...open].sort()])"
+    before = seen.page.evaluate(f"{told}(page.state.get())")
+    seen.page.reload()
+    seen.page.wait_for_selector("[role=treeitem]", state="attached")
+    assert seen.page.evaluate(f"{told}(page.state.get())") == before
+
+
+def test_the_panel_can_be_reached_and_left_by_keys(visit: Visiting) -> None:
+    """Its links lead on, and Escape leads back with the box still selected."""
+    seen = visit(network(), depth=2)
+    seen.page.locator("#stage").focus()
+    for key in ("Tab", "Tab", "p"):
+        seen.page.keyboard.press(key)
+    assert seen.page.evaluate("document.activeElement.tagName") == "H2"
+    seen.page.locator("#panel .link:enabled").first.focus()
+    before = seen.state("selected")
+    seen.page.keyboard.press("Enter")
+    after = seen.state("selected")
+    assert after != before and after >= 0
+    assert seen.page.evaluate("document.activeElement.tagName") == "H2"
+    seen.page.keyboard.press("Escape")
+    assert seen.page.evaluate("document.activeElement.id") == "stage"
+    assert seen.state("selected") == after
+
+
+def test_tab_goes_through_every_box_and_then_leaves(visit: Visiting) -> None:
+    """No box is missed, and nobody is caught."""
+    seen = visit(network(), depth=2)
+    count = len(seen.titles())
+    seen.page.locator("#stage").focus()
+    met = set()
+    for _ in range(count):
+        seen.page.keyboard.press("Tab")
+        met.add(seen.state("selected"))
+    assert len(met) == count
+    seen.page.keyboard.press("Tab")
+    assert seen.page.evaluate("document.activeElement.id") != "stage"
+
+
+def test_escape_lets_tab_leave(visit: Visiting) -> None:
+    """Long pictures need not be walked through."""
+    seen = visit(network(), depth=2)
+    seen.page.locator("#stage").focus()
+    for key in ("Tab", "Escape", "Tab"):
+        seen.page.keyboard.press(key)
+    assert seen.page.evaluate("document.activeElement.id") != "stage"
+
+
+def test_what_is_selected_is_said_aloud(visit: Visiting) -> None:
+    """Name, what stands on it, whether it is open, and how much is in it."""
+    seen = visit(network(), depth=1)
+    seen.page.evaluate("page.actions.go(page.model.find('body'))")
+    said = seen.page.locator("#live").inner_text()
+    assert said.startswith("body: Sequential, 32 params") and "closed, " in said
+    active = seen.page.locator("#stage").get_attribute("aria-activedescendant")
+    assert seen.page.locator(f"#{active}").get_attribute("aria-expanded") == "false"
+
+
+def test_a_click_on_a_line_selects_its_tensor(visit: Visiting) -> None:
+    """The panel says who made it and who reads it."""
+    seen = visit(network(), depth=2)
+    x, y = seen.page.evaluate(
+        "() => { const { stage } = page, view = stage.view();"
+        " for (const { points } of stage.picture().lines) {"
+        "   const [[ax, ay], [bx, by]] = points;"
+        "   const [px, py] = camera.toScreen(view, (ax + bx) / 2, (ay + by) / 2);"
+        "   const box = stage.boxAt(px, py);"
+        "   if (!box || box.open) return [px, py]; } }"
+    )
+    stage = seen.page.locator("#stage").bounding_box()
+    seen.page.mouse.click(stage["x"] + x, stage["y"] + y)
+    assert seen.state("value") >= 0 and seen.state("selected") == -1
+    panel = seen.page.locator("#panel")
+    panel.wait_for()
+    assert "Made by" in panel.inner_text() and "Read by" in panel.inner_text()
+    assert seen.page.locator(".lit").count() > 0
+
+
+def test_a_failed_run_leads_to_its_failure(visit: Visiting) -> None:
+    """To the innermost box that failed, whatever is closed."""
+    seen = visit(failing(), depth=0)
+    button = seen.page.locator("#failure")
+    assert "matmul" in button.inner_text()
+    button.click()
+    failed = seen.state("selected")
+    assert seen.page.evaluate(f"page.model.failed({failed}) && !page.model.canOpen({failed})")
+    assert visit(network()).page.locator("#failure").is_hidden()
+
+
+def test_colours_by_keyboard(visit: Visiting) -> None:
+    """The menu opens on what is chosen, and closes to its button."""
+    seen = visit(stack(3))
+    seen.page.locator("#colours").focus()
+    seen.page.keyboard.press("Enter")
+    assert seen.page.evaluate("document.activeElement.textContent") == "Kind"
+    seen.page.keyboard.press("ArrowDown")
+    seen.page.keyboard.press("Enter")
+    assert seen.state("colour") == seen.page.evaluate("page.model.data.annotations[0].key")
+    assert seen.page.locator("#legend").is_visible()
+    assert seen.page.evaluate("document.activeElement.id") == "colours"
+
+
+def test_only_what_is_near_the_window_is_in_the_document(visit: Visiting) -> None:
+    """However much is open; and it is the right part."""
+    run = Builder("Tall")
+    with run.scope("Tall"):
+        h = run.input()
+        for _ in range(1500):
+            h = run.op("add", h)
+    seen = visit(run.recording())
+    seen.page.evaluate("page.actions.everything()")
+    seen.settle()
+    for move in ("page.stage.zoom(6)", "page.stage.pan(0, -20000)", "page.stage.pan(0, -90)"):
+        seen.page.evaluate(move)
+        seen.settle()
+        assert 0 < seen.page.evaluate("page.stage.scene.count()") < 200
+        missing = seen.page.evaluate(
+            "() => { const { stage } = page, area = camera.area(stage.view(), stage.room());"
+            " return stage.picture().boxes.filter(box => camera.meets(box, area) &&"
+            "   !document.getElementById(`box-${box.item}`)).length; }"
+        )
+        assert missing == 0
+
+
+def test_every_box_is_drawn_where_the_layout_has_it(visit: Visiting) -> None:
+    """After panning and zooming, too."""
+    seen = visit(network(), depth=2)
+    seen.page.evaluate("page.stage.zoom(1.3)")
+    seen.page.evaluate("page.stage.pan(37, -21)")
+    seen.settle()
+    wrong = seen.page.evaluate(
+        "() => { const { stage } = page, view = stage.view();"
+        " const { left, top } = document.getElementById('stage').getBoundingClientRect();"
+        " return stage.picture().boxes.filter(box => {"
+        "   const found = document.getElementById(`box-${box.item}`)?.firstChild;"
+        "   if (!found) return false;"
+        "   const at = found.getBoundingClientRect();"
+        "   const [x, y] = camera.toScreen(view, box.x, box.y);"
+        "   return Math.abs(at.x + at.width / 2 - left - x - box.w * view.k / 2) > 4 ||"
+        "     Math.abs(at.y + at.height / 2 - top - y - box.h * view.k / 2) > 4; }).length; }"
+    )
+    assert wrong == 0
