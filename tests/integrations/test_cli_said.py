@@ -12,16 +12,18 @@ import pytest
 from torchrecorder.integrations.cli import main, parser, parted
 from torchrecorder.integrations.commands import COMMANDS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "command-line.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "guide" / "command-line.md").read_text()
 
 
 def _examples() -> list[str]:
     """The lines that a reader may type, from docstrings and from the page."""
     texts = [inspect.getdoc(type(command)) or "" for command in COMMANDS]
-    texts += re.findall(r"```bash\n(.*?)```", PAGE, flags=re.S)
+    pages = PAGE + (ROOT / "README.md").read_text()
+    texts += re.findall(r"```bash\n(.*?)```", pages, flags=re.S)
     found = re.findall(r"^ *(torchrecorder .*)$", "\n".join(texts), flags=re.M)
     found += re.findall(r"\$\((torchrecorder .*?)\)", "\n".join(texts))
-    return sorted({line.partition(" >")[0] for line in found})
+    return sorted({re.split(" >|  +#", line)[0] for line in found})
 
 
 @pytest.mark.parametrize("line", _examples())
