@@ -79,8 +79,8 @@ const createHelp = (dialog, model, told) => {
     return [title, close,
       make("p", "Each box is something that ran, in the order in which it ran; each line is a " +
         "tensor on its way from what made it to what read it. A box within a box is a call " +
-        "within a call. A stack with ×N stands for N equal boxes one after another: open it " +
-        "to see them all."),
+        "within a call. A stack with ×N stands for N equal boxes, one after another or " +
+        "side by side: open it to see them all."),
       rows(known), make("h3", "Mouse and keys"), rows(KEYS)];
   }
 

@@ -120,7 +120,7 @@ const createPanel = (element, stage, model, state, actions) => {
     if (model.canOpen(item)) {
       parts.push(make("div", "doing", null,
         button("do", open ? "Close" : "Open", null, () => actions.toggle(item)),
-        button("do", "Look at it", null, () => actions.frame(item))));
+        button("do", "Zoom to it", null, () => actions.frame(item))));
     }
     parts.push(...amounts(item), ...neighbours("Reads", model.inputs(item)),
       ...neighbours("Read by", model.outputs(item)));
