@@ -11,7 +11,7 @@ the user's own tensor again.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -39,25 +39,32 @@ def hand_on(values: Values, output: Any, passed: set[int]) -> Any | None:
     )
 
 
-def take_back(values: Values, output: Any) -> Any | None:
+def take_back(values: Values, output: Any, given: Iterable[Tensor] = ()) -> Any | None:
     """*output* with the user's own tensors in place of aliases of ours; None to leave it.
 
     Lists, dicts and dataclasses are the user's objects: they stay, and what they hold is
-    put right inside them.
+    put right inside them. What stands for the same tensor as one of those *given* to the
+    module is that very one: what a custom function hands on must be what it was given.
     """
     if not values.aliased:
         return None
+    entered = {id(values.source(each)): each for each in given}
+
+    def own(tensor: Tensor) -> Tensor | None:
+        original = values.original(tensor)
+        return None if original is None else entered.get(id(original), original)
+
     stack, seen = [output], {id(output)}
     while stack:
         found = stack.pop()
         for key, part in _places(found):
-            new = _exchange(part, values.original)
+            new = _exchange(part, own)
             if new is not None:
                 _put(found, key, new)
             elif id(part) not in seen:
                 seen.add(id(part))
                 stack.append(part)
-    return _exchange(output, values.original)
+    return _exchange(output, own)
 
 
 def run_on_originals(
