@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from tests.figures import linear, network, regions
+from tests.random_recordings import recordings
 from tests.stepped import stepped
 from tests.views.test_fold import block, stack
 from torchrecorder.annotations.annotation import Annotation
@@ -335,3 +337,21 @@ def _resized() -> Recording:
         for name, each in recording.modules.items()
     }
     return replace(recording, modules=modules)
+
+
+@settings(max_examples=60, deadline=None)
+@given(recordings())
+def test_any_recording_has_a_page(recording: Recording) -> None:
+    """Places come after what is around them; lines join leaves; what is open can be."""
+    for options in ({}, {"fold": False, "parameters": True}, {"view": "backward"}):
+        if "view" in options and not recording.grad_nodes:
+            continue
+        data = json.loads(embedded(data_of(recording, **options)))
+        items, tensors = data["items"], data["tensors"]
+        count = len(items["id"])
+        assert len(set(items["id"])) == count
+        assert all(around < item for item, around in enumerate(items["parent"]))
+        ends = {*tensors["producer"], *(item for row in tensors["consumers"] for item in row)}
+        assert all(items["header"][item] < 0 for item in ends)
+        assert all(items["header"][item] >= 0 for item in data["open"])
+        assert all(items["fold"][item] == 0 for item in data["open"])
