@@ -248,6 +248,46 @@ def fsdp(rank):
     assert any(name.startswith("all_gather") for name in names), names
 
 
+def dtensor(rank):
+    """A layer split over both ranks: every weight leads to the output on each of them."""
+    import networkx as nx
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        RowwiseParallel,
+        parallelize_module,
+    )
+
+    mesh = init_device_mesh("cpu", (2,))
+
+    def made():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
+        return parallelize_module(model, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
+
+    def run(model):
+        y = model(torch.arange(8.0).view(2, 4))
+        whole = DTensor.from_local(y * (rank + 1), mesh, [Shard(0)])
+        z = whole.redistribute(mesh, [Replicate()]).to_local()
+        z.square().sum().backward()
+        return [z.detach(), *(_local(each.grad) for each in model.parameters())]
+
+    run(made())  # fills PyTorch's own caches
+    plain = run(made())
+    model = made()
+    with Recorder(model) as recorder:
+        recorded = run(model)
+    assert all(map(torch.equal, plain, recorded))
+    recording = recorder.recording
+    assert structure(recording) == []
+    (end,) = [op for op in recording.ops.values() if op.name == "backward"]
+    behind = nx.ancestors(recording.graph, end.inputs[0].value)
+    names = {name for each in behind if each in recording.values
+             for name in recording.values[each].names}
+    assert {name for name, _ in model.named_parameters()} <= names, names
+
+
 def main(rank, file, task):
     """Meet the other process and do the task."""
     Tape.strict = True
@@ -256,7 +296,8 @@ def main(rank, file, task):
     dist.init_process_group(
         "gloo", init_method=f"file://{file}", rank=rank, world_size=2, timeout=limit
     )
-    {"collectives": collectives, "ddp": ddp, "fsdp": fsdp}[task](rank)
+    tasks = {"collectives": collectives, "ddp": ddp, "fsdp": fsdp, "dtensor": dtensor}
+    tasks[task](rank)
     dist.destroy_process_group()
 
 

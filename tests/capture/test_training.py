@@ -198,7 +198,7 @@ def test_scaled_gradients():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["collectives", "ddp", "fsdp"])
+@pytest.mark.parametrize("task", ["collectives", "ddp", "fsdp", "dtensor"])
 def test_two_processes(task, tmp_path):
     """On each rank: the same results as without us, and a sound recording."""
     ranks = [_start(rank, tmp_path / "meeting", task) for rank in (0, 1)]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import OpenScope
 
 _CALL = Module._call_impl.__code__
-_HOOKS = ("_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 class Waiting(NamedTuple):
@@ -75,5 +74,5 @@ class Lingering:
 
 def has_hooks(module: Module) -> bool:
     """Whether hooks of the module's own follow ours."""
-    held = module.__dict__
-    return any(held.get(name) for name in _HOOKS)
+    held = module.__dict__.get
+    return bool(held("_forward_hooks") or held("_backward_hooks") or held("_backward_pre_hooks"))

@@ -101,7 +101,8 @@ class ModuleScopes:
         self.tape.pause()
         with torch._C.DisableTorchFunction():
             try:
-                self.lingering.settle(frame, sys.exc_info()[1] if failed else None)
+                if self.lingering.waiting:
+                    self.lingering.settle(frame, sys.exc_info()[1] if failed else None)
                 if not self._is_open(module):
                     return None
                 self.fast.leave(module)
