@@ -40,7 +40,12 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_js_file("torchrecorder.js", loading_method="defer")
     app.connect("doctree-resolved", resolve_links)
     app.connect("build-finished", _copy_static)
-    return {"version": __version__, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {
+        "version": __version__,
+        "env_version": 1,
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }
 
 
 def _copy_static(app: Sphinx, error: Exception | None) -> None:

@@ -53,6 +53,7 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
             recording=name,
             drawing=chosen,
             page=page,
+            explore=self.options.get("explore", False),
             alt=self._alt(described(cache.recording(name))),
             width=self.options.get("width"),
             height=self.options.get("height"),

@@ -17,8 +17,9 @@ class Recorded(nodes.General, nodes.Inline, nodes.Element):  # type: ignore[misc
     """A recording and how to show it.
 
     Attributes of the node: ``recording``, its name in the cache; ``drawing``, the options of
-    the figure; ``page``, whether it is shown as a page; ``alt``; ``width``, ``height`` and
-    ``align`` as docutils has them; ``links``, where the names in the figure are explained.
+    the figure; ``page``, whether it is shown as a page; ``explore``, whether it links to one;
+    ``alt``; ``width`` and ``height`` as docutils has them; ``links``, where the names in the
+    figure are explained.
     """
 
     @property

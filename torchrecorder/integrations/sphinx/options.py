@@ -93,6 +93,7 @@ def _drawn() -> dict[str, Reader]:
 
 PLACED: Mapping[str, Reader] = {
     "format": _one_of("svg", "html"),
+    "explore": flag,
     "caption": _some,
     "alt": _some,
     "name": directives.unchanged,

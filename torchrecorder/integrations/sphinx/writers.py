@@ -35,7 +35,8 @@ def _pictures(translator: Any, node: Recorded) -> str:
         themes = {"light": "light", "dark": "dark"}
         if not translator.config.torchrecorder_dark:
             themes = {"": "light"}
-    return "".join(_object(translator, node, paper, theme) for paper, theme in themes.items())
+    shown = "".join(_object(translator, node, paper, theme) for paper, theme in themes.items())
+    return shown + (_link_to_page(translator, node) if node["explore"] else "")
 
 
 def _object(translator: Any, node: Recorded, paper: str, theme: str | None) -> str:
@@ -56,13 +57,23 @@ def _object(translator: Any, node: Recorded, paper: str, theme: str | None) -> s
 
 def _page(translator: Any, node: Recorded) -> str:
     """The recording as a page inside the page."""
-    cache = cache_of(translator.builder.doctreedir)
-    path = cache.figure(node["recording"], ".html", dict(node.drawing))
-    address = _written(translator, path.name, path.read_text(encoding="utf-8"))
     return (
-        f'<iframe class="torchrecorder-page" src="{html.escape(address)}" loading="lazy"'
+        f'<iframe class="torchrecorder-page" src="{_address(translator, node)}" loading="lazy"'
         f'{_size(node)} title="{html.escape(node["alt"])}"></iframe>'
     )
+
+
+def _link_to_page(translator: Any, node: Recorded) -> str:
+    """The recording as a page of its own."""
+    words = "explore it: open its modules, find, colour"
+    return f'<a class="torchrecorder-explore" href="{_address(translator, node)}">{words}</a>'
+
+
+def _address(translator: Any, node: Recorded) -> str:
+    """Where the page of a recording is."""
+    cache = cache_of(translator.builder.doctreedir)
+    path = cache.figure(node["recording"], ".html", dict(node.drawing))
+    return html.escape(_written(translator, path.name, path.read_text(encoding="utf-8")))
 
 
 def _addresses(translator: Any, node: Recorded) -> dict[str, str]:
