@@ -48,17 +48,24 @@ def test_the_page_stands_in_a_frame_over_the_figure(recording):
 def test_the_page_is_left_out_where_it_would_be_large(recording, monkeypatch):
     """A notebook keeps what it shows: there is the figure alone then."""
     monkeypatch.setattr(jupyter, "_LARGEST", 1000)
-    assert list(recording._repr_mimebundle_()) == ["text/plain", "image/svg+xml"]
+    assert "text/html" not in recording._repr_mimebundle_()
     monkeypatch.undo()
     monkeypatch.setattr(jupyter, "_OPS", 0)
-    assert list(recording._repr_mimebundle_()) == ["text/plain", "image/svg+xml"]
+    assert list(recording._repr_mimebundle_()) == ["text/plain", "image/svg+xml", "application/pdf"]
 
 
 def test_a_large_figure_does_not_stand_behind_the_page(recording, monkeypatch):
     """It would be there twice."""
     monkeypatch.setattr(jupyter, "_BEHIND", 10)
     data = recording._repr_mimebundle_()
-    assert "base64" not in data["text/html"] and "image/svg+xml" in data
+    assert "base64" not in data["text/html"]
+    assert "image/svg+xml" in data and "application/pdf" not in data
+
+
+def test_converters_to_pdf_find_one(recording):
+    """They would need Inkscape to make one of the SVG."""
+    data = recording._repr_mimebundle_()
+    assert base64.b64decode(data["application/pdf"]).startswith(b"%PDF")
 
 
 def test_figure_that_takes_too_long_is_closed(monkeypatch):

@@ -3,7 +3,7 @@
 A front end takes the richest form that it can show. JupyterLab, Notebook, VS Code and Colab
 take HTML: the page, in a frame that may run its scripts and save files, and no more. Where
 frames are stripped (GitHub, a notebook that is not trusted), the figure behind the frame
-shows. Converters to PDF take the SVG, terminals the text.
+shows. Converters to PDF take the PDF, as they need Inkscape for an SVG; terminals the text.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ _LARGEST = 2_500_000
 _BEHIND = 300_000
 """Bytes that the figure behind the frame has at most."""
 
+_DRAWN = ("text/html", "image/svg+xml", "application/pdf")
+"""Forms for which the figure is laid out."""
+
 _HEIGHT = 600
 """Pixels; the reader can pull the frame larger."""
 
@@ -50,14 +53,16 @@ def mimebundle(
 ) -> dict[str, str]:
     """The forms in which a notebook can show *recording*, as IPython asks for them."""
     bundle = {"text/plain": repr(recording)}
-    wanted = {kind for kind in ("text/html", "image/svg+xml") if _wanted(kind, include, exclude)}
-    svg = _svg(recording) if wanted else None
+    wanted = {kind for kind in _DRAWN if _wanted(kind, include, exclude)}
+    svg, pdf = _figure(recording, "application/pdf" in wanted) if wanted else (None, None)
     if "text/html" in wanted and len(recording.ops) <= _OPS:
         page = _page(recording)
         if page is not None and len(page) <= _LARGEST:
             bundle["text/html"] = framed(page, repr(recording), svg)
     if svg is not None:
         bundle["image/svg+xml"] = svg
+    if pdf is not None:
+        bundle["application/pdf"] = base64.b64encode(pdf).decode()
     return {kind: data for kind, data in bundle.items() if _wanted(kind, include, exclude)}
 
 
@@ -100,9 +105,13 @@ def _wanted(kind: str, include: Container[str] | None, exclude: Container[str] |
     return (not include or kind in include) and not (exclude and kind in exclude)
 
 
-def _svg(recording: Recording) -> str | None:
-    """The figure at its default depth, or closed further if that takes too long."""
-    from torchrecorder.export.graphviz import Svg
+def _figure(recording: Recording, pdf: bool) -> tuple[str | None, bytes | None]:
+    """The figure at its default depth, or closed further if that takes too long.
+
+    Returns:
+        As SVG, and as PDF if that is wanted and the figure is not large.
+    """
+    from torchrecorder.export.graphviz import Pdf, Svg
     from torchrecorder.style.style import Style
 
     deadline = time.monotonic() + _PATIENCE
@@ -111,13 +120,14 @@ def _svg(recording: Recording) -> str | None:
         left = max(deadline - time.monotonic(), 1.0)
         try:
             if len(view.boxes) <= _BOXES:
-                picture = Svg(timeout=left * _SHARE).export(view, Style())
+                svg = Svg(timeout=left * _SHARE).export(view, Style()).decode()
                 _say_if_closed(recording, whole)
-                return picture.decode()
+                small = pdf and len(svg) <= _BEHIND
+                return svg, Pdf(timeout=left).export(view, Style()) if small else None
         except LayoutFailed:
             pass
         whole = False
-    return None
+    return None, None
 
 
 def _views(recording: Recording) -> Iterator[View]:
