@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 import torchrecorder
 from tests.figures import arrows, boxes, linear
+from tests.random_recordings import recordings
 from tests.views.test_fold import block, view_of
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style.draw import draw
@@ -288,3 +291,11 @@ def test_rates_of_what_is_off_make_no_difference() -> None:
     assert folds(trained) == []
     view = view_of(torchrecorder.record(model.eval(), torch.ones(2, 4)), depth=1)
     assert [count for count, _ in folds(view)] == [6]
+
+
+@given(recordings(steps=60), st.sampled_from([None, 1, 3, 9]))
+def test_odd_runs(recording: Recording, depth: int | None) -> None:
+    """Whatever the names, numbers and kinds: a view that holds together, and can be drawn."""
+    view = view_of(recording, depth=depth)
+    assert len(draw(view).shapes) == len(view.boxes)
+    assert all(each.count > 1 for each in view.clusters.values() if each.id.startswith("block:"))

@@ -7,7 +7,10 @@ from typing import Protocol
 
 
 class Command(Protocol):
-    """A subcommand. The first paragraph of its docstring is its help, the rest its epilog."""
+    """A subcommand. The first paragraph of its docstring is its help, the rest its epilog.
+
+    One that has ``takes_rest = True`` finds what follows ``--`` in ``options.rest``.
+    """
 
     @property
     def name(self) -> str:
