@@ -211,3 +211,20 @@ def test_every_box_is_drawn_where_the_layout_has_it(visit: Visiting) -> None:
         "     Math.abs(at.y + at.height / 2 - top - y - box.h * view.k / 2) > 4; }).length; }"
     )
     assert wrong == 0
+
+
+def test_the_panel_does_not_cover_what_was_found(visit: Visiting) -> None:
+    """Beside the picture or, in a narrow frame, below it."""
+    seen = visit(stack(6))
+    for width, height in ((1200, 800), (400, 500)):
+        seen.page.set_viewport_size({"width": width, "height": height})
+        seen.page.evaluate("page.actions.nothing()")
+        seen.settle()
+        seen.page.evaluate("page.actions.go(page.model.find('layers.4'))")
+        seen.settle()
+        item = seen.state("selected")
+        box, panel = seen.box(item).bounding_box(), seen.page.locator("#panel").bounding_box()
+        beside = box["x"] + box["width"] <= panel["x"] + 1
+        above = box["y"] + box["height"] <= panel["y"] + 1
+        assert beside or above
+        assert box["x"] >= 0 and box["y"] >= 0

@@ -3,7 +3,8 @@
 "use strict";
 
 const createCrumbs = (element, stage, model, state, actions) => {
-  let shown = "";
+  const SOON = 80;
+  let shown = "", timer = 0;
 
   // The open box that the middle of the window is in, and those around it.
   function here() {
@@ -44,7 +45,11 @@ const createCrumbs = (element, stage, model, state, actions) => {
     element.replaceChildren(...parts);
   }
 
-  stage.watch(update);
+  // While the picture moves, nobody reads where it is.
+  stage.watch(() => {
+    clearTimeout(timer);
+    timer = setTimeout(update, SOON);
+  });
   state.watch(update);
   return { update };
 };

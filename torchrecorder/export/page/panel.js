@@ -198,7 +198,8 @@ const createPanel = (element, stage, model, state, actions) => {
     if (right > width || bottom > height) stage.show(box.item);
   }
 
-  state.watch((now, before, how) => {
+  // Before the stage moves, so that it knows which part of it will be covered.
+  state.watchFirst((now, before, how) => {
     about = about && now.selected < 0 && now.value < 0;
     if (now.selected !== before.selected || now.value !== before.value) soon(how.by === "pointer");
     else if (now.open !== before.open && !element.hidden) {

@@ -16,5 +16,9 @@ const createState = first => {
     for (const watcher of watchers) watcher(now, before, how);
   }
 
-  return { get: () => now, set, watch: watcher => { watchers.push(watcher); } };
+  return {
+    get: () => now, set,
+    watch: watcher => { watchers.push(watcher); },
+    watchFirst: watcher => { watchers.unshift(watcher); },
+  };
 };
