@@ -11,10 +11,16 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from torchrecorder import __version__
+from torchrecorder.export import paper_pdf
 from torchrecorder.layout import engine, fonts
+from torchrecorder.style.paper import Paper
 
 _NEEDED = ("torch", "networkx", "graphviz", "pygraphviz", "jinja2")
-_USEFUL = {"IPython": "for figures in notebooks"}
+_USEFUL = {
+    "IPython": "for figures in notebooks",
+    "sphinx": "for figures in documentation",
+    "pytest": "for snapshots of architectures",
+}
 _LETTERS = 'digraph {{ n [shape=plain, fontname="Helvetica,Arial,sans-serif", label="{}"] }}'
 
 
@@ -49,6 +55,7 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
         yield name, lambda name=name: _imported(name)  # type: ignore[misc]
     for format in ("svg", "pdf", "png"):
         yield f"Graphviz, {format}", lambda format=format: _drawn(format)  # type: ignore[misc]
+    yield "PDF of exact size", _sized
     yield "fonts", _measured
     yield "recording", _recorded
 
@@ -77,6 +84,14 @@ def _drawn(format: str) -> str:
     started = time.perf_counter()
     picture = engine.run("digraph { a -> b }", format)
     return f"{len(picture)} bytes in {time.perf_counter() - started:.2f} s"
+
+
+def _sized() -> str:
+    """That the page which Graphviz writes can be given a size."""
+    pdf = engine.run("digraph { graph [margin=0]; a -> b }", "pdf")
+    fit = Paper(width=100.5).fit(*paper_pdf.size_of(pdf), 8.0)
+    written = paper_pdf.on_page(pdf, fit, "#ffffff")
+    return f"{len(written) - len(pdf)} bytes more"
 
 
 def _measured() -> str:
