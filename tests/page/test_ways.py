@@ -228,3 +228,22 @@ def test_the_panel_does_not_cover_what_was_found(visit: Visiting) -> None:
         above = box["y"] + box["height"] <= panel["y"] + 1
         assert beside or above
         assert box["x"] >= 0 and box["y"] >= 0
+
+
+def test_the_system_may_turn_dark_meanwhile(visit: Visiting) -> None:
+    """The picture and the page follow; a choice of one's own stays."""
+    seen = visit(stack(3), color_by="parameters")
+    fill = "document.querySelector('.boxes .box path').getAttribute('fill')"
+    paper = "getComputedStyle(document.body).backgroundColor"
+    light = seen.page.evaluate(f"[{fill}, {paper}]")
+    seen.page.emulate_media(color_scheme="dark")
+    seen.settle()
+    dark = seen.page.evaluate(f"[{fill}, {paper}]")
+    assert all(one != other for one, other in zip(light, dark))
+    seen.page.locator("#theme").click()
+    seen.settle()
+    assert seen.page.evaluate(f"[{fill}, {paper}]") == light
+    seen.page.emulate_media(color_scheme="light")
+    seen.page.emulate_media(color_scheme="dark")
+    seen.settle()
+    assert seen.page.evaluate(f"[{fill}, {paper}]") == light
