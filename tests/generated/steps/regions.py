@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from tests.generated.steps.kind import COLUMNS, ROWS, Kinds, either, one, two
+from tests.generated.steps.kind import COLUMNS, ROWS, Kinds, either, one, two, writable
 
 KINDS = Kinds()
 kind = KINDS.kind
@@ -90,7 +90,24 @@ def custom_function(block, live, step):
 
 @kind()
 def custom_write(block, live, step):
-    return Scale.apply(one(live, step) * 1)
+    return Scale.apply(writable(live, step.one) if step.other % 2 else one(live, step) * 1)
+
+
+class Around(torch.autograd.Function):
+    """Runs a module, and turns gradients round."""
+
+    @staticmethod
+    def forward(ctx, module, x):
+        return module(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None, -grad
+
+
+@kind(lambda step: torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Dropout(0.5))[step.other % 2 :])
+def function_of_module(block, live, step):
+    return Around.apply(block.part(step), one(live, step))
 
 
 @kind()
