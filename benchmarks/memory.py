@@ -32,7 +32,8 @@ _MEGA = 1e6
 def _ways(model: nn.Module, inputs: dict[str, Any]) -> dict[str, Callable[[], Any]]:
     def plain() -> None:
         output = model(**inputs)
-        getattr(output, "logits", output).sum().backward()
+        output = getattr(output, "logits", output)
+        output.backward(torch.ones_like(output))  # as `record` begins
         model.zero_grad()
 
     def recorder() -> None:
