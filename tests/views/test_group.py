@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from tests.figures import arrows, boxes, clusters, linear
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.storage import load
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
 from torchrecorder.views.plan import ViewOptions, make_view
@@ -143,3 +146,23 @@ def test_what_is_no_group(group: Any) -> None:
     """A mistake in the option itself is told before anything runs."""
     with pytest.raises(InvalidArgument, match="group"):
         ViewOptions(group=group)
+
+
+def test_any_two_siblings() -> None:
+    """At every depth, folded or not, any two siblings in one group give a sound view."""
+    recording = convnet(3)
+    whole = view_of(recording, depth=9, fold=False)
+    for inside in recording.children.values():
+        for pair in combinations(inside, 2):
+            group = {"Pair": [each.id for each in pair]}
+            for depth in range(5):
+                draw(view_of(recording, depth=depth, group=group))
+            assert view_of(recording, depth=9, fold=False, group=group).arrows == whole.arrows
+
+
+def test_a_grouped_recording_can_be_saved(tmp_path: Path) -> None:
+    """The group is a scope of what is written as JSON, and read back as one."""
+    grouped = view_of(convnet(), group=STEM).recording
+    loaded = load(grouped.save(tmp_path / "run.json"))
+    assert loaded.scopes == grouped.scopes
+    assert titles(view_of(loaded, depth=1))[1] == "Stem"
