@@ -12,7 +12,7 @@ from tests.export.test_text import total
 from torchrecorder.annotations.parameters import BUFFER_BYTES, PARAMETER_BYTES
 
 HEAVY = {"faster_rcnn", "faster_rcnn_training", "raft", "inception_v3", "timm_levit"}
-FUNCTIONS = {"generation"}
+FUNCTIONS = {"generation", "beam_search"}
 
 
 @pytest.mark.parametrize(
