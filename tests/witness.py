@@ -184,6 +184,11 @@ class _Dispatch(TorchDispatchMode):
             for tensor in tensors_of(found):
                 memory.write(tensor, by)
                 self.witness.wrote = True
+        named = {each.name: arg for each, arg in zip(schema.arguments if schema else (), args)}
+        if named.get("training") is True and "running_mean" in named:  # its schema is silent
+            for tensor in tensors_of((named["running_mean"], named["running_var"])):
+                memory.write(tensor, by)
+                self.witness.wrote = True
         read = {_key(each) for each in tensors_of((args, kwargs))}
         for tensor in tensors_of(made):
             if _key(tensor) not in read:
