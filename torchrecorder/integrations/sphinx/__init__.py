@@ -15,22 +15,24 @@ names made from the code of the target, all options and all versions.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-from sphinx.application import Sphinx
-from sphinx.util.fileutil import copy_asset
+from typing import TYPE_CHECKING, Any
 
 from torchrecorder import __version__
-from torchrecorder.integrations.sphinx.directive import TorchRecorder
-from torchrecorder.integrations.sphinx.links import resolve_links
-from torchrecorder.integrations.sphinx.node import Recorded
-from torchrecorder.integrations.sphinx.writers import VISITORS
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 _STATIC = Path(__file__).with_name("static")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register with Sphinx: ``extensions = ["torchrecorder.integrations.sphinx"]``."""
+    # Here, because the MkDocs block shares modules of this package where Sphinx is not there.
+    from torchrecorder.integrations.sphinx.directive import TorchRecorder
+    from torchrecorder.integrations.sphinx.links import resolve_links
+    from torchrecorder.integrations.sphinx.node import Recorded
+    from torchrecorder.integrations.sphinx.writers import VISITORS
+
     app.add_node(Recorded, **VISITORS)
     app.add_directive("torchrecorder", TorchRecorder)
     app.add_config_value("torchrecorder_defaults", {}, "env", [dict])
@@ -49,5 +51,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def _copy_static(app: Sphinx, error: Exception | None) -> None:
+    from sphinx.util.fileutil import copy_asset
+
     if error is None and app.builder.format == "html":
         copy_asset(_STATIC, Path(app.outdir) / "_static", force=True)

@@ -1,0 +1,169 @@
+"""The fenced block for MkDocs: real projects, built."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mkdocs")
+pytest.importorskip("pymdownx")
+pytest.importorskip("docutils")
+
+SETTINGS = """
+site_name: Models
+plugins: []
+markdown_extensions:
+  - pymdownx.superfences:
+      custom_fences:
+        - name: torchrecorder
+          class: torchrecorder
+          format: !!python/name:torchrecorder.integrations.mkdocs.figure
+          validator: !!python/name:torchrecorder.integrations.mkdocs.validate
+"""
+NETS = """
+from torch import nn
+
+def net(width=4):
+    return nn.Sequential(nn.Linear(width, 3), nn.ReLU())
+"""
+
+
+class Project:
+    """A MkDocs project in a folder, with a file of models beside its page."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "docs").mkdir()
+        (folder / "mkdocs.yml").write_text(SETTINGS)
+        (folder / "docs" / "nets.py").write_text(NETS)
+
+    def build(self, page: str) -> tuple[int, str, str]:
+        """The exit status of a strict build, the page and what was said."""
+        (self.folder / "docs" / "index.md").write_text(textwrap.dedent(page))
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
+        ran = subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True
+        )
+        built = self.folder / "site" / "index.html"
+        return ran.returncode, built.read_text() if built.is_file() else "", ran.stderr
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A new project."""
+    return Project(tmp_path)
+
+
+def figures(page):
+    """The drawings inside a page, by class."""
+    found = re.findall(r'<object class="([^"]*)".*?base64,([^"]*)"', page)
+    return [(kind.split()[-1], base64.b64decode(data).decode()) for kind, data in found]
+
+
+def test_figures_of_targets_and_of_code(project):
+    """Each has a drawing for light paper and one for dark; the script comes once."""
+    code, page, said = project.build(
+        """
+        ```torchrecorder depth="1"
+        nets.py:net
+        :shape: 2,4
+        :caption: The *small* one.
+        :alt: one < two
+        ```
+
+        ```torchrecorder
+        :theme: print
+        :code: before
+
+        from torch import nn, rand
+        nn.Tanh(), rand(1, 5)
+        ```
+        """
+    )
+    assert code == 0, said
+    drawn = figures(page)
+    assert [kind for kind, _ in drawn] == [
+        "torchrecorder-light", "torchrecorder-dark", "torchrecorder-figure"
+    ]
+    assert "Linear" in drawn[0][1] and "Tanh" in drawn[2][1] and drawn[0][1] != drawn[1][1]
+    assert "<figcaption><p>The <em>small</em> one.</p></figcaption>" in page
+    assert 'aria-label="one &lt; two"' in page
+    assert "nn.Tanh(), rand(1, 5)</code>" in page
+    assert page.count("<style data-torchrecorder>") == 1
+    assert list((project.folder / ".cache" / "torchrecorder").glob("*.json.gz"))
+
+
+def test_page_in_a_frame(project):
+    """``format: html`` is the page that opens and closes, whole."""
+    code, page, said = project.build(
+        "```torchrecorder\nnets.py:net\n:shape: 2,4\n:format: html\n:height: 300\n```\n"
+    )
+    assert code == 0, said
+    assert 'srcdoc="&lt;!' in page and "height: 300px" in page and not figures(page)
+
+
+@pytest.mark.parametrize(
+    ("block", "words"),
+    [
+        ("nets.py:other", "other"),
+        ("nets.py:net\n:shape: 2,5", "shapes cannot be multiplied"),
+        ("nets.py:net\n:depht: 2", "no option 'depht'"),
+        ("nets.py:net\n:explore: perhaps", "neither yes nor no"),
+        ("nets.py:net\nprint()", "either package.module:name"),
+        ("", "either package.module:name"),
+        ("raise SystemExit('enough')", "enough"),
+    ],
+)
+def test_what_is_wrong_is_said_in_the_page(project, block, words):
+    """It fails a strict build by a warning, with the reason; a block is never lost in silence."""
+    code, _, said = project.build(f"```torchrecorder\n{block}\n```\n")
+    assert code == 1 and "index.md: torchrecorder:" in said and words in said
+
+
+def test_the_rest_of_a_page_is_built(project):
+    """What cannot be made leaves a note in its place."""
+    import markdown
+
+    from torchrecorder.integrations import mkdocs
+
+    fence = {"name": "torchrecorder", "class": "", "format": mkdocs.figure}
+    fence["validator"] = mkdocs.validate
+    page = markdown.markdown(
+        'Before.\n\n```torchrecorder nothing="<1>"\nno:model\n```\n\nAfter.',
+        extensions=["pymdownx.superfences"],
+        extension_configs={"pymdownx.superfences": {"custom_fences": [fence]}},
+    )
+    assert "Before." in page and "After." in page
+    assert '<div class="admonition danger">' in page and "no option &#x27;nothing&#x27;" in page
+
+
+def test_needs_no_sphinx():
+    """The modules that are shared with the directive do not import Sphinx."""
+    program = "import sys, torchrecorder.integrations.mkdocs; print('sphinx' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.stdout.strip() == "False", ran.stderr
+
+
+def test_edited_models_are_imported_anew(tmp_path, monkeypatch):
+    """As ``mkdocs serve`` needs it, which never ends."""
+    from torchrecorder.integrations.mkdocs import _figure
+    from torchrecorder.integrations.sphinx.cache import Cache
+
+    monkeypatch.syspath_prepend(tmp_path)
+    module, seen = tmp_path / "served_nets.py", []
+    for layer in ("Tanh", "Sigmoid"):
+        module.write_text(f"from torch import nn\n\ndef net():\n    return nn.{layer}()\n")
+        os.utime(module, (time.time() + len(seen) * 10,) * 2)
+        block = _figure(
+            "served_nets:net\n:shape: 1,2", {}, tmp_path / "a.md", Cache(tmp_path / "cache")
+        )
+        seen.append(re.findall("Tanh|Sigmoid", figures(block)[0][1])[0])
+    assert seen == ["Tanh", "Sigmoid"]

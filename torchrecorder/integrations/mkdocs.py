@@ -1,0 +1,155 @@
+"""MkDocs: a fenced block ``torchrecorder`` that records a model and shows its figure.
+
+The options are those of the Sphinx directive. Figures are data inside the page: nothing has to
+be copied beside it, and no style or name of one figure meets those of another.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import logging
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.export.exporter import by_suffix
+from torchrecorder.integrations.finding import SAVED
+from torchrecorder.integrations.sphinx import options
+from torchrecorder.integrations.sphinx.alt import described
+from torchrecorder.integrations.sphinx.cache import Cache
+from torchrecorder.integrations.sphinx.node import said
+from torchrecorder.integrations.sphinx.request import Request
+from torchrecorder.options import drawing
+
+logger = logging.getLogger("mkdocs.plugins.torchrecorder")
+
+_STATIC = Path(options.__file__).with_name("static")
+_MARK = "<style data-torchrecorder>"
+_TARGET = re.compile(rf"[\w./\\-]+:[\w.]+|\S+({'|'.join(map(re.escape, SAVED))})")
+_OPTION = re.compile(r":(?P<name>[\w-]+):(?P<said>.*(?:\n[ \t]+\S.*)*)\n?")
+_SEEN: dict[str, int] = {}
+"""When the files behind the figures of this process were last changed."""
+
+
+def validate(language: str, given: Any, chosen: Any, attributes: Any, md: Any) -> bool:
+    """Take all options of the first line: what is wrong with one is said in the page."""
+    chosen.update(given)
+    return True
+
+
+def figure(
+    source: str, language: str, css_class: str, given: Mapping[str, str], md: Any, **_: Any
+) -> str:
+    """The HTML of a block; a visible note, and a warning, where it cannot be made."""
+    place = md.treeprocessors["relpath"] if "relpath" in md.treeprocessors else None
+    page = Path(place.file.abs_src_path) if place else Path("page.md").absolute()
+    root = Path(place.config.config_file_path).parent if place else page.parent
+    try:
+        shown = _figure(source, given, page, Cache(root / ".cache" / "torchrecorder"))
+    except (Exception, SystemExit) as error:  # it may be anything: the model is the user's
+        logger.warning("%s: torchrecorder: %s", place.file.src_uri if place else page, said(error))
+        note = html.escape(said(error)).replace("\n", "<br>")
+        title = '<p class="admonition-title">This figure could not be made</p>'
+        return f'<div class="admonition danger">{title}<p>{note}</p></div>'
+    first = not any(_MARK in str(block) for block in md.htmlStash.rawHtmlBlocks)
+    return shown + (_look() if first else "")
+
+
+def _figure(source: str, given: Mapping[str, str], page: Path, cache: Cache) -> str:
+    path, asked, code = _parts(source, given)
+    drawn, framed = options.drawing(asked), asked.get("format") == "html"
+    drawing(by_suffix(".html" if framed else ".svg"), **drawn)
+    if path.endswith(SAVED) or path.rpartition(":")[0].endswith(".py"):
+        path = str(page.parent / path)
+    _forget_changed()
+    name, sources = cache.recorded(Request(options.target(path, asked), code, str(page)))
+    _SEEN.update((file, _changed(file)) for file in sources.files)
+    alt = html.escape(asked.get("alt") or described(cache.recording(name)))
+    sizes = ((side, asked[side]) for side in ("width", "height") if side in asked)
+    size = "; ".join(f"{side}: {long}{'px' * long.isdigit()}" for side, long in sizes)
+    shown = "" if framed else _pictures(cache, name, drawn, f'style="{size}" aria-label="{alt}"')
+    if framed or asked.get("explore"):
+        text = html.escape(cache.figure(name, ".html", drawn).read_text(encoding="utf-8"))
+        rights = 'sandbox="allow-scripts allow-downloads"'
+        style = f"color-scheme: light; {size * framed}"
+        frame = f'<iframe class="torchrecorder-page" style="{style}" title="{alt}" '
+        frame += f'{rights} loading="lazy" srcdoc="{text}"></iframe>'
+        shown += frame if framed else f"<details><summary>explore it</summary>{frame}</details>"
+    return _placed(shown, asked, code)
+
+
+def _parts(source: str, given: Mapping[str, str]) -> tuple[str, dict[str, Any], str]:
+    """The target, the options and the code of a block."""
+    first, _, rest = source.lstrip("\n").partition("\n")
+    path = first.strip() if _TARGET.fullmatch(first.strip()) else ""
+    rest = rest if path else source.lstrip("\n")
+    asked = [(name, None if text == name else text) for name, text in given.items()]
+    while found := _OPTION.match(rest):
+        asked.append((found["name"], found["said"].strip() or None))
+        rest = rest[found.end():]
+    if bool(path) == bool(rest.strip()):
+        raise InvalidArgument("a block has either package.module:name in its first line or code")
+    return path, dict(_read(name, text) for name, text in asked), rest.strip("\n")
+
+
+def _read(name: str, text: str | None) -> tuple[str, Any]:
+    known = name if name in options.ALL else name.replace("_", "-")
+    if known not in options.ALL:
+        raise InvalidArgument(f"no option {name!r}; there are {', '.join(sorted(options.ALL))}")
+    try:
+        return known, options.ALL[known](text)
+    except ValueError as error:
+        raise InvalidArgument(f"option {name!r}: {error}") from error
+
+
+def _pictures(cache: Cache, name: str, drawn: Mapping[str, Any], rest: str) -> str:
+    """The figure as one object, or as two: for light paper and for dark."""
+    shown = ""
+    for theme in (drawn["theme"],) if "theme" in drawn else ("light", "dark"):
+        path = cache.figure(name, ".svg", {"background": "transparent", **drawn, "theme": theme})
+        data = base64.b64encode(path.read_bytes()).decode()
+        kind = "torchrecorder-figure" + f" torchrecorder-{theme}" * ("theme" not in drawn)
+        shown += f'<object class="{kind}" type="image/svg+xml" {rest} '
+        shown += f'data="data:image/svg+xml;base64,{data}"></object>'
+    return shown
+
+
+def _placed(shown: str, asked: Mapping[str, Any], code: str) -> str:
+    """A figure with its caption, and the code if it is wanted."""
+    if "caption" in asked:
+        from markdown import markdown
+
+        shown += f"<figcaption>{markdown(asked['caption'])}</figcaption>"
+    kinds = ["torchrecorder", f"align-{asked.get('align', 'center')}", *asked.get("class", ())]
+    known = f' id="{html.escape(asked["name"])}"' if asked.get("name") else ""
+    shown = f'<figure class="{" ".join(kinds)}"{known}>{shown}</figure>'
+    block = f'<pre><code class="language-python">{html.escape(code)}</code></pre>'
+    where = asked.get("code", "none") if code else "none"
+    return block * (where == "before") + shown + block * (where == "after")
+
+
+def _look() -> str:
+    """The style and the script, which finds out whether the page is light or dark."""
+    style, script = (
+        (_STATIC / f"torchrecorder.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")
+    )
+    return f"{_MARK}{style}</style><script>{script}</script>"
+
+
+def _forget_changed() -> None:
+    """Let Python import anew what was edited while ``mkdocs serve`` runs."""
+    if all(_changed(file) == before for file, before in _SEEN.items()):
+        return
+    for name, module in list(sys.modules.items()):
+        if getattr(module, "__file__", None) in _SEEN:
+            del sys.modules[name]
+    _SEEN.clear()
+
+
+def _changed(file: str) -> int:
+    path = Path(file)
+    return path.stat().st_mtime_ns if path.is_file() else 0
