@@ -20,7 +20,10 @@ from setuptools.command.sdist import sdist
 try:
     from setuptools.command.bdist_wheel import bdist_wheel
 except ImportError:  # before setuptools 70.1
-    from wheel.bdist_wheel import bdist_wheel
+    try:
+        from wheel.bdist_wheel import bdist_wheel
+    except ImportError:  # to install needs no wheel
+        bdist_wheel = None
 
 FIRST = 315532800
 """1980-01-01, where the calendar of zip files begins."""
@@ -73,14 +76,20 @@ class Sdist(sdist):
         return written
 
 
-class Wheel(bdist_wheel):
-    """The wheel."""
+commands = {"sdist": Sdist}
 
-    def run(self):
-        super().run()
-        for command, _, path in self.distribution.dist_files:
-            if command == "bdist_wheel":
-                repack_zip(Path(path))
+if bdist_wheel is not None:
+
+    class Wheel(bdist_wheel):
+        """The wheel."""
+
+        def run(self):
+            super().run()
+            for command, _, path in self.distribution.dist_files:
+                if command == "bdist_wheel":
+                    repack_zip(Path(path))
+
+    commands["bdist_wheel"] = Wheel
 
 
-setup(cmdclass={"sdist": Sdist, "bdist_wheel": Wheel})
+setup(cmdclass=commands)
