@@ -153,11 +153,12 @@ def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
 
 
 def carried(view: View, arrow: Arrow, captions: Captions) -> str:
-    """The shape of what an arrow carries, unless one of its ends tells."""
+    """The shape of what the tail of an arrow gives, unless one of its ends tells."""
     ends = (view.boxes[arrow.tail].kind, view.boxes[arrow.head].kind)
-    if arrow.value is None or any(kind in SELF_TELLING for kind in ends):
+    if any(kind in SELF_TELLING for kind in ends):
         return ""
-    return labels.value(view.recording.values[arrow.value], captions.usual)
+    value = view.given(arrow)
+    return "" if value is None else labels.value(view.recording.values[value], captions.usual)
 
 
 def _tooltip(view: View, arrow: Arrow) -> str:

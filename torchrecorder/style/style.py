@@ -100,7 +100,7 @@ class Style:
             the boxes and stands on them; the legend shows the scale.
         color_range: The numbers at the ends of the scale, to compare figures; those of the
             figure itself if not given.
-        numbers: Annotations that stand on the boxes.
+        numbers: Annotations that stand on the boxes; one, or several in a tuple.
         fontname: Font family.
         fontsize: Size of titles in points; the rest is a little smaller.
         width: Exact width of a figure's page, ``"85mm"``; cm, in and pt go too. The figure is
@@ -126,7 +126,7 @@ class Style:
     legend: bool = False
     color_by: Union[str, Annotation, None] = None
     color_range: tuple[float, float] | None = None
-    numbers: tuple[Union[str, Annotation], ...] = ()
+    numbers: tuple[Union[str, Annotation], ...] = ()  # a single one becomes a tuple of one
     fontname: str = "Helvetica"
     fontsize: float = 10.0
     width: str | None = None
@@ -140,6 +140,14 @@ class Style:
     finish: Callable[[Figure, View], Figure] | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.numbers, (str, Annotation)):
+            object.__setattr__(self, "numbers", (self.numbers,))
+        if self.direction not in ("TB", "LR", "BT", "RL"):
+            raise InvalidArgument(
+                f"direction must be 'TB', 'LR', 'BT' or 'RL', not {self.direction!r}"
+            )
+        if not _is_positive(self.fontsize):
+            raise InvalidArgument(f"fontsize must be a number of points, not {self.fontsize!r}")
         check_names(self.rename)
         self.paper()
 
@@ -164,3 +172,7 @@ class Style:
         if self.node_attributes:
             look = replace(look, attributes={**self.node_attributes, **look.attributes})
         return look
+
+
+def _is_positive(size: object) -> bool:
+    return isinstance(size, (int, float)) and not isinstance(size, bool) and size > 0

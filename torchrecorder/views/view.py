@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
-from torchrecorder.events import ValueId
+from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.recording import Recording
 
 
@@ -96,6 +97,27 @@ class View:
     clusters: Mapping[str, Cluster]
     arrows: tuple[Arrow, ...]
     unfolded: Callable[[], Unfolded] | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def box_of(self) -> Mapping[str, str]:
+        """The box that stands for each scope, op, value and grad node that is shown."""
+        return {member: box.id for box in self.boxes.values() for member in box.members}
+
+    def given(self, arrow: Arrow) -> ValueId | None:
+        """What the tail of *arrow* itself gave: not what hidden ops made of it on the way."""
+        waiting = [arrow.value] if arrow.value is not None else []
+        seen = set(waiting)
+        while waiting:
+            value = waiting.pop()
+            if value in self.box_of:
+                if self.box_of[value] == arrow.tail or value == arrow.value:
+                    return value
+                continue
+            op = self.recording.ops.get(OpId(self.recording.values[value].producer or ""))
+            before = dict.fromkeys(slot.value for slot in op.inputs) if op is not None else {}
+            waiting += [each for each in before if each not in seen]
+            seen.update(before)
+        return None
 
     def check(self) -> None:
         """Fail if the view contradicts itself or its recording.

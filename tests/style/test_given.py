@@ -1,0 +1,37 @@
+"""The shapes on boxes are those of what the boxes themselves give."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.style.draw import draw
+from torchrecorder.style.style import Style
+from torchrecorder.testing import Builder
+from torchrecorder.views.plan import ViewOptions, make_view
+
+
+def test_a_hidden_op_lends_no_shape_to_the_box_before() -> None:
+    """What pooling made is not said to be given by the box before it."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x", (1, 8))
+        h = run.op("relu", x, shape=(1, 8))
+        h = run.op("max_pool2d", h, shape=(1, 4))
+        run.op("tanh", h, shape=(1, 4))
+    view = make_view(run.recording(), ViewOptions(depth=5, hide="max_pool2d"))
+    figure = draw(view)
+    assert [line.label for line in figure.lines if line.label] == ["1×8"]
+
+
+def test_impossible_values_are_refused_early() -> None:
+    """The message says what was given and what is possible."""
+    with pytest.raises(InvalidArgument, match="'TB', 'LR', 'BT' or 'RL', not 'left'"):
+        Style(direction="left")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgument, match="fontsize must be a number of points, not -3"):
+        Style(fontsize=-3)
+
+
+def test_one_number_needs_no_tuple() -> None:
+    """The name of an annotation is not taken apart into letters."""
+    assert Style(numbers="parameters").numbers == ("parameters",)  # type: ignore[arg-type]
