@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import torchrecorder
+from torchrecorder.errors import InvalidArgument
 
 
 @pytest.mark.parametrize("name", torchrecorder.__all__)
@@ -51,3 +52,13 @@ def test_the_first_recording_waits_for_no_library():
         "print(*sorted(new - {'torchrecorder'}))"
     )
     assert _python(code).stdout.split() == []
+
+
+def test_what_is_no_recording_is_refused() -> None:
+    """A model given where a recording is wanted: the message says how to make one."""
+    model = object()
+    for use in (torchrecorder.view, torchrecorder.make_dot, torchrecorder.figure):
+        with pytest.raises(InvalidArgument, match=r"object: .*torchrecorder\.record"):
+            use(model)
+    with pytest.raises(InvalidArgument, match="not an? int"):
+        torchrecorder.compare(3, model)

@@ -14,7 +14,7 @@ from torchrecorder.comparison.wiring import Wiring, by_name
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import ModuleId, OpId, Role, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import Recording, check_recording
 
 NOTABLE = 1e-4
 """A difference of fewer seconds is no change in time."""
@@ -40,7 +40,7 @@ def compare(before: Recording, after: Recording, *, times: float | None = None) 
         A comparison; it is false if nothing differs.
 
     Raises:
-        InvalidArgument: *times* is not a factor above 1.
+        InvalidArgument: *times* is not a factor above 1, or one of the two is no recording.
 
     Example:
         >>> import torch, torchrecorder
@@ -52,6 +52,8 @@ def compare(before: Recording, after: Recording, *, times: float | None = None) 
         Sequential: 1 replaced
           replaced  1  ReLU → GELU
     """
+    check_recording(before)
+    check_recording(after)
     if times is not None and not times > 1:
         raise InvalidArgument(f"times is a factor above 1, such as 1.5, not {times!r}")
     matching = match(before, after)

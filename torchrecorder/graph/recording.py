@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
-from torchrecorder.errors import NotKept
+from torchrecorder.errors import InvalidArgument, NotKept
 from torchrecorder.events import (
     GradId,
     ModuleId,
@@ -378,3 +378,16 @@ class Recording:
 
 def _position(each: Scope | Op) -> int:
     return each.index
+
+
+def check_recording(given: object) -> None:
+    """Refuse what is no recording.
+
+    Raises:
+        InvalidArgument: *given* is something else; the message says how to get one.
+    """
+    if not isinstance(given, Recording):
+        raise InvalidArgument(
+            f"this takes a recording, not a {type(given).__name__}: "
+            "torchrecorder.record(model, inputs) and torchrecorder.load(path) give one"
+        )

@@ -11,7 +11,7 @@ from typing import Literal
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.garbage import uncollected
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import Recording, check_recording
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.depths import choose, max_depth
@@ -93,7 +93,12 @@ class ViewOptions:
 
 @uncollected()
 def make_view(recording: Recording, options: ViewOptions = ViewOptions()) -> View:
-    """The view of *recording* that *options* ask for."""
+    """The view of *recording* that *options* ask for.
+
+    Raises:
+        InvalidArgument: *recording* is none, or an option does not fit it.
+    """
+    check_recording(recording)
     grouped = Group(options.group)(recording)
     part = Focus(options.focus, options.since, options.until)(grouped)
     view, _ = _made(part, options)
