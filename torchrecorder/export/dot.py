@@ -242,29 +242,27 @@ def _shape(
         attributes["tooltip"] = verbatim(shape.tooltip)
     attributes.update(pinned)
     if not own:
-        return f"{_plain_look(shape.look, _look_text)}, {_joined(attributes)}"
+        return f"{_plain_look(shape.look, look_attributes)}, {_joined(attributes)}"
     return _joined({**_quoted(look_attributes(shape.look)), **attributes, **_given(own)})
 
 
-def _plain_look(look: Look, write: Callable[..., str]) -> str:
+def _plain_look(look: Look, write: Callable[[Look], dict[str, str]]) -> str:
     """The attributes of a look on which nothing is set by hand."""
-    return write(look.fill, look.stroke, look.text, look.outline, look.dash, look.width)
+    parts = look.fill, look.stroke, look.text, look.outline, look.dash, look.width
+    return _look_text(write, *parts)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=2048)
 def _look_text(
-    fill: str, stroke: str, text: str, outline: Outline, dash: Dash, width: float
+    write: Callable[[Look], dict[str, str]],
+    fill: str,
+    stroke: str,
+    text: str,
+    outline: Outline,
+    dash: Dash,
+    width: float,
 ) -> str:
-    look = Look(fill, stroke, text, outline, dash, width)
-    return _joined(_quoted(look_attributes(look)))
-
-
-@lru_cache(maxsize=1024)
-def _paper_text(
-    fill: str, stroke: str, text: str, outline: Outline, dash: Dash, width: float
-) -> str:
-    look = Look(fill, stroke, text, outline, dash, width)
-    return _joined(_quoted(_paper_attributes(look)))
+    return _joined(_quoted(write(Look(fill, stroke, text, outline, dash, width))))
 
 
 def _group(group: Group, figure: Figure, pinned: Mapping[str, str]) -> str:
@@ -274,7 +272,7 @@ def _group(group: Group, figure: Figure, pinned: Mapping[str, str]) -> str:
     attributes.update(pinned)
     own = group.look.attributes
     if not own:
-        return f"{_plain_look(group.look, _paper_text)}, {_joined(attributes)}"
+        return f"{_plain_look(group.look, _paper_attributes)}, {_joined(attributes)}"
     look = _quoted(_paper_attributes(group.look))
     return _joined({**look, **attributes, **_given(own)})
 
