@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,17 @@ def good_guest() -> Iterator[None]:
     before = _installed()
     yield
     assert _installed() == before
+
+
+@pytest.fixture
+def strict_but_quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What an instrument stumbles over is an error; warnings of models and PyTorch are not."""
+    from torchrecorder.capture.tape import Tape
+
+    monkeypatch.setattr(Tape, "strict", True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _installed() -> dict[str, Any]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 
 import pytest
 
 import torchrecorder
 from torchrecorder.capture.inert import assert_inert
-from torchrecorder.capture.tape import Tape
 
 from tests import real_models
 from tests.agreement import Agreement, structure
@@ -31,13 +29,7 @@ each_model = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    """What an instrument stumbles over is an error here; the models' warnings are not."""
-    monkeypatch.setattr(Tape, "strict", True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+pytestmark = pytest.mark.usefixtures("strict_but_quiet")
 
 
 def _recorded(name):

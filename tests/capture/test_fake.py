@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 
 import pytest
 import torch
@@ -13,7 +12,6 @@ from torch.utils import _pytree as pytree
 
 import torchrecorder
 from torchrecorder.capture.inert import assert_inert
-from torchrecorder.capture.tape import Tape
 
 from tests import zoo
 from tests.agreement import structure
@@ -25,13 +23,7 @@ OTHERWISE = {"made_during_run"}
 """A parameter made of a fake tensor is made by an op, one made of a real tensor is not."""
 
 
-@pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    """What an instrument stumbles over is an error here; the models' warnings are not."""
-    monkeypatch.setattr(Tape, "strict", True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+pytestmark = pytest.mark.usefixtures("strict_but_quiet")
 
 
 def _called(run):

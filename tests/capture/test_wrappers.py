@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 
 import networkx as nx
 import pytest
@@ -12,7 +11,6 @@ from torch import nn
 
 import torchrecorder
 from torchrecorder.capture.inert import assert_inert
-from torchrecorder.capture.tape import Tape
 
 from tests.agreement import structure
 from tests.notation import flow
@@ -20,13 +18,7 @@ from tests.reach import disagreements
 from tests.zoo.case import Run, net
 
 
-@pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    """What an instrument stumbles over is an error here; PyTorch's warnings are not."""
-    monkeypatch.setattr(Tape, "strict", True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+pytestmark = pytest.mark.usefixtures("strict_but_quiet")
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 
 import pytest
 
 import torchrecorder
 from torchrecorder.capture.inert import assert_inert
-from torchrecorder.capture.tape import Tape
 
 from tests import zoo
 from tests.agreement import Agreement, structure
@@ -20,13 +18,7 @@ from tests.witness import witnessed
 each_case = pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)
 
 
-@pytest.fixture(autouse=True)
-def strict(monkeypatch):
-    """What an instrument stumbles over is an error here; the models' warnings are not."""
-    monkeypatch.setattr(Tape, "strict", True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+pytestmark = pytest.mark.usefixtures("strict_but_quiet")
 
 
 def _recorded(case):
