@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import pytest
@@ -135,6 +136,28 @@ def test_flops_without_gradients():
     with torch.inference_mode():
         recording = tr.record(model, torch.ones(5, 4), flops=True)
     assert recording.annotations["flops"].total() == 2 * 5 * (4 * 3 + 3 * 2)
+
+
+@pytest.mark.parametrize("function", ["silu", "mish"])
+def test_flops_leave_gradients_alone(function):
+    """These have kernels of their own backward, although PyTorch knows what to compose."""
+    given = torch.randn(3, 40), torch.randn(3, 40)
+    found = []
+    for counted in (None, tr.Recorder(flops=True)):
+        x = given[0].clone().requires_grad_()
+        with counted or contextlib.nullcontext():
+            getattr(torch.nn.functional, function)(x).backward(given[1])
+        found.append(x.grad)
+    assert torch.equal(*found)
+
+
+def test_flops_leave_inference_alone():
+    """What is composed there is composed as PyTorch does it, not as its compiler would."""
+    x = torch.randn(1, 3, 17, 19)
+    wanted = torch.nn.functional.interpolate(x, scale_factor=1.7, mode="bilinear")
+    with torch.inference_mode(), tr.Recorder(flops=True):
+        found = torch.nn.functional.interpolate(x, scale_factor=1.7, mode="bilinear")
+    assert torch.equal(found, wanted)
 
 
 def test_replay_gives_the_same_gradients_again():

@@ -3,7 +3,7 @@
 The formulas of ``torch.utils.flop_counter`` stand for kernels, which only a dispatch mode
 sees. It sees them in both directions, and knows from the tape for which op, and from
 autograd for which grad node, each of them runs. What is composed of other kernels is
-taken apart, so that it is counted also where PyTorch would not do so (inference mode).
+taken apart as PyTorch itself does, which leaves that to a mode where inference mode is on.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FORWARD = "flops"
 BACKWARD = "backward flops"
+_COMPOSED = torch._C.DispatchKey.CompositeImplicitAutograd
+_DEVICES = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 _FORM = frozenset(
     "sym_is_contiguous is_contiguous is_strides_like_format is_non_overlapping_and_dense size "
     "sym_size stride sym_stride storage_offset sym_storage_offset numel sym_numel dim layout "
@@ -52,20 +54,18 @@ class FlopsCounted(TorchDispatchMode):
         formula = flop_registry.get(func._overloadpacket)
         if formula is None and self._is_composed(func):
             with self:
-                result = func.decompose(*args, **kwargs)
-            if result is not NotImplemented:
-                return result
+                return func._op_dk(_COMPOSED, *args, **kwargs)
         result = func(*args, **kwargs)
         if formula is not None:
             self._count(formula, args, kwargs, result)
         return result
 
     def _is_composed(self, func: Any) -> bool:
+        """Whether PyTorch runs *func* as other kernels, for want of one of its own."""
         found = self._composed.get(func)
         if found is None:
-            key = torch._C.DispatchKey.CompositeImplicitAutograd
-            found = self._composed[func] = bool(
-                func.has_kernel_for_dispatch_key(key) or key in func.py_kernels
+            found = self._composed[func] = func.has_kernel_for_dispatch_key(_COMPOSED) and not any(
+                func.has_kernel_for_dispatch_key(device) for device in _DEVICES
             )
         return found
 
