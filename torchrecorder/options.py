@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from torchrecorder.checks import check_one, guess, one_of
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.exporter import Exporter
-from torchrecorder.style.attributes import by_field
+from torchrecorder.style.attributes import FIELDS, by_field
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import THEMES, Theme
 from torchrecorder.views.plan import ViewOptions
 
 _OLD_NAMES = {"render_depth": "depth", "rankdir": "direction", "bgcolor": "background"}
 """Spellings of torchrecorder 1.x and of Graphviz, and ours."""
+
+_ATTRIBUTES = frozenset().union(*FIELDS.values())
+"""Graphviz attributes that may stand among the options."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,8 @@ def drawing(exporter: Exporter | None = None, **options: Any) -> Drawing:
             raise InvalidArgument(_advice(name, known))
     view = replace(view, **_of(given, groups[0]))
     style = replace(style, **_of(given, groups[1]))
-    style = replace(
-        style,
-        attributes={**graphviz["attributes"], **style.attributes},
-        node_attributes={**graphviz["node_attributes"], **style.node_attributes},
-        edge_attributes={**graphviz["edge_attributes"], **style.edge_attributes},
-    )
+    merged: Any = {field: {**graphviz[field], **getattr(style, field)} for field in FIELDS}
+    style = replace(style, **merged)
     if writer is not None:
         writer = replace(writer, **_of(given, groups[2]))  # type: ignore[type-var]
     return Drawing(view, style, writer)
@@ -73,13 +72,11 @@ def _with_theme(given: dict[str, Any]) -> dict[str, Any]:
     theme = given.get("theme")
     if theme is None or isinstance(theme, Theme):
         return {name: value for name, value in given.items() if name != "theme" or value}
-    if theme not in THEMES:
-        raise InvalidArgument(f"unknown theme {theme!r}: try one of {', '.join(sorted(THEMES))}")
+    check_one("theme", theme, one_of(*THEMES))
     return {**given, "theme": THEMES[theme]}
 
 
 def _advice(name: str, known: set[str]) -> str:
-    close = difflib.get_close_matches(name, known, 1)
-    guess = f"; did you mean {close[0]!r}?" if close else "."
+    close = guess(name, sorted({*known, *_OLD_NAMES, *_ATTRIBUTES}))
     names = ", ".join(sorted(known))
-    return f"unknown option {name!r}{guess} Known here: {names}, and Graphviz attributes."
+    return f"unknown option {name!r}{close or '.'} Known here: {names}, and Graphviz attributes."

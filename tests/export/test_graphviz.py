@@ -190,13 +190,13 @@ def test_formats_are_found_by_suffix():
 @pytest.mark.parametrize(("name", "guess"), [("model.swg", ".svg"), ("model.pngg", ".png")])
 def test_unknown_suffix(name, guess):
     """The error has the nearest suffix, and all that are known."""
-    with pytest.raises(UnknownFormat, match=rf"did you mean '{guess}'.*known: .*\.pdf"):
+    with pytest.raises(UnknownFormat, match=rf"did you mean '{guess}'.*Known: .*\.pdf"):
         by_suffix(name)
 
 
 def test_no_suffix():
     """A name without a suffix is an error, not a guess."""
-    with pytest.raises(UnknownFormat, match="known: .svg"):
+    with pytest.raises(UnknownFormat, match="Known: .svg"):
         by_suffix("model")
 
 

@@ -203,7 +203,7 @@ def test_mistakes(capsys, arguments, code, said):
     [
         (["-o", "a.swg"], ".swg"),
         (["-o", "no/a.svg"], "no folder 'no'"),
-        (["-o", "."], "known: .svg"),
+        (["-o", "."], "Known: .svg"),
         (["--theme", "pink"], "unknown theme 'pink'"),
         (["--option", "zz=1"], "unknown option 'zz'. Known here: "),
     ],

@@ -327,7 +327,7 @@ WRONG = {
     "a factory that leaves": ("NETS:leaving", "", 4, "SystemExit: enough"),
     "a wrong theme": ("NETS:net", "   :theme: pink", 4, "unknown theme 'pink'"),
     "a wrong option": ("NETS:net", "   :option: dept=2", 4, "did you mean 'depth'"),
-    "a wrong depth": ("NETS:net", "   :depth: -2", 4, "depth must be 0 or more"),
+    "a wrong depth": ("NETS:net", "   :depth: -2", 4, "depth must be a whole number from 0 on"),
     "bad syntax": ("", "\n   import torch\n   x = = 3", 7, "SyntaxError"),
     "code that raises": ("", "\n   import torch\n\n   1 / 0", 8, "ZeroDivisionError"),
     "code without a model": ("", "\n   import torch", 4, "its last line must be a model"),

@@ -28,7 +28,7 @@ def test_impossible_values_are_refused_early() -> None:
     """The message says what was given and what is possible."""
     with pytest.raises(InvalidArgument, match="'TB', 'LR', 'BT' or 'RL', not 'left'"):
         Style(direction="left")  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgument, match="fontsize must be a number of points, not -3"):
+    with pytest.raises(InvalidArgument, match="fontsize must be a number of points above 0, not"):
         Style(fontsize=-3)
 
 

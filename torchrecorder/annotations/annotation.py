@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from torchrecorder.annotations.owned import Owned
+from torchrecorder.checks import guess
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.graph.recording import Recording
 
@@ -86,6 +86,5 @@ def by_name(name: str) -> Annotation:
     known = {each.name: each for each in ANNOTATIONS}
     if name in known:
         return known[name]
-    close = difflib.get_close_matches(name, known, 1)
-    guess = f" did you mean {close[0]!r}?" if close else ""
-    raise UnknownAnnotation(f"no annotation is called {name!r};{guess} known: {', '.join(known)}")
+    close = guess(name, known) or "."
+    raise UnknownAnnotation(f"no annotation is called {name!r}{close} Known: {', '.join(known)}")

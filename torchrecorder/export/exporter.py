@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 import stat
@@ -10,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import ClassVar, Protocol, Union
 
+from torchrecorder.checks import guess
 from torchrecorder.errors import UnknownFormat
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
@@ -48,9 +48,8 @@ def by_suffix(name: str) -> Exporter:
     if fitting:
         return exporters[max(fitting, key=len)]()
     suffix = Path(name).suffix or name
-    close = difflib.get_close_matches(suffix.lower(), exporters, 1)
-    guess = f" did you mean {close[0]!r}?" if close else ""
-    raise UnknownFormat(f"no format is written as {suffix!r};{guess} known: {', '.join(exporters)}")
+    close = guess(suffix, exporters) or "."
+    raise UnknownFormat(f"no format is written as {suffix!r}{close} Known: {', '.join(exporters)}")
 
 
 def write_file(path: Path, contents: str | bytes) -> None:

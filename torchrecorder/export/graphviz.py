@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
-from torchrecorder.errors import InvalidArgument
+from torchrecorder.checks import ABOVE_0, Check, check, one_of
 from torchrecorder.export import paper_pdf, paper_png, paper_svg
 from torchrecorder.export.centring import centred
 from torchrecorder.export.dot import dot_text
@@ -25,6 +25,13 @@ from torchrecorder.views.view import View
 
 Layout = Literal["auto", "dot", "nested"]
 """Who places the boxes: Graphviz all at once, or scope by scope."""
+
+CHECKS: Mapping[str, Check] = {
+    "timeout": Check("a number of seconds above 0", ABOVE_0.holds),
+    "layout": one_of("auto", "dot", "nested"),
+}
+
+DPI = Check("a number of pixels per inch above 0", ABOVE_0.holds)
 
 PAINT = frozenset(
     """
@@ -71,7 +78,7 @@ class Svg:
     layout: Layout = "auto"
 
     def __post_init__(self) -> None:
-        _check_layout(self.layout)
+        check(self, CHECKS)
 
     def export(self, view: View, style: Style) -> bytes:
         """SVG."""
@@ -95,7 +102,7 @@ class Pdf:
     layout: Layout = "auto"
 
     def __post_init__(self) -> None:
-        _check_layout(self.layout)
+        check(self, CHECKS)
 
     def export(self, view: View, style: Style) -> bytes:
         """PDF."""
@@ -121,7 +128,7 @@ class Png:
     layout: Layout = "auto"
 
     def __post_init__(self) -> None:
-        _check_layout(self.layout)
+        check(self, {**CHECKS, "dpi": DPI})
 
     def export(self, view: View, style: Style) -> bytes:
         """PNG, on white unless the style says otherwise: viewers show what is clear as black.
@@ -148,11 +155,6 @@ def _given(figure: Figure) -> Iterator[str]:
     parts: list[Shape | Group | Line] = [*figure.shapes, *figure.groups, *figure.lines]
     for part in parts:
         yield from part.look.attributes
-
-
-def _check_layout(layout: str) -> None:
-    if layout not in ("auto", "dot", "nested"):
-        raise InvalidArgument(f"layout must be 'auto', 'dot' or 'nested', not {layout!r}")
 
 
 def _painted(

@@ -11,6 +11,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, ClassVar
 
+from torchrecorder.checks import ABOVE_0, FLAG, Check, check
 from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.garbage import uncollected
@@ -76,6 +77,9 @@ class Html:
     binary: ClassVar[bool] = False
     times: bool = True
     timeout: float = engine.TIMEOUT
+
+    def __post_init__(self) -> None:
+        check(self, {"times": FLAG, "timeout": Check("a number of seconds above 0", ABOVE_0.holds)})
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""

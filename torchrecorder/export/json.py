@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from torchrecorder.checks import FLAG, check
 from torchrecorder.graph.storage import dumps, packed
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
@@ -22,6 +23,9 @@ class Json:
     binary: ClassVar[bool] = False
     times: bool = True
 
+    def __post_init__(self) -> None:
+        check(self, {"times": FLAG})
+
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""
         return dumps(view.recording, times=self.times)
@@ -38,6 +42,9 @@ class JsonGz:
     suffix: ClassVar[str] = ".json.gz"
     binary: ClassVar[bool] = True
     times: bool = True
+
+    def __post_init__(self) -> None:
+        check(self, {"times": FLAG})
 
     def export(self, view: View, style: Style) -> bytes:
         """The contents of the file."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from torchrecorder.checks import check, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
@@ -60,6 +61,9 @@ class Mermaid:
     binary: ClassVar[bool] = False
     most_lines: int = MOST_LINES
     most_text: int = MOST_TEXT
+
+    def __post_init__(self) -> None:
+        check(self, {"most_lines": whole_number(0), "most_text": whole_number(0)})
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file.

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import ClassVar
 
+from torchrecorder.checks import check, whole_number
 from torchrecorder.export.boxes import box_graph
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
@@ -22,6 +23,9 @@ class NodeLink:
     suffix: ClassVar[str] = ".nodelink.json"
     binary: ClassVar[bool] = False
     indent: int | None = 1
+
+    def __post_init__(self) -> None:
+        check(self, {"indent": whole_number(0).or_none()})
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""

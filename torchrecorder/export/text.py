@@ -17,6 +17,7 @@ from torchrecorder.annotations.parameters import (
     PARAMETERS,
     TRAINABLE,
 )
+from torchrecorder.checks import FLAG, check_one, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.export.folded_rows import folded
@@ -75,8 +76,9 @@ def summary(
         Forward pass size       8 B
         Params size            40 B
     """
-    if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int) or depth < 0):
-        raise InvalidArgument(f"depth must be a whole number from 0 on, or None, not {depth!r}")
+    check_one("depth", depth, whole_number(0).or_none())
+    for name, flag in (("ops", ops), ("fold", fold)):
+        check_one(name, flag, FLAG)
     found = every_row(recording, ops=ops)
     listed = fitting(folded(recording, found) if fold else found, depth)
     filled = [_names(listed), *_Filler(recording, listed).columns(columns), *_notes(listed)]

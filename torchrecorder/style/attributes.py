@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
+
+from torchrecorder.checks import guess, shown
+from torchrecorder.errors import InvalidArgument
 
 GRAPH = frozenset(
     """
@@ -35,6 +39,46 @@ EDGE = frozenset(
 FIELDS = {"attributes": GRAPH, "node_attributes": NODE, "edge_attributes": EDGE}
 """The fields of a style that hold them."""
 
+EVERYWHERE = frozenset(
+    """
+    URL class color colorscheme comment fontcolor fontname fontsize href id label layer nojustify
+    pencolor penwidth style target tooltip
+    """.split()
+)
+
+KNOWN: Mapping[str, frozenset[str]] = {
+    "attributes": GRAPH | EVERYWHERE
+    | frozenset(
+        """
+        Damping K TBbalance _background beautify defaultdist dim dimen diredgeconstraints epsilon
+        esep fillcolor fontnames fontpath gradientangle imagepath inputscale label_scheme
+        layerlistsep layersep layerselect layout levels levelsgap linelength margin maxiter mode
+        model normalize notranslate oneblock orientation overlap overlap_scaling overlap_shrink
+        pack packmode peripheries quadtree radius rank rankdir repulsiveforce root rotation scale
+        sep showboxes smoothing sortv start truecolor voro_margin xdotversion
+        """.split()
+    ),
+    "node_attributes": NODE | EVERYWHERE
+    | frozenset("area labelloc ordering pin pos rects root showboxes vertices z".split()),
+    "edge_attributes": EDGE | EVERYWHERE
+    | frozenset(
+        """
+        edgehref edgetarget edgetooltip edgeURL fillcolor headhref headtarget headtooltip headURL
+        labelhref labeltarget labeltooltip labelURL len lhead ltail pos radius showboxes tailhref
+        tailtarget tailtooltip tailURL xlabel
+        """.split()
+    ),
+}
+"""Everything that Graphviz knows of the graph, of boxes and of arrows, in the same order."""
+
+NUMBERS = frozenset(
+    """
+    arrowsize dpi labelangle labeldistance labelfontsize mclimit minlen nodesep nslimit nslimit1
+    penwidth peripheries resolution searchsize sides weight
+    """.split()
+)
+"""Those that Graphviz takes for 0 where they are no numbers."""
+
 
 def by_field(given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Sort attributes to the fields of a style; leaves out what Graphviz does not know."""
@@ -42,3 +86,35 @@ def by_field(given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         field: {name: str(value) for name, value in given.items() if name in names}
         for field, names in FIELDS.items()
     }
+
+
+def as_written(field: str, given: object) -> dict[str, str]:
+    """The attributes in one field of a style, as texts.
+
+    Raises:
+        InvalidArgument: They are no mapping, or Graphviz has no such attribute there.
+    """
+    if not isinstance(given, Mapping):
+        raise InvalidArgument(
+            f'{field} must map names to values, {{"penwidth": "2"}}, not {shown(given)}'
+        )
+    for name in given:
+        if name not in KNOWN[field]:
+            raise InvalidArgument(f"{field}: {_unknown(field, name)}")
+        if name in NUMBERS and not _is_number(given[name]):
+            raise InvalidArgument(f"{field}: {name} must be a number, not {shown(given[name])}")
+    return {name: str(value) for name, value in given.items()}
+
+
+def _unknown(field: str, name: object) -> str:
+    homes = [each for each, names in KNOWN.items() if name in names]
+    if homes:
+        return f"{name!r} goes into {' or '.join(homes)}"
+    return f"Graphviz has no attribute {name!r} there{guess(name, sorted(KNOWN[field]))}"
+
+
+def _is_number(text: object) -> bool:
+    try:
+        return math.isfinite(float(str(text)))
+    except ValueError:
+        return False

@@ -7,9 +7,22 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Optional, Union
 
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.errors import InvalidArgument
+from torchrecorder.checks import (
+    ABOVE_0,
+    CALLABLE,
+    FLAG,
+    FROM_0,
+    MAPPING,
+    RANGE,
+    WORD,
+    Check,
+    check,
+    one_of,
+)
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Scope
+from torchrecorder.style.attributes import FIELDS as ATTRIBUTES
+from torchrecorder.style.attributes import as_written
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.figure import Figure, Look
 from torchrecorder.style.paper import Paper, points
@@ -80,6 +93,34 @@ def family_of(box: Box, view: View) -> str:
     return ""
 
 
+NUMBER = Check(
+    "the name of an annotation, such as 'forward_time'",
+    lambda value: isinstance(value, (str, Annotation)),
+)
+
+
+def _all(holds: Callable[[object], bool], listed: object) -> bool:
+    return isinstance(listed, (tuple, list)) and all(map(holds, listed))
+
+
+CHECKS: Mapping[str, Check] = {
+    "theme": Check("a theme", lambda value: isinstance(value, Theme)),
+    "rules": Check("a tuple of rules", lambda value: _all(callable, value)),
+    "direction": one_of("TB", "LR", "BT", "RL"),
+    **dict.fromkeys(("shapes", "details", "counts", "legend"), FLAG),
+    "color_by": NUMBER.or_none(),
+    "color_range": RANGE.or_none(),
+    "numbers": Check("names of annotations", lambda value: _all(NUMBER.holds, value)),
+    "fontname": WORD,
+    "fontsize": Check("a number of points above 0", ABOVE_0.holds),
+    "min_fontsize": Check("a number of points from 0 on", FROM_0.holds),
+    "background": WORD.or_none(),
+    "notes": MAPPING,
+    "finish": CALLABLE.or_none(),
+}
+"""What the options of a style may be; names, attributes and lengths check themselves."""
+
+
 @dataclass(frozen=True)
 class Style:
     """How a figure looks.
@@ -142,13 +183,10 @@ class Style:
     def __post_init__(self) -> None:
         if isinstance(self.numbers, (str, Annotation)):
             object.__setattr__(self, "numbers", (self.numbers,))
-        if self.direction not in ("TB", "LR", "BT", "RL"):
-            raise InvalidArgument(
-                f"direction must be 'TB', 'LR', 'BT' or 'RL', not {self.direction!r}"
-            )
-        if not _is_positive(self.fontsize):
-            raise InvalidArgument(f"fontsize must be a number of points, not {self.fontsize!r}")
+        check(self, CHECKS)
         check_names(self.rename)
+        for field_ in ATTRIBUTES:
+            object.__setattr__(self, field_, as_written(field_, getattr(self, field_)))
         self.paper()
 
     def paper(self) -> Paper:
@@ -157,10 +195,9 @@ class Style:
         Raises:
             InvalidArgument: A length or size cannot be read.
         """
-        least = self.min_fontsize
-        if isinstance(least, bool) or not isinstance(least, (int, float)) or not least >= 0:
-            raise InvalidArgument(f"min_fontsize must be a number of points, not {least!r}")
-        return Paper(points("width", self.width), points("height", self.height), least)
+        return Paper(
+            points("width", self.width), points("height", self.height), self.min_fontsize
+        )
 
     def look(self, box: Box, view: View) -> Look:
         """The look of *box*: the answer of the first rule that has one."""
@@ -172,7 +209,3 @@ class Style:
         if self.node_attributes:
             look = replace(look, attributes={**self.node_attributes, **look.attributes})
         return look
-
-
-def _is_positive(size: object) -> bool:
-    return isinstance(size, (int, float)) and not isinstance(size, bool) and size > 0

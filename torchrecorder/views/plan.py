@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
-from torchrecorder.errors import InvalidArgument
+from torchrecorder.checks import FLAG, TEXT, TEXTS, Check, check, one_of, whole_number
 from torchrecorder.graph.garbage import uncollected
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import Recording, check_recording
@@ -33,6 +33,21 @@ from torchrecorder.views.tensors import ShowTensors
 from torchrecorder.views.unfold import joined_outputs, members, with_blocks
 from torchrecorder.views.view import Step, Unfolded, View
 from torchrecorder.views.whole import whole
+
+
+FOLDS: tuple[str | bool, ...] = (True, False)
+"""What ``fold`` may be."""
+
+CHECKS: Mapping[str, Check] = {
+    "depth": whole_number(0).or_none(),
+    "parameters": FLAG.or_none(),
+    **dict.fromkeys(("tensors", "passes", "reshapes", "queries"), FLAG),
+    "fold": one_of(*FOLDS),
+    **dict.fromkeys(("focus", "since", "until"), TEXT.or_none()),
+    "hide": TEXTS,
+    "view": one_of("forward", "backward"),
+}
+"""What the options of a view may be; a group checks itself."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +96,7 @@ class ViewOptions:
     view: Literal["forward", "backward"] = "forward"
 
     def __post_init__(self) -> None:
-        depth = self.depth
-        if depth is not None and (isinstance(depth, bool) or not isinstance(depth, int)):
-            raise InvalidArgument(f"depth must be a whole number or None, not {depth!r}")
-        if depth is not None and depth < 0:
-            raise InvalidArgument(f"depth must be 0 or more, not {depth}")
-        if self.view not in ("forward", "backward"):
-            raise InvalidArgument(f"view must be 'forward' or 'backward', not {self.view!r}")
+        check(self, CHECKS)
         Group(self.group)
 
 

@@ -1,0 +1,99 @@
+"""What cannot be meant is refused, in a sentence that says what is possible."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.export import EXPORTERS
+from torchrecorder.options import drawing
+from torchrecorder.style.attributes import FIELDS, KNOWN
+
+WRONG = {
+    "depth": (-1, 1.5, "2", True),
+    "parameters": ("yes", 1),
+    "tensors": ("no", None),
+    "passes": (0,),
+    "reshapes": ("off",),
+    "queries": ([],),
+    "fold": ("yes", 1, None),
+    "focus": (3, ["encoder"]),
+    "since": (3,),
+    "until": (b"x",),
+    "hide": (3, [3], b"relu"),
+    "group": (3, {"Stem": []}, {"": "conv1"}),
+    "view": ("sideways", None),
+    "theme": ("drak", 3),
+    "rules": (3, [3]),
+    "direction": ("left", "tb", None),
+    "shapes": ("no",),
+    "details": ("no",),
+    "counts": (1,),
+    "rename": (3, {"a": 3}),
+    "legend": ("top", None),
+    "color_by": (3,),
+    "color_range": (3, (3, 1), ("a", "b"), (float("nan"), 1), (1,)),
+    "numbers": (3, (3,)),
+    "fontname": ("", 3),
+    "fontsize": (0, -3, "large", float("nan"), True),
+    "width": (3, "3", "3 miles"),
+    "height": ("",),
+    "min_fontsize": (-1, "small"),
+    "background": ("", 3),
+    "attributes": (3, {"rnksep": 1}, {"shape": "box"}, {"nodesep": "wide"}),
+    "node_attributes": ("red", {"ranksep": "1"}),
+    "edge_attributes": ({"pnwidth": "2"}, {"penwidth": "thick"}),
+    "notes": (3,),
+    "finish": (3,),
+    "timeout": (0, -1, "long", None),
+    "layout": ("neato", None),
+    "dpi": (0, -3, "high"),
+    "times": ("no",),
+    "indent": (-1, "tab"),
+    "most_lines": (-1,),
+    "most_text": (1.5,),
+}
+
+
+def _exporter_of(name: str) -> object:
+    return next((each() for each in EXPORTERS if name in each.__dataclass_fields__), None)
+
+
+@pytest.mark.parametrize(("name", "value"), [(k, v) for k, each in WRONG.items() for v in each])
+def test_a_wrong_value_is_refused(name: str, value: object) -> None:
+    """The message begins with the name of the option."""
+    with pytest.raises(InvalidArgument, match=rf"^({name}|a group)[: ]"):
+        drawing(_exporter_of(name), **{name: value})  # type: ignore[arg-type]
+
+
+def test_every_option_of_a_figure_is_checked() -> None:
+    """An option that is added has a line here."""
+    chosen = drawing()
+    names = {*chosen.view.__dataclass_fields__, *chosen.style.__dataclass_fields__}
+    for exporter in EXPORTERS:
+        names.update(exporter.__dataclass_fields__)  # type: ignore[attr-defined]
+    assert names - set(WRONG) == {"columns", "ops", "annotation", "suffix", "binary"}
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("dept", "depth"),
+        ("colour_by", "color_by"),
+        ("rnksep", "ranksep"),
+        ("render_dept", "render_depth"),
+        ("FontSize", "fontsize"),
+    ],
+)
+def test_a_misspelled_option_is_guessed(name: str, meant: str) -> None:
+    """Ours, those of torchrecorder 1.x, and attributes of Graphviz alike."""
+    with pytest.raises(InvalidArgument, match=f"did you mean '{meant}'"):
+        drawing(**{name: 1})
+
+
+def test_attributes_of_graphviz_go_where_they_belong() -> None:
+    """Those that may stand among the options are known, and the message says where others go."""
+    assert all(FIELDS[field] <= KNOWN[field] for field in FIELDS)
+    with pytest.raises(InvalidArgument, match="'shape' goes into node_attributes"):
+        drawing(attributes={"shape": "box"})
+    assert drawing(nodesep=1).style.attributes == {"nodesep": "1"}

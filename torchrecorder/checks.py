@@ -1,0 +1,133 @@
+"""Checks: what options and names may be, and what to say where one is something else.
+
+A class with options has a table of them, one line for each, and checks itself when it is
+made: so whoever hands a wrong value on, from Python or a shell or a page of documentation,
+reads the same sentence.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import math
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+from torchrecorder.errors import ArgumentMismatch, InvalidArgument
+
+Given = ParamSpec("Given")
+Gives = TypeVar("Gives")
+
+
+class Check(NamedTuple):
+    """What a value must be: said in words, and whether one is."""
+
+    said: str
+    holds: Callable[[Any], bool]
+
+    def or_none(self) -> Check:
+        """The same, or nothing."""
+        return Check(f"{self.said} or None", lambda value: value is None or self.holds(value))
+
+
+def check(given: object, checks: Mapping[str, Check]) -> None:
+    """Refuse *given* if one of its attributes is not what it must be.
+
+    Raises:
+        InvalidArgument: It says the name, what is possible, and what was given.
+    """
+    for name, wanted in checks.items():
+        check_one(name, getattr(given, name), wanted)
+
+
+def check_one(name: str, value: object, wanted: Check) -> None:
+    """Refuse *value* if it is not what an argument called *name* must be.
+
+    Raises:
+        InvalidArgument: It says the name, what is possible, and what was given.
+    """
+    if not wanted.holds(value):
+        raise InvalidArgument(f"{name} must be {wanted.said}, not {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """*value* as a message can hold it."""
+    brief = reprlib.Repr()
+    brief.maxstring = brief.maxother = 80
+    return " ".join(brief.repr(value).split())
+
+
+def one_of(*known: str | bool) -> Check:
+    """One of a few texts, or True and False among them."""
+    *others, last = map(repr, known)
+    said = f"{', '.join(others)} or {last}" if others else last
+    return Check(said, lambda value: any(type(value) is type(each) and value == each
+                                         for each in known))
+
+
+def whole_number(least: int) -> Check:
+    """A whole number that is not less."""
+    return Check(
+        f"a whole number from {least} on",
+        lambda value: isinstance(value, Integral) and _is_number(value) and int(value) >= least,
+    )
+
+
+def _is_number(value: object) -> bool:
+    """A flag is none, although Python counts with it."""
+    return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(each, str) for each in value)
+
+
+def _are_texts(value: object) -> bool:
+    listed = isinstance(value, (Sequence, frozenset, set)) and not isinstance(value, bytes)
+    return listed and all(isinstance(each, str) for each in value)  # type: ignore[attr-defined]
+
+
+FLAG = one_of(True, False)
+TEXT = Check("a text", lambda value: isinstance(value, str))
+WORD = Check("a text", lambda value: isinstance(value, str) and bool(value.strip()))
+TEXTS = Check("a text or a list of texts", _are_texts)
+ABOVE_0 = Check("a number above 0", lambda value: _is_number(value) and value > 0)
+FROM_0 = Check("a number from 0 on", lambda value: _is_number(value) and value >= 0)
+RANGE = Check(
+    "two numbers, the smaller one first",
+    lambda value: isinstance(value, Sequence) and len(value) == 2
+    and all(map(_is_number, value)) and value[0] <= value[1],
+)
+MAPPING = Check("a mapping from names", _is_mapping)
+CALLABLE = Check("something to call", callable)
+
+
+def guess(name: object, known: Iterable[str]) -> str:
+    """``"; did you mean 'depth'?"`` where something is called nearly so, else nothing."""
+    names = {each.casefold(): each for each in known}
+    close = difflib.get_close_matches(str(name).casefold(), names, 1)
+    return f"; did you mean {names[close[0]]!r}?" if close else ""
+
+
+def advised(function: Callable[Given, Gives]) -> Callable[Given, Gives]:
+    """*function*, with advice where it is called with a name that it does not know.
+
+    Python below 3.13 does not say what was meant.
+    """
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
+
+    @functools.wraps(function)
+    def call(*args: Given.args, **kwargs: Given.kwargs) -> Gives:
+        for name in kwargs:
+            if name not in known:
+                called = function.__qualname__.removesuffix(".__init__")
+                raise ArgumentMismatch(
+                    f"{called}() has no argument {name!r}{guess(name, known) or '.'} "
+                    f"It takes {', '.join(known)}"
+                )
+        return function(*args, **kwargs)
+
+    return call
