@@ -46,7 +46,7 @@ def take_back(values: Values, output: Any, given: Iterable[Tensor] = ()) -> Any 
     put right inside them. What stands for the same tensor as one of those *given* to the
     module is that very one: what a custom function hands on must be what it was given.
     """
-    if not values.aliased:
+    if not values.aliases:
         return None
     entered = {id(values.source(each)): each for each in given}
 
@@ -65,6 +65,22 @@ def take_back(values: Values, output: Any, given: Iterable[Tensor] = ()) -> Any 
                 seen.add(id(part))
                 stack.append(part)
     return _exchange(output, own)
+
+
+def holds_alias(values: Values, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether an alias of ours is among the arguments of a call."""
+    aliases = values.aliases
+    for each in (*args, *kwargs.values()) if kwargs else args:
+        if isinstance(each, Tensor):
+            if id(each) in aliases:
+                return True
+        elif isinstance(each, (tuple, list)) and not aliases.isdisjoint(_identities(each)):
+            return True
+    return False
+
+
+def _identities(found: Any) -> list[int]:
+    return [id(tensor) for _, tensor in tensors_in(found)]
 
 
 def run_on_originals(
@@ -149,5 +165,8 @@ def _view(source: Tensor) -> Tensor | None:
         with unheard():
             return None if source.requires_grad else source.detach()
     without = source.requires_grad and node_behind(source) is None and source._is_view()
-    with torch.set_grad_enabled(not without), unheard():
-        return source.view_as(source)
+    with unheard():
+        if torch.is_grad_enabled() is not without:
+            return source.view_as(source)
+        with torch.set_grad_enabled(not without):
+            return source.view_as(source)

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch._C import _functorch as functorch
 from torch.overrides import TorchFunctionMode
 
-from torchrecorder.capture.aliases import run_on_originals
+from torchrecorder.capture.aliases import holds_alias, run_on_originals
 from torchrecorder.capture.arguments import sort_arguments
 from torchrecorder.capture.names import FunctionFacts, facts_of
 from torchrecorder.capture.source import Pretended
@@ -126,7 +126,7 @@ class Calls:
             if call.wrapped:
                 tensors = [(name, innermost(tensor)) for name, tensor in tensors]
             call.inputs = values.slots_of(tensors)
-            call.tensors = self._sources(tensors) if values.aliased else tensors
+            call.tensors = self._sources(tensors) if values.aliases else tensors
             call.op = op = tape.next_op()
             call.index = tape.next_index()
             if facts.name == "backward":
@@ -224,7 +224,9 @@ class Calls:
     ) -> tuple[ValueId, ...]:
         """The values that came into being: results first, then what was written."""
         usual = not writes and not call.wrapped and not call.facts.attribute
-        if usual and isinstance(result, Tensor) and not self.values.aliased:
+        if usual and isinstance(result, Tensor):
+            if self.values.aliases:
+                result = self.values.source(result)
             for _, tensor in call.tensors:
                 if tensor is result:
                     return ()
@@ -243,7 +245,7 @@ class Calls:
             results = []
         if call.wrapped:
             results = [innermost(tensor) for tensor in results]
-        if self.values.aliased:
+        if self.values.aliases:
             results = [self.values.source(tensor) for tensor in results]
         outputs: dict[ValueId, None] = {}
         given = {id(tensor) for _, tensor in call.tensors} if results else ()
@@ -319,8 +321,9 @@ class FunctionCalls(TorchFunctionMode):
         facts = self.facts.get(func)
         if facts is None:
             facts = self.facts[func] = facts_of(func)
-        if self.calls.values.aliased:
-            func = functools.partial(run_on_originals, self.calls.values, func)
+        values = self.calls.values
+        if values.aliases and holds_alias(values, args, kwargs):
+            func = functools.partial(run_on_originals, values, func)
         if facts.ignored:
             if facts.grad_switch:
                 self.calls.regions.switched()

@@ -36,13 +36,16 @@ def restored(model: Any) -> Iterator[None]:
                 stack.close()
 
 
-@contextlib.contextmanager
-def unheard() -> Iterator[None]:
+def unheard() -> contextlib.AbstractContextManager[Any]:
     """What we ask inside the block is no business of modes that somebody else entered."""
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(torch._C.DisableTorchFunction())
-        if torch._C._len_torch_dispatch_stack():
-            stack.enter_context(_disable_current_modes())
+    if torch._C._len_torch_dispatch_stack():
+        return _without_modes()
+    return torch._C.DisableTorchFunction()
+
+
+@contextlib.contextmanager
+def _without_modes() -> Iterator[None]:
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
         yield
 
 

@@ -251,7 +251,7 @@ class ModuleScopes:
         if len(self.open) == 1:
             return take_back(self.values, output)
         given = [tensor for _, tensor in found if id(tensor) in opened.arguments]
-        if (given or self.values.aliased) and self._in_function(sys._getframe(3)):
+        if (given or self.values.aliases) and self._in_function(sys._getframe(3)):
             return take_back(self.values, output, opened.arguments.values())
         if not given:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -104,8 +105,29 @@ class FunctionFacts:
     dispatched: bool = False
 
 
+_known: dict[Any, FunctionFacts] = {}
+"""The facts about functions of PyTorch, which live as long as it does."""
+
+
 def facts_of(func: Callable[..., Any]) -> FunctionFacts:
-    """The facts about *func*; worked out once per function and run."""
+    """The facts about *func*; worked out once per function of PyTorch, once per run for others."""
+    known = _known.get(func)
+    if known is None:
+        known = _work_out(func)
+        if _is_pytorch(func):
+            _known[func] = known
+    return known
+
+
+def _is_pytorch(func: Any) -> bool:
+    """Whether *func* is found under its name in ``torch.Tensor`` or a module of PyTorch."""
+    name, home = getattr(func, "__name__", ""), getattr(func, "__module__", None) or "torch"
+    if home.partition(".")[0] != "torch":
+        return False
+    return any(getattr(each, name, None) is func for each in (torch.Tensor, sys.modules.get(home)))
+
+
+def _work_out(func: Callable[..., Any]) -> FunctionFacts:
     name = str(getattr(func, "__name__", type(func).__name__))
     if isinstance(func, torch._ops.OpOverload):
         name = name.partition(".")[0]

@@ -94,13 +94,13 @@ class Values:
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.entries: dict[int, Entry] = {}
-        self._forget = _forgetting(self.entries)
+        self.aliases: set[int] = set()  # identities of those of ours that live
+        self._forget = _forgetting(self.entries, self.aliases)
         self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]] = {}
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
         self.autograd: AutogradWalk
         self.gradients_from: OpId | None = None
         self.passed: OpCalled | None = None
-        self.aliased = False  # an alias of ours has been handed on
         self.foreign: dict[int, Foreign] = {}
         self.storages = Storages()
         self._words = Dictionary()
@@ -342,7 +342,7 @@ class Values:
         self.autograd.stand_for(alias, source)
         value = self.note(alias, op)
         self.entries[id(alias)].original = source
-        self.aliased = True
+        self.aliases.add(id(alias))
         if told is not None and same:
             self.tape.write(told._replace(outputs=(value,)))
         else:
@@ -381,15 +381,18 @@ class Values:
         references that are no longer there, and the process dies.
         """
         self.entries.clear()
+        self.aliases.clear()
         self.named.clear()
         self.foreign.clear()
         self.storages.clear()
 
 
-def _forgetting(entries: dict[int, Entry]) -> Callable[[Any], None]:
-    """What takes the entry of a dead tensor out of *entries*."""
+def _forgetting(entries: dict[int, Entry], aliases: set[int]) -> Callable[[Any], None]:
+    """What takes the entry of a dead tensor out of *entries*, and out of *aliases*."""
 
     def forget(entry: Entry) -> None:
         entries.pop(entry.key, None)
+        if aliases:
+            aliases.discard(entry.key)
 
     return forget
