@@ -38,7 +38,7 @@ def test_only_what_is_asked_for(recording):
 def test_the_page_stands_in_a_frame_over_the_figure(recording):
     """The frame may run scripts and save files; where it is stripped, the figure is seen."""
     data = recording._repr_mimebundle_()
-    frame = re.search(r'<iframe [^>]*sandbox="([^"]*)" srcdoc="([^"]*)">', data["text/html"])
+    frame = re.search(r"""<iframe [^>]*sandbox="([^"]*)" srcdoc='([^']*)'>""", data["text/html"])
     assert frame[1] == "allow-scripts allow-downloads"
     assert html.unescape(frame[2]).startswith("<!doctype html>")
     behind = re.search(r"base64,([^\"]*)", data["text/html"])[1]
@@ -60,6 +60,22 @@ def test_a_large_figure_does_not_stand_behind_the_page(recording, monkeypatch):
     data = recording._repr_mimebundle_()
     assert "base64" not in data["text/html"]
     assert "image/svg+xml" in data and "application/pdf" not in data
+
+
+def test_the_frame_is_as_high_as_its_picture_needs():
+    """Within bounds: a panel must fit in, and a notebook is scrolled."""
+    heights = []
+    for count in (1, 4, 40):
+        kinds = [torch.nn.ReLU, torch.nn.Tanh, torch.nn.Sigmoid, torch.nn.ELU]
+        model = torch.nn.Sequential(*(kinds[n * n % 7 % 4]() for n in range(count)))
+        html = torchrecorder.record(model, input_shapes=(1, 4))._repr_mimebundle_()["text/html"]
+        heights.append(int(re.search(r"height:(\d+)px", html)[1]))
+    assert heights[0] == 360 < heights[1] < heights[2] == 600
+
+
+def test_nothing_ends_the_html_in_markdown(recording):
+    """Converters to Markdown copy it; an empty line in it would end it."""
+    assert "\n\n" not in recording._repr_mimebundle_()["text/html"]
 
 
 def test_converters_to_pdf_find_one(recording):
@@ -84,7 +100,8 @@ def test_no_figure_is_better_than_waiting(recording, monkeypatch):
     _only_below(monkeypatch, boxes=0)
     data = recording._repr_mimebundle_()
     assert list(data) == ["text/plain", "text/html"]
-    assert "<p>&lt;Recording of Linear: 1 scope, 1 op, 4 values&gt;</p><iframe" in data["text/html"]
+    said = "<p>&lt;Recording of Linear: 1 scope, 1 op, 4 values&gt;</p></div><iframe"
+    assert said in data["text/html"]
 
 
 def test_a_huge_recording_is_shown_at_once(monkeypatch):

@@ -14,7 +14,6 @@ from tests.page.test_data import HOSTILE, Page, data_of
 from tests.stepped import stepped
 from tests.views.test_fold import stack
 from torchrecorder.graph.recording import Recording
-from torchrecorder.integrations.jupyter import framed
 from torchrecorder.testing import Builder
 
 pytestmark = pytest.mark.page
@@ -246,20 +245,6 @@ def test_saves_what_is_seen(visit: Visiting, tmp_path: Path) -> None:
     text = (tmp_path / "seen.svg").read_text()
     ElementTree.fromstring(text)
     assert "body: Sequential" in text and "<script" not in text
-
-
-def test_works_in_the_frame_of_a_notebook(program: Any, tmp_path: Path) -> None:
-    """Where there is no address, no storage, and no way out."""
-    page = network().render(tmp_path / "page.html", depth=1).read_text()
-    (tmp_path / "notebook.html").write_text(framed(page, "Net", None))
-    seen = Visit(program)
-    seen.page.goto((tmp_path / "notebook.html").as_uri())
-    frame = seen.page.frame_locator("iframe")
-    body = Page(data_of(network())).find("body: Sequential")
-    frame.locator(f"#box-{body} text").first.dblclick(force=True)
-    frame.locator("text=0: Linear").first.wait_for()
-    assert seen.troubles == []
-    seen.window.close()
 
 
 def test_a_large_page_is_quick(program: Any, tmp_path: Path) -> None:

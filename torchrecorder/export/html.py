@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -89,8 +90,8 @@ class Html:
 
 def page(data: dict[str, Any]) -> str:
     """The page that shows *data*."""
-    scripts = [_asset(name) for name in SCRIPTS]
-    css = "\n".join(_asset(name) for name in STYLES)
+    scripts = [_lean(_asset(name)) for name in SCRIPTS]
+    css = "\n".join(_lean(_asset(name)) for name in STYLES)
     return _template().render(  # type: ignore[no-any-return]
         name=printable(data["name"]),
         theme=data["theme"],
@@ -126,6 +127,11 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
+def _lean(text: str) -> str:
+    """*text* without comments, indentation and empty lines, each of which ends HTML in Markdown."""
+    return re.sub(r"^\s*(//.*)?\n|^ +", "", text, flags=re.MULTILINE)
+
+
 @lru_cache(maxsize=64)
 def _asset(name: str) -> str:
     return files("torchrecorder.export").joinpath("page", name).read_text(encoding="utf-8")
@@ -135,4 +141,4 @@ def _asset(name: str) -> str:
 def _template() -> Any:
     from jinja2 import Environment
 
-    return Environment(autoescape=True).from_string(_asset("template.html"))
+    return Environment(autoescape=True, trim_blocks=True).from_string(_asset("template.html"))

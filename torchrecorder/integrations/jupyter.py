@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import html
+import re
 import time
 import warnings
 from collections.abc import Container, Iterator
@@ -42,8 +43,32 @@ _BEHIND = 300_000
 _DRAWN = ("text/html", "image/svg+xml", "application/pdf")
 """Forms for which the figure is laid out."""
 
-_HEIGHT = 600
+_TALLEST = 600
 """Pixels; the reader can pull the frame larger."""
+
+_LOWEST = 360
+"""Pixels that the panel of a small model needs."""
+
+_AROUND = 110
+"""Pixels of a frame that are not for the picture: its bar and margins."""
+
+_FRAME = "torchrecorder-page"
+
+_THEMES = {
+    "dark": (
+        ".vscode-dark",
+        ".vscode-high-contrast",
+        '[data-jp-theme-light="false"]',
+        "[theme=dark]",
+    ),
+    "light": (
+        ".vscode-light",
+        ".vscode-high-contrast-light",
+        '[data-jp-theme-light="true"]',
+        "[theme=light]",
+    ),
+}
+"""What is around an output in VS Code, JupyterLab and Colab; what comes later has precedence."""
 
 
 def mimebundle(
@@ -75,18 +100,44 @@ def framed(page: str, said: str, svg: str | None) -> str:
         svg: The figure to show instead.
     """
     said = html.escape(said)
-    instead = f"<p>{said}</p>"
-    if svg is not None and len(svg) <= _BEHIND:
-        data = base64.b64encode(svg.encode()).decode()
-        fitting = "max-width:100%;max-height:calc(100% - 12px)"
-        instead = f'<img alt="{said}" style="{fitting}" src="data:image/svg+xml;base64,{data}">'
-    around = f"position:relative;height:{_HEIGHT}px;resize:vertical;overflow:hidden"
-    place = "position:absolute;left:0;top:0;width:100%;height:calc(100% - 12px);"
-    place += "box-sizing:border-box;border:1px solid #8885;border-radius:6px"
+    full = "position:absolute;left:0;top:0;width:100%;height:calc(100% - 12px)"
+    place = f"{full};box-sizing:border-box;border:1px solid #8885;border-radius:6px"
+    around = f"position:relative;height:{_height(svg)}px;resize:vertical;overflow:hidden"
     return (
-        f'<div style="{around}">{instead}<iframe title="{said}" style="{place}"'
-        f' sandbox="allow-scripts allow-downloads" srcdoc="{html.escape(page)}"></iframe></div>'
+        f'<div style="{around}"><style>{_following()}</style>'
+        f'<div style="height:calc(100% - 20px);overflow:auto" tabindex="-1">{_instead(said, svg)}'
+        f'</div><iframe class="{_FRAME}" title="{said}" style="{place}"'
+        f" sandbox=\"allow-scripts allow-downloads\" srcdoc='{_quoted(page)}'></iframe></div>"
     )
+
+
+def _instead(said: str, svg: str | None) -> str:
+    """What is seen where frames are not: the figure, unless it is large."""
+    if svg is None or len(svg) > _BEHIND:
+        return f"<p>{said}</p>"
+    data = base64.b64encode(svg.encode()).decode()
+    fitting = "display:block;max-width:calc(100% - 8px);margin:4px"
+    return f'<img alt="{said}" style="{fitting}" src="data:image/svg+xml;base64,{data}">'
+
+
+def _following() -> str:
+    """Style by which a frame, and so the page in it, has the colours of the notebook."""
+    return "".join(
+        ",".join(f"{place} .{_FRAME}" for place in places) + f"{{color-scheme:{theme}}}"
+        for theme, places in _THEMES.items()
+    )
+
+
+def _quoted(page: str) -> str:
+    """*page* as an attribute in single quotes; there are far more double ones in it."""
+    return page.replace("&", "&amp;").replace("<", "&lt;").replace("'", "&#39;")
+
+
+def _height(svg: str | None) -> int:
+    """Pixels that a frame needs for what the figure shows."""
+    said = re.search(r'<svg[^>]* height="([\d.]+)pt"', svg or "")
+    wanted = float(said[1]) * 4 / 3 + _AROUND if said else _TALLEST
+    return round(min(max(wanted, _LOWEST), _TALLEST))
 
 
 def _page(recording: Recording) -> str | None:

@@ -3,9 +3,10 @@
 "use strict";
 
 const attachPointer = (host, stage, tip, actions) => {
-  const STILL = 4, TWICE = 350, NEAR = 8;
+  const STILL = 4, TWICE = 350, NEAR = 8, PATIENT = 200;
   const down = new Map();  // pointers that touch: id -> [x, y]
-  let press = null, last = null, pinch = null;
+  const framed = window.parent !== window;
+  let press = null, last = null, pinch = null, passed = null;
 
   const place = event => {
     const { left, top } = host.getBoundingClientRect();
@@ -83,8 +84,19 @@ const attachPointer = (host, stage, tip, actions) => {
     else actions.select(box ? box.item : -1, { by: "pointer", at });
   }
 
+  // In a frame the wheel is that of the page around, until the reader has clicked in here; but
+  // if that page does not scroll, which would move this one under the pointer, it is ours.
+  function isForeign({ clientX, clientY, screenX, screenY, timeStamp: time }) {
+    if (!framed || document.hasFocus()) return false;
+    const x = clientX - screenX, y = clientY - screenY;
+    const rests = passed && Math.abs(passed.x - x) < 1 && Math.abs(passed.y - y) < 1;
+    if (!rests) passed = { x, y, time };
+    return time - passed.time < PATIENT;
+  }
+
   function wheel(event) {
     tip.hide();
+    if (!event.ctrlKey && !event.metaKey && isForeign(event)) return;
     const at = place(event), unit = [1, 16, stage.room().height][event.deltaMode] ?? 1;
     if (event.ctrlKey || event.metaKey) {
       event.preventDefault();
