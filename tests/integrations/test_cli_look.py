@@ -11,14 +11,11 @@ import torch
 
 import torchrecorder
 from tests.integrations.test_cli import folder, run
-from torchrecorder.export import EXPORTERS
+from torchrecorder.annotations import ANNOTATIONS
 
 __all__ = ["folder"]  # a fixture that all tests here use
 
 NET = ("cli_nets:Net", "--shape", "2,4")
-needs_page = pytest.mark.skipif(
-    ".html" not in {each.suffix for each in EXPORTERS}, reason="there is no page yet"
-)
 
 
 @pytest.fixture
@@ -29,14 +26,12 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-@needs_page
 def test_html(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A page, named after the model."""
     assert run(capsys, "html", *NET)[:2] == (0, "Net.html\n")
     assert "<html" in (folder / "Net.html").read_text()
 
 
-@needs_page
 def test_open_shows_a_page(capsys: pytest.CaptureFixture[str], opened: list[str]) -> None:
     """In a folder of its own if no file is named."""
     code, out, err = run(capsys, "open", *NET)
@@ -76,7 +71,7 @@ def test_show(tmp_path: Path, opened: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "by", ["forward_time", "backward_time", "flops", "backward_flops", "saved_bytes", "zeros"]
+    "by", sorted({each.name for each in ANNOTATIONS} - {"peak_bytes", "buffer_bytes"})
 )
 def test_top_measures_what_it_needs(capsys: pytest.CaptureFixture[str], by: str) -> None:
     """No other option is needed for a ranking."""

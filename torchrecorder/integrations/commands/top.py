@@ -31,8 +31,8 @@ _ASKED: Mapping[str, Mapping[str, Any]] = {
         (
             "activation_mean",
             "activation_std",
-            "activation_low",
-            "activation_high",
+            "activation_min",
+            "activation_max",
             "activation_norm",
             "zeros",
             "not_finite",
