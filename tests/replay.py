@@ -20,7 +20,7 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import Recording
 
 from tests.agreement import Agreement
-from tests.witness import Witness, tensors_of
+from tests.witness import Witness, innermost, name_of, tensors_of
 
 _CANNOT = {"backward", "grad", "run_backward"}
 """Functions that need the autograd graph of the run: their results are taken as given."""
@@ -31,7 +31,7 @@ _UNINITIALIZED = ("empty", "new_empty", "new")
 
 @dataclass
 class Kept:
-    """What it takes to make one call again."""
+    """What it takes to make one call again, if that can be done."""
 
     func: Any
     args: tuple[Any, ...]
@@ -39,6 +39,7 @@ class Kept:
     random: Tensor
     autocast: tuple[bool, Any]
     grad: bool
+    again: bool
     given: list[Tensor] = field(default_factory=list)
     gave: list[Tensor] = field(default_factory=list)
 
@@ -55,12 +56,18 @@ class Keeper(TorchFunctionMode):
         kwargs = kwargs or {}
         autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
         args, kwargs = _filled((args, kwargs), tensors_of((args, kwargs)))  # lists may grow later
-        kept = Kept(func, args, kwargs, torch.get_rng_state(), autocast, torch.is_grad_enabled())
-        kept.given = [_copy(each) for each in tensors_of((args, kwargs))]
+        modes = autocast, torch.is_grad_enabled(), name_of(func) not in _CANNOT and not _within()
+        kept = Kept(func, args, kwargs, torch.get_rng_state(), *modes)
+        kept.given = [_copy(innermost(each)) for each in tensors_of((args, kwargs))]
         self.calls.append(kept)
         made = func(*args, **kwargs)
-        kept.gave = [_copy(each) for each in tensors_of(made)]
+        kept.gave = [_copy(innermost(each)) for each in tensors_of(made)]
         return made
+
+
+def _within() -> bool:
+    """Whether ``vmap`` or its kin is at work: a call of one sample cannot be made alone."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _copy(tensor: Tensor) -> Tensor:
@@ -77,7 +84,8 @@ def _copy(tensor: Tensor) -> Tensor:
         made = torch.empty(0, dtype=plain.dtype).set_(
             storage, plain.storage_offset(), plain.size(), plain.stride()
         )
-        return (made.conj() if plain.is_conj() else made).requires_grad_(tensor.requires_grad)
+        made = made.conj() if plain.is_conj() else made
+        return made.requires_grad_() if tensor.requires_grad and not _within() else made
 
 
 def kept_run(run: Any) -> tuple[Witness, Keeper, list[Any]]:
@@ -131,7 +139,7 @@ class Replay:
         ]
         for slot, tensor, held in zip(op.inputs, given, kept.given):
             self._compare(tensor, held, f"{op.id} {op.name} reads {slot.name}")
-        if op.name in _CANNOT or not op.outputs:
+        if not kept.again or not op.outputs:
             return
         made = self._call(kept, given, quietly=bool(op.writes))
         if op.name in _UNINITIALIZED or op.name.startswith("empty_"):
@@ -189,10 +197,9 @@ class Replay:
         """A value; one that nothing recorded made is taken as the run had it."""
         if value not in self.values:
             producer = self.recording.values[value].producer
-            if producer is not None and producer in self.calls:
+            if producer in self.calls and self.keeper.calls[self.calls[producer]].again:
                 name = self.recording.ops[producer].name
-                if name not in _CANNOT:
-                    self.problems.append(f"{value} should come out of {producer} {name}")
+                self.problems.append(f"{value} should come out of {producer} {name}")
             self.values[value] = held.clone() if held.is_quantized else _copy(held)
         elif value in self.written:
             self.values[value] = _placed(self.values[value], held)
