@@ -85,7 +85,10 @@ def test_follows_the_notebook_when_it_turns_dark(notebook: Opening) -> None:
     seen = notebook('<body data-jp-theme-light="true">')
     frame = _inside(seen)
     seen.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    frame.evaluate("page.stage.later()")
     frame.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    frame.wait_for_function(f"{paper} === 'rgb(21, 24, 29)'")
 
 
 def test_the_wheel_is_the_notebooks_until_a_click(notebook: Opening) -> None:

@@ -2,8 +2,10 @@
 
 "use strict";
 
-const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
-const looksDark = theme => (theme === "auto" ? systemDark.matches : theme === "dark");
+const system = window.matchMedia("(prefers-color-scheme: dark)");
+// Asked once, and told of changes: browsers tell of none that was found by asking.
+let systemDark = system.matches;
+const looksDark = theme => (theme === "auto" ? systemDark : theme === "dark");
 
 const createLooks = (model, state) => {
   const KEPT = "torchrecorder-theme";
@@ -82,11 +84,12 @@ const createLooks = (model, state) => {
     apply();
     remember(now.theme);
   });
-  systemDark.addEventListener("change", () => {
+  system.addEventListener("change", ({ matches }) => {
+    systemDark = matches;
     // Asked for anew, so that everything that watches draws again.
     if (state.get().theme === "auto") {
       apply();
-      state.set({ theme: "auto", system: systemDark.matches });
+      state.set({ theme: "auto", system: systemDark });
     }
   });
   return { told, label };
