@@ -212,10 +212,15 @@ class GradNodeMade(NamedTuple):
     by: GradId
 
 
+BYTES_SAVED, BYTES_PEAK = "saved bytes", "peak bytes"
+FLOPS_FORWARD, FLOPS_BACKWARD = "flops", "backward flops"
+SECONDS_ON_DEVICE = "device seconds"
+
+
 class Measured(NamedTuple):
     """An amount that only the run can tell; several for one place add up."""
 
-    quantity: str  # "saved bytes", "flops", "backward flops", "device seconds" ...
+    quantity: str  # one of those above, or an instrument's own
     node: str  # id of a scope, op, value or grad node
     amount: float
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.stepped import doubled, events, stepped
 from torchrecorder.annotations.finite import first_bad_grad, first_bad_op
-from torchrecorder.annotations.flops import of_flops
+from torchrecorder.annotations.amounts import of_flops
 from torchrecorder.annotations.inside import Inside
 from torchrecorder.build import build
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation

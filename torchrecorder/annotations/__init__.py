@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.flops import BACKWARD_FLOPS, FLOPS
-from torchrecorder.annotations.kept_bytes import GRADIENT_BYTES, PEAK_BYTES, SAVED_BYTES
-from torchrecorder.annotations.memory import OUTPUT_BYTES
+from torchrecorder.annotations.memory import (
+    GRADIENT_BYTES,
+    OUTPUT_BYTES,
+    PEAK_BYTES,
+    SAVED_BYTES,
+)
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES,
     PARAMETER_BYTES,

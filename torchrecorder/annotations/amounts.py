@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-BYTES = ("B", "kB", "MB", "GB", "TB", "PB")
+from collections.abc import Sequence
+
 SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
 
@@ -13,10 +14,12 @@ def exact(number: float) -> str:
 
 def of_bytes(number: float) -> str:
     """Bytes in three digits, a thousand to the kilobyte: ``602 kB``."""
-    scaled, unit = float(number), 0
-    while abs(scaled) >= 999.5 and unit + 1 < len(BYTES):
-        scaled, unit = scaled / 1000, unit + 1
-    return f"{_digits(scaled) if unit else f'{scaled:.0f}'} {BYTES[unit]}"
+    return _in_thousands(number, ("B", "kB", "MB", "GB", "TB", "PB"))
+
+
+def of_flops(number: float) -> str:
+    """Floating-point operations in three digits: ``4.09 GFLOP``."""
+    return _in_thousands(number, ("FLOP", *(f"{each}FLOP" for each in "kMGTPE")))
 
 
 def of_seconds(number: float) -> str:
@@ -25,6 +28,14 @@ def of_seconds(number: float) -> str:
         if abs(number) >= 0.9995 * size:
             return f"{_digits(number / size)} {unit}"
     return f"{number * 1e9:.0f} ns"
+
+
+def _in_thousands(number: float, units: Sequence[str]) -> str:
+    """In the first unit in which it is less than a thousand; whole in the smallest."""
+    scaled, unit = float(number), 0
+    while abs(scaled) >= 999.5 and unit + 1 < len(units):
+        scaled, unit = scaled / 1000, unit + 1
+    return f"{_digits(scaled) if unit else f'{scaled:.0f}'} {units[unit]}"
 
 
 def _digits(number: float) -> str:

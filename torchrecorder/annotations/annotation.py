@@ -75,6 +75,11 @@ class Numbers:
         return merge(self.by_node.values()) if self.by_node and merge is not None else 0
 
 
+def measured(quantity: str) -> Callable[[Recording], Mapping[str, float]]:
+    """What computes an annotation that the run itself has measured."""
+    return lambda recording: dict(recording.measured.get(quantity, {}))
+
+
 def by_name(name: str) -> Annotation:
     """The annotation of this name.
 

@@ -60,13 +60,6 @@ def _maker(
     return makers[-1] if makers else None
 
 
-def bad_nodes(recording: Recording) -> Iterator[str]:
-    """The op and the grad node where it began, if there are any."""
-    for found in (first_bad_op(recording), first_bad_grad(recording)):
-        if found is not None:
-            yield found.node
-
-
 def describe(recording: Recording) -> Iterator[str]:
     """What to say of them: *first NaN: op `log` in encoder.fc at model.py:12 (3 NaN)*."""
     op = first_bad_op(recording)

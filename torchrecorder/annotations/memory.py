@@ -1,10 +1,10 @@
-"""Memory: the bytes of new tensors that each op makes."""
+"""Memory: bytes of new tensors, of what is kept for backward, of gradients; the peak."""
 
 from __future__ import annotations
 
 from torchrecorder.annotations.amounts import of_bytes
-from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.events import OpKind
+from torchrecorder.annotations.annotation import Annotation, measured
+from torchrecorder.events import BYTES_PEAK, BYTES_SAVED, OpKind, Role
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import Recording
 
@@ -29,5 +29,27 @@ def _made(op: Op, value: Value) -> bool:
     return op.kind is not OpKind.PASS and value.id not in op.writes
 
 
+def gradient_bytes(recording: Recording) -> dict[str, float]:
+    """For each parameter that got a gradient, the bytes of it."""
+    found: dict[str, float] = {}
+    for ran in recording.grad_runs:
+        leaf = recording.grad_nodes[ran.grad].variable
+        if leaf is None or recording.values[leaf].role is not Role.PARAMETER:
+            continue
+        for gradient in ran.given:
+            if gradient is not None:
+                found[leaf] = gradient.bytes
+    return found
+
+
 OUTPUT_BYTES = Annotation("output_bytes", "Output size", "B", new_bytes, sum, of_bytes)
 """Bytes of new tensors that ops made."""
+
+SAVED_BYTES = Annotation("saved_bytes", "Saved", "B", measured(BYTES_SAVED), sum, of_bytes)
+"""Bytes kept for backward: for each grad node, what no node before it keeps."""
+
+GRADIENT_BYTES = Annotation("gradient_bytes", "Grads size", "B", gradient_bytes, sum, of_bytes)
+"""Bytes of the gradients of parameters."""
+
+PEAK_BYTES = Annotation("peak_bytes", "Peak", "B", measured(BYTES_PEAK), max, of_bytes)
+"""The most memory given out while it ran, where the device says it."""

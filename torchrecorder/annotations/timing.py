@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from torchrecorder.annotations.amounts import of_seconds
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.events import GradId, OpId
+from torchrecorder.events import SECONDS_ON_DEVICE, GradId
 from torchrecorder.graph.nodes import GradRun, Op
 from torchrecorder.graph.recording import Recording
-
-DEVICE = "device seconds"
+from torchrecorder.graph.repeats import own_seconds
 
 
 def forward_seconds(recording: Recording) -> dict[str, float]:
@@ -23,34 +22,23 @@ def forward_seconds(recording: Recording) -> dict[str, float]:
     Backward passes are left out, and so is what ran in them again. Where ops ran on a
     device, scopes have no time of their own: the device knows only ops.
     """
-    device = recording.measured.get(DEVICE, {})
+    device = recording.measured.get(SECONDS_ON_DEVICE, {})
     backward = {run.op for run in recording.backward_runs}
     found: dict[str, float] = {}
     for op in recording.ops.values():
         if op.seconds is not None and not op.recompute and op.id not in backward:
             there = device and _is_on_device(recording, op)
             found[op.id] = device.get(op.id, op.seconds) if there else op.seconds
-    return found if device else {**found, **_own_seconds(recording)}
+    if device:
+        return found
+    for scope, seconds in own_seconds(recording).items():
+        if not recording.scopes[scope].recompute:
+            found[scope] = seconds
+    return found
 
 
 def _is_on_device(recording: Recording, op: Op) -> bool:
     return any(recording.values[value].device.startswith("cuda") for value in op.outputs)
-
-
-def _own_seconds(recording: Recording) -> dict[str, float]:
-    """What each scope took outside its ops and inner scopes."""
-    own = {
-        scope.id: scope.seconds
-        for scope in recording.scopes.values()
-        if scope.seconds is not None and not scope.recompute
-    }
-    for op in recording.ops.values():
-        if op.scope in own and op.seconds is not None and not op.recompute:
-            own[op.scope] -= op.seconds
-    for scope in recording.scopes.values():
-        if scope.parent in own and scope.seconds is not None and not scope.recompute:
-            own[scope.parent] -= scope.seconds
-    return {scope: max(0.0, seconds) for scope, seconds in own.items()}
 
 
 def backward_seconds(recording: Recording) -> dict[str, float]:
@@ -58,7 +46,7 @@ def backward_seconds(recording: Recording) -> dict[str, float]:
 
     Adding to the gradient of a parameter or input counts at the node that gave it.
     """
-    device = recording.measured.get(DEVICE, {})
+    device = recording.measured.get(SECONDS_ON_DEVICE, {})
     feeders = first_feeders(recording)
     found: dict[str, float] = {}
     for ran in recording.grad_runs:
@@ -88,15 +76,6 @@ def first_feeders(recording: Recording) -> dict[GradId, GradId]:
 def total_seconds(recording: Recording) -> dict[str, float]:
     """Both directions."""
     return {**forward_seconds(recording), **backward_seconds(recording)}
-
-
-def backward_calls(recording: Recording) -> dict[OpId, float]:
-    """Seconds of each call of ``backward()`` or ``grad()``, engine and all."""
-    found: dict[OpId, float] = {}
-    for run in recording.backward_runs:
-        if run.seconds is not None:
-            found[run.op] = run.seconds
-    return found
 
 
 FORWARD_TIME = Annotation("forward_time", "Forward", "s", forward_seconds, sum, of_seconds)

@@ -14,13 +14,10 @@ import torch
 from torch import Tensor
 
 from torchrecorder.capture.observer import Given, Observer
-from torchrecorder.events import GradId, Measured, OpId
+from torchrecorder.events import BYTES_PEAK, SECONDS_ON_DEVICE, GradId, Measured, OpId
 
 if TYPE_CHECKING:
     from torchrecorder.capture.tape import OpenScope, Tape
-
-SECONDS = "device seconds"
-PEAK = "peak bytes"
 
 
 def in_use() -> bool:
@@ -102,7 +99,7 @@ class DeviceWatched(Observer):
         if self._pairs:
             torch.cuda.synchronize(self.device)
         for node, started, ended in self._pairs:
-            self.tape.write(Measured(SECONDS, node, started.elapsed_time(ended) / 1000))
+            self.tape.write(Measured(SECONDS_ON_DEVICE, node, started.elapsed_time(ended) / 1000))
         for node, peak in self._peaks.items():
-            self.tape.write(Measured(PEAK, node, peak))
+            self.tape.write(Measured(BYTES_PEAK, node, peak))
         self._pairs.clear()

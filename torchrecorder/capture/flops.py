@@ -15,14 +15,12 @@ from torch._ops import HigherOrderOperator
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from torchrecorder.events import Measured
+from torchrecorder.events import FLOPS_BACKWARD, FLOPS_FORWARD, Measured
 
 if TYPE_CHECKING:
     from torchrecorder.capture.backward import BackwardRuns
     from torchrecorder.capture.tape import Tape
 
-FORWARD = "flops"
-BACKWARD = "backward flops"
 _COMPOSED = torch._C.DispatchKey.CompositeImplicitAutograd
 _DEVICES = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 _FORM = frozenset(
@@ -77,6 +75,7 @@ class FlopsCounted(TorchDispatchMode):
             return
         if torch._C._current_autograd_node() is not None:
             node = self.backward.current() or self.backward.last_started() or "run"
-            self.tape.write(Measured(BACKWARD, node, amount))
+            self.tape.write(Measured(FLOPS_BACKWARD, node, amount))
         else:
-            self.tape.write(Measured(FORWARD, self.tape.op or self.tape.scope or "run", amount))
+            place = self.tape.op or self.tape.scope or "run"
+            self.tape.write(Measured(FLOPS_FORWARD, place, amount))

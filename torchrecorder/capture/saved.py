@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.utils._python_dispatch import _disable_current_modes
 
-from torchrecorder.events import GradId, Measured, OpId, Role, ScopeEntered, ScopeKind
+from torchrecorder.events import BYTES_SAVED, GradId, Measured, OpId, Role, ScopeEntered, ScopeKind
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -31,8 +31,6 @@ _NARROW = {
     torch.complex128: torch.complex64,
 }
 """Types of wrapped numbers, and narrower ones of the same kind."""
-
-QUANTITY = "saved bytes"
 
 
 class SavedTensors:
@@ -55,7 +53,7 @@ class SavedTensors:
             self.tape.lose("saved", error)
             return
         if amount:
-            self.tape.write(Measured(QUANTITY, grad, amount))
+            self.tape.write(Measured(BYTES_SAVED, grad, amount))
 
     def entered(self, event: ScopeEntered, frame: FrameType) -> None:
         """A checkpointed call keeps its arguments instead of what is made inside."""
@@ -67,7 +65,7 @@ class SavedTensors:
         tensors = [each for each in found.get("args", ()) if isinstance(each, Tensor)]
         amount = sum(self._bytes(each) for each in tensors)
         if amount:
-            self.tape.write(Measured(QUANTITY, event.scope, amount))
+            self.tape.write(Measured(BYTES_SAVED, event.scope, amount))
 
     def _saved(self, node: Any) -> list[Tensor]:
         """The tensors that *node* itself keeps."""

@@ -8,15 +8,12 @@ from statistics import median
 from types import MappingProxyType
 from typing import Any
 
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.events import SECONDS_ON_DEVICE, OpId, ScopeId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Recording
 
 COUNTING = "floating-point operations were counted: times include the counting"
 """The note of a run whose own times are not those of the plain run."""
-
-TIMES = ("device seconds",)
-"""Measured quantities that are times."""
 
 
 def medians(recording: Recording, repeats: Sequence[Recording]) -> Recording:
@@ -82,7 +79,7 @@ def _scopes(
     The medians of whole scopes would not do: they are more than the medians inside them
     add up to, and the rest would pass for time of the scope itself.
     """
-    own = [_own_seconds(each) for each in repeats]
+    own = [own_seconds(each) for each in repeats]
     seconds = {scope: median(each[scope] for each in own) for scope in own[0]}
     for op in ops.values():
         if op.seconds is not None and op.scope in seconds and not op.recompute:
@@ -98,7 +95,7 @@ def _scopes(
     )
 
 
-def _own_seconds(recording: Recording) -> dict[ScopeId, float]:
+def own_seconds(recording: Recording) -> dict[ScopeId, float]:
     """Time of each scope outside its ops and inner scopes."""
     own = {
         scope.id: scope.seconds
@@ -125,11 +122,11 @@ def _measured(
     recording: Recording, repeats: Sequence[Recording]
 ) -> Mapping[str, Mapping[str, float]]:
     found = dict(recording.measured)
-    for quantity in TIMES:
-        amounts: dict[str, list[float]] = {}
-        for repeat in repeats:
-            for node, amount in repeat.measured.get(quantity, {}).items():
-                amounts.setdefault(node, []).append(amount)
-        if amounts:
-            found[quantity] = MappingProxyType({k: median(v) for k, v in amounts.items()})
+    amounts: dict[str, list[float]] = {}
+    for repeat in repeats:
+        for node, amount in repeat.measured.get(SECONDS_ON_DEVICE, {}).items():
+            amounts.setdefault(node, []).append(amount)
+    if amounts:
+        medians_ = {node: median(each) for node, each in amounts.items()}
+        found[SECONDS_ON_DEVICE] = MappingProxyType(medians_)
     return MappingProxyType(found)

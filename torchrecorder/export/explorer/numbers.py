@@ -7,9 +7,8 @@ from math import isfinite
 from typing import Any, Union
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.amounts import exact, of_bytes, of_seconds
+from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
 from torchrecorder.annotations.annotation import Annotation, by_name
-from torchrecorder.annotations.flops import of_flops
 from torchrecorder.annotations.owned import Owned
 from torchrecorder.annotations.statistics import number, share
 from torchrecorder.graph.recording import Recording
