@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.figures import network, regions
-from torchrecorder.export.centring import centred
 from torchrecorder.export.dot import dot_text, node_name, to_dot
 from torchrecorder.export.quoting import attribute, quote, verbatim
+from torchrecorder.export.svg import centred
 from torchrecorder.graph.recording import Recording
 from torchrecorder.layout import engine
 from torchrecorder.style.draw import draw
@@ -189,7 +189,7 @@ def test_deep_nesting_does_not_recurse() -> None:
 def test_labels_are_centred_for_any_font() -> None:
     """Each line is anchored at the middle of its box."""
     svg = engine.run(dot_text(figure_of(network())), "svg")
-    text = centred(svg).decode()
+    text = centred(svg.decode())
     boxes = text.split('class="node"')[1:]
     assert len(boxes) == 7 and all('text-anchor="middle"' in box for box in boxes)
     assert svg.count(b'class="node centred"') == 7
@@ -197,5 +197,5 @@ def test_labels_are_centred_for_any_font() -> None:
 
 def test_labels_of_ones_own_are_left_alone() -> None:
     """A table may be aligned in many ways."""
-    svg = b'<g id="node1" class="node">\n<text text-anchor="start" x="3">a</text>\n</g>\n'
+    svg = '<g id="node1" class="node">\n<text text-anchor="start" x="3">a</text>\n</g>\n'
     assert centred(svg) == svg

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torchrecorder.export.centring import MARK
 from torchrecorder.export.legend import SMALL, table
 from torchrecorder.export.quoting import attribute, html, quote, verbatim
+from torchrecorder.export.svg import MARK
 from torchrecorder.layout.measure import label_size
 from torchrecorder.style.color import faded
 from torchrecorder.style.figure import (

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
 from torchrecorder.checks import ABOVE_0, Check, check, one_of
-from torchrecorder.export import paper_pdf, paper_png, paper_svg
-from torchrecorder.export.centring import centred
+from torchrecorder.export import paper_pdf, paper_svg
 from torchrecorder.export.dot import dot_text
-from torchrecorder.export.families import with_fallbacks
 from torchrecorder.export.layers import layered, names_of
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.nested import PAINTER, nested_text
-from torchrecorder.export.titles import with_tooltips
+from torchrecorder.export.svg import centred, with_fallbacks, with_tooltips
 from torchrecorder.layout import engine
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Shape
@@ -61,8 +61,20 @@ class Gv(Dot):
     suffix: ClassVar[str] = ".gv"
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Picture:
+    """What Graphviz writes for people to see."""
+
+    binary: ClassVar[bool] = True
+    timeout: float = engine.TIMEOUT
+    layout: Layout = "auto"
+
+    def __post_init__(self) -> None:
+        check(self, CHECKS)
+
+
 @dataclass(frozen=True)
-class Svg:
+class Svg(_Picture):
     """A figure for documents and browsers.
 
     Attributes:
@@ -73,12 +85,6 @@ class Svg:
     """
 
     suffix: ClassVar[str] = ".svg"
-    binary: ClassVar[bool] = True
-    timeout: float = engine.TIMEOUT
-    layout: Layout = "auto"
-
-    def __post_init__(self) -> None:
-        check(self, CHECKS)
 
     def export(self, view: View, style: Style) -> bytes:
         """SVG."""
@@ -86,23 +92,15 @@ class Svg:
 
 
 @dataclass(frozen=True)
-class Pdf:
+class Pdf(_Picture):
     """A figure for papers.
 
     Attributes:
         timeout: Seconds that the layout may take.
-        layout: ``"nested"`` lays out each scope on its own, at any size; ``"dot"`` leaves it
-            all to Graphviz. ``"auto"`` is nested unless Graphviz attributes are given that
-            have a say in sizes or places (``ranksep``, ``shape`` ...).
+        layout: ``"nested"``, ``"dot"`` or ``"auto"``, as for `Svg`.
     """
 
     suffix: ClassVar[str] = ".pdf"
-    binary: ClassVar[bool] = True
-    timeout: float = engine.TIMEOUT
-    layout: Layout = "auto"
-
-    def __post_init__(self) -> None:
-        check(self, CHECKS)
 
     def export(self, view: View, style: Style) -> bytes:
         """PDF."""
@@ -110,22 +108,17 @@ class Pdf:
 
 
 @dataclass(frozen=True)
-class Png:
+class Png(_Picture):
     """A bitmap, for where vectors cannot go.
 
     Attributes:
         dpi: Pixels per inch.
         timeout: Seconds that the layout may take.
-        layout: ``"nested"`` lays out each scope on its own, at any size; ``"dot"`` leaves it
-            all to Graphviz. ``"auto"`` is nested unless Graphviz attributes are given that
-            have a say in sizes or places (``ranksep``, ``shape`` ...).
+        layout: ``"nested"``, ``"dot"`` or ``"auto"``, as for `Svg`.
     """
 
     suffix: ClassVar[str] = ".png"
-    binary: ClassVar[bool] = True
     dpi: float = 144.0
-    timeout: float = engine.TIMEOUT
-    layout: Layout = "auto"
 
     def __post_init__(self) -> None:
         check(self, {**CHECKS, "dpi": DPI})
@@ -141,7 +134,16 @@ class Png:
             figure = replace(figure, background="#ffffff")
         resolution = {"dpi": f"{self.dpi:g}"}
         bitmap = _painted(figure, "png", self.layout, self.timeout, resolution)
-        return paper_png.with_resolution(bitmap, self.dpi)
+        return _with_resolution(bitmap, self.dpi)
+
+
+def _with_resolution(png: bytes, dpi: float) -> bytes:
+    """*png* with *dpi* pixels to the inch, so that it has its size on paper."""
+    head = 33  # bytes of the signature and of the first chunk, which says width and height
+    per_metre = round(dpi / 0.0254)
+    chunk = b"pHYs" + struct.pack(">IIB", per_metre, per_metre, 1)
+    told = struct.pack(">I", 9) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    return png[:head] + told + png[head:]
 
 
 def is_nested(figure: Figure, layout: Layout) -> bool:
@@ -211,5 +213,5 @@ def rendered(
         return paper_pdf.undated(picture)
     if format != "svg":
         return picture
-    picture = centred(picture)
-    return with_fallbacks(with_tooltips(layered(picture, names) if names else picture))
+    svg = centred(picture.decode())
+    return with_fallbacks(with_tooltips(layered(svg, names) if names else svg)).encode()

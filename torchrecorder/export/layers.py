@@ -31,9 +31,9 @@ def names_of(figure: Figure) -> dict[str, str]:
     return {**shapes, **groups}
 
 
-def layered(svg: bytes, names: Mapping[str, str]) -> bytes:
+def layered(svg: str, names: Mapping[str, str]) -> str:
     """*svg* with its groups in layers, labelled with *names*."""
-    start, *parts = _PARTS.split(svg.decode())
+    start, *parts = _PARTS.split(svg)
     if not parts:
         return svg
     end = _END.search(parts[-1])
@@ -44,7 +44,7 @@ def layered(svg: bytes, names: Mapping[str, str]) -> bytes:
         if head is not None:
             layers[head[1]].append(_labelled(part, head, names))
     start = start.replace(" xmlns=", f" {_NAMESPACE} xmlns=", 1)
-    return "".join([start, *_written(layers), rest]).encode()
+    return "".join([start, *_written(layers), rest])
 
 
 def _written(layers: Mapping[str, list[str]]) -> Iterator[str]:
