@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 import tempfile
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from torchrecorder.comparison.change import Comparison
 from torchrecorder.comparison.overlay import overlay
+from torchrecorder.errors import ArgumentMismatch
 from torchrecorder.export.exporter import by_suffix, write_file
 from torchrecorder.graph.recording import Recording
-from torchrecorder.options import drawing
+from torchrecorder.options import Drawing, drawing
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure
 from torchrecorder.style.marked import Marked
+from torchrecorder.style.renaming import Renaming
 from torchrecorder.views.plan import make_view
 from torchrecorder.views.view import View
 
@@ -69,6 +72,7 @@ def render_network(
     """
     from torchrecorder.capture.run import record
 
+    refuse_others(render_network, record, options)
     recording = record(
         model,
         args,
@@ -83,6 +87,16 @@ def render_network(
     if not filename or not path.suffix:
         path = path.with_name(f"{path.name}.{fmt.lstrip('.')}")
     return render(recording, path, **options)
+
+
+def refuse_others(asked: Any, instead: Any, options: Mapping[str, Any]) -> None:
+    """Refuse arguments of *instead* among the options of *asked*, which does not take them."""
+    for name in options:
+        if name in inspect.signature(instead).parameters:
+            raise ArgumentMismatch(
+                f"{asked.__name__}() does not take {name!r}: "
+                f"{instead.__name__}(model, ..., {name}=...).render(path) does"
+            )
 
 
 def file_name(name: str) -> str:
@@ -105,7 +119,7 @@ def render(recording: Recording, path: str | Path, **options: Any) -> Path:
     target = Path(path)
     chosen = drawing(by_suffix(target.name), **options)
     assert chosen.exporter is not None
-    write_file(target, chosen.exporter.export(make_view(recording, chosen.view), chosen.style))
+    write_file(target, chosen.exporter.export(_seen(recording, chosen), chosen.style))
     return target
 
 
@@ -140,19 +154,26 @@ def render_comparison(comparison: Comparison, path: str | Path, **options: Any) 
     laid = overlay(comparison)
     marks = {node: kind.value for node, kind in laid.marks.items()}
     style = Marked(marks, laid.gone, laid.new, laid.notes).style(chosen.style)
-    write_file(target, chosen.exporter.export(make_view(laid.recording, chosen.view), style))
+    write_file(target, chosen.exporter.export(_seen(laid.recording, chosen), style))
     return target
 
 
 def view(recording: Recording, **options: Any) -> View:
     """The view that *options* ask for: boxes, arrows and clusters over *recording*."""
-    return make_view(recording, drawing(**options).view)
+    return _seen(recording, drawing(**options))
+
+
+def _seen(recording: Recording, chosen: Drawing) -> View:
+    """The view of *recording* that was chosen; warns of names that nothing has."""
+    view = make_view(recording, chosen.view)
+    Renaming(chosen.style.rename).check(recording, view.recording)
+    return view
 
 
 def figure(recording: Recording, **options: Any) -> Figure:
     """What would be drawn: every text and colour decided, no format yet."""
     chosen = drawing(**options)
-    return draw(make_view(recording, chosen.view), chosen.style)
+    return draw(_seen(recording, chosen), chosen.style)
 
 
 def make_dot(
@@ -184,5 +205,5 @@ def make_dot(
         options.setdefault("tensors", True)
     own = own_arguments(styler_cls, options)
     chosen = drawing(**{name: value for name, value in options.items() if name not in own})
-    shown = make_view(recording, chosen.view)
+    shown = _seen(recording, chosen)
     return to_digraph(shown, chosen.style, styler_cls, own, make=Digraph)

@@ -8,18 +8,24 @@ reads the same sentence.
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import functools
 import inspect
 import math
 import reprlib
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from torchrecorder.errors import ArgumentMismatch, InvalidArgument
+from torchrecorder.errors import ArgumentMismatch, InvalidArgument, NothingFound
 
 Given = ParamSpec("Given")
 Gives = TypeVar("Gives")
+
+_OURS = (__name__.partition(".")[0] + ".", "contextlib")
+"""What the names of modules between a caller and a warning of ours begin with."""
 
 
 class Check(NamedTuple):
@@ -112,6 +118,24 @@ def guess(name: object, known: Iterable[str]) -> str:
     return f"; did you mean {names[close[0]]!r}?" if close else ""
 
 
+def warn_unmatched(option: str, patterns: Iterable[str], known: Iterable[str]) -> None:
+    """Warn of each of *patterns* in *option* that none of the *known* names is like."""
+    names = list(dict.fromkeys(filter(None, known)))
+    for pattern in patterns:
+        if pattern in names:
+            continue
+        if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            warn(f"{option}: nothing here is called {pattern!r}{guess(pattern, names)}")
+
+
+def warn(said: str) -> None:
+    """Warn of what was asked for and is not there, at the line outside that asked."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(said, NothingFound, stacklevel=level)
+
+
 def advised(function: Callable[Given, Gives]) -> Callable[Given, Gives]:
     """*function*, with advice where it is called with a name that it does not know.
 
@@ -124,8 +148,11 @@ def advised(function: Callable[Given, Gives]) -> Callable[Given, Gives]:
         for name in kwargs:
             if name not in known:
                 called = function.__qualname__.removesuffix(".__init__")
+                close = guess(name, known)
+                if "kwargs" in known and not close:
+                    close = f"; an argument of the model goes into kwargs={{{name!r}: ...}}."
                 raise ArgumentMismatch(
-                    f"{called}() has no argument {name!r}{guess(name, known) or '.'} "
+                    f"{called}() has no argument {name!r}{close or '.'} "
                     f"It takes {', '.join(known)}"
                 )
         return function(*args, **kwargs)

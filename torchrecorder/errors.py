@@ -30,6 +30,13 @@ class UnknownAnnotation(TorchRecorderError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+class NothingFound(UserWarning):
+    """A name or number was asked for that this recording does not have; the rest was done.
+
+    Where nothing else was asked for, as with ``focus=``, it is an `InvalidArgument`.
+    """
+
+
 class LayoutFailed(TorchRecorderError, RuntimeError):
     """Graphviz crashed, or did not finish within its time limit.
 

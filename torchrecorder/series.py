@@ -12,6 +12,7 @@ from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.owned import own
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.annotations.statistics import number, root_of_squares, share
+from torchrecorder.checks import advised
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradEdge, GradId, Statistics
 from torchrecorder.export.chart import Chart, chart
@@ -65,6 +66,7 @@ class Series:
         [0, 10, 20]
     """
 
+    @advised
     def __init__(
         self, model: Any, *, every: int = 10, scopes: str | Sequence[str] | None = None
     ) -> None:

@@ -184,7 +184,7 @@ def test_summary_columns(capsys):
         ("render cli_nets:Net --shape 2,4 --device moon", 2, "device 'moon'"),
         ("render cli_nets:Net --shape 2,4 -o a.swg", 2, "did you mean '.svg'"),
         ("render cli_nets:Net --shape 2,4 -o no/a.svg", 2, "no folder 'no'"),
-        ("render cli_nets:Net --shape 2,4 --theme pink", 2, "dark, light, print"),
+        ("render cli_nets:Net --shape 2,4 --theme pink", 2, "'light', 'dark' or 'print'"),
         ("render cli_nets:Net --shape 2,4 --option dept=1", 2, "did you mean 'depth'"),
         ("summary missing.json", 2, "No such file"),
         ("summary cli_nets:Net --shape 2,4 --column flop", 2, "flops"),
@@ -204,7 +204,7 @@ def test_mistakes(capsys, arguments, code, said):
         (["-o", "a.swg"], ".swg"),
         (["-o", "no/a.svg"], "no folder 'no'"),
         (["-o", "."], "Known: .svg"),
-        (["--theme", "pink"], "unknown theme 'pink'"),
+        (["--theme", "pink"], "theme must be 'light', 'dark' or 'print', not 'pink'"),
         (["--option", "zz=1"], "unknown option 'zz'. Known here: "),
     ],
 )

@@ -104,7 +104,7 @@ def test_top_of_a_saved_recording(capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "render", *NET, "-o", "run.json.gz")
     assert "body" in run(capsys, "top", "run.json.gz", "--by", "parameters")[1]
     code, _, err = run(capsys, "top", "run.json.gz", "--by", "backward_time")
-    assert code == 2 and "no numbers for 'backward_time'; it has parameters" in err
+    assert code == 2 and "has no 'backward_time': record(..., backward=True)" in err
 
 
 def test_times_of_several_runs(capsys: pytest.CaptureFixture[str]) -> None:

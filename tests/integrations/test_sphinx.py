@@ -293,7 +293,7 @@ def test_options_of_the_run(project):
            :color-by: saved_bytes
            :legend:
            :fold: no
-           :hide: ReLU, Tanh
+           :hide: relu
         """,
     )
     out = project.build()
@@ -325,7 +325,7 @@ WRONG = {
     "a wrong shape": ("NETS:net", "   :shape: 1;x", 4, "cannot read the shape 'x'"),
     "a model that raises": ("NETS:broken", "   :shape: 1,4", 4, "mat1 and mat2"),
     "a factory that leaves": ("NETS:leaving", "", 4, "SystemExit: enough"),
-    "a wrong theme": ("NETS:net", "   :theme: pink", 4, "unknown theme 'pink'"),
+    "a wrong theme": ("NETS:net", "   :theme: pink", 4, "or 'print', not 'pink'"),
     "a wrong option": ("NETS:net", "   :option: dept=2", 4, "did you mean 'depth'"),
     "a wrong depth": ("NETS:net", "   :depth: -2", 4, "depth must be a whole number from 0 on"),
     "bad syntax": ("", "\n   import torch\n   x = = 3", 7, "SyntaxError"),

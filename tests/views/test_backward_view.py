@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.stepped import doubled, stepped
-from torchrecorder.errors import InvalidArgument
+from torchrecorder.errors import InvalidArgument, NothingFound
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.views.backward import backward_view
@@ -129,9 +129,10 @@ def test_folded_siblings_have_the_number_of_all():
 
 
 def test_a_number_nobody_measured_colours_nothing():
-    """The legend says so."""
+    """The legend says so, and a warning."""
     view = make_view(stepped(), ViewOptions(depth=1, fold=False))
-    (row,) = draw(view, Style(color_by="peak_bytes")).legend
+    with pytest.warns(NothingFound, match="only a run on CUDA has it"):
+        (row,) = draw(view, Style(color_by="peak_bytes")).legend
     assert row.text == "Peak: nothing recorded"
 
 

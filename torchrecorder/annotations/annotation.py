@@ -6,9 +6,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from torchrecorder.annotations.owned import Owned
-from torchrecorder.checks import guess
+from torchrecorder.checks import guess, warn
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.graph.recording import Recording
+
+
+TIMES, DEVICE = "times", "device"
+"""What some need instead of a flag of `record`."""
+
+_WHY = {TIMES: "it was saved without times", DEVICE: "only a run on CUDA has it"}
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,8 @@ class Annotation:
             None where that makes no sense, as for a ratio.
         show: One number as short text.
         logarithmic: Orders of magnitude matter: colours go by the logarithm.
+        needs: Flags of `record` without which it is not measured, ``("flops",)``; or `TIMES`
+            or `DEVICE`.
     """
 
     name: str
@@ -33,6 +41,7 @@ class Annotation:
     merge: Callable[[Iterable[float]], float] | None
     show: Callable[[float], str]
     logarithmic: bool = False
+    needs: tuple[str, ...] = ()
 
     def on(self, recording: Recording) -> Numbers:
         """The numbers of *recording*."""
@@ -78,6 +87,40 @@ class Numbers:
 def measured(quantity: str) -> Callable[[Recording], Mapping[str, float]]:
     """What computes an annotation that the run itself has measured."""
     return lambda recording: dict(recording.measured.get(quantity, {}))
+
+
+def numbers_of(recording: Recording, which: str | Annotation) -> Numbers:
+    """The numbers of an annotation, or of that name; warns where none were measured.
+
+    Raises:
+        UnknownAnnotation: No annotation has this name.
+    """
+    numbers = (by_name(which) if isinstance(which, str) else which).on(recording)
+    if is_unmeasured(numbers):
+        warn(unmeasured(numbers))
+    return numbers
+
+
+def is_unmeasured(numbers: Numbers) -> bool:
+    """Whether there are none because nobody asked for them when it was recorded."""
+    return bool(numbers.annotation.needs) and not numbers.by_node
+
+
+def unmeasured(numbers: Numbers) -> str:
+    """What to say where there are none: how to get them, and what there is."""
+    recording, wanted = numbers.owned.recording, numbers.annotation
+    return (
+        f"this recording of {recording.name} has no {wanted.name!r}: {_how(wanted.needs)}. "
+        f"It has {', '.join(recording.annotations) or 'no numbers at all'}"
+    )
+
+
+def _how(needs: tuple[str, ...]) -> str:
+    if needs[0] in _WHY:
+        return _WHY[needs[0]]
+    flags = ", ".join(f"{each}=True" for each in needs)
+    grad = " of what requires grad" if {"saved", "backward"} & {*needs} else ""
+    return f"record(..., {flags}){grad} measures it"
 
 
 def by_name(name: str) -> Annotation:

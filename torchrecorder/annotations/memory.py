@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchrecorder.annotations.amounts import of_bytes
-from torchrecorder.annotations.annotation import Annotation, measured
+from torchrecorder.annotations.annotation import DEVICE, Annotation, measured
 from torchrecorder.events import BYTES_PEAK, BYTES_SAVED, OpKind, Role
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import Recording
@@ -45,11 +45,17 @@ def gradient_bytes(recording: Recording) -> dict[str, float]:
 OUTPUT_BYTES = Annotation("output_bytes", "Output size", "B", new_bytes, sum, of_bytes)
 """Bytes of new tensors that ops made."""
 
-SAVED_BYTES = Annotation("saved_bytes", "Saved", "B", measured(BYTES_SAVED), sum, of_bytes)
+SAVED_BYTES = Annotation(
+    "saved_bytes", "Saved", "B", measured(BYTES_SAVED), sum, of_bytes, needs=("saved",)
+)
 """Bytes kept for backward: for each grad node, what no node before it keeps."""
 
-GRADIENT_BYTES = Annotation("gradient_bytes", "Grads size", "B", gradient_bytes, sum, of_bytes)
+GRADIENT_BYTES = Annotation(
+    "gradient_bytes", "Grads size", "B", gradient_bytes, sum, of_bytes, needs=("backward",)
+)
 """Bytes of the gradients of parameters."""
 
-PEAK_BYTES = Annotation("peak_bytes", "Peak", "B", measured(BYTES_PEAK), max, of_bytes)
+PEAK_BYTES = Annotation(
+    "peak_bytes", "Peak", "B", measured(BYTES_PEAK), max, of_bytes, needs=(DEVICE,)
+)
 """The most memory given out while it ran, where the device says it."""

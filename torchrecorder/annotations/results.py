@@ -7,10 +7,18 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, Union
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.annotation import Annotation, Numbers, by_name
+from torchrecorder.annotations.annotation import (
+    Annotation,
+    Numbers,
+    by_name,
+    is_unmeasured,
+    numbers_of,
+    unmeasured,
+)
 from torchrecorder.annotations.inside import Inside
 from torchrecorder.annotations.places import scope_name
-from torchrecorder.errors import InvalidArgument
+from torchrecorder.checks import check_one, whole_number
+from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import Recording
 
@@ -75,10 +83,13 @@ def top(
     calls together: so that the numbers can be compared and add up.
 
     Raises:
-        UnknownAnnotation: No annotation has this name.
-        InvalidArgument: *by* is none of the kinds.
+        UnknownAnnotation: No annotation has this name, or it was not measured.
+        InvalidArgument: *n* or *by* is impossible.
     """
-    numbers = _numbers(recording, name)
+    numbers = recording.annotations[name] if isinstance(name, str) else name.on(recording)
+    if is_unmeasured(numbers):
+        raise UnknownAnnotation(unmeasured(numbers))
+    check_one("n", n, whole_number(0))
     ranked = []
     for place, ids, members in _places(recording, by):
         number = numbers.of(_own(numbers, ids, members))
@@ -108,7 +119,7 @@ def table(
         InvalidArgument: *by* is none of the kinds.
     """
     wanted = columns if columns is not None else tuple(Results(recording))
-    filled = [_numbers(recording, each) for each in wanted]
+    filled = [numbers_of(recording, each) for each in wanted]
     inside = Inside(recording)
     rows = []
     for place, ids, members in _places(recording, by):
@@ -122,10 +133,6 @@ def table(
                 row[f"self_{numbers.annotation.name}"] = own
         rows.append(row)
     return rows
-
-
-def _numbers(recording: Recording, name: Union[str, Annotation]) -> Numbers:
-    return (by_name(name) if isinstance(name, str) else name).on(recording)
 
 
 def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list[str]:

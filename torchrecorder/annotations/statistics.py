@@ -80,38 +80,39 @@ def gradient_norms(recording: Recording) -> dict[str, float]:
 
 
 ACTIVATION_MEAN = Annotation(
-    "activation_mean", "Mean", "", partial(_of_values, lambda each: each.mean), None, number
+    "activation_mean", "Mean", "", partial(_of_values, lambda each: each.mean), None, number,
+    needs=("stats",),
 )
 ACTIVATION_STD = Annotation(
-    "activation_std", "Std", "", partial(_of_values, lambda each: each.std), None, number
+    "activation_std", "Std", "", partial(_of_values, lambda each: each.std), None, number,
+    needs=("stats",),
 )
 ACTIVATION_NORM = Annotation(
-    "activation_norm", "Norm", "", partial(_of_values, lambda each: each.norm), None, number
+    "activation_norm", "Norm", "", partial(_of_values, lambda each: each.norm), None, number,
+    needs=("stats",),
 )
 ACTIVATION_LOW = Annotation(
-    "activation_min", "Min", "", partial(_of_values, lambda each: each.low), min, number
+    "activation_min", "Min", "", partial(_of_values, lambda each: each.low), min, number,
+    needs=("stats",),
 )
 ACTIVATION_HIGH = Annotation(
-    "activation_max", "Max", "", partial(_of_values, lambda each: each.high), max, number
+    "activation_max", "Max", "", partial(_of_values, lambda each: each.high), max, number,
+    needs=("stats",),
 )
-ZEROS = Annotation("zeros", "Zeros", "", partial(_of_values, _zeros), None, share)
+ZEROS = Annotation("zeros", "Zeros", "", partial(_of_values, _zeros), None, share, needs=("stats",))
 """Share of zeros in what ops made."""
 
-NOT_FINITE = Annotation("not_finite", "NaN, Inf", "", bad_numbers, sum, exact)
+NOT_FINITE = Annotation("not_finite", "NaN, Inf", "", bad_numbers, sum, exact, needs=("stats",))
 """Count of NaNs and infinities, in values and gradients."""
 
 GRADIENT_NORM = Annotation(
-    "gradient_norm", "Grad norm", "", gradient_norms, None, number, logarithmic=True
+    "gradient_norm", "Grad norm", "", gradient_norms, None, number, logarithmic=True,
+    needs=("stats", "backward"),
 )
 """Norm of the gradient of what an op made."""
 
 PARAMETER_GRADIENT_NORM = Annotation(
-    "parameter_gradient_norm",
-    "Weight grad norm",
-    "",
-    parameter_gradient_norms,
-    root_of_squares,
-    number,
-    logarithmic=True,
+    "parameter_gradient_norm", "Weight grad norm", "", parameter_gradient_norms,
+    root_of_squares, number, logarithmic=True, needs=("stats", "backward"),
 )
 """Norm of the gradients of parameters, taken together where there are several."""

@@ -9,7 +9,7 @@ time spent in it.
 from __future__ import annotations
 
 from torchrecorder.annotations.amounts import of_seconds
-from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.annotation import TIMES, Annotation
 from torchrecorder.events import SECONDS_ON_DEVICE, GradId
 from torchrecorder.graph.nodes import GradRun, Op
 from torchrecorder.graph.recording import Recording
@@ -78,11 +78,15 @@ def total_seconds(recording: Recording) -> dict[str, float]:
     return {**forward_seconds(recording), **backward_seconds(recording)}
 
 
-FORWARD_TIME = Annotation("forward_time", "Forward", "s", forward_seconds, sum, of_seconds)
+FORWARD_TIME = Annotation(
+    "forward_time", "Forward", "s", forward_seconds, sum, of_seconds, needs=(TIMES,)
+)
 """Seconds forward."""
 
-BACKWARD_TIME = Annotation("backward_time", "Backward", "s", backward_seconds, sum, of_seconds)
+BACKWARD_TIME = Annotation(
+    "backward_time", "Backward", "s", backward_seconds, sum, of_seconds, needs=("backward",)
+)
 """Seconds backward."""
 
-TIME = Annotation("time", "Time", "s", total_seconds, sum, of_seconds)
+TIME = Annotation("time", "Time", "s", total_seconds, sum, of_seconds, needs=(TIMES,))
 """Seconds in both directions."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchrecorder.capture.device import DeviceWatched, in_use
 from torchrecorder.capture.statistics import Choice
+from torchrecorder.checks import FLAG, TEXTS, Check, check, warn_unmatched
+from torchrecorder.events import Event, ScopeEntered
 from torchrecorder.graph.kept import Kept
 
 if TYPE_CHECKING:
@@ -16,6 +19,17 @@ if TYPE_CHECKING:
     from torchrecorder.capture.replay import NodesKept
     from torchrecorder.capture.running import Running
     from torchrecorder.capture.tape import Tape
+
+
+CHOICE = Check(
+    "True, False, or paths of scopes",
+    lambda value: FLAG.holds(value) or TEXTS.holds(value),
+)
+
+CHECKS = {
+    **dict.fromkeys(("stats", "keep"), CHOICE),
+    **dict.fromkeys(("flops", "replay", "saved"), FLAG),
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +49,17 @@ class Extras:
     flops: bool = False
     replay: bool = False
     saved: bool = False
+
+    def __post_init__(self) -> None:
+        check(self, CHECKS)
+
+    def warn_unmatched(self, events: Iterable[Event]) -> None:
+        """Warn of scopes that were to be watched and did not run."""
+        entered = [each for each in events if isinstance(each, ScopeEntered)]
+        names = [each.path or each.name for each in entered]
+        for option, choice in (("stats", self.stats), ("keep", self.keep)):
+            if not isinstance(choice, bool):
+                warn_unmatched(option, [choice] if isinstance(choice, str) else choice, names)
 
     def start(
         self, tape: Tape, backward: BackwardRuns, running: Running, stack: contextlib.ExitStack

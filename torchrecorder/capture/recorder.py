@@ -38,6 +38,7 @@ from torchrecorder.capture.steps import OptimizerSteps
 from torchrecorder.capture.strangers import ThreadsStarted
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.values import Values
+from torchrecorder.checks import TEXT, advised, check_one
 from torchrecorder.errors import RecorderInUse
 from torchrecorder.events import Event, RunDone
 from torchrecorder.graph.kept import Kept
@@ -73,6 +74,7 @@ class Recorder:
         ['linear', 'sum', 'backward']
     """
 
+    @advised
     def __init__(
         self,
         model: Module | None = None,
@@ -84,6 +86,7 @@ class Recorder:
         replay: bool = False,
         saved: bool = True,
     ) -> None:
+        check_one("name", name, TEXT.or_none())
         self._model = model
         self._extras = Extras(stats, keep, flops, replay, saved)
         self._running: Running | None = None
@@ -171,6 +174,8 @@ class Recorder:
         self._modules.values.clear()
         self._modules.values.autograd.strangers.clear()
         self._catalog.entries.clear()
+        if error is None:
+            self._extras.warn_unmatched(self._events)
         if tape.lost:
             _warn_lost(tape.lost, self._events)
         del self._tape, self._regions, self._catalog, self._modules, self._backward, self._exit

@@ -17,11 +17,13 @@ from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detach
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.statistics import Choice
 from torchrecorder.capture.tensors import tensors_in
+from torchrecorder.checks import FLAG, advised, check_one
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.garbage import uncollected
 from torchrecorder.graph.recording import Recording
 
 
+@advised
 def record(
     model: Any,
     args: Any = None,
@@ -87,6 +89,10 @@ def record(
         >>> [op.name for op in recording.ops.values()]
         ['linear']
     """
+    flags = {"autograd": autograd, "backward": backward, "fake": fake, "restore": restore}
+    for flag, value in flags.items():
+        check_one(flag, value, FLAG)
+    check_one("saved", saved, FLAG.or_none())
     positional, named = call_arguments(
         model, input_data if args is None else args, kwargs, input_shapes
     )

@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import Union
 
+from torchrecorder.checks import advised
 from torchrecorder.comparison.change import Change, ChangeKind, Comparison
 from torchrecorder.comparison.match import Matching, match
 from torchrecorder.comparison.said import DEFAULT, differences, form, size
@@ -25,6 +26,7 @@ LAST = float("inf")
 Placed = tuple[tuple[float, int], Change]
 
 
+@advised
 def compare(before: Recording, after: Recording, *, times: float | None = None) -> Comparison:
     """What was added, removed, replaced, renamed, changed, resized and rewired.
 

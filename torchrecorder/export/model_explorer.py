@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, TypedDict, Union
 
-from torchrecorder.annotations.annotation import Annotation, by_name
+from torchrecorder.annotations.annotation import Annotation, numbers_of
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.flat import printable
@@ -102,9 +102,8 @@ class ExplorerData:
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""
-        wanted = self.annotation
-        annotation = by_name(wanted) if isinstance(wanted, str) else wanted
-        numbers = annotation.on(view.recording)
+        numbers = numbers_of(view.recording, self.annotation)
+        annotation = numbers.annotation
         boxes = _everything(view.recording).boxes.values()
         found = {box.id: numbers.of(box.members) for box in boxes}
         unit = f" ({annotation.unit})" if annotation.unit else ""

@@ -8,7 +8,7 @@ from typing import ClassVar, Union
 
 from torchrecorder.annotations import finite
 from torchrecorder.annotations.amounts import exact, of_bytes
-from torchrecorder.annotations.annotation import Annotation, by_name
+from torchrecorder.annotations.annotation import Annotation, numbers_of
 from torchrecorder.annotations.inside import Inside
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
@@ -138,7 +138,7 @@ class _Filler:
             elif each == "output":
                 yield Column("Output", [self._tensors(row.outputs) for row in self.listed])
             else:
-                yield self._numbers(by_name(each) if isinstance(each, str) else each)
+                yield self._numbers(each)
 
     def _tensors(self, values: Sequence[ValueId]) -> str:
         """The first two tensors, and how many more there are."""
@@ -146,8 +146,9 @@ class _Filler:
         more = f" +{len(values) - 2}" if len(values) > 2 else ""
         return labels.shorten(", ".join(shown), WIDEST) + more
 
-    def _numbers(self, annotation: Annotation) -> Column:
-        numbers = annotation.on(self.recording)
+    def _numbers(self, which: Union[str, Annotation]) -> Column:
+        numbers = numbers_of(self.recording, which)
+        annotation = numbers.annotation
         stored = annotation in (PARAMETERS, TRAINABLE, PARAMETER_BYTES, BUFFER_BYTES)
         cells = []
         for row in self.listed:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from torchrecorder.checks import advised
 from torchrecorder.errors import InvalidArgument, InvalidRecording
 from torchrecorder.graph.codec import decode, encode
 from torchrecorder.graph.recording import Recording
@@ -21,6 +22,7 @@ LIMIT = 128 * 2**20
 """A file that unpacks to more bytes is not read, unless the caller allows it."""
 
 
+@advised
 def save(recording: Recording, path: str | Path, *, times: bool = True) -> Path:
     """Write *recording* to a file from which `load` makes an equal one.
 
@@ -47,6 +49,7 @@ def save(recording: Recording, path: str | Path, *, times: bool = True) -> Path:
     return target
 
 
+@advised
 def load(path: str | Path, *, limit: int = LIMIT) -> Recording:
     """The recording in a file. PyTorch need not be installed; nothing in the file is run.
 

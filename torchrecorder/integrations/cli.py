@@ -8,14 +8,17 @@ imports torch.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import inspect
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from torchrecorder import __version__
-from torchrecorder.errors import LayoutFailed, TorchRecorderError
+from torchrecorder.errors import LayoutFailed, NothingFound, TorchRecorderError
 from torchrecorder.integrations.commands import COMMANDS
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.finding import ModelFailed
@@ -47,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        code: int = options.run(options)
+        with _warned():
+            code: int = options.run(options)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -63,6 +67,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(error, options.traceback, FAILED)
     except (TorchRecorderError, OSError) as error:
         return _say(error, options.traceback, MISUSED)
+
+
+@contextlib.contextmanager
+def _warned() -> Iterator[None]:
+    """Say on stderr, in a sentence, what asked for nothing."""
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
+        if not issubclass(category, NothingFound):
+            usual(message, category, *rest)
+        elif str(message) not in said:
+            said.add(str(message))
+            print(f"torchrecorder: warning: {message}", file=sys.stderr)
+
+    said: set[str] = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", NothingFound)
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
 
 
 def parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

@@ -21,7 +21,7 @@ from torchrecorder.integrations.finding import SAVED
 from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.alt import described
 from torchrecorder.integrations.sphinx.cache import Cache
-from torchrecorder.integrations.sphinx.node import said
+from torchrecorder.integrations.sphinx.node import heard, said
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.options import drawing
 
@@ -48,10 +48,15 @@ def figure(
     place = md.treeprocessors["relpath"] if "relpath" in md.treeprocessors else None
     page = Path(place.file.abs_src_path) if place else Path("page.md").absolute()
     root = Path(place.config.config_file_path).parent if place else page.parent
+
+    def say(text: str) -> None:
+        logger.warning("%s: torchrecorder: %s", place.file.src_uri if place else page, text)
+
     try:
-        shown = _figure(source, given, page, Cache(root / ".cache" / "torchrecorder"))
+        with heard(say):
+            shown = _figure(source, given, page, Cache(root / ".cache" / "torchrecorder"))
     except (Exception, SystemExit) as error:  # it may be anything: the model is the user's
-        logger.warning("%s: torchrecorder: %s", place.file.src_uri if place else page, said(error))
+        say(said(error))
         note = html.escape(said(error)).replace("\n", "<br>")
         title = '<p class="admonition-title">This figure could not be made</p>'
         return f'<div class="admonition danger">{title}<p>{note}</p></div>'

@@ -82,7 +82,8 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
 def _shapes(
     view: View, style: Style, captions: Captions, heat: Heat | None
 ) -> Iterator[Shape]:
-    said, marks = Said(view, style.numbers), Marks(view)
+    marks = Marks(view)
+    said = Said(view, tuple(each for each in style.numbers if each != style.color_by))
     for box in view.boxes.values():
         look, label = style.look(box, view), captions.box(box)
         if heat is not None and not failed(box.id, view):

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Union
 
-from torchrecorder.annotations.annotation import Annotation, Numbers, by_name
+from torchrecorder.annotations.annotation import Annotation, numbers_of
 from torchrecorder.style.color import ink, mix, scale
 from torchrecorder.style.figure import LegendEntry, Look, Text
 from torchrecorder.style.themes import Theme
@@ -28,7 +28,7 @@ class Heat:
     ) -> None:
         self.theme = theme
         self.view = view
-        self.numbers = _numbers(view, annotation)
+        self.numbers = numbers_of(view.recording, annotation)
         self.annotation = self.numbers.annotation
         found = {box.id: self.numbers.of(box.members) for box in view.boxes.values()}
         self.found = {
@@ -104,17 +104,12 @@ class Said:
     """Numbers that stand on boxes, each with its title."""
 
     def __init__(self, view: View, annotations: tuple[Union[str, Annotation], ...]) -> None:
-        self.numbers = [_numbers(view, each) for each in annotations]
+        self.numbers = [numbers_of(view.recording, each) for each in annotations]
 
     def lines(self, box: Box) -> tuple[Text, ...]:
         """One line per number that the box has."""
         found = [(each.annotation.title, each.text(box.members)) for each in self.numbers]
         return tuple(Text(f"{title} {text}") for title, text in found if text)
-
-
-def _numbers(view: View, annotation: Union[str, Annotation]) -> Numbers:
-    chosen = by_name(annotation) if isinstance(annotation, str) else annotation
-    return chosen.on(view.recording)
 
 
 def _is_real(number: float) -> bool:

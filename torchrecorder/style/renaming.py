@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 
+from torchrecorder.checks import warn_unmatched
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import Recording
 
 
 class Renaming:
@@ -35,6 +37,12 @@ class Renaming:
         found = self.of((f"{path}.{op.name}" if path else op.name, op.name))
         return op.name if found is None else found
 
+    def check(self, *recordings: Recording) -> None:
+        """Warn of names that nothing in any of *recordings* is called by."""
+        if self.names:
+            known = (name for each in recordings for name in called(each))
+            warn_unmatched("rename", self.names, known)
+
     def of(self, called: Iterable[str]) -> str | None:
         """The text for something that is called in these ways, most special first."""
         if not self.names:
@@ -45,6 +53,19 @@ class Renaming:
             pattern for each in ways for pattern in self.patterns if fnmatchcase(each, pattern)
         ]
         return self.names[fitting[0]] if fitting else None
+
+
+def called(recording: Recording) -> Iterator[str]:
+    """Everything by which a mapping may speak of what is in *recording*."""
+    for scope in recording.scopes.values():
+        yield from (scope.path, scope.name, scope.cls)
+    for op in recording.ops.values():
+        around = recording.scopes.get(op.scope) if op.scope is not None else None
+        yield from (op.name, f"{around.path}.{op.name}" if around is not None else op.name)
+    for value in recording.values.values():
+        yield from (value.role.value, *value.names)
+    for slot in recording.outputs:
+        yield from ("output", slot.name, f"output {slot.name}")
 
 
 def check_names(names: object) -> None:

@@ -46,11 +46,25 @@ class Focus:
             roots = scopes_like(recording, self.scope)
             kept = set(_ops_in(recording, roots))
         if self.since is not None:
-            kept &= _reach(_anchor(recording, self.since), _readers(recording))
+            kept &= _after(recording, self.since)
         if self.until is not None:
-            kept &= _reach(_anchor(recording, self.until), _makers(recording))
+            kept &= _before(recording, self.until)
         asked = (self.scope, self.since, self.until) != (None, None, None)
+        if asked and not kept and (self.since, self.until) != (None, None):
+            raise InvalidArgument(self._nothing(recording))
         return _Part(recording, kept, roots).recording() if asked else recording
+
+    def _nothing(self, recording: Recording) -> str:
+        """Why no op is left."""
+        since, until = self.since, self.until
+        if since is not None and until is not None:
+            swapped = _after(recording, until) & _before(recording, since)
+            advice = "the other way round there is" if swapped else "neither depends on the other"
+            if swapped or not _after(recording, since) & _before(recording, until):
+                return f"nothing lies between since={since!r} and until={until!r}: {advice}"
+        asked = {"focus": self.scope, "since": since, "until": until}
+        said = ", ".join(f"{name}={each!r}" for name, each in asked.items() if each is not None)
+        return f"no operation is left of {said}"
 
 
 def scopes_like(recording: Recording, pattern: str) -> tuple[ScopeId, ...]:
@@ -87,6 +101,16 @@ def _ops_in(recording: Recording, roots: Iterable[ScopeId]) -> Iterator[OpId]:
                 yield child.id
             else:
                 waiting.append(child.id)
+
+
+def _after(recording: Recording, name: str) -> set[OpId]:
+    """What depends on *name*, itself included."""
+    return _reach(_anchor(recording, name), _readers(recording))
+
+
+def _before(recording: Recording, name: str) -> set[OpId]:
+    """What *name* depends on, itself included."""
+    return _reach(_anchor(recording, name), _makers(recording))
 
 
 def _anchor(recording: Recording, name: str) -> list[OpId]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import OpId, OpKind, Role, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import Recording
@@ -89,6 +90,12 @@ class HideNamed:
             for scope in recording.scopes.values()
             if self.patterns and (self._fits(scope.path) or self._fits(scope.cls))
         )
+
+    def check(self, recording: Recording) -> None:
+        """Warn of patterns that fit nothing in *recording*."""
+        scopes, ops = recording.scopes.values(), recording.ops.values()
+        names = (name for scope in scopes for name in (scope.path, scope.cls))
+        warn_unmatched("hide", self.patterns, (*names, *(op.name for op in ops)))
 
     def _fits(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)

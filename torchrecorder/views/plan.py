@@ -109,6 +109,7 @@ def make_view(recording: Recording, options: ViewOptions = ViewOptions()) -> Vie
     """
     check_recording(recording)
     grouped = Group(options.group)(recording)
+    HideNamed(_patterns(options.hide)).check(grouped)
     part = Focus(options.focus, options.since, options.until)(grouped)
     view, _ = _made(part, options)
     return replace(view, unfolded=partial(_unfolded, part, options))

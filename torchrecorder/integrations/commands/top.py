@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
@@ -18,29 +18,6 @@ from torchrecorder.integrations.targets import Target, add_target_arguments, tar
 if TYPE_CHECKING:
     from torchrecorder.annotations.annotation import Annotation
     from torchrecorder.annotations.results import Ranked
-
-_ASKED: Mapping[str, Mapping[str, Any]] = {
-    "backward_time": {"backward": True},
-    "saved_bytes": {"saved": True},
-    "gradient_bytes": {"backward": True},
-    "flops": {"flops": True},
-    "backward_flops": {"flops": True, "backward": True},
-    "gradient_norm": {"stats": True, "backward": True},
-    "parameter_gradient_norm": {"stats": True, "backward": True},
-    **dict.fromkeys(
-        (
-            "activation_mean",
-            "activation_std",
-            "activation_min",
-            "activation_max",
-            "activation_norm",
-            "zeros",
-            "not_finite",
-        ),
-        {"stats": True},
-    ),
-}
-"""Options of ``record`` without which an annotation has no numbers."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +65,15 @@ class Top:
         annotation = by_name(options.by)
         if options.n < 0:
             raise InvalidArgument(f"-n must be 0 or more, not {options.n}")
-        target = _measuring(target_of(options), options)
+        target = _measuring(target_of(options), annotation, options)
         with Progress() as progress:
             recording = target.recording(progress)
             progress.now(f"ranking by {options.by}")
             ranked = recording.top(options.by, options.n or sys.maxsize, by=options.of)
         if not ranked:
-            raise InvalidArgument(_nothing(recording, options.by, options.of))
+            raise InvalidArgument(
+                f"no {options.of} has a number for {options.by!r}: try another --of"
+            )
         if options.json:
             print(_as_json(ranked, options.by))
         else:
@@ -102,20 +81,15 @@ class Top:
         return 0
 
 
-def _measuring(target: Target, options: argparse.Namespace) -> Target:
+def _measuring(target: Target, ranked: Annotation, options: argparse.Namespace) -> Target:
     """*target*, told to measure what the ranking needs."""
-    asked = {**(target.options or {}), **_ASKED.get(options.by, {})}
+    from torchrecorder.annotations.annotation import DEVICE, TIMES
+
+    needed = {flag: True for flag in ranked.needs if flag not in (TIMES, DEVICE)}
+    asked = {**(target.options or {}), **needed}
     if options.repeat is not None:
         asked["repeat"] = options.repeat
     return replace(target, options=asked)
-
-
-def _nothing(recording: Recording, by: str, of: str) -> str:
-    """Why there is no ranking, and what there could be."""
-    known = recording.annotations
-    if by in known:
-        return f"no {of} has a number for {by!r}: try another --of"
-    return f"{recording.name} has no numbers for {by!r}; it has {', '.join(known)}"
 
 
 def _listed(recording: Recording, ranked: Sequence[Ranked], annotation: Annotation) -> str:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 
-from torchrecorder.errors import TorchRecorderError
+from torchrecorder.errors import NothingFound, TorchRecorderError
 from torchrecorder.integrations.sphinx.cache import Cache
 
 
@@ -33,6 +35,23 @@ def said(error: BaseException) -> str:
     """What a warning says of *error*."""
     kind = "" if isinstance(error, TorchRecorderError) else f"{type(error).__name__}: "
     return f"{kind}{error}"
+
+
+@contextmanager
+def heard(say: Callable[[str], None]) -> Iterator[None]:
+    """Let *say* say what asked for nothing, once each; other warnings go their way."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", NothingFound)
+        yield
+    for text in dict.fromkeys(str(each.message) for each in caught if _is_ours(each)):
+        say(text)
+    for each in caught:
+        if not _is_ours(each):
+            warnings.showwarning(each.message, each.category, each.filename, each.lineno)
+
+
+def _is_ours(caught: warnings.WarningMessage) -> bool:
+    return issubclass(caught.category, NothingFound)
 
 
 def cache_of(doctrees: str | PathLike[str]) -> Cache:

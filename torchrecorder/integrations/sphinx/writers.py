@@ -14,7 +14,7 @@ from sphinx.util import logging
 
 from torchrecorder.export.exporter import write_file
 from torchrecorder.integrations.sphinx.links import aside, with_addresses, with_names
-from torchrecorder.integrations.sphinx.node import Recorded, cache_of, said
+from torchrecorder.integrations.sphinx.node import Recorded, cache_of, heard, said
 
 logger = logging.getLogger(__name__)
 
@@ -130,10 +130,14 @@ def _tried(
     write: Callable[[Any, Recorded], str], translator: Any, node: Recorded
 ) -> str | None:
     """What *write* gives, or a warning."""
+    def say(text: str) -> None:
+        logger.warning("%s", text, location=node, type="torchrecorder", subtype="draw")
+
     try:
-        return write(translator, node)
+        with heard(say):
+            return write(translator, node)
     except Exception as error:  # a figure less is no reason to lose the whole build
-        logger.warning("%s", said(error), location=node, type="torchrecorder", subtype="draw")
+        say(said(error))
         return None
 
 
