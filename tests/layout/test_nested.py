@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torchrecorder.layout.nested import Drawn, Item, Link, Picture, Plan, place, plan
-from torchrecorder.layout.nested.compose import Point
-from torchrecorder.layout.nested.gaps import Run, slots, tracks
+from torchrecorder.layout.nested.composed import Point
+from torchrecorder.layout.nested.gaps import STRAIGHT, Run, slots, tracks
 from torchrecorder.layout.nested.lines import Trunks, corners, whole
 from torchrecorder.layout.nested.rows import rows
+from torchrecorder.layout.nested.settle import APART, Body, Tie, settle
 from torchrecorder.layout.nested.stretch import Stretch, Wish
 
 SOME = settings(max_examples=60, deadline=None)
@@ -129,7 +130,7 @@ def test_boxes_and_lines_keep_apart(
 @SOME
 @given(trees(), st.data())
 def test_opening_keeps_the_order(tree: tuple[list[Item], list[Link]], data: st.DataObject) -> None:
-    """Siblings that were left of, or above, each other stay so when something opens."""
+    """Who stands left of a sibling beside it, or begins above one, still does when it opens."""
     planned = plan(*tree)
     opened = some_open(data, tree[0])
     before = {box.item: box for box in place(planned, []).boxes}
@@ -140,8 +141,8 @@ def test_opening_keeps_the_order(tree: tuple[list[Item], list[Link]], data: st.D
                 continue
             here, there = after[one.item], after[other.item]
             if one.y + one.height <= other.y:
-                assert here.y + here.height <= there.y + SLACK
-            elif one.x + one.width <= other.x:
+                assert here.y <= there.y + SLACK
+            elif one.x + one.width <= other.x and one.y < other.y + other.height:
                 assert here.x + here.width <= there.x + SLACK
 
 
@@ -221,6 +222,71 @@ def test_a_long_line_takes_a_lane() -> None:
     assert any(max(x for x, _ in way.points) > right for way in picture.pieces)
 
 
+def chain_beside_a_block() -> tuple[list[Item], list[Link]]:
+    """A chain of four boxes beside a module with a chain of eight in it; one box reads both."""
+    items = [Item("x", -1, 40, 20, first=True), Item("block", -1, 60, 30, (50.0, 12.0))]
+    items += [Item(f"inside{each}", 1, 40, 20) for each in range(8)]
+    items += [Item(f"beside{each}", -1, 40, 20) for each in range(4)]
+    items.append(Item("add", -1, 40, 20))
+    links = [Link(0, 2, "x"), Link(0, 10, "x"), Link(9, 14, "y"), Link(13, 14, "y")]
+    links += [Link(n, n + 1, "y") for n in (*range(2, 9), *range(10, 13))]
+    return items, links
+
+
+def test_a_chain_beside_an_open_box_need_not_wait_for_its_end() -> None:
+    """The open box fills the rows beside the chain, which keeps its usual distances."""
+    planned = plan(*chain_beside_a_block())
+    opened = place(planned)
+    check(opened, planned)
+    boxes = {box.item: box for box in opened.boxes}
+    assert boxes[1].y + boxes[1].height > boxes[13].y
+    apart = [boxes[each + 1].y - boxes[each].y - 20 for each in range(10, 13)]
+    assert apart == pytest.approx([STRAIGHT] * 3)
+
+
+def test_what_is_around_an_open_box_comes_back_to_its_lines() -> None:
+    """A wide open box does not keep apart what stands above and below it."""
+    items = [Item("in", -1, 40, 20, first=True), Item("block", -1, 60, 30, (50.0, 12.0))]
+    items += [Item(f"wide{each}", 1, 200, 20) for each in range(3)]
+    items += [Item("left", -1, 40, 20), Item("right", -1, 40, 20)]
+    links = [Link(0, 2, "x"), Link(0, 3, "x"), Link(0, 4, "x"), Link(3, 5, "y"), Link(3, 6, "y")]
+    boxes = {box.item: box for box in place(plan(items, links)).boxes}
+    assert abs(boxes[5].x - boxes[6].x) == pytest.approx(40 + APART[True, True])
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 4), st.integers(0, 3), st.floats(0, 50), st.booleans()),
+        min_size=2,
+        max_size=12,
+    ),
+    st.data(),
+)
+def test_settling_keeps_order_and_distance(
+    drawn: list[tuple[int, int, float, bool]], data: st.DataObject
+) -> None:
+    """Whatever pulls, those of a row stay in their order, with room between them."""
+    bodies = [Body(row, row + more, half, half, box) for row, more, half, box in drawn]
+    at = data.draw(st.lists(st.floats(0, 500), min_size=len(bodies), max_size=len(bodies)))
+    number, far = st.integers(0, len(bodies) - 1), st.floats(-20, 20)
+    tie = st.builds(Tie, number, far, number, far, st.sampled_from([1, 2, 4]))
+    ties = [each for each in data.draw(st.lists(tie, max_size=20)) if each.one != each.other]
+    found = settle(bodies, at, ties)
+    for one, other in ((a, b) for a in range(len(bodies)) for b in range(len(bodies))):
+        here, there = bodies[one], bodies[other]
+        if (at[one], one) < (at[other], other):
+            if here.first <= there.last and there.first <= here.last:
+                apart = here.right + APART[here.box, there.box] + there.left
+                assert found[other] - found[one] >= apart - 1e-6
+
+
+def test_settling_brings_ends_in_line() -> None:
+    """A box and all that hangs on it move below what feeds them."""
+    bodies = [Body(row, row, 20, 20, True) for row in range(4)]
+    ties = [Tie(one, 0.0, one + 1, 0.0, 4) for one in range(3)]
+    assert len(set(settle(bodies, [300.0, 0.0, 20.0, 10.0], ties))) == 1
+
+
 def test_a_long_chain_is_linear_work() -> None:
     """A chain is laid out in pieces that stay in line."""
     items = [Item(str(number), -1, 40, 20) for number in range(1500)]
@@ -287,6 +353,13 @@ def test_tracks_keep_overlapping_lines_apart() -> None:
 def test_slots_leave_the_middle_to_who_comes_straight() -> None:
     """The line from above goes straight on, the others stand beside it, in order."""
     assert slots([100.0, 50.0, 0.0], 50.0, 60.0) == [62.0, 50.0, 38.0]
+    assert slots([54.0], 50.0, 60.0) == [54.0] and slots([70.0], 50.0, 60.0) == [50.0]
+
+
+def test_slots_let_lines_come_straight_that_are_apart() -> None:
+    """Two lines down to a wide box keep their distance, if the box is below both."""
+    assert slots([70.0, 40.0], 50.0, 80.0) == [70.0, 40.0]
+    assert slots([52.0, 48.0], 50.0, 80.0) == [60.0, 48.0]
 
 
 def test_corners_are_where_lines_turn() -> None:

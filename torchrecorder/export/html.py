@@ -21,6 +21,8 @@ from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
 SCRIPTS = (
+    "settle.js",
+    "across.js",
     "layout.js",
     "shapes.js",
     "numbers.js",

@@ -11,7 +11,7 @@ from torchrecorder.export.quoting import quote
 from torchrecorder.layout import engine
 from torchrecorder.layout.measure import label_size
 from torchrecorder.layout.nested import Drawn, Item, Link, Picture, place, plan
-from torchrecorder.layout.nested.compose import Point
+from torchrecorder.layout.nested.composed import Point
 from torchrecorder.layout.nested.lines import Trunks, rounded, toward, whole
 from torchrecorder.style.figure import Figure, Group, Line, Shape, Text
 

@@ -10,42 +10,6 @@ const createLayout = (() => {
   const STRAIGHT = 18, EDGE = 10, LEVEL = 0.5, CORNER = 5;
   const OUTSIDE = -1;
 
-  // A monotone map of an axis that makes room inside given intervals [begin, end, growth].
-  function stretch(wishes) {
-    const seen = new Map();
-    for (const wish of wishes) {
-      if (wish[2] > 0 && wish[1] > wish[0]) seen.set(wish.join(), wish);
-    }
-    const asked = [...seen.values()].sort((a, b) =>
-      (a[1] - a[0]) - (b[1] - b[0]) || a[0] - b[0] || a[2] - b[2]);
-    const cuts = [...new Set(asked.flatMap(wish => [wish[0], wish[1]]))].sort((a, b) => a - b);
-    const seat = new Map(cuts.map((at, number) => [at, number]));
-    const growth = new Array(Math.max(cuts.length - 1, 0)).fill(0);
-    for (const [begin, end, wanted] of asked) {
-      const first = seat.get(begin), last = seat.get(end);
-      let got = 0;
-      for (let piece = first; piece < last; piece++) got += growth[piece];
-      const share = (wanted - got) / (end - begin);
-      if (share <= 0) continue;
-      for (let piece = first; piece < last; piece++) {
-        growth[piece] += share * (cuts[piece + 1] - cuts[piece]);
-      }
-    }
-    const moved = [0];
-    for (const more of growth) moved.push(moved[moved.length - 1] + more);
-    return at => {
-      if (!cuts.length || at <= cuts[0]) return at;
-      if (at >= cuts[cuts.length - 1]) return at + moved[moved.length - 1];
-      let low = 0, high = cuts.length - 1;
-      while (high - low > 1) {
-        const middle = (low + high) >> 1;
-        if (cuts[middle] <= at) low = middle; else high = middle;
-      }
-      const part = (at - cuts[low]) / (cuts[low + 1] - cuts[low]);
-      return at + moved[low] + part * (moved[low + 1] - moved[low]);
-    };
-  }
-
   // The track of each net that moves sideways in a gap. A run is {net, origin, left, right}.
   function tracks(runs) {
     const moving = [...runs.values()].filter(run => run.right - run.left >= LEVEL);
@@ -67,86 +31,12 @@ const createLayout = (() => {
   const gapHeight = (count, straight) =>
     count ? BEFORE + TRACK * (count - 1) + ARROW : straight;
 
-  // Where lines that come from `wanted` meet a side of a box, in the same order.
-  function slots(wanted, center, width) {
-    const order = wanted.map((_, number) => number)
-      .sort((a, b) => wanted[a] - wanted[b] || a - b);
-    let nearest = 0;
-    order.forEach((number, seat) => {
-      if (Math.abs(wanted[number] - center) < Math.abs(wanted[order[nearest]] - center)) {
-        nearest = seat;
-      }
-    });
-    const room = Math.max(width / 2 - 6, 1);
-    const apart = Math.min(12, 2 * room / Math.max(order.length - 1, 1));
-    const left = nearest * apart, right = (order.length - 1 - nearest) * apart;
-    let middle = center;
-    if (left > room) middle += left - room;
-    else if (right > room) middle -= right - room;
-    const found = [];
-    order.forEach((number, seat) => { found[number] = middle + (seat - nearest) * apart; });
-    return found;
-  }
-
-  const anchor = scope => scope.entries.length ? scope.entries[0] : scope.width / 2;
-
-  // Where everything is across the flow.
-  function acrossOf(template, inner, room) {
-    const { spots, trunks } = template;
-    const wishes = [];
-    for (const [child, each] of inner) {
-      const [at, , width] = spots[child], half = width / 2, hook = anchor(each);
-      wishes.push([at - half, at, hook - half], [at, at + half, each.width - hook - half]);
-    }
-    const moved = stretch(wishes);
-    const first = template.entries.length
-      ? Math.min(...template.entries.map(moved)) : room.clear;
-    const shift = Math.max(PAD + room.beside, room.clear - first);
-    const at = where => moved(where) + shift;
-    const size = spots.map(([, , width, height]) => [width, height]);
-    for (const [child, each] of inner) size[child] = [each.width, each.height];
-    const side = spots.map((spot, child) =>
-      at(spot[0]) - (inner.has(child) ? anchor(inner.get(child)) : spot[2] / 2));
-    const fixed = ([child, port], exits) => {
-      if (child === OUTSIDE) return at((exits ? template.entries : template.exits)[port]);
-      const each = inner.get(child);
-      return each ? side[child] + (exits ? each.exits : each.entries)[port] : null;
-    };
-    const near = (end, exits) => fixed(end, exits) ?? at(spots[end[0]][0]);
-    const leaving = new Map(), arriving = new Map(), out = new Map(), into = new Map();
-    const want = (ends, end, where) => {
-      if (!ends.has(end[0])) ends.set(end[0], new Map());
-      ends.get(end[0]).set(end.join(), where);
-    };
-    for (const [source, stems, branches] of trunks) {
-      const leaves = fixed(source, true);
-      if (leaves !== null) leaving.set(source.join(), leaves);
-      else {
-        const next = branches.map(([sink, way]) =>
-          way.length ? at(stems[way[0]][0]) : near(sink, false));
-        want(out, source, next.reduce((sum, each) => sum + each, 0) / next.length);
-      }
-      for (const [sink, way] of branches) {
-        const enters = fixed(sink, false);
-        if (enters !== null) arriving.set(sink.join(), enters);
-        else want(into, sink, way.length ? at(stems[way[way.length - 1]][0]) : near(source, true));
-      }
-    }
-    for (const [ends, found] of [[out, leaving], [into, arriving]]) {
-      for (const [child, wanted] of ends) {
-        const places = slots([...wanted.values()], at(spots[child][0]), size[child][0]);
-        [...wanted.keys()].forEach((end, number) => found.set(end, places[number]));
-      }
-    }
-    return { at, side, size, leaving, arriving };
-  }
-
   // What a branch does in the gaps on its way: [gap, begin, end].
-  function movesOf(template, across, source, stems, [sink, way]) {
+  function movesOf(template, across, net, source, stems, [sink, way]) {
     const moves = [];
     let at = across.leaving.get(source.join());
     for (const number of way) {
-      const beside = across.at(stems[number][0]);
+      const beside = across.stems[net][number];
       moves.push([stems[number][1], at, beside]);
       at = beside;
     }
@@ -157,9 +47,9 @@ const createLayout = (() => {
 
   // A template with the children in `inner` (child -> composed scope) open.
   function compose(template, inner, room) {
-    const across = acrossOf(template, inner, room);
-    const moves = template.trunks.map(([source, stems, branches]) =>
-      branches.map(branch => movesOf(template, across, source, stems, branch)));
+    const across = placeAcross(template, inner, room);
+    const moves = template.trunks.map(([source, stems, branches], net) =>
+      branches.map(branch => movesOf(template, across, net, source, stems, branch)));
     const runs = Array.from({ length: template.rows + 1 }, () => new Map());
     moves.forEach((branches, net) => {
       for (const [gap, begin, end] of branches.flat()) {
@@ -170,27 +60,30 @@ const createLayout = (() => {
       }
     });
     const gaps = runs.map(tracks);
-    const tall = new Array(template.rows).fill(0);
-    template.spots.forEach(([, row], child) => {
-      tall[row] = Math.max(tall[row], across.size[child][1]);
+    const tall = new Array(template.rows).fill(0), long = [];
+    template.spots.forEach(([, row, , closed, last], child) => {
+      const high = across.size[child][1];
+      if (high > closed && last > row) long.push([row, last, high]);
+      else tall[row] = Math.max(tall[row], high);
     });
     let at = room.before;
-    const begins = [], middle = [];
+    const begins = [], rows = [];
     for (let row = 0; row <= template.rows; row++) {
+      for (const [first, last, high] of long) {
+        if (last === row - 1) at = Math.max(at, rows[first] + high);
+      }
       begins.push(at);
       let straight = STRAIGHT;
       if (row === 0) straight = template.entries.length ? EDGE : PAD;
       else if (row === template.rows) straight = template.exits.length ? EDGE : PAD;
       at += gapHeight(gaps[row].count, straight);
-      if (row < template.rows) {
-        middle.push(at + tall[row] / 2);
-        at += tall[row];
-      }
+      rows.push(at);
+      at += tall[row] ?? 0;
     }
     const length = Math.max(at, room.length);
     const frames = template.spots.map(([, row], child) => {
       const [width, height] = across.size[child];
-      return [across.side[child], middle[row] - height / 2, width, height];
+      return [across.side[child], rows[row] + Math.max(tall[row] - height, 0) / 2, width, height];
     });
     const paths = [];
     template.trunks.forEach(([source, , branches], net) => {
@@ -209,8 +102,7 @@ const createLayout = (() => {
       });
     });
     return {
-      width: Math.max(across.at(template.width) + PAD, room.least), height: length,
-      entries: template.entries.map(across.at), exits: template.exits.map(across.at),
+      width: across.width, height: length, entries: across.entries, exits: across.exits,
       frames, paths, inner,
     };
   }

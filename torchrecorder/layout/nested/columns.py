@@ -46,7 +46,7 @@ class Grid:
 
 
 def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
-    """Where the centre of each node is, for each grid; rows keep their nodes apart."""
+    """About where the centre of each node is, for each grid, and in which order they are."""
     cut = [_cut(grid) for grid in grids]
     jobs = [
         engine.Job(_dot(grid, nodes), "plain")
@@ -62,7 +62,7 @@ def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
     placed = []
     for grid, pieces in zip(grids, cut):
         found = [_places(next(answers)) for _ in pieces]
-        placed.append(_apart(grid, _joined(grid, pieces, found)))
+        placed.append([round(at, 2) for at in _joined(grid, pieces, found)])
     return placed
 
 
@@ -155,7 +155,8 @@ def _joined(
         shift = moves[len(moves) // 2] if moves else 0.0
         for node in nodes:
             across[node] = places[node] + shift
-    return across
+    start = min((at - width / 2 for at, width in zip(across, grid.widths)), default=0.0)
+    return [at - start for at in across]
 
 
 def _packed(grid: Grid, nodes: Sequence[int]) -> Mapping[int, float]:
@@ -170,17 +171,3 @@ def _packed(grid: Grid, nodes: Sequence[int]) -> Mapping[int, float]:
             places[node] = at + (grid.widths[node] + APART) / 2
             at += grid.widths[node] + APART
     return places
-
-
-def _apart(grid: Grid, across: list[float]) -> list[float]:
-    """Places with room between the nodes of each row, whatever Graphviz said; from 0."""
-    members: dict[int, list[int]] = {}
-    for node, row in enumerate(grid.row):
-        members.setdefault(row, []).append(node)
-    for nodes in members.values():
-        nodes.sort(key=lambda node: across[node])
-        for left, right in zip(nodes, nodes[1:]):
-            room = (grid.widths[left] + grid.widths[right]) / 2 + 1.0
-            across[right] = max(across[right], across[left] + room)
-    start = min((at - width / 2 for at, width in zip(across, grid.widths)), default=0.0)
-    return [round(at - start, 2) for at in across]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from torchrecorder.layout.nested.columns import PASSING, Grid
 from torchrecorder.layout.nested.items import Item
 from torchrecorder.layout.nested.nets import OUTSIDE, End, Level, Net
 from torchrecorder.layout.nested.rows import rows
+from torchrecorder.layout.nested.spans import Spans
 from torchrecorder.layout.nested.template import Branch, Spot, Stem, Template, Trunk
 
 BESIDE = 3
@@ -19,9 +20,6 @@ PASSED = 24
 STEP, PASS, TURN = 20, 4, 1
 """How much it matters that two nodes stand in line: a box and the only one that reads it in
 the next row, two of one passing line, and where such a line begins and ends."""
-
-LANE = 6.0
-"""Points from one lane to the next."""
 
 
 class Draft:
@@ -45,6 +43,9 @@ class Draft:
         self.exit = [self.grid.add(PASSING, self.rows) for _ in range(level.exits)]
         self.lanes: list[tuple[int, int]] = []
         self.longest = self._longest(level.nets)
+        can_open = [items[child].header is not None for child in level.children]
+        self.reach = self._reach(level, can_open)
+        self.below: dict[int, dict[int, list[int]]] = {}
         self.ways = [_Way(self, net) for net in level.nets]
 
     def begin(self, source: End) -> int:
@@ -68,20 +69,52 @@ class Draft:
                 return min(max(span - 1, 2), PASSED)
         return PASSED
 
+    def _reach(self, level: Level, can_open: Sequence[bool]) -> list[int]:
+        """For each child the row before that of the first which reads it, if it can open."""
+        found = [self.rows] * len(self.row)
+        for net in level.nets:
+            if net.source.child != OUTSIDE:
+                ends = [self.end(sink) - 1 for sink in net.sinks]
+                found[net.source.child] = min(found[net.source.child], *ends)
+        return [
+            last if can and row < last < self.rows else row
+            for can, row, last in zip(can_open, self.row, found)
+        ]
+
+    def passing(self, child: int, row: int) -> int:
+        """A new node in a row for a line that comes from a child."""
+        width = PASSING
+        if child != OUTSIDE and row <= self.reach[child]:
+            rows = self.below.setdefault(child, {})
+            width = PASSING if row in rows else max(self.sizes[child][0], PASSING)
+            rows.setdefault(row, []).append(len(self.grid.row))
+        return self.grid.add(width, row)
+
     def template(self, across: Sequence[float]) -> Template:
         """The template, once it is known where the nodes of the grid are."""
-        core = max((at + width / 2 for at, width in zip(across, self.grid.widths)), default=0.0)
         lane = _lanes(self.lanes)
-        used = max(lane, default=-1) + 1
-        beside = [round(core + LANE * (number + 1.5), 2) for number in lane]
+        last = self._last(across)
         return Template(
-            tuple(Spot(at, row, *size) for at, row, size in zip(across, self.row, self.sizes)),
+            tuple(
+                Spot(at, row, *size, end)
+                for at, row, size, end in zip(across, self.row, self.sizes, last)
+            ),
             self.rows,
             tuple(across[node] for node in self.entry),
             tuple(across[node] for node in self.exit),
-            tuple(way.trunk(across, beside) for way in self.ways),
-            round(core + LANE * (used + 1) if used else core, 2),
+            tuple(way.trunk(across, lane, last) for way in self.ways),
+            max(lane, default=-1) + 1,
         )
+
+    def _last(self, across: Sequence[float]) -> list[int]:
+        """The last row that each child may fill."""
+        if self.reach == self.row:
+            return list(self.row)
+        spans = Spans(self.grid, across, [each for way in self.ways for each in way.detours()])
+        return [
+            spans.last(child, row, reach, self.below[child]) if reach > row else row
+            for child, (row, reach) in enumerate(zip(self.row, self.reach))
+        ]
 
 
 def _rows(level: Level, first: Sequence[bool]) -> list[int]:
@@ -137,7 +170,7 @@ class _Way:
         way: list[int] = []
         for row in range(self.row + 1, end):
             if row not in self.passed:
-                node = grid.add(PASSING, row)
+                node = self.draft.passing(self.net.source.child, row)
                 self.passed[row] = self._stem(node, row, row + 1)
                 grid.edges.append((last, node, PASS if way else TURN))
             way.append(self.passed[row])
@@ -153,22 +186,39 @@ class _Way:
         self.stems.append((node, begin, end))
         return len(self.stems) - 1
 
-    def trunk(self, across: Sequence[float], beside: Sequence[float]) -> Trunk:
-        """The net with its places, stems in line joined to one."""
+    def detours(self) -> Iterator[tuple[int, int]]:
+        """The gaps in which it runs to a lane and from there, and the node at the other end."""
+        for sink, way in self.branches:
+            if self.stems[way[0]][0] < 0 if way else False:
+                yield self.row + 1, self._node(self.net.source, self.draft.entry)
+                yield self.draft.end(sink), self._node(sink, self.draft.exit)
+
+    def trunk(
+        self, across: Sequence[float], lane: Sequence[int], last: Sequence[int]
+    ) -> Trunk:
+        """The net with its places, from the last row that its source fills; stems in line
+        joined to one."""
+        child = self.net.source.child
+        start = self.row + 1 if child == OUTSIDE else last[child] + 1
         stems: list[Stem] = []
         joined: dict[int, int] = {}
         before = {way[at]: way[at - 1] for _, way in self.branches for at in range(1, len(way))}
         for number, (node, begin, end) in enumerate(self.stems):
-            at = beside[~node] if node < 0 else across[node]
-            last = joined.get(before.get(number, -1))
-            if last is not None and stems[last].across == at and stems[last].end == begin:
-                stems[last] = stems[last]._replace(end=end)
-                joined[number] = last
+            if node < 0:
+                joined[number] = len(stems)
+                stems.append(Stem(-1 - lane[~node], start, end))
+                continue
+            if begin < start:
+                continue
+            seat = joined.get(before.get(number, -1), -1)
+            if seat >= 0 and stems[seat].across == across[node] and stems[seat].end == begin:
+                stems[seat] = stems[seat]._replace(end=end)
+                joined[number] = seat
             else:
                 joined[number] = len(stems)
-                stems.append(Stem(at, begin, end))
+                stems.append(Stem(across[node], begin, end))
         branches = tuple(
-            Branch(sink, tuple(dict.fromkeys(joined[each] for each in way)))
+            Branch(sink, tuple(dict.fromkeys(joined[each] for each in way if each in joined)))
             for sink, way in self.branches
         )
         return Trunk(self.net.source, tuple(stems), branches)

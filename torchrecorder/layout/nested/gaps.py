@@ -20,6 +20,12 @@ STRAIGHT = 18.0
 EDGE = 10.0
 """Points between the edge of a scope and a row, with no track between them."""
 
+CLOSE = 8.0
+"""Points between two lines that meet a box, at least."""
+
+ASIDE = 10.0
+"""Points from the middle of a side at which a line may meet it, to come straight."""
+
 LEVEL = 0.5
 """Lines that would move sideways by less than this go straight."""
 
@@ -71,21 +77,32 @@ def height(track: Mapping[int, int], straight: float = STRAIGHT) -> float:
 def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
     """Where lines that come from *wanted* meet a side of a box, in the same order.
 
-    The one that could come straight takes the middle; the others stand beside it.
+    Where all of them can, they come straight. Else the one that comes nearest to the middle
+    takes it, or a place near it to be straight, and the others stand beside it.
     """
     if not wanted:
         return []
     order = sorted(range(len(wanted)), key=lambda number: (wanted[number], number))
+    if _fits([wanted[number] for number in order], center, width):
+        return list(wanted)
     nearest = min(range(len(order)), key=lambda seat: (abs(wanted[order[seat]] - center), seat))
     room = max(width / 2 - 6.0, 1.0)
     apart = min(12.0, 2 * room / max(len(order) - 1, 1))
     left, right = nearest * apart, (len(order) - 1 - nearest) * apart
-    middle = center
-    if left > room:
-        middle += left - room
-    elif right > room:
-        middle -= right - room
+    straight = wanted[order[nearest]]
+    middle = straight if abs(straight - center) <= ASIDE else center
+    middle = max(center + left - room, min(middle, center + room - right))
     found = [0.0] * len(order)
     for seat, number in enumerate(order):
         found[number] = middle + (seat - nearest) * apart
     return found
+
+
+def _fits(wanted: Sequence[float], center: float, width: float) -> bool:
+    """Whether lines can meet a side just where they come from: around its middle, and apart."""
+    middle = (wanted[0] + wanted[-1]) / 2
+    return (
+        abs(middle - center) <= ASIDE
+        and max(center - wanted[0], wanted[-1] - center) <= width / 2 - 6.0
+        and all(after - before >= CLOSE for before, after in zip(wanted, wanted[1:]))
+    )

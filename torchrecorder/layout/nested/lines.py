@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from torchrecorder.layout.nested.compose import Point
+from torchrecorder.layout.nested.composed import Point
 from torchrecorder.layout.nested.items import Link
 from torchrecorder.layout.nested.place import Picture, Piece
 

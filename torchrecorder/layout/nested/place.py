@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import NamedTuple
 
-from torchrecorder.layout.nested.compose import PAD, Composed, Point, Room, compose
+from torchrecorder.layout.nested.compose import compose
+from torchrecorder.layout.nested.composed import PAD, Composed, Point, Room
 from torchrecorder.layout.nested.nets import OUTSIDE, End
 from torchrecorder.layout.nested.plan import Plan
 

@@ -1,4 +1,4 @@
-"""Template: one distinct scope, laid out with everything in it closed."""
+"""Template: one distinct scope: what stands where, and about how far apart."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ class Spot(NamedTuple):
         row: The row it stands in.
         width: Its size across the flow.
         height: Its size along the flow.
+        last: The last row into which it may reach when it is open.
     """
 
     across: float
     row: int
     width: float
     height: float
+    last: int
 
 
 class Stem(NamedTuple):
@@ -29,7 +31,7 @@ class Stem(NamedTuple):
     Gap *n* is the space before row *n*; the last gap follows the last row.
 
     Attributes:
-        across: Where it is, across the flow.
+        across: Where it is, across the flow; -1 and less are lanes beside everything.
         begin: The gap in which it begins.
         end: The gap in which it ends; before *begin* for a line that runs back.
     """
@@ -63,7 +65,7 @@ class Template(NamedTuple):
         entries: Where tensors come in, across the flow.
         exits: Where they leave.
         trunks: The nets that join the children.
-        width: How far boxes and lines reach across the flow, from 0.
+        lanes: How many lanes there are.
     """
 
     spots: tuple[Spot, ...]
@@ -71,7 +73,7 @@ class Template(NamedTuple):
     entries: tuple[float, ...]
     exits: tuple[float, ...]
     trunks: tuple[Trunk, ...]
-    width: float
+    lanes: int
 
     def to_json(self) -> dict[str, Any]:
         """As lists, for the page."""
@@ -86,5 +88,5 @@ class Template(NamedTuple):
                 ]]
                 for source, stems, branches in self.trunks
             ],
-            "width": self.width,
+            "lanes": self.lanes,
         }

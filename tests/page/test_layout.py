@@ -1,0 +1,84 @@
+"""The page lays out as `torchrecorder.layout.nested` does, number by number."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from torchrecorder.layout.nested import Item, Link, Plan, place, plan
+
+pytestmark = pytest.mark.page
+
+PLACED = (
+    "([data, open]) => { const { width, height, boxes, lines } ="
+    " createLayout(data).place(new Set(open)); return [[width, height],"
+    " boxes.map(box => [box.item, box.x, box.y, box.w, box.h]),"
+    " lines.map(line => line.points.flat())]; }"
+)
+
+
+def random_tree(seed: int) -> tuple[list[Item], list[Link]]:
+    """Items in each other, most feeding one further on; each seed gives another."""
+    chance = random.Random(seed)
+    parents = [-1]
+    for number in range(30):
+        parents.append(chance.randint(-1, number))
+    inner = set(parents)
+    items = [
+        Item(
+            f"i{number}",
+            parent,
+            round(chance.uniform(20, 120), 1),
+            round(chance.uniform(15, 60), 1),
+            (round(chance.uniform(20, 90), 1), 12.0) if number in inner else None,
+            chance.random() < 0.1,
+        )
+        for number, parent in enumerate(parents)
+    ]
+    leaves = [number for number in range(len(items)) if number not in inner]
+    pairs = [(chance.choice(leaves), chance.choice(leaves)) for _ in range(50)]
+    links = [Link(a, b, chance.choice("ab")) for a, b in pairs if a < b or a > b + 20]
+    return items, links
+
+
+def dense() -> tuple[list[Item], list[Link]]:
+    """Each of forty boxes feeds all that follow: lanes, and boxes that many lines meet."""
+    items = [Item(str(number), -1, 40.0, 20.0) for number in range(40)]
+    return items, [Link(a, b, "x") for a in range(40) for b in range(a + 1, 40)]
+
+
+def as_data(planned: Plan) -> dict[str, Any]:
+    """What the page is given of a plan."""
+    return {
+        "direction": planned.direction,
+        "items": {
+            "parent": [item.parent for item in planned.items],
+            "template": planned.template[1:],
+            "headersize": [item.header for item in planned.items],
+        },
+        "templates": [each.to_json() for each in planned.templates],
+        "root": planned.template[0],
+        "values": planned.carried,
+    }
+
+
+@pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])
+@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5, None])
+def test_page_and_figure_have_everything_in_one_place(
+    flat: Any, seed: int | None, direction: str
+) -> None:
+    """Boxes and the corners of lines, with nothing, something and all of it open."""
+    given = dense() if seed is None else random_tree(seed)
+    planned = plan(*given, direction)  # type: ignore[arg-type]
+    can = [number for number, item in enumerate(planned.items) if item.header is not None]
+    for opened in ([], can[::2], can):
+        size, boxes, lines = flat(PLACED, [as_data(planned), opened])
+        picture = place(planned, opened)
+        assert size == pytest.approx([picture.width, picture.height])
+        expected = [[box.item, *box[1:5]] for box in picture.boxes]
+        assert sum(boxes, []) == pytest.approx(sum(expected, []))
+        ways = [[at for point in piece.points for at in point] for piece in picture.pieces]
+        assert [len(line) for line in lines] == [len(way) for way in ways]
+        assert sum(lines, []) == pytest.approx(sum(ways, []))

@@ -1,0 +1,203 @@
+// Across: where everything of a scope is across the flow, as layout/nested/across.py has it.
+
+"use strict";
+
+const placeAcross = (() => {
+  const PAD = 9, ASIDE = 10, CLOSE = 8, LANE = 6, OUTSIDE = -1;
+
+  // A monotone map of an axis that makes room inside given intervals [begin, end, growth].
+  function stretch(wishes) {
+    const seen = new Map();
+    for (const wish of wishes) {
+      if (wish[2] > 0 && wish[1] > wish[0]) seen.set(wish.join(), wish);
+    }
+    const asked = [...seen.values()].sort((a, b) =>
+      (a[1] - a[0]) - (b[1] - b[0]) || a[0] - b[0] || a[2] - b[2]);
+    const cuts = [...new Set(asked.flatMap(wish => [wish[0], wish[1]]))].sort((a, b) => a - b);
+    const seat = new Map(cuts.map((at, number) => [at, number]));
+    const growth = new Array(Math.max(cuts.length - 1, 0)).fill(0);
+    for (const [begin, end, wanted] of asked) {
+      const first = seat.get(begin), last = seat.get(end);
+      let got = 0;
+      for (let piece = first; piece < last; piece++) got += growth[piece];
+      const share = (wanted - got) / (end - begin);
+      if (share <= 0) continue;
+      for (let piece = first; piece < last; piece++) {
+        growth[piece] += share * (cuts[piece + 1] - cuts[piece]);
+      }
+    }
+    const moved = [0];
+    for (const more of growth) moved.push(moved[moved.length - 1] + more);
+    return at => {
+      if (!cuts.length || at <= cuts[0]) return at;
+      if (at >= cuts[cuts.length - 1]) return at + moved[moved.length - 1];
+      let low = 0, high = cuts.length - 1;
+      while (high - low > 1) {
+        const middle = (low + high) >> 1;
+        if (cuts[middle] <= at) low = middle; else high = middle;
+      }
+      const part = (at - cuts[low]) / (cuts[low + 1] - cuts[low]);
+      return at + moved[low] + part * (moved[low + 1] - moved[low]);
+    };
+  }
+
+  // Whether lines can meet a side just where they come from: around its middle, and apart.
+  function fits(wanted, center, width) {
+    const first = wanted[0], last = wanted[wanted.length - 1];
+    return Math.abs((first + last) / 2 - center) <= ASIDE &&
+      Math.max(center - first, last - center) <= width / 2 - 6 &&
+      wanted.every((at, seat) => !seat || at - wanted[seat - 1] >= CLOSE);
+  }
+
+  // Where lines that come from `wanted` meet a side of a box, in the same order.
+  function slots(wanted, center, width) {
+    const order = wanted.map((_, number) => number)
+      .sort((a, b) => wanted[a] - wanted[b] || a - b);
+    if (fits(order.map(number => wanted[number]), center, width)) return wanted;
+    let nearest = 0;
+    order.forEach((number, seat) => {
+      if (Math.abs(wanted[number] - center) < Math.abs(wanted[order[nearest]] - center)) {
+        nearest = seat;
+      }
+    });
+    const room = Math.max(width / 2 - 6, 1);
+    const apart = Math.min(12, 2 * room / Math.max(order.length - 1, 1));
+    const left = nearest * apart, right = (order.length - 1 - nearest) * apart;
+    const straight = wanted[order[nearest]];
+    const wish = Math.abs(straight - center) <= ASIDE ? straight : center;
+    const middle = Math.max(center + left - room, Math.min(wish, center + room - right));
+    const found = [];
+    order.forEach((number, seat) => { found[number] = middle + (seat - nearest) * apart; });
+    return found;
+  }
+
+  const anchor = scope => scope.entries.length ? scope.entries[0] : scope.width / 2;
+
+  // Where boxes, ports and lines are across the flow.
+  function placeAcross(template, inner, room) {
+    const { spots, trunks } = template, wishes = [], bodies = [];
+    const size = spots.map(([, , width, height]) => [width, height]);
+    const hooks = spots.map(([, , width]) => width / 2);
+    for (const [child, each] of inner) {
+      const [at, , width] = spots[child], half = width / 2, hook = anchor(each);
+      wishes.push([at - half, at, hook - half], [at, at + half, each.width - hook - half]);
+      size[child] = [each.width, each.height];
+      hooks[child] = hook;
+    }
+    const hints = [...spots.map(spot => spot[0]), ...template.entries, ...template.exits];
+    const line = (first, last) => ({ first, last, left: 0, right: 0, box: false });
+    spots.forEach(([, first, , , last], child) => {
+      const left = hooks[child];
+      bodies.push({ first, last, left, right: size[child][0] - left, box: true });
+    });
+    for (const _ of template.entries) bodies.push(line(-1, -1));
+    for (const _ of template.exits) bodies.push(line(template.rows, template.rows));
+    const body = trunks.map(([, stems]) => stems.map(([at, begin, end]) => {
+      if (at < 0) return -1;
+      hints.push(at);
+      return bodies.push(line(begin, end - 1)) - 1;
+    }));
+    const fixedTo = ([child, port], exits) => {
+      if (child === OUTSIDE) {
+        return [spots.length + (exits ? 0 : template.entries.length) + port, 0];
+      }
+      const each = inner.get(child);
+      return [child, each ? (exits ? each.exits : each.entries)[port] - hooks[child] : 0];
+    };
+    const ties = trunks.flatMap((trunk, net) => tiesOf(trunk, body[net], fixedTo));
+    const found = settle(bodies, hints.map(stretch(wishes)), ties);
+    const entry = spots.length, leave = entry + template.entries.length;
+    let begin = Infinity, end = -Infinity;
+    bodies.forEach((each, number) => {
+      begin = Math.min(begin, found[number] - each.left);
+      end = Math.max(end, found[number] + each.right);
+    });
+    if (!bodies.length) begin = end = 0;
+    const ports = found.slice(entry, leave);
+    const first = ports.length ? Math.min(...ports) : begin + room.clear;
+    const shift = Math.max(PAD + room.beside - begin, room.clear - first);
+    const moved = found.map(here => here + shift), middle = moved.slice(0, entry);
+    const stems = trunks.map(([, all], net) => all.map(([at], number) =>
+      at < 0 ? end + shift + LANE * (0.5 - at) : moved[body[net][number]]));
+    const beside = template.lanes ? LANE * (template.lanes + 1) : 0;
+    const across = {
+      size, middle, stems,
+      entries: moved.slice(entry, leave),
+      exits: moved.slice(leave, leave + template.exits.length),
+      side: middle.map((here, child) => here - hooks[child]),
+      width: Math.max(end + shift + beside + PAD, room.least),
+    };
+    meetBoxes(template, inner, across);
+    return across;
+  }
+
+  // The pieces of a trunk, each once, but for those that take a lane.
+  function tiesOf([source, , branches], body, fixedTo) {
+    const ties = [], known = new Set();
+    const add = tie => {
+      const key = `${tie[0]},${tie[2]}`;
+      if (known.has(key) && tie[4] !== 4) return;
+      known.add(key);
+      ties.push(tie);
+    };
+    for (const [sink, way] of branches) {
+      let [one, here] = fixedTo(source, true), weight = 4, lane = false;
+      for (const number of way) {
+        lane = body[number] < 0;
+        if (lane) break;
+        weight = weight === 4 ? 1 : 2;
+        add([one, here, body[number], 0, weight]);
+        [one, here] = [body[number], 0];
+      }
+      if (!lane) add([one, here, ...fixedTo(sink, false), weight === 4 ? 4 : 1]);
+    }
+    return ties;
+  }
+
+  // Where lines leave and enter boxes.
+  function meetBoxes(template, inner, across) {
+    const { entries, exits, side, size, stems, middle } = across;
+    const fixed = ([child, port], out) => {
+      if (child === OUTSIDE) return (out ? entries : exits)[port];
+      const each = inner.get(child);
+      return each ? side[child] + (out ? each.exits : each.entries)[port] : null;
+    };
+    const meet = (wanted, found) => {
+      for (const [child, ends] of wanted) {
+        const places = slots([...ends.values()], middle[child], size[child][0]);
+        [...ends.keys()].forEach((end, number) => found.set(end, places[number]));
+      }
+    };
+    const want = (wanted, end, where) => {
+      if (!wanted.has(end[0])) wanted.set(end[0], new Map());
+      wanted.get(end[0]).set(end.join(), where);
+    };
+    const leaving = across.leaving = new Map(), arriving = across.arriving = new Map();
+    const out = new Map(), into = new Map();
+    template.trunks.forEach(([source, , branches], net) => {
+      const leaves = fixed(source, true);
+      if (leaves !== null) {
+        leaving.set(source.join(), leaves);
+        return;
+      }
+      const next = branches.map(([sink, way]) =>
+        way.length ? stems[net][way[0]] : fixed(sink, false) ?? middle[sink[0]]);
+      const near = next.find(at => Math.abs(at - middle[source[0]]) <= ASIDE);
+      want(out, source, near ?? next.reduce((sum, each) => sum + each, 0) / next.length);
+    });
+    meet(out, leaving);
+    template.trunks.forEach(([source, , branches], net) => {
+      for (const [sink, way] of branches) {
+        const enters = fixed(sink, false);
+        if (enters !== null) arriving.set(sink.join(), enters);
+        else {
+          want(into, sink,
+            way.length ? stems[net][way[way.length - 1]] : leaving.get(source.join()));
+        }
+      }
+    });
+    meet(into, arriving);
+  }
+
+  return placeAcross;
+})();

@@ -1,0 +1,134 @@
+// Settle: boxes and lines of a scope come to rest across the flow, as layout/nested/settle.py
+// has it: in the order of `at` in each row, near what they are tied to.
+
+"use strict";
+
+const settle = (() => {
+  const ROUNDS = 4, PUSHED = 8, NEAR = 80, LEAST = 0.01, BEND = 20, FEW = 12;
+
+  // What it costs to be `far` from where one is: the lengths of lines, and their bends.
+  function priceOf(asked, far) {
+    let price = 0;
+    for (const [wish, weight] of asked) {
+      const off = Math.abs(wish - far);
+      price += weight * (off + (off >= LEAST ? BEND : 0));
+    }
+    return price;
+  }
+
+  // Of staying and of all that is asked for, what makes the shortest lines and least bends.
+  function cheapest(asked) {
+    let best = 0, least = priceOf(asked, 0);
+    for (const [far] of asked) {
+      const price = priceOf(asked, far) + LEAST;
+      if (price < least) [best, least] = [far, price];
+    }
+    return best;
+  }
+
+  // The nearest place where lines are shortest.
+  function median(asked) {
+    asked.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    const half = asked.reduce((sum, each) => sum + each[1], 0) / 2;
+    let sofar = 0;
+    for (let place = 0; place < asked.length; place++) {
+      sofar += asked[place][1];
+      if (sofar > half) return asked[place][0];
+      if (sofar === half) return Math.min(Math.max(0, asked[place][0]), asked[place + 1][0]);
+    }
+    return 0;
+  }
+
+  // Bodies are {first, last, left, right, box}, ties [one, here, other, there, weight].
+  return (bodies, at, ties) => {
+    at = [...at];
+    const all = bodies.map((_, body) => body);
+    const order = [...all].sort((a, b) => at[a] - at[b] || a - b);
+    const before = all.map(() => []), after = all.map(() => []), latest = new Map();
+    for (const body of order) {
+      const here = bodies[body], met = new Set();
+      for (let row = here.first; row <= here.last; row++) {
+        if (latest.has(row)) met.add(latest.get(row));
+        latest.set(row, body);
+      }
+      for (const other of met) {
+        const near = bodies[other];
+        const apart = near.box && here.box ? 16 : near.box || here.box ? 12 : 9;
+        const room = near.right + apart + here.left;
+        before[body].push([other, room]);
+        after[other].push([body, room]);
+        at[body] = Math.max(at[body], at[other] + room);
+      }
+    }
+    const tied = all.map(() => []);
+    for (const [one, here, other, there, weight] of ties) {
+      tied[one].push([other, there - here, weight]);
+      tied[other].push([one, here - there, weight]);
+    }
+
+    // By how much a group would like to move.
+    function wishOf(mine) {
+      const asked = [];
+      for (const body of mine) {
+        for (const [other, off, weight] of tied[body]) {
+          if (mine.size === 1 || !mine.has(other)) asked.push([at[other] + off - at[body], weight]);
+        }
+      }
+      return asked.length > FEW ? median(asked) : cheapest(asked);
+    }
+
+    // Move a group to one side, with those in its way as long as they all gain by it.
+    function pull(group, beside, sign) {
+      const mine = new Set(group);
+      for (let time = 0; time < PUSHED; time++) {
+        const wish = sign * wishOf(mine);
+        if (!(wish >= LEAST)) return;
+        const found = [];
+        let least = Infinity;
+        for (const body of mine) {
+          for (const [other, room] of beside[body]) {
+            if (mine.has(other)) continue;
+            const free = Math.abs(at[body] - at[other]) - room;
+            found.push([free, other]);
+            if (free < least) least = free;
+          }
+        }
+        least = Math.max(least, 0);
+        for (const body of mine) at[body] += sign * Math.min(wish, least);
+        if (wish <= least) return;
+        for (const [free, other] of found) if (free <= least) mine.add(other);
+      }
+    }
+
+    function pullAll(groups) {
+      for (const group of groups) pull(group, before, -1);
+      for (const group of [...groups].reverse()) pull(group, after, 1);
+    }
+
+    // Bodies with what they are tied to and in line with, but for at most some points.
+    function joined(most) {
+      const leader = [...all];
+      const found = body => {
+        while (leader[body] !== body) body = leader[body] = leader[leader[body]];
+        return body;
+      };
+      for (const [one, here, other, there] of ties) {
+        if (Math.abs(at[one] + here - at[other] - there) <= most) leader[found(one)] = found(other);
+      }
+      const members = new Map();
+      for (const body of order) {
+        const key = found(body);
+        if (!members.has(key)) members.set(key, []);
+        members.get(key).push(body);
+      }
+      return [...members.values()];
+    }
+
+    for (let round = 0; round < ROUNDS; round++) {
+      pullAll(order.map(body => [body]));
+      pullAll(joined(LEAST));
+      pullAll(joined(NEAR));
+    }
+    return at;
+  };
+})();

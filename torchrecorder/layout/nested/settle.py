@@ -1,0 +1,205 @@
+"""Settle: boxes and lines of a scope come to rest across the flow, near what they are tied to.
+
+The order in each row stays as it is; only the places change. Everything is pulled towards
+what it is joined to, alone and together with all it is in line with, as far as its
+neighbours leave room. The page has the same code in ``settle.js``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+ROUNDS = 4
+"""How often everything is pulled."""
+
+PUSHED = 8
+"""How often a group takes with it what is in its way."""
+
+NEAR = 80.0
+"""Points between the ends of a line up to which both are moved together."""
+
+BEND = 20.0
+"""Points by which a line may be longer to have no bend."""
+
+FEW = 12
+"""Lines up to which their bends count; of more, only the lengths."""
+
+LEAST = 0.01
+"""Points by which it is worth to move."""
+
+APART = {(True, True): 16.0, (True, False): 12.0, (False, True): 12.0, (False, False): 9.0}
+"""Points between two neighbours of a row, each of which is a box or a line."""
+
+
+class Body(NamedTuple):
+    """A box, a line that passes rows, or a port at the edge of a scope.
+
+    Attributes:
+        first: The first row it is in.
+        last: The last one.
+        left: How far it reaches to the left of its place.
+        right: How far it reaches to the right.
+        box: Whether it is a box.
+    """
+
+    first: int
+    last: int
+    left: float
+    right: float
+    box: bool
+
+
+class Tie(NamedTuple):
+    """A piece of a line between two bodies: where it is fixed on both, and how much it pulls."""
+
+    one: int
+    here: float
+    other: int
+    there: float
+    weight: int
+
+
+Beside = list[list[tuple[int, float]]]
+"""For each body its neighbours on one side, and how far off their places are at least."""
+
+
+def settle(bodies: Sequence[Body], at: Sequence[float], ties: Sequence[Tie]) -> list[float]:
+    """The place of each of *bodies*, which keep the order of *at*; ends of ties are in line
+    where they can be."""
+    settling = _Settling(bodies, at, ties)
+    settling.spread()
+    for _ in range(ROUNDS):
+        settling.pull([[each] for each in settling.order])
+        settling.pull(settling.joined(LEAST))
+        settling.pull(settling.joined(NEAR))
+    return settling.at
+
+
+class _Settling:
+    def __init__(
+        self, bodies: Sequence[Body], at: Sequence[float], ties: Sequence[Tie]
+    ) -> None:
+        self.at = list(at)
+        self.order = sorted(range(len(bodies)), key=lambda body: (at[body], body))
+        self.before: Beside = [[] for _ in bodies]
+        self.after: Beside = [[] for _ in bodies]
+        self._meet(bodies)
+        self.ties = ties
+        self.tied: list[list[tuple[int, float, int]]] = [[] for _ in bodies]
+        for one, here, other, there, weight in ties:
+            self.tied[one].append((other, there - here, weight))
+            self.tied[other].append((one, here - there, weight))
+
+    def _meet(self, bodies: Sequence[Body]) -> None:
+        """Find who stands beside whom."""
+        latest: dict[int, int] = {}
+        for number in self.order:
+            body = bodies[number]
+            rows = range(body.first, body.last + 1)
+            for other in dict.fromkeys(latest[row] for row in rows if row in latest):
+                near = bodies[other]
+                room = near.right + APART[near.box, body.box] + body.left
+                self.before[number].append((other, room))
+                self.after[other].append((number, room))
+            latest.update(dict.fromkeys(rows, number))
+
+    def spread(self) -> None:
+        """Move to the right whatever stands too near to what is left of it."""
+        for number in self.order:
+            for other, room in self.before[number]:
+                self.at[number] = max(self.at[number], self.at[other] + room)
+
+    def pull(self, groups: Sequence[Sequence[int]]) -> None:
+        """Move each group to where its lines would be shortest, or as far as there is room."""
+        for group in groups:
+            self._pull(group, self.before, -1)
+        for group in reversed(groups):
+            self._pull(group, self.after, 1)
+
+    def _pull(self, group: Sequence[int], beside: Beside, sign: int) -> None:
+        """Move a group to one side, with those in its way as long as they all gain by it."""
+        for _ in range(PUSHED):
+            wish = sign * self._wish(group)
+            if wish < LEAST:
+                return
+            room, blocking = self._room(group, beside)
+            for number in group:
+                self.at[number] += sign * min(wish, room)
+            if wish <= room:
+                return
+            group = [*group, *blocking]
+
+    def _room(self, group: Sequence[int], beside: Beside) -> tuple[float, list[int]]:
+        """How far a group can move to one side, and who is in its way then."""
+        mine = set(group)
+        found = [
+            (abs(self.at[number] - self.at[other]) - room, other)
+            for number in group
+            for other, room in beside[number]
+            if other not in mine
+        ]
+        least = max(min(found, default=(float("inf"), -1))[0], 0.0)
+        return least, list(dict.fromkeys(other for room, other in found if room <= least))
+
+    def _wish(self, group: Sequence[int]) -> float:
+        """By how much a group would like to move, for short lines with few bends."""
+        mine = set(group) if len(group) > 1 else ()
+        asked = [
+            (self.at[other] + off - self.at[number], weight)
+            for number in group
+            for other, off, weight in self.tied[number]
+            if other not in mine
+        ]
+        if len(asked) > FEW:
+            return _median(asked)
+        return _cheapest(asked)
+
+    def joined(self, most: float) -> list[list[int]]:
+        """Bodies with what they are tied to and in line with, but for at *most* some points."""
+        leader = list(range(len(self.at)))
+        for one, here, other, there, _ in self.ties:
+            if abs(self.at[one] + here - self.at[other] - there) <= most:
+                leader[_found(leader, one)] = _found(leader, other)
+        members: dict[int, list[int]] = {}
+        for number in self.order:
+            members.setdefault(_found(leader, number), []).append(number)
+        return list(members.values())
+
+
+def _cheapest(asked: Sequence[tuple[float, int]]) -> float:
+    """Of staying and of all that is asked for, what makes the shortest lines and least bends."""
+    best, least = 0.0, _price(asked, 0.0)
+    for far, _ in asked:
+        price = _price(asked, far) + LEAST
+        if price < least:
+            best, least = far, price
+    return best
+
+
+def _price(asked: Sequence[tuple[float, int]], far: float) -> float:
+    """What it costs to be *far* from where one is: the lengths of lines, and their bends."""
+    return sum(
+        weight * (abs(wish - far) + (BEND if abs(wish - far) >= LEAST else 0.0))
+        for wish, weight in asked
+    )
+
+
+def _median(asked: list[tuple[float, int]]) -> float:
+    """The nearest place where lines are shortest."""
+    asked.sort()
+    half, sofar = sum(weight for _, weight in asked) / 2, 0
+    for place, (wish, weight) in enumerate(asked):
+        sofar += weight
+        if sofar > half:
+            return wish
+        if sofar == half:  # anywhere between two is as good
+            return min(max(0.0, wish), asked[place + 1][0])
+    return 0.0
+
+
+def _found(leader: list[int], number: int) -> int:
+    while leader[number] != number:
+        leader[number] = leader[leader[number]]
+        number = leader[number]
+    return number
