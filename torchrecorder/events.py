@@ -62,6 +62,9 @@ class Role(str, Enum):
     INNER = "inner"
 
 
+STORED = (Role.PARAMETER, Role.BUFFER)
+"""The roles of what modules have; values of other roles are handed in or made."""
+
 made = tuple.__new__
 """``made(Slot, (name, value))`` is ``Slot(name, value)`` in half the time, for hot paths."""
 

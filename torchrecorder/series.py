@@ -192,7 +192,7 @@ def points(
     for scope in recording.scopes.values():
         if _follows(recording, scope, scopes):
             outputs = [recording.values[slot.value] for slot in scope.outputs]
-            module = recording.modules.get(scope.module) if scope.module is not None else None
+            module = recording.module_of(scope)
             weights = own(module) if module is not None else ()
             yield _point(
                 step,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,11 +39,13 @@ class Inside:
 
     def of_scope(self, scope: ScopeId) -> list[str]:
         """A scope and all that lies in it."""
-        found: list[str] = []
+        return [member for each in self.scopes(scope) for member in self.alone(each)]
+
+    def scopes(self, scope: ScopeId) -> Iterator[ScopeId]:
+        """A scope and all scopes in it."""
         waiting = [scope]
         while waiting:
             each = waiting.pop()
-            found.extend(self.alone(each))
+            yield each
             inner = self.recording.children.get(each, ())
             waiting.extend(ScopeId(item.id) for item in inner if not isinstance(item, Op))
-        return found

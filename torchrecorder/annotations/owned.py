@@ -69,7 +69,7 @@ class Owned:
 
 def own(module: Module) -> dict[ValueId, None]:
     """What a module itself owns, without its children."""
-    return {slot.value: None for slot in (*module.parameters, *module.buffers)}
+    return {slot.value: None for slot in module.stored}
 
 
 def around(path: str) -> Iterator[str]:

@@ -141,9 +141,9 @@ def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list
     found = [each for each in members if each not in ids or each in numbers.by_node]
     for each in ids[:1]:
         scope = recording.scopes.get(ScopeId(each))
-        if scope is not None and scope.module is not None:
-            module = recording.modules[scope.module]
-            found.extend(slot.value for slot in (*module.parameters, *module.buffers))
+        module = recording.module_of(scope) if scope is not None else None
+        if module is not None:
+            found.extend(slot.value for slot in module.stored)
     return found
 
 

@@ -73,6 +73,11 @@ class Comparison:
     changes: tuple[Change, ...]
     matching: Matching
 
+    @property
+    def name(self) -> str:
+        """What both are called, or one and the other."""
+        return " → ".join(dict.fromkeys((self.before.name, self.after.name)))
+
     def __bool__(self) -> bool:
         return bool(self.changes)
 
@@ -121,13 +126,12 @@ class Comparison:
         return api.render_comparison(self, path, **options)
 
     def _lines(self, limit: int | None) -> Iterator[str]:
-        names = [self.before.name, self.after.name]
-        title = names[0] if names[0] == names[1] else " → ".join(names)
         if not self.changes:
-            yield f"{title}: no difference"
+            yield f"{self.name}: no difference"
             return
         counts = Counter(each.kind for each in self.changes)
-        yield f"{title}: " + ", ".join(f"{counts[k]} {k.value}" for k in ChangeKind if counts[k])
+        said = ", ".join(f"{counts[kind]} {kind.value}" for kind in ChangeKind if counts[kind])
+        yield f"{self.name}: {said}"
         lines = list(_grouped(self.changes))
         listed = lines if limit is None else lines[:limit]
         width = min(48, max(len(where) for _, where, _ in listed))

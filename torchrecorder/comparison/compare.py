@@ -10,10 +10,10 @@ from typing import Union
 from torchrecorder.checks import advised
 from torchrecorder.comparison.change import Change, ChangeKind, Comparison
 from torchrecorder.comparison.match import Matching, match
-from torchrecorder.comparison.said import DEFAULT, differences, form, size
+from torchrecorder.comparison.said import differences, form, hyperparameters, size
 from torchrecorder.comparison.wiring import Wiring, by_name
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import ModuleId, OpId, Role, ScopeId, Slot, ValueId
+from torchrecorder.events import STORED, ModuleId, OpId, Role, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import Recording, check_recording
 
@@ -147,11 +147,12 @@ class _Comparer:
         return one.name != other.name or elsewhere
 
     def _turned(self, one: Scope, other: Scope) -> Iterator[str]:
-        if one.module is None or other.module is None:
+        left, right = self.before.module_of(one), self.after.module_of(other)
+        if left is None or right is None:
             return
-        left, right = self.before.modules[one.module], self.after.modules[other.module]
         if one.cls == other.cls and one.call == other.call == 0 and left.detail != right.detail:
-            yield differences(left.detail, right.detail) or "its hyperparameters"
+            details = hyperparameters(left.detail), hyperparameters(right.detail)
+            yield differences(*details) or "its hyperparameters"
         flags = left.training, right.training
         if flags[0] != flags[1] and self._flags_around(one, other) != flags:
             yield " → ".join("training" if each else "evaluation" for each in flags)
@@ -175,7 +176,7 @@ class _Comparer:
                 text = f"{one.name} → {other.name}"
                 yield place, Change(ChangeKind.REPLACED, left, right, where, text)
             elif one.arguments != other.arguments and not self._retold(one, other):
-                text = _arguments(one, other)
+                text = differences(dict(one.arguments), dict(other.arguments))
                 yield place, Change(ChangeKind.CHANGED, left, right, where, text)
             for text in self._rewired(one, other):
                 yield place, Change(ChangeKind.REWIRED, left, right, where, text)
@@ -184,11 +185,9 @@ class _Comparer:
         """Whether the module around has other hyperparameters, which are listed."""
         if one.scope is None or other.scope is None:
             return False
-        modules = self.before.scopes[one.scope].module, self.after.scopes[other.scope].module
-        if modules[0] is None or modules[1] is None:
-            return False
-        left, right = self.before.modules[modules[0]], self.after.modules[modules[1]]
-        return left.detail != right.detail
+        left = self.before.module_of(self.before.scopes[one.scope])
+        right = self.after.module_of(self.after.scopes[other.scope])
+        return left is not None and right is not None and left.detail != right.detail
 
     def _rewired(self, one: Op, other: Op) -> Iterator[str]:
         for slot, twin in by_name(one.inputs, other.inputs):
@@ -289,8 +288,8 @@ class _Comparer:
             (one, other, self.before, ChangeKind.REMOVED),
             (other, one, self.after, ChangeKind.ADDED),
         ):
-            shared = {slot.name for slot in (*twin.parameters, *twin.buffers)}
-            for slot in (*module.parameters, *module.buffers):
+            shared = {slot.name for slot in twin.stored}
+            for slot in module.stored:
                 if slot.name not in shared:
                     text = form(recording.values[slot.value])
                     yield place, _alone(kind, slot.value, _path(module, slot.name), text)
@@ -325,24 +324,14 @@ def _failure(recording: Recording) -> str:
 def _training(recording: Recording, scope: ScopeId | None) -> bool | None:
     """Whether the innermost module around was in training mode."""
     for each in recording.within(scope):
-        module = recording.scopes[each].module
+        module = recording.module_of(recording.scopes[each])
         if module is not None:
-            return recording.modules[module].training
+            return module.training
     return None
 
 
 def _milliseconds(scope: Scope) -> str:
     return f"{1000 * (scope.seconds or 0):.2f} ms"
-
-
-def _arguments(one: Op, other: Op) -> str:
-    left, right = dict(one.arguments), dict(other.arguments)
-    names = [*left, *(name for name in right if name not in left)]
-    return ", ".join(
-        f"{name}: {left.get(name, DEFAULT)} → {right.get(name, DEFAULT)}"
-        for name in names
-        if left.get(name) != right.get(name)
-    )
 
 
 def _around(module: Module, names: set[str]) -> bool:
@@ -353,7 +342,7 @@ def _around(module: Module, names: set[str]) -> bool:
 
 def _stored(one: Value, other: Value) -> Iterator[str]:
     """What is different about a parameter or buffer, besides its form."""
-    if one.role in (Role.PARAMETER, Role.BUFFER) and one.producer is other.producer is None:
+    if one.role in STORED and one.producer is other.producer is None:
         if one.trainable != other.trainable:
             yield " → ".join("trainable" if each.trainable else "frozen" for each in (one, other))
         if len(one.names) != len(other.names):

@@ -67,7 +67,7 @@ class _Merger:
         ops = {name: self._wired(op, made) for name, op in kept.items()}
         recording = replace(
             self.after,
-            name=self._name(),
+            name=self.comparison.name,
             scopes=MappingProxyType(scopes),
             ops=MappingProxyType(ops),
             values=MappingProxyType(dict(self._values())),
@@ -76,10 +76,6 @@ class _Merger:
         )
         marks = MappingProxyType(dict(self._marks()))
         return Overlay(recording, marks, frozenset(self.gone), frozenset(self.new), self._notes())
-
-    def _name(self) -> str:
-        names = [self.before.name, self.after.name]
-        return names[0] if names[0] == names[1] else " → ".join(names)
 
     def _there(self, old: Any) -> Any:
         """The id that something of the first recording has in the overlay."""

@@ -117,7 +117,7 @@ def size(scope: Scope, recording: Recording) -> str:
     ops, parameters, waiting = 0, 0, [scope]
     while waiting:
         each = waiting.pop()
-        module = recording.modules[each.module] if each.module is not None else None
+        module = recording.module_of(each)
         parameters += len(module.parameters) if module is not None and each.call == 0 else 0
         inside = recording.children[each.id]
         ops += sum(1 for step in inside if isinstance(step, Op))
@@ -128,18 +128,16 @@ def size(scope: Scope, recording: Recording) -> str:
     return ", ".join(said)
 
 
-def differences(before: str, after: str) -> str:
-    """What differs between two lists of hyperparameters, ``"stride: 1 → 2"``."""
-    left, right = _named(before), _named(after)
-    names = [*left, *(name for name in right if name not in left)]
+def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """What differs between two sets of settings, ``"stride: 1 → 2"``."""
     return ", ".join(
-        f"{name}: {left.get(name, DEFAULT)} → {right.get(name, DEFAULT)}"
-        for name in names
-        if left.get(name) != right.get(name)
+        f"{name}: {before.get(name, DEFAULT)} → {after.get(name, DEFAULT)}"
+        for name in dict.fromkeys((*before, *after))
+        if before.get(name) != after.get(name)
     )
 
 
-def _named(detail: str) -> dict[str, str]:
+def hyperparameters(detail: str) -> dict[str, str]:
     """``"3, 8, bias=False"`` as what stands where."""
     found: dict[str, str] = {}
     for place, piece in enumerate(_pieces(detail)):

@@ -33,7 +33,7 @@ def skeletons(recording: Recording) -> Mapping[ScopeId, Skeleton]:
         digest = blake2b(digest_size=16)
         for part in _parts(recording, scope, found):
             digest.update(repr(part).encode("utf-8", "backslashreplace"))
-        module = recording.modules[scope.module] if scope.module is not None else None
+        module = recording.module_of(scope)
         inner = (found[each.id] for each in _scopes(recording, scope.id))
         own = len(module.parameters) if module is not None else 0
         found[scope.id] = Skeleton(digest.hexdigest(), own + sum(each.weights for each in inner))
@@ -43,7 +43,7 @@ def skeletons(recording: Recording) -> Mapping[ScopeId, Skeleton]:
 def _parts(
     recording: Recording, scope: Scope, found: Mapping[ScopeId, Skeleton]
 ) -> Iterator[tuple[Any, ...]]:
-    module = recording.modules[scope.module] if scope.module is not None else None
+    module = recording.module_of(scope)
     yield scope.kind.value, scope.cls, module.detail if module is not None else ""
     for step in recording.children[scope.id]:
         if isinstance(step, Op):

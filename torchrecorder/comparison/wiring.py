@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.said import Said
-from torchrecorder.events import Role, ScopeId, Slot, ValueId
+from torchrecorder.events import STORED, ScopeId, Slot, ValueId
 from torchrecorder.graph.recording import Recording
 
 
@@ -43,13 +43,12 @@ class Wiring:
         """Whether it is about a parameter that is listed as added or removed itself."""
         if one is not None and other is not None:
             return False
-        stored = (Role.PARAMETER, Role.BUFFER)
         if one is not None:
             found = self.before.values[one.value]
-            return found.role in stored and one.value not in self.matching.values
+            return found.role in STORED and one.value not in self.matching.values
         assert other is not None
         found = self.after.values[other.value]
-        return found.role in stored and other.value not in self._met_values
+        return found.role in STORED and other.value not in self._met_values
 
     @cached_property
     def _met_values(self) -> set[ValueId]:

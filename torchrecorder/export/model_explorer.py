@@ -234,7 +234,7 @@ class _Writer:
         }
 
     def _scope(self, scope: Scope) -> dict[str, str]:
-        module = self.recording.modules[scope.module] if scope.module is not None else None
+        module = self.recording.module_of(scope)
         weights = self.weights.text((scope.id,))
         return {
             "path": scope.path,

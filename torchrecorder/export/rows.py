@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from torchrecorder.annotations.owned import Owned, around
-from torchrecorder.events import ModuleId, OpKind, Role, ScopeKind, ValueId
+from torchrecorder.events import STORED, ModuleId, OpKind, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style.captions import REGIONS
@@ -197,7 +197,7 @@ class _Rows:
         )
 
     def _is_stored(self, value: ValueId) -> bool:
-        return self.recording.values[value].role in (Role.PARAMETER, Role.BUFFER)
+        return self.recording.values[value].role in STORED
 
 
 def _together(ops: Sequence[Op], depth: int) -> Row:

@@ -50,6 +50,11 @@ class Module(NamedTuple):
     training: bool
     calls: tuple[ScopeId, ...]
 
+    @property
+    def stored(self) -> tuple[Slot, ...]:
+        """Its own parameters and buffers."""
+        return (*self.parameters, *self.buffers)
+
 
 class Scope(NamedTuple):
     """One call of a module or function, or a region such as ``no_grad``.

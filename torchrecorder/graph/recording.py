@@ -364,6 +364,10 @@ class Recording:
             scope = self.scopes[scope].parent
         return tuple(chain)
 
+    def module_of(self, scope: Scope) -> Module | None:
+        """The module that *scope* is a call of."""
+        return self.modules[scope.module] if scope.module is not None else None
+
     def node(self, node: NodeId | str) -> Node:
         """The op, value or grad node with this id.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
 
-from torchrecorder.events import Role, ScopeId, ValueId
+from torchrecorder.events import STORED, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 
@@ -76,7 +76,7 @@ class _Forms:
         form.digest = blake2b(said, digest_size=16).hexdigest()
 
     def _parts(self, scope: Scope, form: _Form) -> Iterator[Any]:
-        module = self.recording.modules[scope.module] if scope.module is not None else None
+        module = self.recording.module_of(scope)
         yield scope.kind.value, scope.cls, scope.recompute, scope.failed
         off = module is not None and not self.idle and is_off(module)
         if module is not None:
@@ -111,4 +111,4 @@ class _Forms:
     def _stored(self, value: ValueId) -> str:
         """Parameters and buffers are not like what is handed in, wherever that came from."""
         role = self.recording.values[value].role
-        return role.value if role in (Role.PARAMETER, Role.BUFFER) else ""
+        return role.value if role in STORED else ""

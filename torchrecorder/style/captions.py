@@ -5,9 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 
+from torchrecorder.annotations.inside import Inside
+from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import GradId, ModuleId, OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.structure import is_off
 from torchrecorder.style import labels
 from torchrecorder.style.figure import Text
 from torchrecorder.style.gradients import GradCaptions
@@ -15,7 +18,6 @@ from torchrecorder.style.hyperparameters import arguments, hyperparameters
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
 from torchrecorder.style.usual import usual_dtype
-from torchrecorder.style.weights import Weights
 from torchrecorder.views.blocks import is_block, op_key
 from torchrecorder.views.view import Box, BoxKind, Cluster
 
@@ -41,7 +43,8 @@ class Captions:
     def __init__(self, recording: Recording, style: Style) -> None:
         self.recording = recording
         self.style = style
-        self.weights = Weights(recording)
+        self.inside = Inside(recording)
+        self.weights = PARAMETERS.on(recording)
         self.usual = usual_dtype(recording)
         self.grads = GradCaptions(recording)
         self.renamed = Renaming(style.rename)
@@ -84,7 +87,8 @@ class Captions:
         return (Text(f"{name}  ×{count}" if count > 1 else name, "title"),)
 
     def _detail(self, scope: Scope) -> str:
-        return self.recording.modules[scope.module].detail if scope.module is not None else ""
+        module = self.recording.module_of(scope)
+        return module.detail if module is not None else ""
 
     def _closed(self, box: Box) -> tuple[Text, ...]:
         scope = self.recording.scopes[ScopeId(box.id)]
@@ -116,16 +120,16 @@ class Captions:
             yield from _filled(self._said(scope), width=26)
 
     def _said(self, scope: Scope) -> tuple[str, ...]:
-        if scope.module is None:
+        module = self.recording.module_of(scope)
+        if module is None:
             return ()
-        module = self.recording.modules[scope.module]
-        if "Drop" in scope.cls and not module.training:
+        if is_off(module):
             return ("off in eval mode",)
         return hyperparameters(scope.cls, module.detail)
 
     def _weights(self, scope: Scope, box: Box) -> Iterator[str]:
         """Parameters, and which call of its module this is where several boxes are of it."""
-        count = self.weights.of(scope.id)
+        count = int(self.weights.of(self.inside.scopes(scope.id)) or 0)
         if not count:
             return
         calls = self._calls(scope.module)
@@ -244,7 +248,7 @@ class Captions:
 
     def scope_tooltip(self, scope: Scope) -> str:
         """Full name, class, what goes in and out, and where it was called."""
-        module = self.recording.modules[scope.module] if scope.module is not None else None
+        module = self.recording.module_of(scope)
         about = [scope.path or scope.name, module.qualname if module else scope.cls]
         if module is not None and module.detail:
             about.append(labels.shorten(module.detail, 200))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchrecorder.events import OpKind, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import STORED, OpKind, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Recording
 from torchrecorder.views.nesting import Nesting
@@ -41,7 +41,7 @@ def stored_values(recording: Recording) -> dict[ValueId, Role]:
     roles = {
         name: value.role
         for value in recording.values.values()
-        if value.role in (Role.PARAMETER, Role.BUFFER)
+        if value.role in STORED
         for name in value.names
     }
     return {

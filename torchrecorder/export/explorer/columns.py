@@ -1,14 +1,13 @@
-"""Columns: one list for each thing that is said of every place."""
+"""Columns: one list for each thing that is said of every place; what is said often, once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.export.explorer.drawn import Face, Looks
 from torchrecorder.export.explorer.facts import Facts, Row
-from torchrecorder.export.explorer.tables import Table
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style import labels
@@ -17,7 +16,30 @@ from torchrecorder.views.blocks import is_block
 from torchrecorder.views.tree import Place, Tree
 from torchrecorder.views.whole import scope_kind
 
+RowT = TypeVar("RowT", bound=Hashable)
+
 PARTS = {"title": 0, "name": 1, "detail": 2}
+
+
+class Table(Generic[RowT]):
+    """Distinct rows in the order in which they were met.
+
+    Args:
+        say: How a row is written.
+    """
+
+    def __init__(self, say: Callable[[RowT], Any] = lambda row: row) -> None:
+        self._say = say
+        self._number: dict[RowT, int] = {}
+        self.rows: list[Any] = []
+
+    def __call__(self, row: RowT) -> int:
+        """The number of *row*."""
+        number = self._number.get(row)
+        if number is None:
+            number = self._number[row] = len(self.rows)
+            self.rows.append(self._say(row))
+        return number
 
 
 class Columns:

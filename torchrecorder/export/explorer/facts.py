@@ -85,7 +85,7 @@ class Facts:
         return self._forms[key]
 
     def _scope(self, scope: Scope) -> Iterator[Row]:
-        module = self.recording.modules[scope.module] if scope.module is not None else None
+        module = self.recording.module_of(scope)
         yield "class" if module else scope.kind.value, module.qualname if module else scope.cls
         if module is not None:
             yield from self._module(module, scope)
@@ -137,7 +137,7 @@ class Facts:
     def _stored_values(self) -> frozenset[ValueId]:
         modules = self.recording.modules.values()
         return frozenset(
-            slot.value for module in modules for slot in (*module.parameters, *module.buffers)
+            slot.value for module in modules for slot in module.stored
         )
 
     def _other(self, item: str) -> Iterator[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from torchrecorder.events import Role, Slot
 from torchrecorder.graph.recording import Recording
@@ -23,7 +24,7 @@ def described(recording: Recording) -> str:
     ends = [_ends(recording, slots) for slots in (recording.inputs, recording.outputs)]
     ways = [f"{word} {said}" for word, said in zip(("from", "to"), ends) if said]
     stored = [each for each in recording.values.values() if each.role is Role.PARAMETER]
-    count = labels.parameters(sum(_size(each.shape) for each in stored))
+    count = labels.parameters(sum(prod(each.shape) for each in stored))
     facts = ", ".join(part for part in (" ".join(ways), count) if part)
     return f"{recording.name}: {facts}" if facts else recording.name
 
@@ -35,10 +36,3 @@ def _ends(recording: Recording, slots: Sequence[Slot]) -> str:
         if slot.value in recording.values
     ]
     return ", ".join([*said, "…"] if len(slots) > _MOST else said)
-
-
-def _size(shape: Sequence[int]) -> int:
-    size = 1
-    for each in shape:
-        size *= each
-    return size
