@@ -104,7 +104,7 @@ class _Builder:
         self.left[event.scope] = event
 
     def _grad(self, event: GradNodeFound) -> None:
-        self.grads[event.grad] = GradNode(*event)
+        self.grads[event.grad] = made(GradNode, (*event, None, False))
 
     def _backward(self, event: BackwardRan) -> None:
         self.backward_runs.append(BackwardRun(*event))
@@ -205,7 +205,7 @@ class _Builder:
             if scope.module is not None:
                 calls[scope.module].append(scope.id)
         return {
-            module: Module(*event, calls=tuple(calls[module]))
+            module: made(Module, (*event, tuple(calls[module])))
             for module, event in self.modules.items()
         }
 

@@ -171,7 +171,7 @@ class AutogradWalk:
             if known is not None:
                 following.append(made(GradEdge, (known, index)))
             elif number == LEAF:
-                following.append(GradEdge(self._leaf(parent), index))
+                following.append(made(GradEdge, (self._leaf(parent), index)))
             elif number in self.passed:
                 following.append(self.passed[number])
             else:
@@ -259,8 +259,9 @@ class AutogradWalk:
         known = self.leaves.get(value)
         if known is None:
             known = self.leaves[value] = self.tape.next_grad()
-            self.tape.write(GradNodeFound(known, "AccumulateGrad", None, None, (), value))
-            self.made[GradEdge(known, 0)] = value
+            found = (known, "AccumulateGrad", None, None, (), value)
+            self.tape.write(made(GradNodeFound, found))
+            self.made[made(GradEdge, (known, 0))] = value
         return known
 
     # Ops that nobody saw ------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import Module
+from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
 
 from torchrecorder.events import ModuleId, ModuleSeen, Role, ScopeKind, Slot, made
@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.values import Values
 
+_Held = list[tuple[Role, list[tuple[str, Tensor]]]]
+"""The parameters and the buffers that a module itself holds."""
+
 _MOST_NAMES = 16
+_USUAL = (Tensor, Parameter)
 
 
 class ClassFacts(NamedTuple):
@@ -78,29 +82,29 @@ class Catalog:
 
     def _enter_all(self, root: Module) -> None:
         """Number and name *root* and all below it, in the order of ``named_modules()``."""
-        found = list(_named_modules(root))
-        for path, module in found:
+        found = [(path, module, _holdings(module)) for path, module in named_modules(root)]
+        for path, module, _ in found:
             entry = self.entries.get(id(module)) or self._new(module)
             if len(entry.names) < _MOST_NAMES:
                 entry.names.append(path)
         self._name_tensors(found)
-        for entry in list(self.entries.values()):
-            module_or_none = entry.ref()
-            if module_or_none is not None and not _waits(module_or_none):
-                self._state(entry, module_or_none)
+        for _, module, held in found:
+            entry = self.entries[id(module)]
+            if not entry.stated and not _waits(held):
+                self._state(entry, module, held)
 
-    def _name_tensors(self, modules: list[tuple[str, Module]]) -> None:
+    def _name_tensors(self, modules: list[tuple[str, Module, _Held]]) -> None:
         """Give parameters and buffers their names; a tied one has several."""
-        names: dict[int, tuple[Tensor, Role, list[str]]] = {}
-        for path, module in modules:
-            for role, own in _holdings(module):
+        named = self.values.named
+        for path, _, held in modules:
+            prefix = f"{path}." if path else ""
+            for role, own in held:
                 for name, tensor in own:
-                    full = f"{path}.{name}" if path else name
-                    known = names.setdefault(id(tensor), (tensor, role, []))
-                    if len(known[2]) < _MOST_NAMES and full not in known[2]:
-                        known[2].append(full)
-        for key, (tensor, role, found) in names.items():
-            self.values.named[key] = (weakref.ref(tensor), role, tuple(found))
+                    full, known = prefix + name, named.get(id(tensor))
+                    if known is None:
+                        named[id(tensor)] = weakref.ref(tensor), role, (full,)
+                    elif len(known[2]) < _MOST_NAMES and full not in known[2]:
+                        named[id(tensor)] = *known[:2], (*known[2], full)
 
     def _new(self, module: Module) -> CatalogEntry:
         cls = type(module)
@@ -117,8 +121,9 @@ class Catalog:
         entry = self.entries.get(id(module))
         if entry is None or entry.ref() is not module:
             entry = self._new(module)
-            if not _waits(module):
-                self._state(entry, module)
+            held = _holdings(module)
+            if not _waits(held):
+                self._state(entry, module, held)
         return entry
 
     def module(self, number: ModuleId | None) -> Module | None:
@@ -146,18 +151,18 @@ class Catalog:
         """State a module whose parameters took shape during its first call."""
         entry = self.entries.get(id(module))
         if entry is not None and not entry.stated:
-            self._state(entry, module)
+            self._state(entry, module, _holdings(module))
 
     def finish(self) -> None:
         """The run ends: state what is still unsaid."""
         for entry in list(self.entries.values()):
             module = entry.ref()
             if not entry.stated and module is not None:
-                self._state(entry, module)
+                self._state(entry, module, _holdings(module))
 
-    def _state(self, entry: CatalogEntry, module: Module) -> None:
+    def _state(self, entry: CatalogEntry, module: Module, held: _Held) -> None:
         entry.stated = True
-        slots = {role: self._slots(own, role) for role, own in _holdings(module)}
+        slots = {role: self._slots(own, role) for role, own in held}
         event = (
             entry.module,
             tuple(entry.names),
@@ -173,7 +178,7 @@ class Catalog:
     def _slots(self, tensors: list[tuple[str, Tensor]], role: Role) -> tuple[Slot, ...]:
         slots = []
         for name, tensor in tensors:
-            if not is_lazy(tensor):
+            if not _is_lazy(tensor):
                 value = self.values.peek(tensor)
                 if value is None:
                     names = self.values.named.get(id(tensor))
@@ -206,7 +211,7 @@ def _of_class(cls: type[Module]) -> ClassFacts:
     return ClassFacts(cls.__name__, f"{cls.__module__}.{cls.__qualname__}", kind, arguments)
 
 
-def _named_modules(root: Module) -> Iterator[tuple[str, Module]]:
+def named_modules(root: Module) -> Iterator[tuple[str, Module]]:
     """Every path to every module; what lies below a shared module is walked once."""
     stack: list[tuple[str, Module]] = [("", root)]
     seen: set[int] = set()
@@ -222,9 +227,8 @@ def _named_modules(root: Module) -> Iterator[tuple[str, Module]]:
                 stack.append((prefix + name, child))
 
 
-def _holdings(module: Module) -> list[tuple[Role, list[tuple[str, Tensor]]]]:
-    """The parameters and the buffers of *module* itself, if it has any."""
-    found: list[tuple[Role, list[tuple[str, Tensor]]]] = []
+def _holdings(module: Module) -> _Held:
+    found: _Held = []
     for role, held in ((Role.PARAMETER, module._parameters), (Role.BUFFER, module._buffers)):
         if held:
             own = [(name, each) for name, each in held.items() if isinstance(each, Tensor)]
@@ -232,13 +236,13 @@ def _holdings(module: Module) -> list[tuple[Role, list[tuple[str, Tensor]]]]:
     return found
 
 
-def _waits(module: Module) -> bool:
-    """Whether it is a lazy module whose parameters have no shape yet."""
-    for held in (module._parameters, module._buffers):
-        for each in held.values() if held else ():
-            if each is not None and is_lazy(each):
-                return True
-    return False
+def _waits(held: _Held) -> bool:
+    """Whether they are those of a lazy module, and have no shape yet."""
+    return any(_is_lazy(each) for _, own in held for _, each in own)
+
+
+def _is_lazy(tensor: Tensor) -> bool:
+    return type(tensor) not in _USUAL and is_lazy(tensor)
 
 
 def _detail(module: Any) -> str:

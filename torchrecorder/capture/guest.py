@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
+
+from torchrecorder.capture.catalog import named_modules
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.nn.parameter import is_lazy
 
@@ -26,9 +28,10 @@ def restored(model: Any) -> Iterator[None]:
         with unheard():
             _keep_random_state(stack)
             if isinstance(model, Module):
-                holding = [each for each in model.modules() if each._buffers]
+                modules = [module for _, module in named_modules(model)]
+                holding = [each for each in modules if each._buffers]
                 stack.callback(_put_back_buffers, [(each, _snapshot(each)) for each in holding])
-                _set_gradients_aside(stack, model)
+                _set_gradients_aside(stack, modules)
         try:
             yield
         finally:
@@ -49,9 +52,10 @@ def _without_modes() -> Iterator[None]:
         yield
 
 
-def _set_gradients_aside(stack: contextlib.ExitStack, model: Module) -> None:
+def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> None:
     """Start from no gradients: a backward pass inside forward would add to the user's own."""
-    found = [(each, each.grad) for each in model.parameters() if each.is_leaf]
+    parameters = [each for module in modules for each in module._parameters.values()]
+    found = [(each, each.grad) for each in parameters if each is not None and each.is_leaf]
     stack.callback(_put_back_gradients, found)
     for parameter, gradient in found:
         if gradient is not None:
@@ -85,20 +89,22 @@ def _snapshot(module: Module) -> _Buffers:
 
 
 def _put_back_buffers(buffers: list[tuple[Module, _Buffers]]) -> None:
-    for module, before in buffers:
-        _put_back(module, before)
+    with torch.no_grad():
+        for module, before in buffers:
+            for name, (buffer, copied, version) in before.items():
+                if module._buffers.get(name) is not buffer:
+                    module._buffers[name] = buffer
+                if copied is not None:
+                    _put_back(buffer, copied, version)
 
 
-def _put_back(module: Module, before: _Buffers) -> None:
-    for name, (buffer, copied, version) in before.items():
-        if module._buffers.get(name) is not buffer:
-            module._buffers[name] = buffer
-        if copied is None:
-            continue
-        if not _same_bits(buffer, copied):
-            _write_back(buffer, copied)
-        if not buffer.is_inference() and buffer._version != version:
-            torch._C._autograd._unsafe_set_version_counter((buffer,), (version,))
+def _put_back(buffer: Tensor, copied: Tensor, version: int) -> None:
+    inference = buffer.is_inference()
+    if not _same_bits(buffer, copied):
+        with torch.inference_mode() if inference else contextlib.nullcontext():
+            buffer.copy_(copied)
+    if not inference and buffer._version != version:
+        torch._C._autograd._unsafe_set_version_counter((buffer,), (version,))
 
 
 def _put_back_gradients(gradients: Sequence[tuple[Tensor, Tensor | None]]) -> None:
@@ -114,12 +120,3 @@ def _same_bits(buffer: Tensor, copied: Tensor) -> bool:
         return torch.equal(buffer, copied)
     except (NotImplementedError, RuntimeError):  # sparse and other layouts cannot compare
         return False
-
-
-def _write_back(buffer: Tensor, copied: Tensor) -> None:
-    with torch.inference_mode(buffer.is_inference()), torch.no_grad():
-        if buffer.is_inference():
-            buffer.copy_(copied)
-            return
-        with torch.autograd.grad_mode._unsafe_preserve_version_counter(buffer):
-            buffer.copy_(copied)

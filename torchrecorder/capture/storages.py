@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, UntypedStorage
 
 from torchrecorder.capture.tensors import bearer
-from torchrecorder.events import OpId, ValueId
+from torchrecorder.events import OpId, ValueId, made
 
 NO_STORAGE = -1
 """The number of a storage that cannot be shared."""
@@ -41,7 +41,7 @@ class Storage:
         """*op* wrote some elements."""
         if not self.writes:
             self.writes = []
-        self.writes.append(Write(op, low, high))
+        self.writes.append(made(Write, (op, low, high)))
 
 
 class Storages:
