@@ -2,6 +2,15 @@
 
 "use strict";
 
+// `work` of one thing, kept until it is asked for another.
+function lately(work) {
+  let asked, found;
+  return thing => {
+    if (thing !== asked) [asked, found] = [thing, work(thing)];
+    return found;
+  };
+}
+
 const createModel = data => {
   const { items, strings, tensors } = data;
   const count = items.parent.length;
@@ -64,40 +73,40 @@ const createModel = data => {
     return byPath.get(name) === item ? name : items.id[item];
   }
 
-  const made = new Map(), used = new Map();
+  // Values by the item that made them, and by those that read them.
+  const made = [], used = [];
   const note = (table, item, value) => {
-    if (item < 0) return;
-    if (!table.has(item)) table.set(item, []);
-    table.get(item).push(value);
+    if (item >= 0) (table[item] ??= []).push(value);
   };
   tensors.producer.forEach((item, value) => note(made, item, value));
   tensors.consumers.forEach((list, value) => {
-    for (const item of new Set(list)) note(used, item, value);
+    for (const item of list.length > 1 ? new Set(list) : list) note(used, item, value);
   });
 
-  function gather(table, scope) {
+  // Values of what is in `scope`, each once, that `leaves` says cross its edge.
+  function crossing(table, scope, leaves) {
     const found = new Set();
     for (let item = scope; item < end[scope]; item++) {
-      for (const value of table.get(item) ?? []) found.add(value);
+      const values = table[item];
+      if (values) for (const value of values) if (leaves(value)) found.add(value);
     }
     return [...found];
   }
 
   // What comes into `scope` from outside, and what leaves it: {value, item, slot} each.
-  function inputs(scope) {
-    return gather(used, scope).filter(value => !within(tensors.producer[value], scope))
-      .map(value => ({ value, item: tensors.producer[value], slot: slotAt(value, scope) }));
-  }
+  const inputs = lately(scope =>
+    crossing(used, scope, value => !within(tensors.producer[value], scope))
+      .map(value => ({ value, item: tensors.producer[value], slot: slotAt(value, scope) })));
 
-  function outputs(scope) {
-    const found = [];
-    for (const value of gather(made, scope)) {
+  const outputs = lately(scope => {
+    const isOutside = item => !within(item, scope), found = [];
+    for (const value of crossing(made, scope, each => tensors.consumers[each].some(isOutside))) {
       tensors.consumers[value].forEach((item, number) => {
-        if (!within(item, scope)) found.push({ value, item, slot: slot(value, number) });
+        if (isOutside(item)) found.push({ value, item, slot: slot(value, number) });
       });
     }
     return found;
-  }
+  });
 
   const slot = (value, number) => text(tensors.slots?.[value]?.[number] ?? -1);
   function slotAt(value, scope) {

@@ -31,7 +31,7 @@ const numbers = (() => {
   }
 
   const FORMATS = {
-    exact: value => Math.round(value).toLocaleString("en-US"),
+    exact: value => String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ","),
     bytes: value => stepped(value, "B"),
     seconds,
     flops: value => stepped(value, "FLOP"),

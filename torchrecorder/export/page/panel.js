@@ -4,6 +4,10 @@
 
 const createPanel = (element, stage, model, state, actions) => {
   const LATER = 320, MANY = 12;
+  // The sizes that the style gives it: to measure it would be to lay out the whole page.
+  const styles = getComputedStyle(document.documentElement);
+  const [width, share] = ["--panel", "--sheet"].map(name => parseFloat(styles.getPropertyValue(name)));
+  const below = window.matchMedia("(max-width: 560px)");
   let timer = 0, about = false;
 
   function make(tag, name, said, ...inside) {
@@ -99,8 +103,8 @@ const createPanel = (element, stage, model, state, actions) => {
   function shareOf(annotation, item) {
     if (!annotation.sum) return null;
     if (!totals.has(annotation)) {
-      totals.set(annotation, annotation.values.reduce((sum, value, each) =>
-        sum + (model.parent(each) < 0 ? value ?? 0 : 0), 0));
+      totals.set(annotation, model.children[0].reduce((sum, each) =>
+        sum + (annotation.values[each] ?? 0), 0));
     }
     const total = totals.get(annotation), own = annotation.values[item];
     return total > 0 && own !== null ? Math.min(1, own / total) : null;
@@ -157,13 +161,13 @@ const createPanel = (element, stage, model, state, actions) => {
 
   function update() {
     const parts = content(), inside = element.contains(document.activeElement);
+    const fresh = element.hidden;
     element.hidden = !parts;
-    const beside = element.offsetWidth < stage.room().width;
-    stage.cover({ right: parts && beside ? element.offsetWidth : 0,
-      bottom: parts && !beside ? element.offsetHeight : 0 });
     document.body.classList.toggle("with-panel", Boolean(parts));
     element.replaceChildren(...(parts ?? []));
-    element.scrollTop = 0;
+    if (!fresh) element.scrollTop = 0;
+    stage.cover({ right: parts && !below.matches ? width : 0,
+      bottom: parts && below.matches ? share * stage.room().height / 100 : 0 });
     if (inside) (parts ? focus : stage.focus)();
   }
 
