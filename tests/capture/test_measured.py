@@ -160,6 +160,14 @@ def test_flops_leave_inference_alone():
     assert torch.equal(found, wanted)
 
 
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_ragged_tensors_have_as_many_bytes_as_elements(layout):
+    """A length that differs from row to row is -1 in the shape, and not a factor."""
+    x = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=layout)
+    recording = tr.record(torch.neg, (x,))
+    assert [value.bytes for value in recording.values.values()] == [72, 72]
+
+
 def test_replay_gives_the_same_gradients_again():
     """A node run alone on what it was given gives what it gave."""
     model, x = mlp(), torch.ones(5, 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 
 import pytest
+from torch import nn
 
 import torchrecorder
 from torchrecorder.capture.inert import assert_inert
@@ -84,6 +85,17 @@ OWN_BACKWARD = {"backward_inside", "checkpoint_reentrant"}
 def test_reaches_what_gradients_reach(case):
     """Recorded paths lead from output to leaf exactly where autograd finds a gradient."""
     assert disagreements(_recorded(case), case.make()) == []
+
+
+@each_case
+def test_counts_the_weights(case):
+    """Each parameter counts with the size that it has in the end."""
+    run = case.make()
+    recording = torchrecorder.record(run.model, run.args, run.kwargs)
+    counts = recording.annotations["parameters"].by_node
+    counted = {name: counts[key] for key in counts for name in recording.values[key].names}
+    for name, weight in run.model.named_parameters() if isinstance(run.model, nn.Module) else ():
+        assert counted[name] == weight.numel()
 
 
 @each_case

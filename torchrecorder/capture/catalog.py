@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
 
-from torchrecorder.events import ModuleId, ModuleSeen, Role, ScopeKind, Slot, made
+from torchrecorder.events import ModuleId, ModuleSeen, Role, ScopeKind, Slot, ValueId, made
 
 if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
@@ -77,6 +77,7 @@ class Catalog:
         self.entries: dict[int, CatalogEntry] = {}
         self.numbers: dict[ModuleId, CatalogEntry] = {}
         self._classes: dict[type[Module], ClassFacts] = {}
+        self._shapeless: dict[int, ValueId] = {}  # what lazy parameters were at first
         if root is not None:
             self._enter_all(root)
 
@@ -147,6 +148,14 @@ class Catalog:
             path = next((name for name in entry.names if name.startswith(prefix)), path)
         return path, path.removeprefix(prefix) or self.name
 
+    def begin(self, entry: CatalogEntry, module: Module) -> None:
+        """A call begins; parameters that take shape in it are values already."""
+        if not entry.stated:
+            for _, own in _holdings(module):
+                for _, tensor in own:
+                    if _is_lazy(tensor):
+                        self._shapeless[id(tensor)] = self.values.read(tensor)
+
     def complete(self, module: Module) -> None:
         """State a module whose parameters took shape during its first call."""
         entry = self.entries.get(id(module))
@@ -179,12 +188,25 @@ class Catalog:
         slots = []
         for name, tensor in tensors:
             if not _is_lazy(tensor):
-                value = self.values.peek(tensor)
+                value = self._shapeless.get(id(tensor))
+                if value is not None:
+                    self._shape(tensor, role, value)
+                else:
+                    value = self.values.peek(tensor)
                 if value is None:
                     names = self.values.named.get(id(tensor))
                     value = self.values.note(tensor, None, role, names[2] if names else (name,))
                 slots.append(made(Slot, (name, value)))
         return tuple(slots)
+
+    def _shape(self, tensor: Tensor, role: Role, value: ValueId) -> None:
+        """State again what a lazy parameter was at first, now that it has a shape."""
+        entry = self.values.entries[id(tensor)]
+        now = entry.value, entry.role, entry.producer, entry.requires_grad
+        entry.value, entry.role, entry.producer = value, role, None
+        entry.requires_grad = tensor.requires_grad
+        self.values.restate(tensor, entry, None)
+        entry.value, entry.role, entry.producer, entry.requires_grad = now
 
     def attribute(self, module: Module, tensor: Tensor) -> tuple[Role, str] | None:
         """Where *module* itself holds *tensor*, if it does."""

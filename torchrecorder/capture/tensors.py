@@ -7,6 +7,7 @@ inference tensors have no version: each question has an answer for all of them.
 from __future__ import annotations
 
 import dataclasses
+from math import prod
 from typing import Any
 
 import torch
@@ -93,12 +94,21 @@ def shape_of(tensor: Tensor) -> tuple[int, ...]:
     """Sizes; -1 for one that is ragged or symbolic."""
     try:
         shape = tuple(tensor.shape)
-    except RuntimeError:  # a nested tensor of the strided layout
-        return tuple(-1 for _ in range(tensor.dim()))
+    except RuntimeError:  # a nested tensor of the strided layout, or a lazy parameter
+        known = not tensor.is_nested and tensor.numel()
+        return tuple(tensor.size()) if known else tuple(-1 for _ in range(tensor.dim()))
     for size in shape:
         if type(size) is not int:
             return tuple(each if type(each) is int else -1 for each in shape)
     return shape
+
+
+def elements_of(tensor: Tensor, shape: tuple[int, ...]) -> int:
+    """How many elements *tensor* of this shape has; ragged ones are counted as they are."""
+    if -1 in shape:
+        number = tensor.numel()
+        return number if type(number) is int else abs(prod(shape))
+    return prod(shape)
 
 
 def version_of(tensor: Tensor) -> int:

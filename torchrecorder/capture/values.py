@@ -23,6 +23,7 @@ from torchrecorder.capture.storages import Storage, Storages, Write
 from torchrecorder.capture.tensors import (
     UNVERSIONED,
     Dictionary,
+    elements_of,
     extent_of,
     innermost,
     kind_of,
@@ -278,8 +279,8 @@ class Values:
             entry.requires_grad = False  # no node yet: a custom function puts one there later
         return entry.value
 
-    def restate(self, tensor: Tensor, entry: Entry, grad: GradEdge) -> None:
-        """State the value of *tensor* once more, now that autograd tracks it."""
+    def restate(self, tensor: Tensor, entry: Entry, grad: GradEdge | None) -> None:
+        """State the value of *tensor* once more: autograd tracks it now, or it has a shape."""
         self._state(tensor, entry, entry.producer, grad, entry.value)
 
     def wrote(self, tensor: Tensor, entry: Entry, op: OpId) -> ValueId:
@@ -315,7 +316,7 @@ class Values:
             producer,
             requires_grad,
             grad,
-            abs(prod(shape)) * size,
+            (prod(shape) if plain else elements_of(tensor, shape)) * size,
             "Tensor" if plain else kind_of(tensor),
             requires_grad and role is Role.PARAMETER,
             entry.storage.number,
