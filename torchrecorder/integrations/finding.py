@@ -12,9 +12,7 @@ from typing import Any
 
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.graph.recording import Recording
-
-SAVED = (".json", ".json.gz")
-"""How the names of saved recordings end."""
+from torchrecorder.graph.storage import SUFFIXES
 
 
 class ModelFailed(TorchRecorderError):
@@ -44,7 +42,7 @@ def find(path: str) -> Any:
     if not place or not name:
         raise InvalidArgument(
             f"cannot tell what {path!r} is: write package.module:name, file.py:name, "
-            f"or the name of a saved recording ({', '.join(SAVED)})"
+            f"or the name of a saved recording ({', '.join(SUFFIXES)})"
         )
     module = _module(place)
     found: Any = module

@@ -17,7 +17,7 @@ from typing import Any
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.exporter import by_suffix
-from torchrecorder.integrations.finding import SAVED
+from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.alt import described
 from torchrecorder.integrations.sphinx.cache import Cache
@@ -29,7 +29,7 @@ logger = logging.getLogger("mkdocs.plugins.torchrecorder")
 
 _STATIC = Path(options.__file__).with_name("static")
 _MARK = "<style data-torchrecorder>"
-_TARGET = re.compile(rf"[\w./\\-]+:[\w.]+|\S+({'|'.join(map(re.escape, SAVED))})")
+_TARGET = re.compile(rf"[\w./\\-]+:[\w.]+|\S+({'|'.join(map(re.escape, SUFFIXES))})")
 _OPTION = re.compile(r":(?P<name>[\w-]+):(?P<said>.*(?:\n[ \t]+\S.*)*)\n?")
 _SEEN: dict[str, int] = {}
 """When the files behind the figures of this process were last changed."""
@@ -68,7 +68,7 @@ def _figure(source: str, given: Mapping[str, str], page: Path, cache: Cache) -> 
     path, asked, code = _parts(source, given)
     drawn, framed = options.drawing(asked), asked.get("format") == "html"
     drawing(by_suffix(".html" if framed else ".svg"), **drawn)
-    if path.endswith(SAVED) or path.rpartition(":")[0].endswith(".py"):
+    if path.endswith(SUFFIXES) or path.rpartition(":")[0].endswith(".py"):
         path = str(page.parent / path)
     _forget_changed()
     name, sources = cache.recorded(Request(options.target(path, asked), code, str(page)))

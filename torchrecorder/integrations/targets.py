@@ -16,7 +16,8 @@ from typing import Any
 
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
 from torchrecorder.graph.recording import Recording
-from torchrecorder.integrations.finding import SAVED, ModelFailed, find
+from torchrecorder.graph.storage import SUFFIXES, load
+from torchrecorder.integrations.finding import ModelFailed, find
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.shapes import Shape, parse_shape, tensors
 
@@ -62,9 +63,7 @@ class Target:
             InvalidArgument: The target cannot be found or used.
             ModelFailed: The model could not be made, or raised.
         """
-        if self.path.lower().endswith(SAVED):
-            from torchrecorder.graph.storage import load
-
+        if self.path.lower().endswith(SUFFIXES):
             progress.now("reading the recording")
             return load(self.path)
         return self.record(lambda: find(self.path), progress)

@@ -20,7 +20,6 @@ from pathlib import Path
 from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout import fonts
 from torchrecorder.layout.child import AREA, SIDE
-from torchrecorder.layout.positions import Positions, read_positions
 
 TIMEOUT = 60.0
 """Seconds that all layouts of one call may take together, unless told otherwise."""
@@ -84,15 +83,6 @@ def run(
         2
     """
     return run_many([Job(text, format, program, attributes or {})], timeout=timeout)[0]
-
-
-def positions(text: str, *, program: str = "dot", timeout: float = TIMEOUT) -> Positions:
-    """Where Graphviz puts the nodes, edges and clusters of *text*.
-
-    Raises:
-        LayoutFailed: As for `run`.
-    """
-    return read_positions(run(text, "json0", program=program, timeout=timeout))
 
 
 def run_many(jobs: Sequence[Job], *, timeout: float = TIMEOUT) -> list[bytes]:

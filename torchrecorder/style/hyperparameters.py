@@ -110,12 +110,12 @@ def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
-def arguments(given: tuple[tuple[str, str], ...], limit: int = 4) -> tuple[str, ...]:
+def arguments(given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     """The arguments of an op that are not at their default, as short texts."""
     named = {name: text for name, text in given if not text.startswith("torch.")}
     plain = [named.pop(name) for name in list(named) if name in PLAIN or name.isdigit()]
     said = [*plain, *_worded("", named)]
-    return tuple(text for text in said if text and len(text) <= 20)[:limit]
+    return tuple(text for text in said if text and len(text) <= 20)[:4]
 
 
 def _split(detail: str) -> tuple[list[str], dict[str, str]]:

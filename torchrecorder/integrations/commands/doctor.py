@@ -96,9 +96,8 @@ def _sized() -> str:
 
 def _measured() -> str:
     """Where no font is found, all letters have the same width."""
-    narrow, wide = (
-        engine.positions(_LETTERS.format(text)).nodes["n"].width for text in ("iiii", "WWWW")
-    )
+    laid_out = (engine.run(_LETTERS.format(text), "plain") for text in ("iiii", "WWWW"))
+    narrow, wide = (float(each.partition(b"node n ")[2].split()[2]) for each in laid_out)
     if wide < 2 * narrow:
         raise LookupError(f"none found; install some, or pip install {fonts.PACKAGE}")
     return "letters have their own widths"

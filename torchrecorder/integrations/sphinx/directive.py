@@ -11,6 +11,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from torchrecorder.errors import TorchRecorderError
 from torchrecorder.export.exporter import by_suffix
+from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.alt import described
 from torchrecorder.integrations.sphinx.node import Recorded, cache_of, said
@@ -78,7 +79,7 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
     def _path(self, given: str) -> str:
         """Files are looked for where Sphinx looks: beside the page, or ``/`` below the root."""
         file, colon, name = given.rpartition(":")
-        if not colon and given.endswith((".json", ".json.gz")):
+        if not colon and given.endswith(SUFFIXES):
             return str(self.env.relfn2path(given)[1])
         if file.endswith(".py"):
             return f"{self.env.relfn2path(file)[1]}:{name}"

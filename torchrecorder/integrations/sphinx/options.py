@@ -130,7 +130,7 @@ DRAWN: Mapping[str, Reader] = {
 """What `Recording.render` takes, where text can say it; ``option`` is for the rest."""
 
 ALL: Mapping[str, Reader] = {
-    **{name: reader for name, reader in DRAWN.items()},
+    **DRAWN,
     **{name.replace("_", "-"): reader for name, reader in DRAWN.items()},
     **RUN,
     **PLACED,

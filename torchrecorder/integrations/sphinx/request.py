@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torchrecorder.graph.recording import Recording
-from torchrecorder.integrations.finding import SAVED, ModelFailed
+from torchrecorder.graph.storage import SUFFIXES
+from torchrecorder.integrations.finding import ModelFailed
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.sphinx import sources
 from torchrecorder.integrations.targets import Target
@@ -47,7 +48,7 @@ class Request:
         if self.code:
             return self._run_code()
         recording = self.target.recording(Progress())
-        if self.target.path.lower().endswith(SAVED):
+        if self.target.path.lower().endswith(SUFFIXES):
             return Ran(recording, sources.Sources(files=(self.target.path,)))
         return Ran(recording, self._sources(self.target.path))
 
