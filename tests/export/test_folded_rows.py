@@ -9,8 +9,10 @@ from hypothesis import given
 from tests.test_properties import RUNS
 from tests.views.test_blocks import alternating, cell, loop
 from tests.views.test_fold import stack
+from tests.views.test_similar import stages
 from torchrecorder.export.folded_rows import folded
 from torchrecorder.export.rows import every_row
+from torchrecorder.export.similar_rows import similar_rows
 from torchrecorder.graph.recording import Recording
 
 
@@ -65,3 +67,25 @@ def test_nothing_is_lost(recording: Recording) -> None:
     for row in rows:
         assert {depth[each] for each in row.ids} == {row.depth}
         assert len({recording.scopes[each].cls for each in row.ids if each[0] == "s"}) <= 1
+
+
+def test_siblings_that_differ_have_one_line() -> None:
+    """With what differs, what only some have, and the numbers of all."""
+    said = stages(1, 2).summary(fold="similar").splitlines()
+    lines = {line.split("(")[0].strip("│├└─ "): line for line in said if "(" in line}
+    assert list(lines) == ["layer1, layer2", "0, 1", "conv", "downsample", "0", "head"]
+    assert "×2" in lines["layer1, layer2"]
+    assert "Block ×1, 2, channels 16, 32" in lines["layer1, layer2"]
+    assert "×1 … 2" in lines["0, 1"] and "downsample in 2 of 3" in lines["0, 1"]
+    assert lines["downsample"].endswith("in 2 of 3")
+    assert "1×16×32×32 … 1×32×16×16" in lines["conv"]
+
+
+@given(RUNS)
+def test_nothing_is_lost_where_siblings_may_differ(recording: Recording) -> None:
+    """Every scope and op stands in exactly one line."""
+    found = every_row(recording, ops=True)
+    listed = similar_rows(recording, found)
+    assert Counter(each for row in listed for each in row.ids) == Counter(
+        each for row in found for each in row.ids
+    )

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from tests.views.test_similar import stages
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations import progress
 from torchrecorder.integrations.cli import main
@@ -103,6 +104,16 @@ def test_options_of_the_drawing(folder, capsys):
     assert 'rankdir="LR"' in text and "legend" in text and 'label=" 2×8' not in text
     run(capsys, "render", "cli_nets:Net", "--shape", "2,4", "-o", "a.dot", "--depth", "0")
     assert "relu" not in (folder / "a.dot").read_text()
+
+
+def test_folding_of_what_differs(folder, capsys):
+    """In figures and in the table; beside it the switch that turns folding off."""
+    stages(1, 2).save("stages.json")
+    for asked, counted in ((["--fold", "similar"], 1), (["--no-fold"], 0), ([], 0)):
+        assert run(capsys, "render", "stages.json", "-o", "a.dot", "--depth", "1", *asked)[0] == 0
+        assert (folder / "a.dot").read_text().count("Sequential  ×2") == counted
+    assert "channels 16, 32" in run(capsys, "summary", "stages.json", "--fold", "similar")[1]
+    assert "channels 16, 32" not in run(capsys, "summary", "stages.json", "--fold")[1]
 
 
 def test_resolution_goes_where_it_fits(folder, capsys):

@@ -465,3 +465,11 @@ def test_figure_for_the_paper(project, style, system, shown):
         assert seen == {"light": shown == "light", "dark": shown == "dark"}
         page.evaluate("document.body.setAttribute('data-theme', 'other')")
         assert page.is_visible(f"object.torchrecorder-{shown}")
+
+
+def test_fold_is_a_word_or_a_flag():
+    """As `Recording.render` takes it."""
+    read = options.DRAWN["fold"]
+    assert [read(text) for text in (None, "yes", "no", "similar")] == [True, True, False, "similar"]
+    with pytest.raises(ValueError, match="neither yes nor no"):
+        read("perhaps")

@@ -13,6 +13,7 @@ from tests.figures import linear, network, regions
 from tests.random_recordings import recordings
 from tests.stepped import stepped
 from tests.views.test_fold import block, stack
+from tests.views.test_similar import stages
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.overlay import overlay
@@ -355,3 +356,15 @@ def test_any_recording_has_a_page(recording: Recording) -> None:
         assert all(items["header"][item] < 0 for item in ends)
         assert all(items["header"][item] >= 0 for item in data["open"])
         assert all(items["fold"][item] == 0 for item in data["open"])
+
+
+def test_a_fold_of_siblings_that_differ_says_in_what() -> None:
+    """On its box, and in the panel for each; it opens to all of them."""
+    page = Page(data_of(stages(1, 2), depth=1, fold="similar"))
+    title = "layer1, layer2: Sequential  ×2"
+    assert page.box(title)[2:5] == ["Block ×1, 2", "channels 16, 32", "size 32×32, 16×16"]
+    assert page.facts(title)["layer2"] == "Block ×2, channels 32, size 16×16, 18.4 k params"
+    around = page.find(title)
+    inside = [item for item, parent in enumerate(page.items["parent"]) if parent == around]
+    titles = [page.lines(page.items["label"][item])[0] for item in inside]
+    assert titles == ["layer1: Sequential", "layer2: Sequential"]

@@ -31,6 +31,7 @@ class Row:
         outputs: Tensors that came out.
         again: The call of a module that has been listed before.
         notes: What is to be known beyond the numbers.
+        last: The last of the rows that it stands for, where they may differ.
     """
 
     depth: int
@@ -40,6 +41,7 @@ class Row:
     outputs: tuple[ValueId, ...] = ()
     again: bool = False
     notes: tuple[str, ...] = ()
+    last: Row | None = None
 
 
 def rows(recording: Recording, depth: int | None = None, *, ops: bool = False) -> list[Row]:

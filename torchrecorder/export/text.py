@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Union
+from typing import ClassVar, Literal, Union
 
 from torchrecorder.annotations import finite
 from torchrecorder.annotations.amounts import exact, of_bytes
@@ -17,16 +17,19 @@ from torchrecorder.annotations.parameters import (
     PARAMETERS,
     TRAINABLE,
 )
-from torchrecorder.checks import FLAG, check_one, whole_number
+from torchrecorder.checks import FLAG, check_one, one_of, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.export.folded_rows import folded
 from torchrecorder.export.rows import Row, every_row, fitting
+from torchrecorder.export.similar_rows import similar_rows
 from torchrecorder.export.table import Column, table, tree
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style import labels
 from torchrecorder.style.style import Style
+from torchrecorder.style.together import first_to_last
 from torchrecorder.style.usual import usual_dtype
+from torchrecorder.views.plan import FOLDS
 from torchrecorder.views.view import View
 
 DEFAULT = ("input", "output", "parameters")
@@ -42,7 +45,7 @@ def summary(
     columns: Sequence[Union[str, Annotation]] = DEFAULT,
     *,
     ops: bool = False,
-    fold: bool = False,
+    fold: Union[bool, Literal["similar"]] = False,
 ) -> str:
     """A table by scope: shapes, numbers of parameters, totals.
 
@@ -56,6 +59,7 @@ def summary(
         columns: ``"input"``, ``"output"``, the names of annotations, or annotations.
         ops: List every op too.
         fold: One line for scopes that repeat, as in figures; its numbers are those of all.
+            ``"similar"``: for scopes of one class, whatever else differs; the notes say what.
 
     Raises:
         InvalidArgument: *depth* is not a number of levels.
@@ -77,10 +81,12 @@ def summary(
         Params size            40 B
     """
     check_one("depth", depth, whole_number(0).or_none())
-    for name, flag in (("ops", ops), ("fold", fold)):
-        check_one(name, flag, FLAG)
+    check_one("ops", ops, FLAG)
+    check_one("fold", fold, one_of(*FOLDS))
     found = every_row(recording, ops=ops)
-    listed = fitting(folded(recording, found) if fold else found, depth)
+    if fold:
+        found = (similar_rows if fold == "similar" else folded)(recording, found)
+    listed = fitting(found, depth)
     filled = [_names(listed), *_Filler(recording, listed).columns(columns), *_notes(listed)]
     lines = list(table(filled))
     rule = lines[1]
@@ -134,11 +140,16 @@ class _Filler:
             raise InvalidArgument(f"columns is a list, such as [{wanted!r}], not a text")
         for each in wanted:
             if each == "input":
-                yield Column("Input", [self._tensors(row.inputs) for row in self.listed])
+                yield Column("Input", [self._range(row, _taken) for row in self.listed])
             elif each == "output":
-                yield Column("Output", [self._tensors(row.outputs) for row in self.listed])
+                yield Column("Output", [self._range(row, _given) for row in self.listed])
             else:
                 yield self._numbers(each)
+
+    def _range(self, row: Row, tensors: Callable[[Row], Sequence[ValueId]]) -> str:
+        """The tensors of a row, and those of the last that it stands for."""
+        rows = [row] if row.last is None else [row, row.last]
+        return first_to_last([self._tensors(tensors(each)) for each in rows])
 
     def _tensors(self, values: Sequence[ValueId]) -> str:
         """The first two tensors, and how many more there are."""
@@ -165,6 +176,14 @@ class _Filler:
             else:
                 members.extend(self.inside.of_op(OpId(each)))
         return members
+
+
+def _taken(row: Row) -> Sequence[ValueId]:
+    return row.inputs
+
+
+def _given(row: Row) -> Sequence[ValueId]:
+    return row.outputs
 
 
 def _totals(recording: Recording) -> Iterator[str]:

@@ -342,7 +342,8 @@ class Recording:
             depth: Levels of scopes that are listed under the outermost calls; if not given,
                 the deepest that keeps to about 400 lines.
             **options: ``columns`` (``"input"``, ``"output"``, names of annotations),
-                ``ops`` (list every op too) and ``fold`` (one line for what repeats).
+                ``ops`` (list every op too) and ``fold`` (one line for what repeats;
+                ``"similar"``: whatever differs).
         """
         from torchrecorder.export.text import summary
 

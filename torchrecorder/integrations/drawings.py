@@ -41,6 +41,9 @@ def add_drawing_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `drawing_options` reads."""
     drawn = parser.add_argument_group("drawing it")
     drawn.add_argument("-d", "--depth", type=int, help="levels of modules that are open")
+    drawn.add_argument(
+        "--fold", choices=("similar",), help="repeats in one box whatever differs between them"
+    )
     drawn.add_argument("--direction", choices=("TB", "LR", "BT", "RL"), help="of the flow")
     drawn.add_argument("--theme", help="light, dark or print")
     for name, said in _ON.items():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from torchrecorder.annotations.inside import Inside
 from torchrecorder.annotations.parameters import PARAMETERS
@@ -12,11 +13,13 @@ from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 from torchrecorder.graph.structure import is_off
 from torchrecorder.style import labels
+from torchrecorder.style.differences import Differences
 from torchrecorder.style.figure import Text
 from torchrecorder.style.gradients import GradCaptions
 from torchrecorder.style.hyperparameters import arguments, hyperparameters
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
+from torchrecorder.style.together import first_to_last, times, together
 from torchrecorder.style.usual import usual_dtype
 from torchrecorder.views.blocks import is_block, op_key
 from torchrecorder.views.view import Box, BoxKind, Cluster
@@ -37,6 +40,10 @@ SHOWN_BY_SHAPE = frozenset("view reshape flatten unflatten expand unsqueeze sque
 """Ops whose arguments can be read off the shapes on the arrows."""
 
 
+ROWS = 24
+"""So many siblings of a fold are listed in its tooltip."""
+
+
 class Captions:
     """Says what is written on the boxes of one recording."""
 
@@ -45,6 +52,7 @@ class Captions:
         self.style = style
         self.inside = Inside(recording)
         self.weights = PARAMETERS.on(recording)
+        self.differences = Differences(recording)
         self.usual = usual_dtype(recording)
         self.grads = GradCaptions(recording)
         self.renamed = Renaming(style.rename)
@@ -52,6 +60,9 @@ class Captions:
 
     def box(self, box: Box) -> tuple[Text, ...]:
         """The lines on a box, its title first."""
+        return (*self._lines(box), *_share(box))
+
+    def _lines(self, box: Box) -> tuple[Text, ...]:
         if is_block(box.id):
             return self._block(box.names, box.count)
         if box.kind in (BoxKind.MODULE, BoxKind.REGION):
@@ -71,15 +82,19 @@ class Captions:
 
     def cluster(self, cluster: Cluster) -> tuple[Text, ...]:
         """The lines in the corner of a cluster."""
+        return (*self._corner(cluster), *_share(cluster))
+
+    def _corner(self, cluster: Cluster) -> tuple[Text, ...]:
         op = self.recording.ops.get(OpId(cluster.id))
         if op is not None:
             return (Text(self._op_title(op), "title"),)
         if is_block(cluster.id):
             return self._block(cluster.names, cluster.count)
         scope = self.recording.scopes[ScopeId(cluster.id)]
-        title = Text(self._title(scope, cluster.names, cluster.count), "title")
-        said = self._said(scope) if self.style.details else ()
-        return title, *(Text(line) for line in _filled(said, width=30))
+        title = Text(self._title(scope, cluster), "title")
+        said = self._said(scope, cluster.instances) if self.style.details else ()
+        lines = (*_filled(said, width=30), *self._differing(scope, cluster))
+        return title, *(Text(line) for line in lines)
 
     def _block(self, names: tuple[str, ...], count: int) -> tuple[Text, ...]:
         """Siblings that repeat together, or the ops of a loop."""
@@ -92,15 +107,31 @@ class Captions:
 
     def _closed(self, box: Box) -> tuple[Text, ...]:
         scope = self.recording.scopes[ScopeId(box.id)]
-        lines = [Text(self._title(scope, box.names, box.count), "title")]
-        lines.extend(Text(line) for line in self._details(scope))
+        lines = [Text(self._title(scope, box), "title")]
+        lines.extend(Text(line) for line in self._details(scope, box))
         if self.style.counts:
             lines.extend(Text(line) for line in self._weights(scope, box))
+        lines.extend(Text(line) for line in self._differing(scope, box))
         if scope.failed:
             lines.extend(self._failure())
         return tuple(lines)
 
-    def _title(self, scope: Scope, names: tuple[str, ...], count: int) -> str:
+    def _differing(self, scope: Scope, drawn: Box | Cluster) -> tuple[str, ...]:
+        """What differs between the siblings in a fold, or in what repeats inside of one."""
+        if not self.style.details or len(drawn.instances) < 2:
+            return ()
+        plain = not any(isinstance(each, Scope) for each in self.recording.children[scope.id])
+        if drawn.count < 2 and isinstance(drawn, Cluster):
+            return ()  # what is drawn in it tells
+        kinds = ["part"]
+        if drawn.count > 1:
+            kinds += ["wiring"] if plain else ["size", "setting", "wiring"]
+        elif not plain:
+            kinds.append("setting")
+        said = self.differences.brief(drawn.instances, kinds)
+        return tuple(labels.shorten(each, 40) for each in said)
+
+    def _title(self, scope: Scope, drawn: Box | Cluster) -> str:
         """``name: Class``, with the range of names and ×N for a fold."""
         what = REGIONS.get(scope.kind, "")
         if what:
@@ -108,18 +139,24 @@ class Captions:
         cls = labels.shorten(self.renamed.cls(scope))
         title = self.renamed.scope(scope)
         if title is None:
-            name = labels.shorten(labels.names(names) or scope.name)
+            name = labels.shorten(labels.names(drawn.names) or scope.name)
             name = cls if name == scope.cls else name
             title = name if not cls or cls == name else f"{name}: {cls}" if name else cls
         title = title or cls
-        return f"{title}  ×{count}" if count > 1 else title
+        if drawn.count < 2:
+            return title
+        return f"{title}  {times(self.recording, drawn.count, drawn.instances)}"
 
-    def _details(self, scope: Scope) -> Iterator[str]:
+    def _details(self, scope: Scope, box: Box) -> Iterator[str]:
         """Hyperparameters, two to a line."""
         if self.style.details:
-            yield from _filled(self._said(scope), width=26)
+            yield from _filled(self._said(scope, box.instances), width=26)
 
-    def _said(self, scope: Scope) -> tuple[str, ...]:
+    def _said(self, scope: Scope, instances: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Hyperparameters; of several calls, those of all."""
+        if len(instances) > 1:
+            scopes = [self.recording.scopes[ScopeId(each)] for each in instances]
+            return together([self._said(each) for each in scopes])
         module = self.recording.module_of(scope)
         if module is None:
             return ()
@@ -129,7 +166,12 @@ class Captions:
 
     def _weights(self, scope: Scope, box: Box) -> Iterator[str]:
         """Parameters, and which call of its module this is where several boxes are of it."""
-        count = int(self.weights.of(self.inside.scopes(scope.id)) or 0)
+        count = self._count([scope.id])
+        counts = [self._count([each]) for each in box.instances]
+        if len(set(counts)) > 1:
+            total = f", {labels.count(self._count(box.instances))} in all" if box.count > 1 else ""
+            yield f"{_range(counts)} params{total}"
+            return
         if not count:
             return
         calls = self._calls(scope.module)
@@ -137,6 +179,11 @@ class Captions:
         times = f"{box.count} × " if box.count > 1 and here < 2 else ""
         call = f", call {calls[scope.id]} of {len(calls)}" if here < len(calls) else ""
         yield times + labels.parameters(count) + call
+
+    def _count(self, scopes: Iterable[str]) -> int:
+        """How many weights scopes and all in them have, tied ones once."""
+        inside = (each for scope in scopes for each in self.inside.scopes(ScopeId(scope)))
+        return int(self.weights.of(inside) or 0)
 
     def _calls(self, module: ModuleId | None) -> Mapping[str, int]:
         """The calls of a module, each with its number, counted from 1; worked out once."""
@@ -171,16 +218,15 @@ class Captions:
     def _given(self, op: Op, box: Box) -> tuple[tuple[str, str], ...]:
         """The arguments of an op; where it stands for one in each round of a loop, of all."""
         ops = self.recording.ops
+        if box.instances:
+            return _spanned([ops[OpId(each)].arguments for each in box.instances])
         alike = [ops[OpId(each)] for each in box.members if each in ops and each != op.id]
         alike = [each for each in alike if each.name == op.name]
         if all(each.arguments == op.arguments for each in alike):
             return op.arguments
         key = op_key(self.recording, op)
         rounds = [op, *(each for each in alike if op_key(self.recording, each) == key)]
-        return tuple(
-            (name, labels.span([each.arguments[place][1] for each in rounds]))
-            for place, (name, _) in enumerate(op.arguments)
-        )
+        return _spanned([each.arguments for each in rounds])
 
     def _told(self, op: Op) -> bool:
         """Whether the cluster around an op tells its arguments: those of its module."""
@@ -190,7 +236,9 @@ class Captions:
     def _value(self, box: Box) -> tuple[Text, ...]:
         value = self.recording.values[ValueId(box.id)]
         name = labels.shorten(self._near(value, box))
-        return Text(name, "title"), Text(labels.value(value, self.usual))
+        values = [self.recording.values[ValueId(each)] for each in box.instances or (value.id,)]
+        said = first_to_last([labels.value(each, self.usual) for each in values])
+        return Text(name, "title"), Text(said)
 
     def _near(self, value: Value, box: Box) -> str:
         """A parameter's name as seen from the cluster it is drawn in."""
@@ -237,7 +285,7 @@ class Captions:
         scope = self.recording.scopes.get(ScopeId(box.id))
         op = self.recording.ops.get(OpId(box.id))
         if scope is not None:
-            return self.scope_tooltip(scope)
+            return self.scope_tooltip(scope, box)
         if op is not None:
             return "\n".join(self._about_op(op))
         grad = self.recording.grad_nodes.get(GradId(box.id))
@@ -246,8 +294,8 @@ class Captions:
         value = self.recording.values.get(ValueId(box.id))
         return "\n".join(_about_value(value)) if value is not None else ""
 
-    def scope_tooltip(self, scope: Scope) -> str:
-        """Full name, class, what goes in and out, and where it was called."""
+    def scope_tooltip(self, scope: Scope, drawn: Box | Cluster) -> str:
+        """Full name, class, what goes in and out, where it was called, and what differs."""
         module = self.recording.module_of(scope)
         about = [scope.path or scope.name, module.qualname if module else scope.cls]
         if module is not None and module.detail:
@@ -256,7 +304,15 @@ class Captions:
             [(slot.name, slot.value) for slot in scope.inputs],
             [slot.value for slot in scope.outputs],
         )
-        return "\n".join(filter(None, [*about, labels.source(scope.source)]))
+        return "\n".join(filter(None, [*about, labels.source(scope.source), *self._each(drawn)]))
+
+    def _each(self, drawn: Box | Cluster) -> Iterator[str]:
+        """In what each sibling of a fold differs."""
+        if drawn.count > 1 and drawn.instances:
+            rows = self.differences.table(drawn.instances)
+            yield from (f"{name}: {said}" for name, said in islice(rows, ROWS))
+            if len(drawn.instances) > ROWS:
+                yield f"… and {len(drawn.instances) - ROWS} more"
 
     def _about_op(self, op: Op) -> Iterator[str]:
         yield op.qualname or op.name
@@ -277,6 +333,26 @@ class Captions:
             yield labels.shorten("in: " + ", ".join(taken), 200)
         if given:
             yield labels.shorten("out: " + ", ".join(given), 200)
+
+
+def _share(drawn: Box | Cluster) -> tuple[Text, ...]:
+    """In how many of the repeats it is, where not in all."""
+    return () if drawn.share is None else (Text(f"in {drawn.share[0]} of {drawn.share[1]}"),)
+
+
+def _range(counts: Sequence[int]) -> str:
+    return f"{labels.count(min(counts))} … {labels.count(max(counts))}"
+
+
+def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, str], ...]:
+    """The arguments of several calls as those of one; of the first if they take others."""
+    first = rounds[0]
+    if any([name for name, _ in each] != [name for name, _ in first] for each in rounds):
+        return first
+    return tuple(
+        (name, labels.span([each[place][1] for each in rounds]))
+        for place, (name, _) in enumerate(first)
+    )
 
 
 def _filled(words: Iterable[str], width: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from torchrecorder.style.heat import Heat, Said
 from torchrecorder.style.legend import legend
 from torchrecorder.style.marks import Marks
 from torchrecorder.style.style import Style, failed
+from torchrecorder.style.together import first_to_last, given, same
 from torchrecorder.views.blocks import is_block
 from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import Arrow, BoxKind, Cluster, View
@@ -86,6 +87,7 @@ def _shapes(
     said = Said(view, tuple(each for each in style.numbers if each != style.color_by))
     for box in view.boxes.values():
         look, label = style.look(box, view), captions.box(box)
+        look = _shared(look, box.share is not None)
         if heat is not None and not failed(box.id, view):
             look, label = heat.look(box, look), (*label, *heat.lines(box))
         yield Shape(
@@ -109,7 +111,7 @@ def _groups(view: View, style: Style, captions: Captions) -> Iterator[Group]:
             parent=cluster.parent,
             label=captions.cluster(cluster),
             look=_group_look(view, style, cluster, depth[cluster.id]),
-            tooltip=captions.scope_tooltip(scope) if scope else "",
+            tooltip=captions.scope_tooltip(scope, cluster) if scope else "",
             count=cluster.count,
             name=captions.full_name(cluster.id),
         )
@@ -126,9 +128,15 @@ def _group_look(view: View, style: Style, cluster: Cluster, depth: int) -> Look:
         look = theme.region
     if cluster.count > 1:
         look = replace(look, width=2.0)
+    look = _shared(look, cluster.share is not None)
     if failed(cluster.id, view):
         look = replace(look, stroke=theme.looks["failed"].stroke, width=1.8)
     return look
+
+
+def _shared(look: Look, some: bool) -> Look:
+    """*look*, with a dashed outline for what only some repeats have."""
+    return replace(look, dash="dashed", width=max(look.width, 1.3)) if some else look
 
 
 def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
@@ -138,18 +146,18 @@ def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
         gradient = replace(gradient, attributes=style.edge_attributes)
     labelled: set[tuple[str, str]] = set()
     for arrow in view.arrows:
-        text = ""
-        if style.shapes and arrow.value and (arrow.tail, arrow.value) not in labelled:
+        text, value = "", same(view, arrow)
+        if style.shapes and value and (arrow.tail, value) not in labelled:
             text = carried(view, arrow, captions)
             if text:
-                labelled.add((arrow.tail, arrow.value))
+                labelled.add((arrow.tail, value))
         yield Line(
             tail=arrow.tail,
             head=arrow.head,
             label=text,
-            look=look if arrow.value else gradient,
+            look=_shared(look if arrow.value else gradient, arrow.some),
             tooltip=_tooltip(view, arrow),
-            value=arrow.value,
+            value=value,
         )
 
 
@@ -159,7 +167,11 @@ def carried(view: View, arrow: Arrow, captions: Captions) -> str:
     if any(kind in SELF_TELLING for kind in ends):
         return ""
     value = view.given(arrow)
-    return "" if value is None else labels.value(view.recording.values[value], captions.usual)
+    if value is None:
+        return ""
+    found = given(view, arrow, value) if view.boxes[arrow.tail].instances else (value,)
+    values = view.recording.values
+    return first_to_last([labels.value(values[each], captions.usual) for each in found])
 
 
 def _tooltip(view: View, arrow: Arrow) -> str:

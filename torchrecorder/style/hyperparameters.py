@@ -104,7 +104,7 @@ def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
         detail: What ``extra_repr()`` gave.
         limit: At most so many.
     """
-    plain, named = _split(detail)
+    plain, named = split(detail)
     said = [*_flow(cls, plain, named), *_worded(cls, named)]
     return tuple(text for text in said if len(text) <= 24)[:limit]
 
@@ -118,7 +118,7 @@ def arguments(given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     return tuple(text for text in said if text and len(text) <= 20)[:4]
 
 
-def _split(detail: str) -> tuple[list[str], dict[str, str]]:
+def split(detail: str) -> tuple[list[str], dict[str, str]]:
     """Unnamed and named arguments of a representation."""
     plain: list[str] = []
     named: dict[str, str] = {}
@@ -137,7 +137,7 @@ def _flow(cls: str, plain: list[str], named: dict[str, str]) -> list[str]:
     target = next((named.pop(name) for name in TO_SIZES if name in named), None)
     if source and target:
         return [f"{source} → {target}"]
-    numbers = [_size(text) for text in plain if _is_size(text)]
+    numbers = [size(text) for text in plain if _is_size(text)]
     if len(plain) == 1 and "Norm" in cls:
         return []
     if len(numbers) == 2 and len(plain) == 2:
@@ -163,7 +163,7 @@ def _said(cls: str, name: str, text: str, kernel: str) -> str:
     """One argument in words; nothing where it is at its default."""
     if (name, text) in FLAGS:
         return FLAGS[name, text]
-    usual, plain = USUAL.get(name, ""), _unify(text)
+    usual, plain = USUAL.get(name, ""), unify(text)
     if usual is None or plain in (usual, "None", "False"):
         return ""
     if name == "kernel_size":
@@ -172,14 +172,14 @@ def _said(cls: str, name: str, text: str, kernel: str) -> str:
         return f"to {_kernel(cls, text)}"
     if text == "True":
         return name.replace("_", " ")
-    shown = _size(text) if name == "output_size" else plain
+    shown = size(text) if name == "output_size" else plain
     return SAID[name].format(shown) if name in SAID else f"{name.replace('_', ' ')} {shown}"
 
 
 def _kernel(cls: str, text: str) -> str:
     """Kernel sizes; a single number of a 2d class stands for both sides."""
     dims = re.search(r"([123])d$", cls)
-    sizes = _size(text)
+    sizes = size(text)
     return "×".join([sizes] * int(dims[1])) if dims and sizes.isdigit() else sizes
 
 
@@ -187,13 +187,13 @@ def _is_size(text: str) -> bool:
     return re.fullmatch(r"\d+|[(\[][\d, ]+[)\]]", text) is not None
 
 
-def _size(text: str) -> str:
+def size(text: str) -> str:
     """``(3, 3)`` as ``3×3``."""
     numbers = re.findall(r"\d+|None", text)
     return "×".join(numbers) if _is_size(text) or text.startswith("(") else text
 
 
-def _unify(text: str) -> str:
+def unify(text: str) -> str:
     """``(2, 2)`` as ``2``; other tuples as sizes."""
     if not text.startswith("("):
         return text

@@ -98,6 +98,30 @@ def span(texts: Sequence[str]) -> str:
     return said
 
 
+@lru_cache(maxsize=4096)
+def several(values: tuple[str, ...]) -> str:
+    """Values in a few characters: all of them, each once, or the ends of their range.
+
+    Example:
+        >>> several(("64", "128", "256", "512")), several(("1", "2", "2", "1", "1"))
+        ('64, 128, 256, 512', '1, 2')
+        >>> several(tuple("16 24 40 80 112 192".split()))
+        '16 … 192'
+    """
+    listed = ", ".join(values)
+    if len(values) <= 4 and len(listed) <= 20:
+        return listed
+    once = list(dict.fromkeys(values))
+    if len(once) <= 3 and len(", ".join(once)) <= 20:
+        return ", ".join(once)
+    numbers = [NUMBER.fullmatch(value) for value in values]
+    if all(numbers):
+        low, high = min(values, key=float), max(values, key=float)
+        ends = (high, low) if (values[0], values[-1]) == (high, low) else (low, high)
+        return " … ".join(ends)
+    return " … ".join((values[0], values[-1])) if values[0] != values[-1] else f"{once[0]}, …"
+
+
 def _range(numbers: Sequence[str]) -> str:
     """The first and last of numbers that rise or fall; of others the smallest and largest."""
     low, high = min(numbers, key=float), max(numbers, key=float)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torchrecorder.style.figure import LegendEntry
 from torchrecorder.style.style import Style, family_of, failed
 from torchrecorder.views.view import View
@@ -28,6 +30,8 @@ WORDS = {
     "failed": "failed here",
 }
 
+SOME = "in some repeats only (dashed)"
+
 
 def legend(view: View, style: Style) -> tuple[LegendEntry, ...]:
     """A row for each kind and family of box in *view*, always in the same order."""
@@ -37,4 +41,7 @@ def legend(view: View, style: Style) -> tuple[LegendEntry, ...]:
         if failed(box.id, view):
             present.add("failed")
     looks = style.theme.looks
-    return tuple(LegendEntry(text, looks[kind]) for kind, text in WORDS.items() if kind in present)
+    rows = [LegendEntry(text, looks[kind]) for kind, text in WORDS.items() if kind in present]
+    if any(arrow.some for arrow in view.arrows):
+        rows.append(LegendEntry(SOME, replace(looks["op"], dash="dashed")))
+    return tuple(rows)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from torchrecorder.views.blocks import block_id, blocks, is_block, items_of, unit_of
+from torchrecorder.graph.recording import Recording
+from torchrecorder.views.blocks import Unit, block_id, blocks, is_block, items_of, unit_of
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.items import Items
 from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 
-def blocked(view: View) -> tuple[View, Mapping[str, object]]:
+def blocked(
+    view: View, unit: Callable[[Recording, str], Unit] = unit_of
+) -> tuple[View, Mapping[str, object]]:
     """*view* with a cluster around each block of siblings that repeat together.
+
+    Args:
+        view: What is to be folded.
+        unit: Gives what a scope or op has in common with others.
 
     Returns:
         The view, and for each block what equal ones have in common.
@@ -24,7 +31,7 @@ def blocked(view: View) -> tuple[View, Mapping[str, object]]:
     readers = _readers(items)
     for around in (None, *view.clusters):
         row = [item for item in items.children(around) if not _is_source(view, item)]
-        units = [unit_of(view.recording, item) for item in row]
+        units = [unit(view.recording, item) for item in row]
         for parts in blocks(units, readers):
             for part in parts:
                 block = block_id(items_of(part))

@@ -6,14 +6,14 @@ by what they do; whether they are wired alike is seen when they fold.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, SourceLine
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import Recording
-from torchrecorder.views.kin import enough, kin, without_numbers
+from torchrecorder.views.kin import enough, kin, loose_kin, without_numbers
 from torchrecorder.views.periods import Run, runs
 
 PREFIX = "block:"
@@ -21,6 +21,8 @@ PREFIX = "block:"
 
 SAVED = 6
 """Plain siblings fold from so many on that need not be drawn then."""
+
+CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
 _LEVELS = 4
 """Loops in loops are found so deep."""
@@ -69,6 +71,28 @@ def unit_of(recording: Recording, item: str) -> Unit:
     if op is None:
         return Unit(None, (item,))
     return Unit(op_key(recording, op), (item,), source=op.source)
+
+
+def loose_unit(recording: Recording, item: str) -> Unit:
+    """The unit that a scope or op is where sizes and settings may differ.
+
+    Ops then are the same step of a loop if the same line of the program called them.
+    """
+    op = recording.ops.get(OpId(item))
+    if op is not None:
+        key = (op.kind, op.qualname, op.failed, op.source) if op.source is not None else None
+        return Unit(key, (item,), source=op.source)
+    unit, kin_key = unit_of(recording, item), loose_kin(recording, item)
+    return unit._replace(key=(kin_key, _contents(recording, item)) if kin_key else None)
+
+
+def _contents(recording: Recording, item: str) -> Hashable:
+    """What begins a mere container, whose class does not tell what it is for."""
+    scope = recording.scopes.get(ScopeId(item))
+    if scope is None or scope.cls not in CONTAINERS:
+        return None
+    inner = (loose_kin(recording, child.id) for child in recording.children[scope.id])
+    return next(filter(None, inner), None)
 
 
 def op_key(recording: Recording, op: Op) -> Hashable:
@@ -183,11 +207,13 @@ def _collapsed(row: Sequence[Unit], found: Mapping[int, Parts]) -> Iterator[Unit
     yield from row[place:]
 
 
-def repeated(recording: Recording) -> frozenset[str]:
+def repeated(
+    recording: Recording, unit: Callable[[Recording, str], Unit] = unit_of
+) -> frozenset[str]:
     """What need not be drawn if all that repeats folds: scopes and ops, and all in them."""
     gone: set[str] = set()
     for children in recording.children.values():
-        units = [unit_of(recording, each.id) for each in children]
+        units = [unit(recording, each.id) for each in children]
         gone.update(_later(recording, units))
         inner: dict[str, tuple[str, ...]] = {}
         for parts in blocks(units):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from torchrecorder.events import ScopeKind
 from torchrecorder.graph.recording import Recording
-from torchrecorder.views.blocks import repeated
 from torchrecorder.views.collapse import Quiet
 from torchrecorder.views.hide import bookkeeping, is_pass, is_query, is_reshape
 
@@ -98,22 +97,26 @@ class Choice:
     closed: frozenset[str]
 
 
-def choose(recording: Recording, depth: int | None, quiet: Quiet, fold: bool = False) -> Choice:
+def choose(
+    recording: Recording,
+    depth: int | None,
+    quiet: Quiet,
+    repeated: frozenset[str] = frozenset(),
+) -> Choice:
     """What to open where *depth* is asked for, or where (None) nothing is.
 
     The last level opens everything; the levels before keep plain modules closed. Unasked,
     show every op that is not alone in its module if that makes at most about 40 boxes;
-    otherwise keep all innermost modules closed and go as deep as 40 boxes allow. With
-    *fold*, repeated siblings count once.
+    otherwise keep all innermost modules closed and go as deep as 40 boxes allow. What is
+    *repeated* does not count.
     """
     deepest = max_depth(recording)
     plain = plain_modules(recording, quiet)
     if depth is not None:
         return Choice(depth, frozenset() if depth >= deepest else plain)
-    gone = repeated(recording) if fold else frozenset()
-    if boxes_at(recording, quiet, plain, gone)[-1] <= ENOUGH:
+    if boxes_at(recording, quiet, plain, repeated)[-1] <= ENOUGH:
         return Choice(deepest, plain)
     closed = innermost(recording)
-    counts = boxes_at(recording, quiet, closed, gone)
+    counts = boxes_at(recording, quiet, closed, repeated)
     fitting = [depth for depth, count in enumerate(counts) if count <= ENOUGH]
     return Choice(max([min(1, deepest), *fitting]), closed)

@@ -63,10 +63,10 @@ def repeats(view: View) -> tuple[View, tuple[tuple[str, ...], ...]]:
     items = Items(grouped, lambda item: keys.get(item) or kin(view.recording, item))
     groups = tuple(_folds(items, everywhere=True))
     folded = frozenset(item for group in groups for item in group)
-    return _with_names(unblocked(grouped, folded)), groups
+    return with_names(unblocked(grouped, folded)), groups
 
 
-def _with_names(view: View) -> View:
+def with_names(view: View) -> View:
     """*view* with what the scopes and ops in each block are called."""
     if not any(map(is_block, view.clusters)):
         return view

@@ -77,6 +77,8 @@ class Items:
 
     def _cross(self) -> None:
         """Note for each candidate the arrows that cross its edge."""
+        if not self.into:
+            return
         for arrow in self.view.arrows:
             tails, heads = self.parted(arrow)
             for item in tails:

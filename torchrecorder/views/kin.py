@@ -21,6 +21,17 @@ def kin(recording: Recording, item: str) -> tuple[str, str] | None:
     return recording.structures[scope.id], without_numbers(scope.name)
 
 
+def loose_kin(recording: Recording, item: str) -> tuple[object, ...] | None:
+    """What repeats have in common where sizes, wiring and optional parts may differ.
+
+    Their class, and their names but for numbers; None for what is no scope.
+    """
+    scope = recording.scopes.get(ScopeId(item))
+    if scope is None:
+        return None
+    return scope.kind, scope.cls, without_numbers(scope.name), scope.failed, scope.recompute
+
+
 @lru_cache(maxsize=4096)
 def without_numbers(text: str) -> str:
     """*text* with a zero for each number in it."""

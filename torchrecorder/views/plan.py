@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, Union
 
 from torchrecorder.checks import FLAG, TEXT, TEXTS, Check, check, one_of, whole_number
 from torchrecorder.graph.garbage import uncollected
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import Recording, check_recording
 from torchrecorder.views.backward import backward_view
+from torchrecorder.views.blocks import loose_unit, repeated, unit_of
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.depths import choose, max_depth
 from torchrecorder.views.focus import Focus
@@ -29,13 +30,14 @@ from torchrecorder.views.hide import (
 )
 from torchrecorder.views.opened import OpenOps
 from torchrecorder.views.outputs import GroupOutputs
+from torchrecorder.views.similar import FoldSimilar, similar_repeats
 from torchrecorder.views.tensors import ShowTensors
 from torchrecorder.views.unfold import joined_outputs, members, with_blocks
 from torchrecorder.views.view import Step, Unfolded, View
 from torchrecorder.views.whole import whole
 
 
-FOLDS: tuple[str | bool, ...] = (True, False)
+FOLDS: tuple[str | bool, ...] = (True, False, "similar")
 """What ``fold`` may be."""
 
 CHECKS: Mapping[str, Check] = {
@@ -67,7 +69,9 @@ class ViewOptions:
             in eval mode).
         reshapes: Ops that only show the same numbers in another shape (view, permute ...).
         queries: Ops that give no tensor (``item``, comparisons of shapes ...).
-        fold: Repeated siblings as one box or cluster with ×N.
+        fold: Repeated siblings as one box or cluster with ×N: those of equal structure
+            (True), or (``"similar"``) all of one class in a row, however sizes, settings,
+            wiring and optional parts differ; the box says what does.
         focus: Only this scope: its path, or a pattern such as ``"encoder.layer.*"``; depth
             counts from there.
         since: Only what depends on this: a scope's path, the name of an input, output or
@@ -87,7 +91,7 @@ class ViewOptions:
     passes: bool = True
     reshapes: bool = True
     queries: bool = False
-    fold: bool = True
+    fold: Union[bool, Literal["similar"]] = True
     focus: str | None = None
     since: str | None = None
     until: str | None = None
@@ -130,15 +134,18 @@ def _unfolded(part: Recording, options: ViewOptions) -> Unfolded:
     view, start = _made(part, replace(options, depth=max_depth(part), fold=False))
     if options.view == "backward":
         return Unfolded(start, members(start), ())
-    view, groups = repeats(view) if options.fold else (view, ())
-    return Unfolded(joined_outputs(view, groups), with_blocks(members(start), view), groups)
+    similar = options.fold == "similar"
+    found = similar_repeats if similar else repeats
+    view, groups = found(view) if options.fold else (view, ())
+    whole_view, inside = joined_outputs(view, groups), with_blocks(members(start), view)
+    return Unfolded(whole_view, inside, groups, similar)
 
 
 def plan(recording: Recording, options: ViewOptions = ViewOptions()) -> list[Step]:
     """The steps that make the view of *recording*, in the order in which they are taken."""
     quiet = _quiet(options)
     judge = partial(_any_holds, quiet)
-    choice = choose(recording, options.depth, judge, options.fold)
+    choice = choose(recording, options.depth, judge, _repeated(recording, options))
     unwanted = HideNamed(_patterns(options.hide))
     closed = choice.closed | unwanted.scopes(recording)
     steps: list[Step] = [Collapse(choice.depth, judge, closed), HideOps(quiet)]
@@ -151,10 +158,19 @@ def plan(recording: Recording, options: ViewOptions = ViewOptions()) -> list[Ste
     if choice.depth > max_depth(recording):
         steps.append(OpenOps())
     if options.fold:
-        steps += [Fold(), GroupOutputs()]
+        fold: Step = FoldSimilar() if options.fold == "similar" else Fold()
+        steps += [fold, GroupOutputs()]
     if options.tensors:
         steps.append(ShowTensors())
     return steps
+
+
+def _repeated(recording: Recording, options: ViewOptions) -> frozenset[str]:
+    """What need not be counted where the depth is chosen: what folds away."""
+    if options.depth is not None or not options.fold:
+        return frozenset()
+    unit = loose_unit if options.fold == "similar" else unit_of
+    return repeated(recording, unit)
 
 
 def _quiet(options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:

@@ -138,4 +138,5 @@ class Tree:
             box = boxes[group[0]]
             members = tuple(member for each in group for member in boxes[each].members)
             names = names_of(self.view.recording, group, lambda block: children[block])
-            yield Box(box.id, box.kind, box.cluster, members, len(group), names)
+            differing = group if self.unfolded.similar else ()
+            yield Box(box.id, box.kind, box.cluster, members, len(group), names, differing)

@@ -38,8 +38,11 @@ class Box:
         kind: What it stands for.
         cluster: The cluster around it; None at the top.
         members: Every recorded scope, op, value and grad node it stands for.
-        count: More than 1 for a fold: so many equal siblings in one box.
+        count: More than 1 for a fold: so many siblings in one box.
         names: For a fold, the names of the siblings.
+        instances: Where siblings that differ are folded, what the box stands for one by one:
+            the siblings, or the part of each that is in this place. Itself first.
+        share: Where only some of the repeats have it: in how many, and of how many.
     """
 
     id: str
@@ -48,6 +51,8 @@ class Box:
     members: tuple[str, ...]
     count: int = 1
     names: tuple[str, ...] = ()
+    instances: tuple[str, ...] = ()
+    share: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +64,16 @@ class Cluster:
         parent: The cluster around it; None at the top.
         count: More than 1 for a fold that is open: it stands for so many siblings.
         names: For a fold, the names of the siblings.
+        instances: As those of a box.
+        share: As that of a box.
     """
 
     id: str
     parent: str | None
     count: int = 1
     names: tuple[str, ...] = ()
+    instances: tuple[str, ...] = ()
+    share: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +85,14 @@ class Arrow:
         head: Box id it enters.
         value: The value it carries; None between grad nodes where none is known.
         slot: The argument it enters as, at the op or scope it ends in.
+        some: Only some of the repeats that its ends stand for have it.
     """
 
     tail: str
     head: str
     value: ValueId | None
     slot: str = ""
+    some: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,11 +156,13 @@ class Unfolded:
         view: Every scope that can be opened is a cluster; repeated siblings stand one by one.
         members: For each cluster, what it stands for when closed, hidden things included.
         repeats: Groups of siblings that fold, at every level.
+        similar: Whether siblings that fold may differ.
     """
 
     view: View
     members: Mapping[str, tuple[str, ...]]
     repeats: tuple[tuple[str, ...], ...]
+    similar: bool = False
 
 
 Step = Callable[[View], View]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from itertools import islice
 
 from torchrecorder.events import GradId, OpId, OpKind, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style import labels
+from torchrecorder.style.differences import Differences
 from torchrecorder.style.gradients import GradCaptions
 from torchrecorder.views.blocks import is_block
 from torchrecorder.views.tree import Place
@@ -19,19 +21,28 @@ Row = tuple[str, str]
 CALLED = (ScopeKind.MODULE, ScopeKind.FUNCTION)
 
 
+LISTED = 200
+"""So many siblings of a fold have a row of their own in its panel."""
+
+
 class Facts:
     """Says what is known of the places of one view; numbers are not among it.
 
     Args:
         view: The view, with all open.
         notes: What else is said of things, by id.
+        similar: Whether what is folded may differ.
     """
 
-    def __init__(self, view: View, notes: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self, view: View, notes: Mapping[str, tuple[str, ...]], similar: bool = False
+    ) -> None:
         self.view = view
         self.recording: Recording = view.recording
         self._forms: dict[object, str] = {}
         self.notes = notes
+        self.similar = similar
+        self.differences = Differences(view.recording)
         self.grads = GradCaptions(view.recording)
 
     def of(self, place: Place) -> tuple[Row, ...]:
@@ -49,7 +60,7 @@ class Facts:
         op = self.recording.ops.get(OpId(place.id))
         if place.fold:
             alike = ("repeats", f"{len(place.fold)} times")
-            return (alike, *(self._scope(scope) if scope else ()))
+            return (alike, *self._differing(place), *(self._scope(scope) if scope else ()))
         if is_block(place.id):
             return (("step", "one of several that repeat together"),)
         if scope is not None:
@@ -57,6 +68,12 @@ class Facts:
         if op is not None:
             return tuple(self._op(op))
         return tuple(self._other(place.id))
+
+    def _differing(self, place: Place) -> Iterator[Row]:
+        """What differs between the siblings in a fold, and in what each of them does."""
+        if self.similar and place.fold[0] in self.recording.scopes:
+            yield from (("differs", said) for said in self.differences.brief(place.fold))
+            yield from islice(self.differences.table(place.fold), LISTED)
 
     def run(self) -> tuple[Row, ...]:
         """What holds for the whole run."""

@@ -26,7 +26,14 @@ class Summary:
         listed = parser.add_argument_group("listing it")
         listed.add_argument("-d", "--depth", type=int, help="levels of modules that are listed")
         listed.add_argument("--ops", action="store_true", help="list every operation too")
-        listed.add_argument("--fold", action="store_true", help="one line for what repeats")
+        listed.add_argument(
+            "--fold",
+            nargs="?",
+            const=True,
+            default=False,
+            choices=("similar",),
+            help="one line for what repeats; similar: whatever differs",
+        )
         listed.add_argument(
             "--column",
             action="append",

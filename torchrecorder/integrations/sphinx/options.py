@@ -29,6 +29,11 @@ def flag(text: str | None) -> bool:
     return said in _YES
 
 
+def folding(text: str | None) -> bool | str:
+    """``:fold: similar``, else yes or no."""
+    return "similar" if (text or "").strip().lower() == "similar" else flag(text)
+
+
 def words(text: str | None) -> tuple[str, ...]:
     """Names with commas between them."""
     return tuple(each.strip() for each in _some(text).split(",") if each.strip())
@@ -81,7 +86,7 @@ def _reader(field: Field[Any]) -> Reader | None:
     return value if "int" in kind or "float" in kind else _some
 
 
-_PAIRED: Mapping[str, Reader] = {"rename": pairs, "group": groups}
+_PAIRED: Mapping[str, Reader] = {"rename": pairs, "group": groups, "fold": folding}
 
 
 def _drawn() -> dict[str, Reader]:

@@ -1,0 +1,362 @@
+"""Differences: what is not the same in siblings that are drawn as one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from torchrecorder.annotations.inside import Inside
+from torchrecorder.annotations.parameters import PARAMETERS
+from torchrecorder.events import ScopeId, ValueId
+from torchrecorder.graph.nodes import Module, Op, Scope
+from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.structure import is_off
+from torchrecorder.style import labels
+from torchrecorder.style.hyperparameters import FLAGS, SAID, USUAL, size, split, unify
+from torchrecorder.views.hide import RESHAPES, is_pass, is_query
+from torchrecorder.views.kin import without_numbers
+
+SHOWN = 4
+"""So many differences stand on a box; the rest is in its tooltip."""
+
+WIDTHS = frozenset(
+    "in_features out_features in_channels out_channels num_features normalized_shape nx nf".split()
+)
+"""Settings that go with the number of channels."""
+
+IMPLIED = frozenset("padding groups".split())
+"""Settings that tend to go with others, and are said only where nothing else is."""
+
+
+KINDS = ("part", "size", "setting", "wiring")
+
+
+class Facet(NamedTuple):
+    """One thing that differs.
+
+    Attributes:
+        kind: ``"part"``, ``"size"``, ``"setting"`` or ``"wiring"``.
+        title: What it is.
+        values: One for each repeat; empty where it has none.
+        brief: All of it in a few words.
+    """
+
+    kind: str
+    title: str
+    values: tuple[str, ...]
+    brief: str
+
+
+class Differences:
+    """Tells how calls of one class differ from each other."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.inside = Inside(recording)
+        self.weights = PARAMETERS.on(recording)
+        self._found: dict[tuple[str, ...], tuple[Facet, ...]] = {}
+
+    def of(self, scopes: tuple[str, ...]) -> tuple[Facet, ...]:
+        """What differs between these scopes, the weightiest first; worked out once."""
+        if scopes not in self._found:
+            repeats = [_Repeat(self.recording, ScopeId(each)) for each in scopes]
+            self._found[scopes] = tuple(_facets(repeats))
+        return self._found[scopes]
+
+    def brief(self, scopes: tuple[str, ...], kinds: Collection[str] = KINDS) -> tuple[str, ...]:
+        """The weightiest differences of these kinds, in a few words each."""
+        said = [facet.brief for facet in self.of(scopes) if facet.kind in kinds]
+        return (*said[:SHOWN], *(["…"] if len(said) > SHOWN else []))
+
+    def table(self, scopes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+        """For each repeat its name and all in which it differs."""
+        facets = self.of(scopes)
+        inside = [self.inside.scopes(ScopeId(each)) for each in scopes]
+        counts = [int(self.weights.of(each) or 0) for each in inside]
+        weighty = len(set(counts)) > 1
+        for place, (scope, count) in enumerate(zip(scopes, counts)):
+            said = [
+                f"{facet.title} {facet.values[place]}".strip()
+                for facet in facets
+                if facet.values[place]
+            ]
+            if weighty:
+                said.append(labels.parameters(count) or "no params")
+            found = self.recording.scopes[ScopeId(scope)]
+            yield found.path or found.name, ", ".join(said) or "nothing special"
+
+
+class _Repeat:
+    """What one of the siblings has in it, by the place of scopes as seen from it.
+
+    A place is made of names; where these only number, of classes. Scopes of one class in a
+    row have one place: they are compared with each other elsewhere.
+
+    Attributes:
+        classes: The class of the first scope in each place; its own under an empty one.
+        modules: The module of that scope.
+        runs: How many scopes are in each place.
+        ops: The ops right in the scopes of each place.
+        features: The sizes of what its parameters give.
+    """
+
+    def __init__(self, recording: Recording, scope: ScopeId) -> None:
+        self.recording = recording
+        self.scope = recording.scopes[scope]
+        self.modules: dict[str, Module] = {}
+        self.classes: dict[str, str] = {}
+        self.runs: dict[str, int] = {"": 1}
+        self.ops: dict[str, list[Op]] = {}
+        self.features: set[int] = set()
+        self._walk()
+
+    def _walk(self) -> None:
+        waiting = [(self.scope, "")]
+        while waiting:
+            scope, place = waiting.pop()
+            module = self.recording.modules[scope.module] if scope.module is not None else None
+            for slot in module.parameters if module is not None else ():
+                self.features.update(self.recording.values[slot.value].shape[:1])
+            self.classes.setdefault(place, scope.cls)
+            if module is not None and not is_off(module):
+                self.modules.setdefault(place, module)
+            waiting.extend(reversed([*self._children(scope, place)]))
+
+    def _children(self, scope: Scope, around: str) -> Iterator[tuple[Scope, str]]:
+        """The scopes in one, each with its place; ops are noted."""
+        last, place = None, ""
+        for child in self.recording.children[scope.id]:
+            if isinstance(child, Op):
+                if not (is_pass(child) or is_query(child)):
+                    self.ops.setdefault(around, []).append(child)
+                continue
+            key = child.cls, without_numbers(child.name)
+            if key != last:
+                name = child.cls if child.name.isdigit() else child.name
+                place = self._free(f"{around}.{name}" if around else name)
+            last = key
+            self.runs[place] = self.runs.get(place, 0) + 1
+            yield child, place
+
+    def _free(self, place: str) -> str:
+        """*place*, with a number if it is taken."""
+        number, found = 1, place
+        while found in self.runs:
+            number += 1
+            found = f"{place} ({number})"
+        return found
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the first tensor that it gives."""
+        values = [self.recording.values[slot.value] for slot in self.scope.outputs[:1]]
+        return values[0].shape if values else ()
+
+    @property
+    def dtype(self) -> str:
+        """That of the first tensor that it gives."""
+        values = [self.recording.values[slot.value] for slot in self.scope.outputs[:1]]
+        return values[0].dtype if values else ""
+
+
+def _facets(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
+    again = {place for each in repeats for place, number in each.runs.items() if number > 1}
+    yield from _runs(repeats, again)
+    yield from _parts(repeats, again)
+    sizes = list(_sizes(repeats))
+    yield from sizes
+    yield from _settings(repeats, again, not any(each.title == "channels" for each in sizes))
+    yield from _wiring(repeats)
+
+
+def _differing(kind: str, title: str, values: Sequence[str]) -> Iterator[Facet]:
+    if len(set(values)) > 1:
+        yield Facet(kind, title, tuple(values), f"{title} {labels.several(tuple(values))}")
+
+
+def _present(kind: str, title: str, there: Sequence[bool]) -> Facet:
+    values = tuple("" if each else "none" for each in there)
+    if sum(there) <= len(there) / 2:
+        values = tuple("yes" if each else "" for each in there)
+    return Facet(kind, title, values, f"{title} in {sum(there)} of {len(there)}")
+
+
+def _is_in(place: str, others: Collection[str]) -> bool:
+    """Whether a place lies in one of *others*."""
+    while place:
+        place = place.rpartition(".")[0]
+        if place in others:
+            return True
+    return False
+
+
+# The kinds of differences ------------------------------------------------------------------
+
+
+def _runs(repeats: Sequence[_Repeat], again: Collection[str]) -> Iterator[Facet]:
+    """How many blocks a stage has."""
+    for place in dict.fromkeys(place for each in repeats for place in each.runs):
+        counts = [each.runs.get(place, 0) for each in repeats]
+        if place in again and all(counts) and not _is_in(place, again):
+            title = repeats[0].classes[place]
+            for facet in _differing("part", title, [f"×{count}" for count in counts]):
+                said = labels.several(tuple(map(str, counts)))
+                yield facet._replace(brief=f"{title} ×{said}")
+
+
+def _parts(repeats: Sequence[_Repeat], again: Collection[str]) -> Iterator[Facet]:
+    """Modules, then ops, that only some of them have; what is in such a module goes with it."""
+    kinds = dict.fromkeys((place, cls) for each in repeats for place, cls in each.classes.items())
+    places = Counter(place for place, _ in kinds)
+    apart: dict[str, None] = dict.fromkeys(again)
+    found: dict[tuple[bool, ...], list[str]] = {}
+    for place, cls in sorted(kinds, key=lambda kind: kind[0].count(".")):
+        there = tuple(each.classes.get(place) == cls for each in repeats)
+        if place and not all(there) and not _is_in(place, apart):
+            apart[place] = None
+            name = place.rpartition(".")[2]
+            found.setdefault(there, []).append(f"{name}: {cls}" if places[place] > 1 else name)
+    for there, names in found.items():
+        yield _present("part", _listed(names), there)
+    yield from _other_ops(repeats, apart)
+
+
+def _other_ops(repeats: Sequence[_Repeat], apart: Collection[str]) -> Iterator[Facet]:
+    counts = [
+        Counter(
+            op.name
+            for place, ops in each.ops.items()
+            if place not in apart and not _is_in(place, apart)
+            for op in ops
+        )
+        for each in repeats
+    ]
+    found: dict[tuple[bool, ...], list[str]] = {}
+    for name in dict.fromkeys(name for each in counts for name in each):
+        there = tuple(name in each for each in counts)
+        if not all(there):
+            found.setdefault(there, []).append(name)
+    for there, names in found.items():
+        yield _present("part", _listed(sorted(names, key=lambda name: name in RESHAPES)), there)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join([*names[:2], *(["…"] if len(names) > 2 else [])])
+
+
+def _sizes(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
+    """Channels, and the other sizes of what is given."""
+    shapes = [each.shape for each in repeats]
+    yield from _differing("size", "dtype", [each.dtype for each in repeats])
+    if len(set(map(len, shapes))) > 1:
+        yield from _differing("size", "gives", [labels.shape(shape) for shape in shapes])
+        return
+    places = [at for at, sizes in enumerate(zip(*shapes)) if len(set(sizes)) > 1]
+    told = (at for at in places if all(each.shape[at] in each.features for each in repeats))
+    wide = next(told, -1)
+    if wide >= 0:
+        title = "channels" if len(shapes[0]) > 3 else "features"
+        yield from _differing("size", title, [str(shape[wide]) for shape in shapes])
+    rest = [at for at in places if at != wide]
+    if rest:
+        sizes = ["×".join(str(shape[at]) for at in rest) for shape in shapes]
+        yield from _differing("size", "size", sizes)
+
+
+def _settings(
+    repeats: Sequence[_Repeat], again: Collection[str], widths: bool
+) -> Iterator[Facet]:
+    """Hyperparameters: one line for a name where its modules change together."""
+    found: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    for place in repeats[0].modules:
+        if _is_in(place, again) or not all(place in each.modules for each in repeats):
+            continue
+        asked = [_settings_of(each.modules[place]) for each in repeats]
+        for name in dict.fromkeys(name for each in asked for name in each):
+            values = tuple(each.get(name, "") for each in asked)
+            if len(set(values)) > 1 and (widths or name != "width"):
+                found.setdefault(name, {}).setdefault(values, []).append(place)
+    some = {name for name in found if name not in IMPLIED}
+    for name in sorted(found, key=lambda name: name == "width"):
+        if name in some or not some:
+            yield from _setting(name, found[name])
+
+
+def _setting(name: str, ways: dict[tuple[str, ...], list[str]]) -> Iterator[Facet]:
+    said = SAID.get(name, "{}").replace("{}", "").strip(" ×") or name.replace("_", " ")
+    title = "kernel" if name == "kernel_size" else said
+    for values, places in [*ways.items()][:2]:
+        where = places[0] if len(ways) > 1 or name == "width" else ""
+        shown = [value for value in values if value]
+        if len(shown) < len(values):
+            said = FLAGS.get((name, shown[0]), f"{title} {labels.several(tuple(shown))}")
+            yield _present("setting", f"{where} {said}".strip(), [bool(each) for each in values])
+        elif name == "width":
+            yield Facet("setting", where, values, f"{where} {labels.span(values)}".strip())
+        else:
+            yield from _differing("setting", f"{where} {title}".strip(), values)
+
+
+def _settings_of(module: Module) -> dict[str, str]:
+    return dict(_parsed(module.detail))
+
+
+@lru_cache(maxsize=4096)
+def _parsed(detail: str) -> tuple[tuple[str, str], ...]:
+    """The settings that a module tells of; those that go with its channels under one name."""
+    plain, named = split(detail)
+    wide = [*plain, *(named.pop(name) for name in list(named) if name in WIDTHS)]
+    if plain and named.get("groups") == plain[0]:
+        named.pop("groups")  # depthwise: as many as channels
+    kept = {name: text for name, text in named.items() if USUAL.get(name, "") is not None}
+    sizes = {name: size(text) if "size" in name else unify(text) for name, text in kept.items()}
+    return (*sizes.items(), *([("width", " → ".join(wide))] if wide else []))
+
+
+def _wiring(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
+    """What they read: of each other, and of what stands around them."""
+    made: dict[ValueId, int] = {}
+    before: list[str] = []
+    for number, each in enumerate(repeats):
+        reads = {made[slot.value] for slot in each.scope.inputs if slot.value in made}
+        before.append(str(len(reads)))
+        made.update((slot.value, number) for slot in each.scope.outputs)
+    parents = [None, *(each.scope.parent for each in repeats)]
+    later = [
+        said for at, said in enumerate(before) if repeats[at].scope.parent == parents[at]
+    ]
+    if len(set(later)) > 1:
+        said = labels.several(tuple(later))
+        title = "reads of those before:"
+        yield Facet("wiring", title, tuple(before), f"reads {said} of those before")
+    yield from _surroundings(repeats, lambda value: value in made)
+
+
+def _surroundings(
+    repeats: Sequence[_Repeat], inner: Callable[[ValueId], bool]
+) -> Iterator[Facet]:
+    """Arguments that only some have, or that come from several places."""
+    given = [_arguments(each.scope) for each in repeats]
+    for name in dict.fromkeys(name for each in given for name in each):
+        values = [each.get(name, ()) for each in given]
+        if any(inner(value) for each in values for value in each):
+            continue
+        sources = list(dict.fromkeys(filter(None, values)))
+        name = f"input {name}" if name.isdigit() else name
+        if () in values:
+            yield _present("wiring", name, [bool(each) for each in values])
+        elif len(sources) > 1:
+            numbers = tuple(f"no. {sources.index(each) + 1}" for each in values)
+            yield Facet("wiring", name, numbers, f"{len(sources)} different {name}")
+
+
+def _arguments(scope: Scope) -> dict[str, tuple[ValueId, ...]]:
+    """The tensors in each argument; those of a list or tuple together."""
+    found: dict[str, tuple[ValueId, ...]] = {}
+    for slot in scope.inputs:
+        name, _, number = slot.name.rpartition(".")
+        name = name if name and number.isdigit() else slot.name
+        found[name] = (*found.get(name, ()), slot.value)
+    return found
