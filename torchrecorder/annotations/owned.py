@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,19 +19,24 @@ class Owned:
     recording: Recording
 
     @cached_property
-    def _below(self) -> dict[str, dict[ModuleId, None]]:
-        """For each dotted path, the modules there and below it, called or not."""
-        below: dict[str, dict[ModuleId, None]] = {}
-        for module in self.recording.modules.values():
-            for name in module.names:
-                for path in around(name):
-                    below.setdefault(path, {})[module.id] = None
-        return below
+    def _listed(self) -> list[tuple[str, ModuleId]]:
+        """Modules, called or not, by their dotted paths: those below one come right after it."""
+        modules = self.recording.modules.values()
+        return sorted((_key(name), module.id) for module in modules for name in module.names)
+
+    @cached_property
+    def _places(self) -> dict[ModuleId, int]:
+        return {module: place for place, module in enumerate(self.recording.modules)}
 
     def modules(self, module: ModuleId) -> Iterable[ModuleId]:
-        """A module and all below it, those never called included."""
+        """A module and all below it, those never called included, in the order of the model."""
         names = self.recording.modules[module].names
-        return self._below[names[0]] if names else (module,)
+        if not names:
+            return (module,)
+        first = bisect_left(self._listed, (_key(names[0]), ModuleId("")))
+        last = bisect_left(self._listed, (_key(names[0]) + _AFTER, ModuleId("")))
+        below = dict.fromkeys(each for _, each in self._listed[first:last])
+        return sorted(below, key=self._places.__getitem__)
 
     def by_module(self, module: ModuleId) -> dict[ValueId, None]:
         """What a module and all below it own."""
@@ -70,6 +76,15 @@ class Owned:
 def own(module: Module) -> dict[ValueId, None]:
     """What a module itself owns, without its children."""
     return {slot.value: None for slot in module.stored}
+
+
+_DOT, _AFTER = "\0", "\1"
+"""In keys: between the parts of a path; what comes after all that is below one."""
+
+
+def _key(path: str) -> str:
+    """A path, to be sorted by: what is below it comes before what only begins alike."""
+    return f"{_DOT}{path}".replace(".", _DOT) if path else ""
 
 
 def around(path: str) -> Iterator[str]:
