@@ -26,18 +26,24 @@ def of_seconds(number: float) -> str:
     """A time in three digits: ``1.25 ms``."""
     for size, unit in SECONDS:
         if abs(number) >= 0.9995 * size:
-            return f"{_digits(number / size)} {unit}"
+            return f"{three_digits(number / size)} {unit}"
     return f"{number * 1e9:.0f} ns"
 
 
 def _in_thousands(number: float, units: Sequence[str]) -> str:
-    """In the first unit in which it is less than a thousand; whole in the smallest."""
+    scaled, unit = thousands(number, units)
+    return f"{f'{scaled:.0f}' if unit == units[0] else three_digits(scaled)} {unit}"
+
+
+def thousands(number: float, units: Sequence[str]) -> tuple[float, str]:
+    """*number* in the first unit, each a thousand of the last, that leaves less than a thousand."""
     scaled, unit = float(number), 0
     while abs(scaled) >= 999.5 and unit + 1 < len(units):
         scaled, unit = scaled / 1000, unit + 1
-    return f"{_digits(scaled) if unit else f'{scaled:.0f}'} {units[unit]}"
+    return scaled, units[unit]
 
 
-def _digits(number: float) -> str:
+def three_digits(number: float) -> str:
+    """``1.23``, ``45.6``, ``789``."""
     size = abs(number)
     return f"{number:.{2 if size < 9.995 else 1 if size < 99.95 else 0}f}"

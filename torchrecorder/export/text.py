@@ -28,7 +28,6 @@ from torchrecorder.graph.recording import Recording
 from torchrecorder.style import labels
 from torchrecorder.style.style import Style
 from torchrecorder.style.together import first_to_last
-from torchrecorder.style.usual import usual_dtype
 from torchrecorder.views.plan import FOLDS
 from torchrecorder.views.view import View
 
@@ -132,7 +131,7 @@ class _Filler:
     def __init__(self, recording: Recording, listed: Sequence[Row]) -> None:
         self.recording = recording
         self.listed = listed
-        self.usual = usual_dtype(recording)
+        self.usual = labels.usual_dtype(recording)
         self.inside = Inside(recording)
 
     def columns(self, wanted: Sequence[Union[str, Annotation]]) -> Iterator[Column]:

@@ -20,7 +20,6 @@ from torchrecorder.style.hyperparameters import arguments, hyperparameters
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
 from torchrecorder.style.together import first_to_last, times, together
-from torchrecorder.style.usual import usual_dtype
 from torchrecorder.views.blocks import is_block, op_key
 from torchrecorder.views.view import Box, BoxKind, Cluster
 
@@ -53,7 +52,7 @@ class Captions:
         self.inside = Inside(recording)
         self.weights = PARAMETERS.on(recording)
         self.differences = Differences(recording)
-        self.usual = usual_dtype(recording)
+        self.usual = labels.usual_dtype(recording)
         self.grads = GradCaptions(recording)
         self.renamed = Renaming(style.rename)
         self._numbered: dict[ModuleId, dict[str, int]] = {}

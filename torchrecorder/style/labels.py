@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 
+from torchrecorder.annotations.amounts import three_digits, thousands
 from torchrecorder.events import SourceLine
 from torchrecorder.graph.nodes import Value
+from torchrecorder.graph.recording import Recording
 
 DTYPES = {"bfloat16": "bf16", "float16": "f16", "float64": "f64", "complex64": "c64"}
 """Short spellings of some dtypes; others stay as they are."""
@@ -21,12 +24,8 @@ def count(number: int) -> str:
     """A large number in three digits: ``999``, ``1.23 k``, ``45.6 M``, ``7 B``."""
     if number < 1000:
         return str(number)
-    scaled, units = float(number), iter(" k, M, B, T".split(","))
-    unit = ""
-    while scaled >= 999.5 and (following := next(units, None)) is not None:
-        scaled, unit = scaled / 1000, following
-    digits = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
-    text = f"{scaled:.{digits}f}"
+    scaled, unit = thousands(number, ("", " k", " M", " B", " T"))
+    text = three_digits(scaled)
     return (text.rstrip("0").rstrip(".") if "." in text else text) + unit
 
 
@@ -129,3 +128,11 @@ def _range(numbers: Sequence[str]) -> str:
         return low
     ends = (high, low) if numbers[0] == high and numbers[-1] == low else (low, high)
     return " … ".join(ends)
+
+
+def usual_dtype(recording: Recording) -> str:
+    """The floating-point dtype of most values; ``float32`` where there are none."""
+    floating = Counter(
+        value.dtype for value in recording.values.values() if "float" in value.dtype
+    )
+    return max(floating, key=lambda dtype: (floating[dtype], dtype), default="float32")

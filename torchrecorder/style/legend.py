@@ -20,7 +20,6 @@ WORDS = {
     "op": "operation",
     "hidden": "seen by autograd only",
     "grad": "autograd node",
-    "port": "crosses the edge",
     "weights": "weights",
     "norm": "normalisation",
     "attention": "attention",

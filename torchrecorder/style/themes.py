@@ -95,7 +95,6 @@ def _looks(palette: _Palette) -> dict[str, Look]:
         "buffer": look("buffer", "note"),
         "constant": look("constant", "note", dash="dotted"),
         "tensor": replace(look("tensor", "ellipse"), fill=palette.paper),
-        "port": look("tensor", "ellipse", dash="dashed"),
         "module": look("module", "box", width=1.2),
         "region": look("constant", "rounded", dash="dashed"),
         "op": quiet,

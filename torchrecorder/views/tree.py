@@ -13,7 +13,7 @@ from torchrecorder.views.collapse import closed_box
 from torchrecorder.views.fold import names_of
 from torchrecorder.views.view import Box, BoxKind, Unfolded, View
 
-SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT, BoxKind.PORT)
+SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
 
 
 class Place(NamedTuple):

@@ -25,7 +25,6 @@ class BoxKind(str, Enum):
     BUFFER = "buffer"
     CONSTANT = "constant"
     TENSOR = "tensor"  # an inner value drawn as a node
-    PORT = "port"  # where a value crosses the edge of a scope that is looked at alone
 
 
 @dataclass(frozen=True, slots=True)
