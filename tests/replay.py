@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from torchrecorder.events import OpKind, ValueId
 from torchrecorder.graph.nodes import Op
@@ -47,13 +47,25 @@ class Kept:
 class Keeper(TorchFunctionMode):
     """Keeps every call that *witness* hears too; enter it inside the witness."""
 
-    def __init__(self) -> None:
+    def __init__(self, witness: Witness) -> None:
         super().__init__()
         self.calls: list[Kept] = []
         self.roots: dict[int, Tensor] = {}
+        self._below = _KeepBelow(self, witness)
+
+    def __enter__(self):
+        self._below.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self._below.__exit__(*error)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
+        return self.keep(func, args, kwargs or {})
+
+    def keep(self, func, args, kwargs):
+        """Make a call, and keep it."""
         autocast = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
         args, kwargs = _filled((args, kwargs), tensors_of((args, kwargs)))  # lists may grow later
         modes = autocast, torch.is_grad_enabled(), name_of(func) not in _CANNOT and not _within()
@@ -68,6 +80,24 @@ class Keeper(TorchFunctionMode):
 def _within() -> bool:
     """Whether ``vmap`` or its kin is at work: a call of one sample cannot be made alone."""
     return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+class _KeepBelow(TorchDispatchMode):
+    """Keeps the calls that the witness hears inside of scripts."""
+
+    def __init__(self, keeper: Keeper, witness: Witness) -> None:
+        super().__init__()
+        self.keeper = keeper
+        self.witness = witness
+
+    supports_higher_order_operators = True
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        scripted = self.witness.is_scripted and func is not torch.ops.aten.detach.default
+        with torch._C.DisableTorchFunction():
+            if scripted:
+                return self.keeper.keep(func, args, kwargs or {})
+            return func(*args, **(kwargs or {}))
 
 
 def _copy(tensor: Tensor) -> Tensor:
@@ -90,7 +120,8 @@ def _copy(tensor: Tensor) -> Tensor:
 
 def kept_run(run: Any) -> tuple[Witness, Keeper, list[Any]]:
     """Run a model under a witness and a keeper; also reads of what it returned."""
-    witness, keeper = Witness(run.model), Keeper()
+    witness = Witness(run.model)
+    keeper = Keeper(witness)
     with witness, keeper:
         output = run.model(*run.args, **(run.kwargs or {}))
     return witness, keeper, [_copy(each) for each in tensors_of(output)]

@@ -14,6 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -164,14 +168,22 @@ class _Dispatch(TorchDispatchMode):
     supports_higher_order_operators = True
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if not self.witness.is_scripted:
+            return self._run(func, *args, **(kwargs or {}))
+        with torch._C.DisableTorchFunction():
+            if func is torch.ops.aten.detach.default:
+                return self.witness.set_aside(args[0])
+            return self.witness.hear(func, args, kwargs or {}, self._run)
+
+    def _run(self, func, *args, **kwargs):
         with torch._C.DisableTorchFunction():
             if torch.is_inference_mode_enabled() and func._can_decompose():
                 with self:  # its schema may promise a write that does not happen
-                    made = func.decompose(*args, **(kwargs or {}))
+                    made = func.decompose(*args, **kwargs)
                 if made is not NotImplemented:
                     return made
-            made = func(*args, **(kwargs or {}))
-            self._mark(func, args, kwargs or {}, made)
+            made = func(*args, **kwargs)
+            self._mark(func, args, kwargs, made)
         return made
 
     def _mark(self, func, args, kwargs, made):
@@ -209,6 +221,7 @@ class Witness(TorchFunctionMode):
         self.modules: list[tuple[str, list[Read], list[Read]]] = []
         self.memory = Memory()
         self.current = UNSEEN
+        self.scripts = 0  # how many scripted modules are running
         self.wrote = False
         self.own: dict[int, list[int]] = {}
         self.place: dict[int, int] = {}
@@ -229,8 +242,15 @@ class Witness(TorchFunctionMode):
             pre = module.register_forward_pre_hook(self._enter(name), with_kwargs=True)
             self.handles += [pre, module.register_forward_hook(self._leave, with_kwargs=True)]
         self.stack: list[tuple[str, list[Read], list[Read]]] = []
+        self.handles += [
+            register_module_forward_pre_hook(lambda *each: self._count(each[0], 1)),
+            register_module_forward_hook(lambda *each: self._count(each[0], -1)),
+        ]
         self._dispatch.__enter__()
         return super().__enter__()
+
+    def _count(self, module, by):
+        self.scripts += by * isinstance(module, torch.jit.ScriptModule)
 
     def __exit__(self, *error):
         super().__exit__(*error)
@@ -272,8 +292,16 @@ class Witness(TorchFunctionMode):
             tuple(self.names.get(id(tensor), ())),
         )
 
+    @property
+    def is_scripted(self) -> bool:
+        """Whether a script runs, and no call that the function mode heard."""
+        return self.scripts > 0 and self.current == UNSEEN
+
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
+        return self.hear(func, args, kwargs or {}, lambda func, *args, **kw: func(*args, **kw))
+
+    def hear(self, func, args, kwargs, run):
+        """Let *run* call *func*, and note the call."""
         found = list(tensors_of((args, kwargs)))
         call = Call(len(self.calls), name_of(func), [self.read(each) for each in found])
         before = [_mark(each, call.name) for each in found]
@@ -281,7 +309,7 @@ class Witness(TorchFunctionMode):
         self.current, outer = call.number, self.current
         self.wrote, outer_wrote = False, self.wrote
         try:
-            made = func(*args, **kwargs)
+            made = run(func, *args, **kwargs)
         finally:
             self.current = outer
             call.wrote, self.wrote = self.wrote, outer_wrote
@@ -294,6 +322,15 @@ class Witness(TorchFunctionMode):
             self.place[id(tensor)] = place
             self.kept.append(tensor)
             self.memory.born(tensor, call.number)
+        return made
+
+    def set_aside(self, tensor):
+        """Autograd, or the interpreter, detaches a tensor for itself."""
+        made = tensor.detach()
+        self.kept += [tensor, made]
+        self.own[id(made)] = list(self.own.get(id(tensor), ()))
+        self.place[id(made)] = self.place.get(id(tensor), -1)
+        self.names[id(made)] = self.names.get(id(tensor), [])
         return made
 
     def _changed(self, call: Call, found: list[Tensor], before: list[int]) -> None:

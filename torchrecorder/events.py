@@ -44,7 +44,7 @@ class OpKind(str, Enum):
     """How we know of an op."""
 
     CALLED = "called"
-    """The function mode saw the call."""
+    """An instrument heard the call."""
     HIDDEN = "hidden"
     """Only autograd, or only the edge of a scope, shows that it ran."""
     PASS = "pass"

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 from tests.zoo.case import Case
-from tests.zoo import calls, found, gradients, hidden, inplace, kinds, passing, regions, values
+from tests.zoo import calls, found, gradients, hidden, inplace, kinds, passing, regions
+from tests.zoo import scripts, values
 
 CASES: tuple[Case, ...] = tuple(
     each
-    for topic in (inplace, passing, calls, values, kinds, gradients, regions, hidden, found)
+    for topic in (
+        inplace, passing, calls, values, kinds, gradients, regions, hidden, scripts, found
+    )
     for each in topic.CASES
 )
 """Every case of the zoo, by topic."""

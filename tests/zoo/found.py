@@ -68,7 +68,7 @@ def quiet_view_of_written() -> Run:
     mul = mul(x)
     empty = empty()
     detach = detach(mul)
-    alias = alias(detach)
+    alias = alias(mul)
     neg_! = neg_(alias)
     add = add(neg_.1, neg_.0)
     return add

@@ -1,4 +1,4 @@
-"""Regions that hide what runs in them: scripts, compilers, transforms, C++."""
+"""Regions that hide what runs in them: compilers, transforms, C++."""
 
 from __future__ import annotations
 
@@ -20,78 +20,6 @@ class Small(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.tanh(self.fc(x)) * 2
-
-
-def _quietly(make, *args):
-    """Scripting warns that it is old; that is not what is tested here."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return make(*args)
-
-
-@case("the root is a scripted module")
-def script_root() -> Run:
-    return Run(_quietly(torch.jit.script, Small()), (leaf(2, 3),))
-
-
-@case("a child is a scripted module")
-def script_child() -> Run:
-    child = _quietly(torch.jit.script, Small())
-    return Run(net(lambda self, x: self.child(x + 1) * 2, child=child), (leaf(2, 3),))
-
-
-@case(
-    "a child is a scripted module, and nothing requires grad",
-    """
-    add = add(x)
-    scripted child:
-        RecursiveScriptModule = RecursiveScriptModule?(add, child.fc.weight, child.fc.bias)
-        return RecursiveScriptModule
-    mul = mul(RecursiveScriptModule)
-    return mul
-    """,
-    backward=False,
-)
-def script_child_frozen() -> Run:
-    child = _quietly(torch.jit.script, Small().requires_grad_(False))
-    return Run(net(lambda self, x: self.child(x + 1) * 2, child=child), (torch.randn(2, 3),))
-
-
-@case(
-    "a child is a traced module",
-    """
-    scripted child:
-        t = t?(child.fc.weight)
-        addmm = addmm?(child.fc.bias, x, t)
-        tanh = tanh?(addmm)
-        mul = mul?(tanh)
-        return mul
-    add = add(mul, x)
-    return add
-    """,
-)
-def traced_child() -> Run:
-    child = _quietly(torch.jit.trace, Small(), torch.randn(2, 3))
-    return Run(net(lambda self, x: self.child(x) + x, child=child), (leaf(2, 3),))
-
-
-@case(
-    "a scripted function is called",
-    """
-    relu = relu?(x)
-    mul = mul?(relu)
-    add = add(mul)
-    return add
-    """,
-)
-def script_function() -> Run:
-    def double(x: torch.Tensor) -> torch.Tensor:
-        return torch.relu(x) * 2
-
-    double = _quietly(torch.jit.script, double)
-    return Run(net(lambda self, x: double(x) + 1), (leaf(2, 3),))
 
 
 @case(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import bisect
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,7 +38,8 @@ from torchrecorder.events import (
 
 if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.values import Entry, Values
+    from torchrecorder.capture.entries import Entry
+    from torchrecorder.capture.values import Values
 
 _number_of = operator.methodcaller("_sequence_nr")
 _next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
@@ -93,6 +94,13 @@ class AutogradWalk:
         if number > self.since:
             self.starts.append(self.since)
             self.spans.append((number, op, self.tape.scope))
+
+    def open_box(self, made: Iterable[Tensor]) -> None:
+        """Until the next op begins, all unknown grad nodes behind what is *made* are its own."""
+        for node in map(node_behind, made):
+            if node is not None:
+                self.meet(node)
+                self.since = 0
 
     def knows(self, tensor: Tensor) -> bool:
         """Whether the node behind *tensor* has been met."""

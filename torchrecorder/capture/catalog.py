@@ -180,7 +180,7 @@ class Catalog:
             _detail(module),
             slots.get(Role.PARAMETER, ()),
             slots.get(Role.BUFFER, ()),
-            bool(module.training),
+            bool(getattr(module, "training", False)),  # a frozen script has no mode
         )
         self.tape.write(made(ModuleSeen, event))
 

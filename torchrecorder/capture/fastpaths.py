@@ -2,62 +2,66 @@
 
 In evaluation, ``nn.TransformerEncoder``, its layers and ``nn.MultiheadAttention`` hand their
 work to fused kernels, but not while a function mode listens: the results would differ in
-their last bits. Around such a module the function mode is taken off, and a dispatch mode,
-which they do not mind, hears the operators below instead.
+their last bits. Around such a module the operators below are heard instead. So they are
+around a scripted module, in which nobody calls a torch function from Python.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import _get_current_function_mode
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchrecorder.capture.names import FunctionFacts, operator_facts
+from torchrecorder.capture.below import Below
+from torchrecorder.capture.scripts import FORK, graph_of, restore_message, shows_inside
 
 if TYPE_CHECKING:
-    from torchrecorder.capture.functions import Calls, FunctionCalls
+    from torchrecorder.capture.functions import FunctionCalls
     from torchrecorder.capture.tape import Tape
 
-_MODULES = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
+_FUSED = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
+_MODULES = (*_FUSED, torch.jit.ScriptModule)
 NOTE = "fused kernels of nn.TransformerEncoder and nn.MultiheadAttention are shown as they ran"
 
 
 class FastPaths:
-    """Takes the function mode off around modules that would not be themselves under it."""
+    """Listens below around modules that would not be themselves, or not be heard, above."""
 
     def __init__(self, tape: Tape, heard: FunctionCalls) -> None:
         self.tape = tape
-        self.heard = heard
+        self.below = Below(heard)
         self.inside: int | None = None
-        self.modes: tuple[TorchDispatchMode, FunctionCalls] | None = None
 
     def enter(self, module: nn.Module, inputs: list[tuple[str, Tensor]]) -> None:
         """*module* begins: step aside, if it can take a fast path."""
         if not isinstance(module, _MODULES) or self.inside is not None:
             return
-        if _plausible(module, [tensor for _, tensor in inputs]):
-            if _get_current_function_mode() is self.heard:
-                self.heard.__exit__(None, None, None)
-                below = DispatchCalls(self.heard.calls)
-                below.__enter__()  # type: ignore[no-untyped-call]
-                self.inside, self.modes = id(module), (below, self.heard)
+        tensors = [tensor for _, tensor in inputs]
+        if isinstance(module, _FUSED):
+            if _plausible(module, tensors) and self.below.listen(alone=True):
+                self.inside = id(module)
                 self.tape.notes.append(NOTE)
+            return
+        graph = graph_of(module)
+        if shows_inside(module, graph, tensors):
+            self.below.listen(alone=False, detaches="aten::detach" in graph)
+            self.inside = id(module)
+        elif FORK in graph:
+            self.below.heard.calls.autograd.expect_strangers()
 
-    def leave(self, module: nn.Module) -> None:
-        """*module* ends."""
+    def leave(self, module: nn.Module, error: BaseException | None) -> None:
+        """*module* ends, perhaps because of an *error*."""
         if self.inside == id(module):
-            self.restore()
+            raised = self.restore()
+            if error is not None and raised is not None:
+                restore_message(error, raised)
+                self.tape.failed = id(error), type(error)  # the same trouble under another name
 
-    def restore(self) -> None:
+    def restore(self) -> str | None:
         """Listen as ever; also after a module that was left without a word."""
-        if self.modes is not None:
-            below, heard = self.modes
-            self.inside = self.modes = None
-            below.__exit__(None, None, None)
-            heard.__enter__()
+        self.inside = None
+        return self.below.cease()
 
 
 def _plausible(module: nn.Module, inputs: list[Tensor]) -> bool:
@@ -70,28 +74,3 @@ def _plausible(module: nn.Module, inputs: list[Tensor]) -> bool:
     if not torch.is_grad_enabled():
         return True
     return not any(each.requires_grad for each in (*inputs, *module.parameters()))
-
-
-class DispatchCalls(TorchDispatchMode):
-    """Hears every operator that is dispatched, one level below the torch functions."""
-
-    def __init__(self, calls: Calls) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.calls = calls
-        self.facts: dict[Any, FunctionFacts] = {}
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Asked by PyTorch; to skip it would import the compiler, which takes seconds."""
-        return False
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        """Run *func* and note it."""
-        facts = self.facts.get(func)
-        if facts is None:
-            facts = self.facts[func] = operator_facts(func)
-        if facts.ignored:
-            return func(*args, **(kwargs or {}))
-        return self.calls.around(func, facts, True, args, kwargs or {})

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from torchrecorder.capture.backward import BackwardRuns
     from torchrecorder.capture.regions import Regions
     from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.values import Entry, Values
+    from torchrecorder.capture.entries import Entry
+    from torchrecorder.capture.values import Values
 
 
 class Call:
@@ -215,8 +216,6 @@ class Calls:
                 wrote = tensor._version != entry.version
             if wrote and id(tensor) not in written:
                 written[id(tensor)] = self.values.wrote(tensor, entry, call.op)
-                if facts.dispatched and entry.version >= 0:
-                    entry.version += 1  # will be counted up above the dispatcher
         return written
 
     def _outputs(

@@ -91,9 +91,10 @@ def _snapshot(module: Module) -> _Buffers:
 def _put_back_buffers(buffers: list[tuple[Module, _Buffers]]) -> None:
     with torch.no_grad():
         for module, before in buffers:
+            held = module._buffers  # of a scripted module, no dict
             for name, (buffer, copied, version) in before.items():
-                if module._buffers.get(name) is not buffer:
-                    module._buffers[name] = buffer
+                if name not in held or held[name] is not buffer:
+                    held[name] = buffer
                 if copied is not None:
                     _put_back(buffer, copied, version)
 

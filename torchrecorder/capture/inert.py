@@ -290,7 +290,7 @@ def _bytes(tensor: Tensor) -> Any:
 def _of_model(model: Module, numbers: _Numbers) -> dict[str, Any]:
     account: dict[str, Any] = {}
     for path, module in model.named_modules():
-        account[f"{path}: training"] = module.training
+        account[f"{path}: training"] = getattr(module, "training", None)
         account[f"{path}: attributes"] = sorted(module.__dict__)
         account[f"{path}: class"] = type(module).__qualname__
         for name, each in module.__dict__.items():

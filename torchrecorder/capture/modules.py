@@ -28,10 +28,10 @@ from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.aliases import hand_on, take_back
+from torchrecorder.capture.entries import Foreign
 from torchrecorder.capture.lingering import Lingering, Waiting, has_hooks
 from torchrecorder.capture.regions import mode_state
 from torchrecorder.capture.tensors import node_behind, tensors_in
-from torchrecorder.capture.values import Foreign
 from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId, made
 
 _graph_task = torch._C._current_graph_task_id
@@ -105,7 +105,7 @@ class ModuleScopes:
                     self.lingering.settle(frame, sys.exc_info()[1] if failed else None)
                 if not self._is_open(module):
                     return None
-                self.fast.leave(module)
+                self.fast.leave(module, sys.exc_info()[1] if failed else None)
                 result = self._leave(module, {} if failed else rest[0], rest[-1], failed, frame)
                 return result
             except Exception as error:
@@ -269,18 +269,25 @@ class ModuleScopes:
         return any(kind is ScopeKind.CUSTOM_FUNCTION for kind, _ in regions)
 
     def _uncover(self, opened: OpenScope, found: list[tuple[str, Tensor]]) -> None:
-        """Results that nobody saw being made, of a scope in which nothing was seen."""
+        """Results that nobody saw being made, of a scope in which nothing was seen.
+
+        Autograd knows of steps on the way to some of them, but not of all that these read:
+        of a script, which has many, the whole is one step.
+        """
+        scripted = opened.event.kind is ScopeKind.SCRIPTED
         unknown = [
             tensor
             for _, tensor in found
             if self.values.peek(tensor) is None
-            and node_behind(tensor) is None
+            and (scripted or node_behind(tensor) is None)
             and id(tensor) not in self.values.named
             and self._name_of(tensor) is None
         ]
         if unknown:
             op: OpId = self.tape.next_op()
+            self.values.autograd.open_box(unknown if scripted else [])
             made: tuple[ValueId, ...] = tuple(self.values.note(each, op) for each in unknown)
+            self.values.autograd.begin()  # all that is made from here on is not its own
             module = self.catalog.module(opened.event.module)
             weights = self.values.slots_of(_weights(module) if module is not None else [])
             self.values.write_hidden(op, opened.event.cls, opened.inputs + weights, made)

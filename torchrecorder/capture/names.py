@@ -88,7 +88,7 @@ class FunctionFacts:
         grad_switch: It turns gradients on or off.
         writes: Arguments that it may write without counting up their version.
         runs_backward: It runs the autograd graph.
-        dispatched: The dispatcher calls it, below what counts up versions.
+        dispatched: The dispatcher calls it, below what counts up versions of what it writes.
     """
 
     name: str
@@ -151,14 +151,15 @@ def operator_facts(func: Any) -> FunctionFacts:
     """The facts about an overload of an operator, as the dispatcher calls it."""
     arguments = func._schema.arguments
     name = _plain_name(str(func.__name__).partition(".")[0])
+    silent = silent_writes(func, name, ())
     return FunctionFacts(
         name=name,
         qualname=_qualname(func, name),
         parameters=tuple(each.name for each in arguments if not each.kwarg_only),
         ignored=name in _IGNORED,
         reads_data=name in _READS_DATA,
-        writes=tuple(each.name for each in arguments if each.is_write),
-        dispatched=True,
+        writes=silent or tuple(each.name for each in arguments if each.is_write),
+        dispatched=not silent,
     )
 
 

@@ -29,13 +29,14 @@ class Storage:
     come later.
     """
 
-    __slots__ = ("weak", "number", "writes", "last")
+    __slots__ = ("weak", "number", "writes", "last", "faded")
 
     def __init__(self, weak: Any, number: int) -> None:
         self.weak = weak
         self.number = number
         self.writes: list[Write] | tuple[()] = ()
         self.last: ValueId | None = None
+        self.faded = False  # a tensor that we knew in it is no more
 
     def write(self, op: OpId, low: int, high: int) -> None:
         """*op* wrote some elements."""

@@ -18,6 +18,9 @@ from torch.nn import Parameter
 UNVERSIONED = -1
 """The version of a tensor that has none."""
 
+UNSETTLED = -2
+"""The version of a tensor that autograd has yet to come to."""
+
 ANYWHERE = 1 << 62
 """Beyond the end of every storage."""
 
@@ -140,6 +143,18 @@ def extent_of(tensor: Tensor) -> tuple[int, int]:
     tensor = bearer(tensor)
     if not tensor._is_view():  # asking for its base would make an object of that
         return 0, ANYWHERE
+    return _elements(tensor)
+
+
+def reach_of(tensor: Tensor) -> tuple[int, int]:
+    """First and one-past-last byte of the storage that *tensor* can reach."""
+    tensor = bearer(tensor)
+    low, high = _elements(tensor)
+    size = tensor.element_size()
+    return low * size, high * size
+
+
+def _elements(tensor: Tensor) -> tuple[int, int]:
     try:
         low = tensor.storage_offset()
         reach = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))

@@ -12,15 +12,17 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch._C import _functorch as functorch
 from torch.nn import Parameter
 
+from torchrecorder.capture.entries import Entry, Foreign, around_in, forgetting
 from torchrecorder.capture.storages import Storage, Storages, Write
 from torchrecorder.capture.tensors import (
+    UNSETTLED,
     UNVERSIONED,
     Dictionary,
     elements_of,
@@ -37,7 +39,6 @@ from torchrecorder.events import (
     OpId,
     OpKind,
     Role,
-    ScopeId,
     Slot,
     ValueId,
     ValueSeen,
@@ -51,44 +52,6 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
 
 
-class Foreign(NamedTuple):
-    """A result that a module of ours returned in another thread."""
-
-    name: str
-    given: list[tuple[str, weakref.ref[Tensor]]]
-    result: weakref.ref[Tensor]
-
-
-class Entry(weakref.ref[Tensor]):
-    """What the table knows of one tensor; it is itself the weak reference to it."""
-
-    __slots__ = (
-        "key",
-        "value",
-        "version",
-        "seen",
-        "storage",
-        "requires_grad",
-        "role",
-        "names",
-        "producer",
-        "scope",
-        "original",
-    )
-
-    key: int
-    value: ValueId
-    version: int
-    seen: int
-    storage: Storage
-    requires_grad: bool
-    role: Role
-    names: tuple[str, ...]
-    producer: OpId | None
-    scope: ScopeId | None
-    original: Tensor | None  # of an alias of ours; lives as long as the alias, as it would without
-
-
 class Values:
     """Which value each living tensor is."""
 
@@ -96,7 +59,7 @@ class Values:
         self.tape = tape
         self.entries: dict[int, Entry] = {}
         self.aliases: set[int] = set()  # identities of those of ours that live
-        self._forget = _forgetting(self.entries, self.aliases)
+        self._forget = forgetting(self.entries, self.aliases)
         self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]] = {}
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
         self.autograd: AutogradWalk
@@ -147,18 +110,27 @@ class Values:
         found = self.search_names(tensor)
         if found is not None:
             return self.note(tensor, None, found[0], (found[1],))
-        last = self.storages.of(tensor).last
-        if last is not None:
-            return self._adopt_alias(tensor, last)
+        before = self._held_before(tensor, self.storages.of(tensor))
+        if before is not None:
+            return self._adopt_alias(tensor, before)
         if isinstance(tensor, Parameter):
             return self.note(tensor, None, Role.PARAMETER)
         return self.note(tensor, None, Role.CONSTANT)
 
-    def _adopt_alias(self, tensor: Tensor, last: ValueId) -> ValueId:
+    def _held_before(self, tensor: Tensor, storage: Storage) -> ValueId | None:
+        """What the memory of *tensor* was when it was met under another name, if it was."""
+        if storage.last is None:
+            return None
+        around, unclear = around_in(self.entries, tensor, storage)
+        if around is not None:
+            return self.read(around)
+        return storage.last if unclear else None
+
+    def _adopt_alias(self, tensor: Tensor, before: ValueId) -> ValueId:
         """A tensor made out of sight over memory that we know, as ``Parameter(x)`` does."""
         op = self.tape.next_op()
         value = self.note(tensor, op)
-        self._write_pass(op, "alias", (Slot("0", last),), value)
+        self._write_pass(op, "alias", (Slot("0", before),), value)
         return value
 
     def _adopt_foreign(self, tensor: Tensor, foreign: Foreign) -> ValueId:
@@ -206,6 +178,9 @@ class Values:
 
     def _read_changed(self, tensor: Tensor, entry: Entry) -> ValueId:
         """Somebody wrote *tensor* where no instrument looks."""
+        if entry.version == UNSETTLED:
+            entry.version = version_of(tensor)
+            return self.read(tensor)
         if self.gradients_from is not None and entry.names and entry.names[0].endswith(".grad"):
             return self._renote(tensor, entry, self.gradients_from)
         if entry.scope in self.tape.functions:  # marked dirty: its op has been seen
@@ -214,9 +189,11 @@ class Values:
         if not self.autograd.knows(tensor):
             return self.autograd.uncover(tensor)
         storage = self.storages.of(tensor)
-        if storage is not entry.storage and storage.last is not None:
-            entry.storage = storage  # given other memory, as set_ does
-            return self._adopt_alias(tensor, storage.last)
+        if storage is not entry.storage:  # given other memory, as set_ does
+            memory = self._held_before(tensor, storage)
+            if memory is not None:
+                entry.storage = storage
+                return self._adopt_alias(tensor, memory)
         op = self.tape.next_op()
         before = entry.value
         value = self._renote(tensor, entry, op)
@@ -278,6 +255,12 @@ class Values:
         elif producer is not None:
             entry.requires_grad = False  # no node yet: a custom function puts one there later
         return entry.value
+
+    def equate(self, tensor: Tensor, other: Tensor) -> None:
+        """*tensor* is *other* once more, without its gradient."""
+        known = self.entries.get(id(other))
+        if known is not None:
+            self.entries[id(tensor)] = known.copy(tensor, self._forget)
 
     def restate(self, tensor: Tensor, entry: Entry, grad: GradEdge | None) -> None:
         """State the value of *tensor* once more: autograd tracks it now, or it has a shape."""
@@ -386,14 +369,3 @@ class Values:
         self.named.clear()
         self.foreign.clear()
         self.storages.clear()
-
-
-def _forgetting(entries: dict[int, Entry], aliases: set[int]) -> Callable[[Any], None]:
-    """What takes the entry of a dead tensor out of *entries*, and out of *aliases*."""
-
-    def forget(entry: Entry) -> None:
-        entries.pop(entry.key, None)
-        if aliases:
-            aliases.discard(entry.key)
-
-    return forget

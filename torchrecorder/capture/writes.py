@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torchrecorder.capture.functions import Call
 
-_STATISTICS = {
-    "batch_norm": ("running_mean", "running_var"),
-    "instance_norm": ("running_mean", "running_var"),
-}
+_STATISTICS = dict.fromkeys(
+    ("batch_norm", "instance_norm", "native_batch_norm", "cudnn_batch_norm"),
+    ("running_mean", "running_var"),
+)
 """Written in training only."""
 
 _RECEIVED = {
