@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from torchrecorder.export.dot import Pins, dot_text, given_out, in_order, in_two, pieces
 from torchrecorder.export.legend import columns_in, table, table_size
 from torchrecorder.export.quoting import quote
+from torchrecorder.graph.garbage import uncollected
 from torchrecorder.layout import engine
 from torchrecorder.layout.measure import label_size
 from torchrecorder.layout.nested import Drawn, Item, Link, Picture, place, plan
@@ -37,6 +38,7 @@ ROOM: Mapping[str, tuple[float, float, float]] = {
 """For each outline: times the width of its text, and how much wider and higher it is."""
 
 
+@uncollected()
 def nested_text(
     figure: Figure, *, legend_below: bool = False, timeout: float = engine.TIMEOUT
 ) -> str:
@@ -150,7 +152,12 @@ def _spline(points: Sequence[Point]) -> str:
     tip, before = points[-1], points[-2]
     base = toward(tip, before, min(ARROW, 0.9 * math.dist(tip, before)))
     curve = rounded([*points[:-1], base])
-    return f"e,{_spot(tip)} " + " ".join(map(_spot, curve))
+    said, last, text = [f"e,{_spot(tip)}"], tip, ""
+    for point in curve:
+        if point is not last:
+            last, text = point, _spot(point)
+        said.append(text)
+    return " ".join(said)
 
 
 def _spot(point: Point) -> str:

@@ -4,7 +4,7 @@
 "use strict";
 
 const settle = (() => {
-  const ROUNDS = 4, PUSHED = 8, NEAR = 80, LEAST = 0.01, BEND = 20, FEW = 12;
+  const ROUNDS = 3, PUSHED = 4, NEAR = 80, LEAST = 0.01, BEND = 20, FEW = 6;
 
   // What it costs to be `far` from where one is: the lengths of lines, and their bends.
   function priceOf(asked, far) {
@@ -74,7 +74,19 @@ const settle = (() => {
           if (mine.size === 1 || !mine.has(other)) asked.push([at[other] + off - at[body], weight]);
         }
       }
+      if (asked.length === 1) return asked[0][0];
       return asked.length > FEW ? median(asked) : cheapest(asked);
+    }
+
+    // Move a group, and note who may like to move now.
+    let touched = new Set(order);
+    function move(mine, far) {
+      for (const body of mine) {
+        at[body] += far;
+        for (const near of [before[body], after[body], tied[body]]) {
+          for (const [other] of near) touched.add(other);
+        }
+      }
     }
 
     // Move a group to one side, with those in its way as long as they all gain by it.
@@ -94,7 +106,7 @@ const settle = (() => {
           }
         }
         least = Math.max(least, 0);
-        for (const body of mine) at[body] += sign * Math.min(wish, least);
+        if (least > 0) move(mine, sign * Math.min(wish, least));
         if (wish <= least) return;
         for (const [free, other] of found) if (free <= least) mine.add(other);
       }
@@ -105,7 +117,7 @@ const settle = (() => {
       for (const group of [...groups].reverse()) pull(group, after, 1);
     }
 
-    // Bodies with what they are tied to and in line with, but for at most some points.
+    // Two and more bodies that are tied and in line, but for at most some points.
     function joined(most) {
       const leader = [...all];
       const found = body => {
@@ -121,13 +133,16 @@ const settle = (() => {
         if (!members.has(key)) members.set(key, []);
         members.get(key).push(body);
       }
-      return [...members.values()];
+      return [...members.values()].filter(group => group.length > 1);
     }
 
     for (let round = 0; round < ROUNDS; round++) {
-      pullAll(order.map(body => [body]));
+      const start = [...at], single = order.filter(body => touched.has(body));
+      touched = new Set();
+      pullAll(single.map(body => [body]));
       pullAll(joined(LEAST));
       pullAll(joined(NEAR));
+      if (at.every((here, body) => here === start[body])) break;
     }
     return at;
   };

@@ -49,7 +49,9 @@ def tracks(runs: Mapping[int, Run]) -> dict[int, int]:
     used: list[list[Run]] = []
     for net in moving:
         run = runs[net]
-        below = max((n + 1 for n, others in enumerate(used) if _meet(run, others)), default=0)
+        below = len(used)
+        while below and not _meet(run, used[below - 1]):
+            below -= 1
         if below == len(used):
             used.append([])
         used[below].append(run)
@@ -59,7 +61,11 @@ def tracks(runs: Mapping[int, Run]) -> dict[int, int]:
 
 def _meet(run: Run, others: Iterable[Run]) -> bool:
     """Whether a line would run into one of *others* on the same track."""
-    return any(run.left <= each.right + 2 and each.left <= run.right + 2 for each in others)
+    left, right = run.left - 2, run.right + 2
+    for each in others:
+        if each.right >= left and each.left <= right:
+            return True
+    return False
 
 
 def _order(run: Run, net: int) -> tuple[float, ...]:

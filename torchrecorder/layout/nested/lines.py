@@ -12,6 +12,12 @@ from torchrecorder.layout.nested.place import Picture, Piece
 CORNER = 5.0
 """Radius of the corners of a line, in points."""
 
+BEND = 0.45
+"""Where the handles of a corner's curve are: at which part of the way from it."""
+
+SAME = 0.01
+"""Points by which two places may differ that are one."""
+
 _Carried = tuple[int, str]
 
 
@@ -43,10 +49,18 @@ def corners(points: Iterable[Point]) -> tuple[Point, ...]:
     """*points* without those at which a line neither begins, turns nor ends."""
     found: list[Point] = []
     for point in points:
-        if found and _same(found[-1], point):
-            continue
-        if len(found) > 1 and _straight(found[-2], found[-1], point):
-            found.pop()
+        x, y = point
+        if found:
+            before_x, before_y = found[-1]
+            upright, level = abs(x - before_x) < SAME, abs(y - before_y) < SAME
+            if upright and level:
+                continue
+            if len(found) > 1:
+                first_x, first_y = found[-2]
+                if upright and abs(x - first_x) < SAME and (before_y > first_y) == (y > before_y):
+                    found.pop()
+                elif level and abs(y - first_y) < SAME and (before_x > first_x) == (x > before_x):
+                    found.pop()
         found.append(point)
     return tuple(found)
 
@@ -101,31 +115,22 @@ def _placed(one: Point, other: Point) -> tuple[tuple[bool, int], float, float]:
 
 def rounded(points: Sequence[Point]) -> list[Point]:
     """A cubic Bézier spline along *points* with round corners: a point, then three a piece."""
-    spline = [points[0]]
+    here = points[0]
+    spline = [here]
     for before, corner, after in zip(points, points[1:], points[2:]):
-        radius = min(CORNER, _length(before, corner) / 2, _length(corner, after) / 2)
-        one, other = toward(corner, before, radius), toward(corner, after, radius)
-        spline += _line(spline[-1], one)
-        spline += [toward(one, corner, radius * 0.55), toward(other, corner, radius * 0.55)]
-        spline.append(other)
-    return [*spline, *_line(spline[-1], points[-1])]
-
-
-def _line(one: Point, other: Point) -> list[Point]:
-    """A straight piece of a spline."""
-    (x0, y0), (x1, y1) = one, other
-    third = ((2 * x0 + x1) / 3, (2 * y0 + y1) / 3)
-    return [third, ((x0 + 2 * x1) / 3, (y0 + 2 * y1) / 3), other]
-
-
-def _same(one: Point, other: Point) -> bool:
-    return abs(one[0] - other[0]) < 0.01 and abs(one[1] - other[1]) < 0.01
-
-
-def _straight(one: Point, middle: Point, other: Point) -> bool:
-    """Whether a line goes on in the same direction at *middle*."""
-    (ax, ay), (bx, by) = _step(one, middle), _step(middle, other)
-    return abs(ax * by - ay * bx) < 0.01 * (abs(ax) + abs(ay)) and ax * bx + ay * by >= 0
+        (x, y), back, ahead = corner, _step(corner, before), _step(corner, after)
+        came, goes = math.hypot(*back) or 1.0, math.hypot(*ahead) or 1.0
+        radius = min(CORNER, came / 2, goes / 2)
+        (ax, ay), (bx, by) = back, ahead
+        ax, ay, bx, by = (
+            ax * radius / came, ay * radius / came, bx * radius / goes, by * radius / goes
+        )
+        one, other = (x + ax, y + ay), (x + bx, y + by)
+        bend = (x + ax * BEND, y + ay * BEND), (x + bx * BEND, y + by * BEND)
+        spline += (here, one, one, *bend, other)
+        here = other
+    spline += (here, points[-1], points[-1])
+    return spline
 
 
 def _step(one: Point, other: Point) -> Point:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-ROUNDS = 4
+ROUNDS = 3
 """How often everything is pulled."""
 
-PUSHED = 8
+PUSHED = 4
 """How often a group takes with it what is in its way."""
 
 NEAR = 80.0
@@ -22,7 +22,7 @@ NEAR = 80.0
 BEND = 20.0
 """Points by which a line may be longer to have no bend."""
 
-FEW = 12
+FEW = 6
 """Lines up to which their bends count; of more, only the lengths."""
 
 LEAST = 0.01
@@ -70,9 +70,12 @@ def settle(bodies: Sequence[Body], at: Sequence[float], ties: Sequence[Tie]) -> 
     settling = _Settling(bodies, at, ties)
     settling.spread()
     for _ in range(ROUNDS):
-        settling.pull([[each] for each in settling.order])
+        before = list(settling.at)
+        settling.pull(settling.single())
         settling.pull(settling.joined(LEAST))
         settling.pull(settling.joined(NEAR))
+        if settling.at == before:
+            break
     return settling.at
 
 
@@ -85,6 +88,7 @@ class _Settling:
         self.before: Beside = [[] for _ in bodies]
         self.after: Beside = [[] for _ in bodies]
         self._meet(bodies)
+        self.touched = set(self.order)
         self.ties = ties
         self.tied: list[list[tuple[int, float, int]]] = [[] for _ in bodies]
         for one, here, other, there, weight in ties:
@@ -124,11 +128,19 @@ class _Settling:
             if wish < LEAST:
                 return
             room, blocking = self._room(group, beside)
-            for number in group:
-                self.at[number] += sign * min(wish, room)
+            if room > 0.0:
+                self._move(group, sign * min(wish, room))
             if wish <= room:
                 return
             group = [*group, *blocking]
+
+    def _move(self, group: Sequence[int], far: float) -> None:
+        """Move a group, and note who may like to move now."""
+        for number in group:
+            self.at[number] += far
+            for each in (self.before[number], self.after[number]):
+                self.touched.update(other for other, _ in each)
+            self.touched.update(other for other, _, _ in self.tied[number])
 
     def _room(self, group: Sequence[int], beside: Beside) -> tuple[float, list[int]]:
         """How far a group can move to one side, and who is in its way then."""
@@ -151,12 +163,20 @@ class _Settling:
             for other, off, weight in self.tied[number]
             if other not in mine
         ]
+        if len(asked) == 1:
+            return asked[0][0]
         if len(asked) > FEW:
             return _median(asked)
         return _cheapest(asked)
 
+    def single(self) -> list[list[int]]:
+        """Each body whose neighbours, or what it is tied to, have moved since it was here."""
+        found = [[each] for each in self.order if each in self.touched]
+        self.touched = set()
+        return found
+
     def joined(self, most: float) -> list[list[int]]:
-        """Bodies with what they are tied to and in line with, but for at *most* some points."""
+        """Two and more bodies that are tied and in line, but for at *most* some points."""
         leader = list(range(len(self.at)))
         for one, here, other, there, _ in self.ties:
             if abs(self.at[one] + here - self.at[other] - there) <= most:
@@ -164,7 +184,7 @@ class _Settling:
         members: dict[int, list[int]] = {}
         for number in self.order:
             members.setdefault(_found(leader, number), []).append(number)
-        return list(members.values())
+        return [group for group in members.values() if len(group) > 1]
 
 
 def _cheapest(asked: Sequence[tuple[float, int]]) -> float:
@@ -179,10 +199,11 @@ def _cheapest(asked: Sequence[tuple[float, int]]) -> float:
 
 def _price(asked: Sequence[tuple[float, int]], far: float) -> float:
     """What it costs to be *far* from where one is: the lengths of lines, and their bends."""
-    return sum(
-        weight * (abs(wish - far) + (BEND if abs(wish - far) >= LEAST else 0.0))
-        for wish, weight in asked
-    )
+    price = 0.0
+    for wish, weight in asked:
+        off = abs(wish - far)
+        price += weight * (off if off < LEAST else off + BEND)
+    return price
 
 
 def _median(asked: list[tuple[float, int]]) -> float:
