@@ -232,3 +232,24 @@ def test_png_is_never_larger_than_browsers_paint(flat: Any) -> None:
     for w, h in ((100, 100), (300, 300000), (90000, 90000)):
         k = flat("([w, h]) => saving.sharpness({ w, h })", [w, h])
         assert w * k <= 16000.5 and h * k <= 16000.5 and w * h * k * k <= 120e6 + 1
+
+
+def test_parts_in_sight_have_all_that_is_in_sight(deep: Any) -> None:
+    """Scopes that do not meet an area are not looked at, and nothing is missed by that."""
+    missed, looked, all_lines = deep(
+        "() => { const picture = page.stage.layout.place(new Set(page.model.openable));"
+        " const meets = (line, area) => camera.meets("
+        "  { x: line.x0, y: line.y0, w: line.x1 - line.x0, h: line.y1 - line.y0 }, area);"
+        " let missed = 0, looked = 0, all = 0;"
+        " const { width, height } = picture;"
+        " for (let y = 0; y < height; y += 37) for (let x = 0; x < width; x += 37) {"
+        "  const area = { x, y, w: 30, h: 30 }, parts = camera.parts(picture, area);"
+        "  const boxes = new Set(parts.flatMap(part => part.boxes));"
+        "  const lines = new Set(parts.flatMap(part => part.lines));"
+        "  const near = picture.boxes.filter(box => camera.meets(box, area));"
+        "  missed += near.filter(box => !boxes.has(box)).length;"
+        "  missed += picture.lines.filter(line => meets(line, area) && !lines.has(line)).length;"
+        "  looked += lines.size; all += picture.lines.length; }"
+        " return [missed, looked, all]; }"
+    )
+    assert missed == 0 < looked < all_lines / 2

@@ -96,8 +96,16 @@ const camera = (() => {
   const meets = (box, seen) => box.x < seen.x + seen.w && box.x + box.w > seen.x &&
     box.y < seen.y + seen.h && box.y + box.h > seen.y;
 
+  // The parts of a picture that are seen; one in motion is a part by itself.
+  function parts(picture, seen) {
+    if (!picture.parts) return [picture];
+    const right = seen.x + seen.w, bottom = seen.y + seen.h;
+    return picture.parts.filter(({ area: { x, y, w, h } }) =>
+      x < right && x + w > seen.x && y < bottom && y + h > seen.y);
+  }
+
   return {
     toWorld, toScreen, moved, zoomed, fitted, overview, centred, beginning, showing, kept, between, area,
-    meets,
+    meets, parts,
   };
 })();

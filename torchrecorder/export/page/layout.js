@@ -241,42 +241,54 @@ const createLayout = (() => {
       return spread(found);
     }
 
+    // In parts, one for each open scope: what is far outside the window is looked at in whole parts.
     function spread(found) {
-      const root = found.get(-1), boxes = [], lines = [], waiting = [[-1, 0, 0]];
+      const root = found.get(-1), parts = [], waiting = [[-1, 0, 0]];
       const turn = (across, along, width, height) => {
         const way = backwards ? root.height - along - height : along;
         return turned ? [way, across, height, width] : [across, way, width, height];
       };
       while (waiting.length) {
         const [scope, across, along] = waiting.pop(), here = found.get(scope);
-        const inside = children[scope + 1];
-        spreadLines(scope, here, inside, across, along, turn, lines);
-        const opened = [];
-        inside.forEach((item, number) => {
+        const inside = children[scope + 1], opened = [];
+        const boxes = inside.map((item, number) => {
           const [beside, begin, width, height] = here.frames[number];
           const [x, y, w, h] = turn(across + beside, along + begin, width, height);
           const isOpen = here.inner.has(number);
-          boxes.push({ item, x, y, w, h, open: isOpen });
           if (isOpen) opened.push([item, across + beside, along + begin]);
+          return { item, x, y, w, h, open: isOpen };
         });
+        parts.push(partOf(scope, here, boxes, { across, along, turn }));
         waiting.push(...opened.reverse());
       }
+      let lines = null;
       return {
         width: turned ? root.height : root.width, height: turned ? root.width : root.height,
-        boxes, lines,
+        parts, boxes: parts.flatMap(part => part.boxes),
+        get lines() { return lines ??= parts.flatMap(part => part.lines); },
       };
     }
 
-    function spreadLines(scope, here, inside, across, along, turn, lines) {
+    // Most parts are out of sight, and nobody asks for their lines.
+    function partOf(scope, here, boxes, move) {
+      const [x, y, w, h] = move.turn(move.across, move.along, here.width, here.height);
+      let lines = null;
+      return {
+        area: { x, y, w, h }, boxes,
+        get lines() { return lines ??= linesOf(scope, here, move); },
+      };
+    }
+
+    function linesOf(scope, here, move) {
       const { trunks } = data.templates[scope < 0 ? data.root : template[scope]];
-      const values = data.values[scope + 1], move = { across, along, turn };
-      for (const path of here.paths) {
+      const values = data.values[scope + 1], inside = children[scope + 1];
+      return here.paths.map(path => {
         const source = trunks[path.trunk][0], sink = trunks[path.trunk][2][path.branch][0];
-        lines.push(new Line(scope, path, values[path.trunk], move,
+        return new Line(scope, path, values[path.trunk], move,
           source[0] === OUTSIDE ? scope : inside[source[0]],
           sink[0] === OUTSIDE ? scope : inside[sink[0]],
-          source[0] === OUTSIDE, sink[0] === OUTSIDE));
-      }
+          source[0] === OUTSIDE, sink[0] === OUTSIDE);
+      });
     }
 
     return { place };

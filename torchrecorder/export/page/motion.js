@@ -72,7 +72,7 @@ const motion = (() => {
       });
       for (const [box, small] of coming) boxes.push(scaled(box, small, 1 - eased));
       for (const [box, small] of going) boxes.push(scaled(box, small, eased));
-      return { ...after, byItem: null, boxes, lines: lines(eased) };
+      return { width: after.width, height: after.height, boxes, lines: lines(eased) };
     };
   }
 

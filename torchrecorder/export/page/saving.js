@@ -32,8 +32,8 @@ const saving = (() => {
   const place = area => ({ x: area.x, y: area.y, width: area.w, height: area.h });
 
   function lines(model, palette, picture, area, relation, make) {
-    const shown = picture.lines.filter(line => line.x0 < area.x + area.w && line.x1 > area.x &&
-      line.y0 < area.y + area.h && line.y1 > area.y);
+    const shown = camera.parts(picture, area).flatMap(part => part.lines.filter(line =>
+      line.x0 < area.x + area.w && line.x1 > area.x && line.y0 < area.y + area.h && line.y1 > area.y));
     return shown.flatMap(line => {
       const look = paint.lineLook(model, palette, line.value), way = relation?.(line);
       const stroke = way ? { in: "#0072b2", out: "#d55e00" }[way] : look.stroke;

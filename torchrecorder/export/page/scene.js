@@ -29,19 +29,14 @@ const createScene = (host, model) => {
 
   // Sorts boxes near the window into those drawn in full and those drawn as mere specks.
   function visible(picture, view, room) {
-    const seen = camera.area(view, room, margin), whole = [], specks = [], hidden = new Set();
-    for (const box of picture.boxes) {
-      const around = model.parent(box.item);
-      if (hidden.has(around)) {
-        hidden.add(box.item);
-        continue;
-      }
-      if (!camera.meets(box, seen)) continue;
-      const least = Math.min(box.w, box.h) * view.k;
-      if (least >= SMALL) whole.push(box.open ? shapes.clipped(box, seen) : box);
-      else {
-        hidden.add(box.item);
-        if (Math.max(box.w, box.h) * view.k >= NOTHING) specks.push(box);
+    const seen = camera.area(view, room, margin), whole = [], specks = [];
+    const isSmall = ({ w, h }) => Math.min(w, h) * view.k < SMALL;
+    for (const { area, boxes: own } of camera.parts(picture, seen)) {
+      if (area && isSmall(area)) continue;
+      for (const box of own) {
+        if (!camera.meets(box, seen)) continue;
+        if (!isSmall(box)) whole.push(box.open ? shapes.clipped(box, seen) : box);
+        else if (Math.max(box.w, box.h) * view.k >= NOTHING) specks.push(box);
       }
     }
     return { whole, specks };
@@ -50,10 +45,11 @@ const createScene = (host, model) => {
   function visibleLines(picture, view, room) {
     const seen = camera.area(view, room, margin);
     const least = (view.k < LINES ? LONG : 1.5) / view.k;
-    return picture.lines.filter(line =>
+    const isLong = ({ area }) => !area || area.w > least || area.h > least;
+    return camera.parts(picture, seen).filter(isLong).flatMap(part => part.lines.filter(line =>
       line.x0 < seen.x + seen.w && line.x1 > seen.x &&
       line.y0 < seen.y + seen.h && line.y1 > seen.y &&
-      (line.x1 - line.x0 > least || line.y1 - line.y0 > least));
+      (line.x1 - line.x0 > least || line.y1 - line.y0 > least)));
   }
 
   function place(shown, box) {
@@ -153,7 +149,7 @@ const createScene = (host, model) => {
   }
 
   function drawMarks(picture, lit, told, view) {
-    const found = [];
+    const found = [], frames = told.neighbours || told.selected >= 0 ? motion.index(picture) : null;
     for (const way of ["in", "out"]) {
       const own = lit.filter(each => each[1] === way).map(each => each[0]);
       if (!own.length) continue;
@@ -162,11 +158,10 @@ const createScene = (host, model) => {
         make("path", { class: `lit-tip ${way}`,
           d: own.filter(line => line.tip).map(line => shapes.tip(line.tip)).join("") }));
     }
-    const frames = motion.index(picture);
     for (const [item, way] of told.neighbours ?? []) {
       if (frames.has(item)) found.push(ring(frames.get(item), `ring ${way}`, 2, view));
     }
-    if (frames.has(told.selected)) {
+    if (frames?.has(told.selected)) {
       found.push(ring(frames.get(told.selected), "ring chosen", 3.5, view));
     }
     marks.replaceChildren(...found);

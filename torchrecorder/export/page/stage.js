@@ -133,9 +133,11 @@ const createStage = (host, model, state, told) => {
   function boxAt(px, py) {
     const [x, y] = camera.toWorld(view, px, py);
     let found = null;
-    for (const box of picture.boxes) {
-      if (x < box.x || y < box.y || x > box.x + box.w || y > box.y + box.h) continue;
-      if (!found || model.level[box.item] >= model.level[found.item]) found = box;
+    for (const part of camera.parts(picture, { x, y, w: 0, h: 0 })) {
+      for (const box of part.boxes) {
+        if (x < box.x || y < box.y || x > box.x + box.w || y > box.y + box.h) continue;
+        if (!found || model.level[box.item] >= model.level[found.item]) found = box;
+      }
     }
     return found;
   }
@@ -143,12 +145,15 @@ const createStage = (host, model, state, told) => {
   // The line nearest to a pixel, if it is near.
   function lineAt(px, py) {
     const [x, y] = camera.toWorld(view, px, py), reach = 5 / view.k;
+    const around = { x: x - reach, y: y - reach, w: 2 * reach, h: 2 * reach };
     let found = null, least = Math.min(reach, 12);
-    for (const line of picture.lines) {
-      if (x < line.x0 - reach || x > line.x1 + reach || y < line.y0 - reach ||
-        y > line.y1 + reach) continue;
-      const far = shapes.distance(line.points, x, y);
-      if (far < least) [found, least] = [line, far];
+    for (const part of camera.parts(picture, around)) {
+      for (const line of part.lines) {
+        if (x < line.x0 - reach || x > line.x1 + reach || y < line.y0 - reach ||
+          y > line.y1 + reach) continue;
+        const far = shapes.distance(line.points, x, y);
+        if (far < least) [found, least] = [line, far];
+      }
     }
     return found;
   }
