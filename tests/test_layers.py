@@ -18,13 +18,13 @@ LAYERS = {
     "annotations": {"events", "graph"},
     "views": {"events", "graph"},
     "style": {"events", "graph", "annotations", "views"},
-    "layout": {"events", "graph", "views", "style"},
+    "layout": {"style"},
     "export": {"events", "graph", "annotations", "views", "style", "layout"},
     "comparison": {"events", "graph", "annotations"},
     "series": {"events", "graph", "annotations", "export"},
-    "options": {"graph", "views", "style", "export"},
-    "api": {"graph", "views", "style", "export", "options", "comparison", "series"},
-    "testing": {"events", "graph", "build", "capture"},
+    "options": {"views", "style", "export"},
+    "api": {"graph", "views", "style", "export", "options", "comparison"},
+    "testing": {"events", "graph", "build"},
     "integrations": {
         "events", "graph", "annotations", "views", "style", "layout", "export", "options",
         "comparison", "api",
@@ -38,6 +38,11 @@ WITH_TORCH = {"capture", "testing"}
 
 def _modules():
     return sorted(PACKAGE.rglob("*.py"))
+
+
+each_module = pytest.mark.parametrize(
+    "path", _modules(), ids=lambda path: str(path.relative_to(PACKAGE))
+)
 
 
 def _layer(path):
@@ -59,7 +64,7 @@ def _imports(path):
             stack.extend(node.body + getattr(node, "orelse", []))
 
 
-@pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+@each_module
 def test_imports_only_from_below(path):
     """A module imports its own layer and those that its layer may use."""
     layer = _layer(path)
@@ -69,7 +74,7 @@ def test_imports_only_from_below(path):
     assert used - {layer, "errors", "checks"} <= LAYERS[layer]
 
 
-@pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+@each_module
 def test_torch_stays_in_capture(path):
     """Only what records imports torch."""
     used = {name.split(".")[0] for name in _imports(path)}
@@ -87,7 +92,7 @@ def test_no_import_cycle():
     assert [loop for loop in nx.strongly_connected_components(graph) if len(loop) > 1] == []
 
 
-@pytest.mark.parametrize("path", _modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
+@each_module
 def test_is_short_and_says_what_it_is_for(path):
     """Every module opens with its job, and has at most 400 lines."""
     text = path.read_text()

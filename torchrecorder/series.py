@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.owned import own
 from torchrecorder.annotations.places import scope_name
-from torchrecorder.annotations.statistics import number, root_of_squares, share
+from torchrecorder.annotations.statistics import gradients, number, root_of_squares, share, values
 from torchrecorder.checks import advised
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradEdge, GradId, Statistics
@@ -178,12 +178,8 @@ def points(
     recording: Recording, step: int, scopes: Sequence[str] | None = None
 ) -> Iterator[Point]:
     """What a recording with statistics says of its scopes, or of those in *scopes*."""
-    made = {each.node: each for each in recording.statistics if each.run < 0}
-    flowed = {
-        GradEdge(GradId(each.node), each.index): each
-        for each in recording.statistics
-        if each.run >= 0
-    }
+    made = {each.node: each for each in values(recording)}
+    flowed = {GradEdge(GradId(each.node), each.index): each for each in gradients(recording)}
     added = {
         leaf: flowed[GradEdge(grad.id, 0)]
         for grad in recording.grad_nodes.values()

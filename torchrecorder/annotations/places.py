@@ -9,11 +9,9 @@ from torchrecorder.graph.recording import Recording
 def scope_name(recording: Recording, scope: ScopeId | None) -> str:
     """The dotted path of a scope; of a region that of its module and its own name."""
     names: list[str] = []
-    while scope is not None:
-        found = recording.scopes[scope]
+    for each in recording.within(scope):
+        found = recording.scopes[each]
+        names.append(found.path or found.name)
         if found.path:
-            names.append(found.path)
             break
-        names.append(found.name)
-        scope = found.parent
     return " > ".join(reversed(names))

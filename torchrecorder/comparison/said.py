@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
+from torchrecorder.annotations.inside import Inside
 from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import Recording
@@ -114,14 +115,11 @@ def form(value: Value) -> str:
 
 def size(scope: Scope, recording: Recording) -> str:
     """How much is in a scope: ``12 ops, 3 parameters``."""
-    ops, parameters, waiting = 0, 0, [scope]
-    while waiting:
-        each = waiting.pop()
-        module = recording.module_of(each)
-        parameters += len(module.parameters) if module is not None and each.call == 0 else 0
-        inside = recording.children[each.id]
-        ops += sum(1 for step in inside if isinstance(step, Op))
-        waiting.extend(step for step in inside if isinstance(step, Scope))
+    ops = parameters = 0
+    for each in map(recording.scopes.__getitem__, Inside(recording).scopes(scope.id)):
+        module = recording.module_of(each) if each.call == 0 else None
+        parameters += len(module.parameters) if module is not None else 0
+        ops += sum(isinstance(step, Op) for step in recording.children[each.id])
     said = [f"{ops} op{'s' if ops != 1 else ''}"]
     if parameters:
         said.append(f"{parameters} parameter{'s' if parameters != 1 else ''}")

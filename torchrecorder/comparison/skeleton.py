@@ -34,9 +34,13 @@ def skeletons(recording: Recording) -> Mapping[ScopeId, Skeleton]:
         for part in _parts(recording, scope, found):
             digest.update(repr(part).encode("utf-8", "backslashreplace"))
         module = recording.module_of(scope)
-        inner = (found[each.id] for each in _scopes(recording, scope.id))
-        own = len(module.parameters) if module is not None else 0
-        found[scope.id] = Skeleton(digest.hexdigest(), own + sum(each.weights for each in inner))
+        weights = len(module.parameters) if module is not None else 0
+        weights += sum(
+            found[each.id].weights
+            for each in recording.children[scope.id]
+            if isinstance(each, Scope)
+        )
+        found[scope.id] = Skeleton(digest.hexdigest(), weights)
     return found
 
 
@@ -50,9 +54,3 @@ def _parts(
             yield step.kind.value, step.qualname
         else:
             yield step.name, found[step.id].digest
-
-
-def _scopes(recording: Recording, scope: ScopeId) -> Iterator[Scope]:
-    for step in recording.children[scope]:
-        if isinstance(step, Scope):
-            yield step
