@@ -27,6 +27,7 @@ _SAME = {
     "mod": ("remainder",),
     "rmod": ("remainder",),
     "invert": ("bitwise_not",),
+    "array": ("numpy",),
     "rfloordiv": ("floor_divide",),
     "floordiv": ("floor_divide",),
 }
