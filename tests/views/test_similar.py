@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tests.figures import arrows, boxes, clusters, linear
 from tests.test_properties import RUNS, graph_of, ops_in
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.align import aligned
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
-from torchrecorder.views.aligned import aligned
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.plan import ViewOptions, make_view
 from torchrecorder.views.similar import FoldSimilar, similar_repeats

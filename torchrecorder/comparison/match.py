@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Any, Union
 
-from torchrecorder.comparison.align import Pair, align, between
 from torchrecorder.comparison.skeleton import skeletons
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
+from torchrecorder.graph.align import Pair, align, between
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 from torchrecorder.graph.structure import structures

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from torchrecorder.events import GradId, OpId, ScopeId, ValueId
+from torchrecorder.graph.align import aligned
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Recording
-from torchrecorder.views.aligned import aligned
 from torchrecorder.views.blocked import blocked, unblocked
 from torchrecorder.views.blocks import SAVED, is_block, loose_unit, unit_of
 from torchrecorder.views.collapse import SOURCES

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrecorder.comparison import align as module
-from torchrecorder.comparison.align import align, between
+from torchrecorder.graph import align as module
+from torchrecorder.graph.align import align, between
 
 WORDS = st.text("abcd", max_size=9)
 

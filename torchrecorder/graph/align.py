@@ -39,6 +39,24 @@ def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
     return sorted(found)
 
 
+def aligned(
+    a: Sequence[Hashable], b: Sequence[Hashable]
+) -> Iterator[tuple[int | None, int | None]]:
+    """Every place of both sequences in order, those of equal things together.
+
+    Example:
+        >>> list(aligned("abd", "acd"))
+        [(0, 0), (1, None), (None, 1), (2, 2)]
+    """
+    here = there = 0
+    for left, right in [*align(a, b), (len(a), len(b))]:
+        yield from ((place, None) for place in range(here, left))
+        yield from ((None, place) for place in range(there, right))
+        if left < len(a):
+            yield left, right
+        here, there = left + 1, right + 1
+
+
 def between(pairs: Sequence[Pair], a: int, b: int) -> Iterator[tuple[range, range]]:
     """The places that *pairs* leave out, stretch by stretch, in sequences of these lengths."""
     for start, stop, first, last in _gaps(pairs, 0, a, 0, b):
