@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+import torchrecorder
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import EXPORTERS
+from torchrecorder.export.exporter import by_suffix
 from torchrecorder.options import drawing
 from torchrecorder.style.attributes import FIELDS, KNOWN
+from torchrecorder.style.style import Style
 
 WRONG = {
     "depth": (-1, 1.5, "2", True),
@@ -97,3 +101,23 @@ def test_attributes_of_graphviz_go_where_they_belong() -> None:
     with pytest.raises(InvalidArgument, match="'shape' goes into node_attributes"):
         drawing(attributes={"shape": "box"})
     assert drawing(nodesep=1).style.attributes == {"nodesep": "1"}
+
+
+def test_a_recording_of_nothing_is_no_blank_page() -> None:
+    """A box says that nothing ran, in every format that draws."""
+    with torchrecorder.Recorder() as recorder:
+        pass
+    recording = recorder.recording
+    for suffix in (".svg", ".dot", ".mmd"):
+        exporter = by_suffix(f"run{suffix}")
+        drawn = exporter.export(torchrecorder.view(recording), Style())
+        text = drawn if isinstance(drawn, str) else drawn.decode()
+        assert "nothing was recorded" in text
+    assert len(torchrecorder.figure(recording).shapes) == 1
+
+
+def test_a_backward_view_without_gradients_is_refused() -> None:
+    """It says how to get an autograd graph."""
+    recording = torchrecorder.record(torch.nn.ReLU(), torch.ones(2))
+    with pytest.raises(InvalidArgument, match="autograd=True"):
+        torchrecorder.view(recording, view="backward")

@@ -9,7 +9,7 @@ from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.garbage import uncollected
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
-from torchrecorder.style.figure import Figure, Group, Line, Look, Shape
+from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 from torchrecorder.style.heat import Heat, Said
 from torchrecorder.style.legend import legend
 from torchrecorder.style.marks import Marks
@@ -38,6 +38,8 @@ def draw(view: View, style: Style = Style()) -> Figure:
     if style.color_by is not None:
         heat = Heat(view, style.color_by, style.theme, style.color_range)
     shapes = tuple(_shapes(view, style, captions, heat))
+    if not view.boxes and not view.clusters:
+        shapes = (_nothing(style),)
     figure = Figure(
         name=view.recording.name,
         shapes=shapes,
@@ -100,6 +102,13 @@ def _shapes(
             kind=box.kind.value,
             name=captions.full_name(box.id),
         )
+
+
+def _nothing(style: Style) -> Shape:
+    """What stands where there is nothing to draw: an empty page would look broken."""
+    label = Text("nothing was recorded", "title"), Text("no module and no torch function ran")
+    look = style.theme.looks[BoxKind.CONSTANT.value]
+    return Shape("nothing", None, label, look, "", kind="note", name="nothing was recorded")
 
 
 def _groups(view: View, style: Style, captions: Captions) -> Iterator[Group]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, ValueId
 from torchrecorder.graph.nodes import GradNode
 from torchrecorder.graph.recording import Recording
 from torchrecorder.views.collapse import Collapse
+from torchrecorder.views.depths import ENOUGH
 from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 from torchrecorder.views.whole import SOURCES
-
-ENOUGH = 60
-"""The default depth keeps to so many boxes where it can."""
-
 
 def backward_view(recording: Recording, depth: int | None = None) -> View:
     """The autograd graph behind a run, grouped by the scopes whose forward made it.
@@ -25,8 +23,17 @@ def backward_view(recording: Recording, depth: int | None = None) -> View:
     Args:
         recording: What to show.
         depth: How many levels of scopes are open, as in the forward view; one more than
-            all shows the nodes that several share one op as a group. None chooses.
+            all shows the nodes that several share one op as a group. None chooses what
+            keeps to about 40 boxes.
+
+    Raises:
+        InvalidArgument: There is no autograd graph.
     """
+    if not recording.grad_nodes:
+        raise InvalidArgument(
+            "view='backward' shows the autograd graph, and there is none: nothing that was "
+            "recorded requires grad, or gradients were off; record(..., autograd=True) makes one"
+        )
     view = _Backward(recording).view()
     depths = Nesting({each.id: each.parent for each in view.clusters.values()}).depth
     deepest = max(depths.values()) + 1
@@ -36,7 +43,7 @@ def backward_view(recording: Recording, depth: int | None = None) -> View:
 
 
 def _fitting(view: View, depths: Mapping[str | None, int], deepest: int) -> int:
-    """The deepest depth that draws at most about 60 boxes; 1 at least."""
+    """The deepest depth that draws at most about 40 boxes, as forward; 1 at least."""
     for depth in range(deepest, 1, -1):
         closed = {each for each in view.clusters if depths[each] == depth}
         open_ = sum(1 for box in view.boxes.values() if depths[box.cluster] < depth)
