@@ -52,3 +52,24 @@ def test_what_the_page_prints() -> None:
     for line in shown:
         name, _, rest = line.rpartition(" ")
         assert rest == "--help" and name in {"", *names}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("rendr nets:Net", "did you mean 'render'?"),
+        ("render nets:Net --dept 2", "render: error: it does not take --dept 2; did you mean '--de"),
+        ("render nets:Net --direction tb", "did you mean 'TB'?"),
+        ("render nets:Net --hide relu", "a figure does, by --option hide=VALUE"),
+        ("open nets:Net more", "open: error: it does not take more; torchrecorder open --help"),
+        ("run train.py --epochs 2", "goes after --: train.py -- --epochs 2"),
+        ("run -m train --epochs=2", "goes after --: -m train -- --epochs=2"),
+        ("completion bsh", "did you mean 'bash'?"),
+        ("", "torchrecorder --help says more"),
+    ],
+)
+def test_mistyped_lines(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was probably meant, and where the rest is listed."""
+    with pytest.raises(SystemExit) as left:
+        main(line.split())
+    assert left.value.code == 2 and said in capsys.readouterr().err

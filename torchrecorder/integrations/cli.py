@@ -11,13 +11,15 @@ import argparse
 import contextlib
 import inspect
 import os
+import re
 import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from torchrecorder import __version__
+from torchrecorder.checks import guess
 from torchrecorder.errors import LayoutFailed, NothingFound, TorchRecorderError
 from torchrecorder.integrations.commands import COMMANDS
 from torchrecorder.integrations.commands.command import Command
@@ -46,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     own, rest = parted(sys.argv[1:] if arguments is None else arguments)
-    options = parser().parse_args(own, argparse.Namespace(rest=rest))
+    options, unknown = parser().parse_known_args(own, argparse.Namespace(rest=rest))
+    if unknown:
+        options.parser.error(strangers(unknown, options))
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -97,9 +101,41 @@ def parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     return arguments[:place], arguments[place + 1 :]
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors say what was probably meant, and where the rest is listed."""
+
+    def error(self, message: str) -> NoReturn:
+        """End, with the usage and *message* on stderr."""
+        wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        close = guess(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else ""
+        super().error(f"{message}{close}; {self.prog} --help says more")
+
+
+def strangers(unknown: Sequence[str], options: argparse.Namespace) -> str:
+    """What to say of arguments that a subcommand does not take."""
+    said, name = f"it does not take {' '.join(unknown)}", unknown[0].partition("=")[0]
+    known = options.parser._option_string_actions
+    if options.takes_rest:
+        script = options.script or f"-m {options.module}"
+        after = f"what is meant for the script goes after --: {script} -- {' '.join(unknown)}"
+        return f"{said}{guess(name, known)}; {after}"
+    plain = name.lstrip("-").replace("-", "_")
+    if "--option" in known and name != plain and plain in _drawn():
+        return f"{said}; a figure does, by --option {plain}=VALUE"
+    return f"{said}{guess(name, known) if name != plain else ''}"
+
+
+def _drawn() -> set[str]:
+    """The options that ``--option`` takes."""
+    from torchrecorder.options import drawing
+
+    chosen = drawing()
+    return {*vars(chosen.view), *vars(chosen.style)}
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="torchrecorder",
         description="See a PyTorch model: record one run, draw it, list it.",
         epilog=_EPILOG,
@@ -127,7 +163,7 @@ def _add(below: argparse._SubParsersAction[argparse.ArgumentParser], command: Co
     rest = ["[-- arguments]"] if getattr(command, "takes_rest", False) else []
     added.usage = " ".join(["torchrecorder", command.name, *given, "[options]", *rest])
     added.add_argument("--traceback", action="store_true", help="show where an error comes from")
-    added.set_defaults(run=command.run)
+    added.set_defaults(run=command.run, parser=added, takes_rest=bool(rest))
 
 
 def _say(error: Exception, with_traceback: bool, code: int) -> int:

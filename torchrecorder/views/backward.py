@@ -14,6 +14,7 @@ from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 from torchrecorder.views.whole import SOURCES
 
+
 def backward_view(recording: Recording, depth: int | None = None) -> View:
     """The autograd graph behind a run, grouped by the scopes whose forward made it.
 
