@@ -73,3 +73,13 @@ def test_mistyped_lines(line: str, said: str, capsys: pytest.CaptureFixture[str]
     with pytest.raises(SystemExit) as left:
         main(line.split())
     assert left.value.code == 2 and said in capsys.readouterr().err
+
+
+def test_a_failure_in_no_line_of_the_user_names_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What called the command line is not where the model failed."""
+    (tmp_path / "plain.py").write_text("from torch import nn\nnet = nn.Linear(4, 2)\n")
+    assert main(["summary", f"{tmp_path / 'plain.py'}:net", "--shape", "1,5"]) == 1
+    said = capsys.readouterr().err
+    assert "while running `Linear` (Linear), op `linear`, inputs" in said

@@ -22,6 +22,11 @@ from torchrecorder.events import ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_ENTRY = os.path.join(_OURS, "integrations", "targets.py")
+_END = "-"
+"""What is outside of the file that records for a shell or a page of documentation is not the
+user's: the walk ends there."""
+
 _MODULE_CALLS = tuple(
     getattr(Module, name).__code__ for name in ("_call_impl", "_wrapped_call_impl")
 )
@@ -93,6 +98,8 @@ class Sources:
                     if kind is _PRETENDED:
                         raise Pretended
                     regions.append((kind, frame))
+            elif name is _END:
+                break
             elif line is None:
                 line = self._line(name, frame, code)
             frame = frame.f_back
@@ -109,6 +116,8 @@ class Sources:
 
     def shorten(self, filename: str) -> str | None:
         """*filename* below the folder it is imported from; None inside PyTorch or us."""
+        if filename == _ENTRY:
+            self._files[filename] = _END
         if filename not in self._files:
             inside = filename.startswith((_TORCH, _OURS)) or filename.startswith("<frozen")
             self._files[filename] = None if inside else self._relative(filename)

@@ -148,7 +148,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _add(below: argparse._SubParsersAction[argparse.ArgumentParser], command: Command) -> None:
+def _add(below: argparse._SubParsersAction[Any], command: Command) -> None:
     said, _, more = (inspect.getdoc(type(command)) or "").partition("\n\n")
     added = below.add_parser(
         command.name,
