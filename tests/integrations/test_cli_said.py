@@ -58,7 +58,7 @@ def test_what_the_page_prints() -> None:
     ("line", "said"),
     [
         ("rendr nets:Net", "did you mean 'render'?"),
-        ("render nets:Net --dept 2", "render: error: it does not take --dept 2; did you mean '--de"),
+        ("render nets:Net --dept 2", "render: error: it does not take --dept 2; did you mean"),
         ("render nets:Net --direction tb", "did you mean 'TB'?"),
         ("render nets:Net --hide relu", "a figure does, by --option hide=VALUE"),
         ("open nets:Net more", "open: error: it does not take more; torchrecorder open --help"),
