@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 
 from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.annotation import Annotation
@@ -37,9 +36,19 @@ def gradients(recording: Recording) -> Iterator[Statistics]:
     return (each for each in recording.statistics if each.run >= 0)
 
 
-def _of_values(take: Callable[[Statistics], float], recording: Recording) -> dict[str, float]:
-    """By value; one without any finite number has none."""
-    return {each.node: take(each) for each in values(recording) if _bad(each) < each.count}
+def _activation(
+    name: str,
+    title: str,
+    take: Callable[[Statistics], float],
+    merge: Callable[[Iterable[float]], float] | None = None,
+    show: Callable[[float], str] = number,
+) -> Annotation:
+    """A number by value; one without any finite number has none."""
+
+    def compute(recording: Recording) -> dict[str, float]:
+        return {each.node: take(each) for each in values(recording) if _bad(each) < each.count}
+
+    return Annotation(name, title, "", compute, merge, show)
 
 
 def _bad(each: Statistics) -> float:
@@ -79,27 +88,12 @@ def gradient_norms(recording: Recording) -> dict[str, float]:
     return found
 
 
-ACTIVATION_MEAN = Annotation(
-    "activation_mean", "Mean", "", partial(_of_values, lambda each: each.mean), None, number,
-    needs=("stats",),
-)
-ACTIVATION_STD = Annotation(
-    "activation_std", "Std", "", partial(_of_values, lambda each: each.std), None, number,
-    needs=("stats",),
-)
-ACTIVATION_NORM = Annotation(
-    "activation_norm", "Norm", "", partial(_of_values, lambda each: each.norm), None, number,
-    needs=("stats",),
-)
-ACTIVATION_LOW = Annotation(
-    "activation_min", "Min", "", partial(_of_values, lambda each: each.low), min, number,
-    needs=("stats",),
-)
-ACTIVATION_HIGH = Annotation(
-    "activation_max", "Max", "", partial(_of_values, lambda each: each.high), max, number,
-    needs=("stats",),
-)
-ZEROS = Annotation("zeros", "Zeros", "", partial(_of_values, _zeros), None, share, needs=("stats",))
+ACTIVATION_MEAN = _activation("activation_mean", "Mean", lambda each: each.mean)
+ACTIVATION_STD = _activation("activation_std", "Std", lambda each: each.std)
+ACTIVATION_NORM = _activation("activation_norm", "Norm", lambda each: each.norm)
+ACTIVATION_LOW = _activation("activation_min", "Min", lambda each: each.low, min)
+ACTIVATION_HIGH = _activation("activation_max", "Max", lambda each: each.high, max)
+ZEROS = _activation("zeros", "Zeros", _zeros, None, share)
 """Share of zeros in what ops made."""
 
 NOT_FINITE = Annotation("not_finite", "NaN, Inf", "", bad_numbers, sum, exact, needs=("stats",))

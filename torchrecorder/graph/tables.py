@@ -44,13 +44,16 @@ class Table:
         name: The field of the recording, and the key in the file.
         make: What a row is.
         columns: What is saved of a row: field name and kind.
-        keyed: Rows have ids, by which the recording maps them.
     """
 
     name: str
     make: Callable[..., Any]
     columns: Mapping[str, Kind]
-    keyed: bool = True
+
+    @property
+    def keyed(self) -> bool:
+        """Rows have ids, by which the recording maps them."""
+        return "id" in self.columns
 
 
 SLOTS = Many(Group(Slot, (Text(), Row("values"))))
@@ -163,7 +166,6 @@ BACKWARD_RUNS = Table(
         "create_graph": Flag(),
         "failed": Flag(),
     },
-    keyed=False,
 )
 
 GRAD_RUNS = Table(
@@ -178,7 +180,6 @@ GRAD_RUNS = Table(
         "gave": GRADIENTS,
         "failed": Flag(),
     },
-    keyed=False,
 )
 
 STATISTICS = Table(
@@ -198,7 +199,6 @@ STATISTICS = Table(
         "nans": Whole(),
         "infs": Whole(),
     },
-    keyed=False,
 )
 
 NODE_TABLES = (SCOPES, OPS, VALUES, GRAD_NODES)
