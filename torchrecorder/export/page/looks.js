@@ -2,7 +2,7 @@
 
 "use strict";
 
-const system = window.matchMedia("(prefers-color-scheme: dark)");
+const DARK = "(prefers-color-scheme: dark)", system = window.matchMedia(DARK);
 // Asked once, and told of changes: browsers tell of none that was found by asking.
 let systemDark = system.matches;
 const looksDark = theme => (theme === "auto" ? systemDark : theme === "dark");
@@ -84,13 +84,17 @@ const createLooks = (model, state) => {
     apply();
     remember(now.theme);
   });
-  system.addEventListener("change", ({ matches }) => {
+  // Asked for anew, so that everything that watches draws again.
+  function follow({ matches }) {
+    if (matches === systemDark) return;
     systemDark = matches;
-    // Asked for anew, so that everything that watches draws again.
-    if (state.get().theme === "auto") {
-      apply();
-      state.set({ theme: "auto", system: systemDark });
-    }
-  });
+    if (state.get().theme !== "auto") return;
+    apply();
+    state.set({ theme: "auto", system: systemDark });
+  }
+
+  system.addEventListener("change", follow);
+  // A frame may not have heard yet, when it starts, what is around it.
+  requestAnimationFrame(() => follow(window.matchMedia(DARK)));
   return { told, label };
 };
