@@ -33,3 +33,15 @@ def test_example_runs(path, tmp_path, monkeypatch, capsys):
     named = [line for line in capsys.readouterr().out.split() if line.endswith(".svg")]
     assert written or not named
     assert all((tmp_path / name).stat().st_size for name in named)
+
+
+def test_graph_questions(capsys):
+    """The narrow layer, the tied weight and the probe that leads nowhere are found."""
+    runpy.run_path(str(EXAMPLES / "graph_questions.py"), run_name="__main__")
+    answers = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines())
+    path = answers["longest path"].split(" → ")
+    assert path[0] == "embedding" and path[-3:] == ["linear", "gelu", "linear"]
+    assert answers["readers of letters.weight"] == "letters (embedding), spell (linear)"
+    assert answers["never reach the output"] == "probe.bias, probe.weight"
+    assert answers["everything passes"].endswith("squeeze, widen.0, widen.1, spell")
+    assert answers["cheapest cut"] == f"{12 * 4 * 4} bytes, after squeeze"
