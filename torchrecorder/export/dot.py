@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from torchrecorder.export.legend import SMALL, table
 from torchrecorder.export.quoting import attribute, html, quote, verbatim
 from torchrecorder.export.svg import MARK
-from torchrecorder.layout.measure import label_size
+from torchrecorder.graph.garbage import uncollected
+from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.color import faded
 from torchrecorder.style.figure import (
     Dash,
@@ -75,10 +76,11 @@ class Pins:
     legend: Mapping[str, str] = field(default_factory=dict)
 
 
+@uncollected()
 def dot_text(figure: Figure, pins: Pins = Pins()) -> str:
     """*figure* in DOT."""
-    statements = (f"\t{line}" for line in _statements(figure, pins))
-    return "\n".join([f"digraph {quote(figure.name)} {{", *statements, "}", ""])
+    head = f"digraph {quote(figure.name)} {{"
+    return "\n\t".join([head, *_statements(figure, pins)]) + "\n}\n"
 
 
 def node_name(box: str) -> str:
@@ -310,7 +312,7 @@ def in_two(label: tuple[Text, ...], figure: Figure) -> Iterator[Text]:
     """A long title as two lines, its name above its class."""
     for text in label:
         name, mark, cls = text.text.partition(": ")
-        if text.part == "title" and mark and label_size((text,), figure.fontsize)[0] > 100:
+        if mark and text.part == "title" and text_width(text.text, figure.fontsize) > 100:
             yield Text(f"{name}:", "title")
             yield Text(cls, "title")
         else:
@@ -322,8 +324,7 @@ def pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]
 
     It would put small print right under the line above; larger spaces in it keep it off.
     """
-    small, high = f"{figure.fontsize * SMALL:g}", round(figure.fontsize * SMALL * LEADING)
-    apart = f'<font point-size="{high}"> </font>'
+    small, apart = _small_print(figure.fontsize)
     for text in label:
         said = html(text.text) or " "
         if text.part == "title":
@@ -331,6 +332,13 @@ def pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]
         else:
             color = faded(look.text, look.fill)
             yield f'{apart}<font point-size="{small}" color="{color}">{said}</font>{apart}'
+
+
+@lru_cache(maxsize=64)
+def _small_print(fontsize: float) -> tuple[str, str]:
+    """The size of small print, and what keeps it off the line above."""
+    size = fontsize * SMALL
+    return f"{size:g}", f'<font point-size="{round(size * LEADING)}"> </font>'
 
 
 def _following(figure: Figure) -> dict[str, str]:

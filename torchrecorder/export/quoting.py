@@ -12,6 +12,9 @@ from html import escape
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 """What no XML document and no font has."""
 
+MEANING = re.compile(r"""[&<>"'\\\x00-\x08\x0b-\x1f\ufffe\uffff\ud800-\udfff]""")
+"""What has a meaning inside quoted strings or XML, or must not be there; lines may end."""
+
 
 def clean(text: str) -> str:
     """*text* without the characters that would make a file unreadable."""
@@ -20,7 +23,7 @@ def clean(text: str) -> str:
 
 def quote(text: str) -> str:
     """A DOT string of *text*, whose backslash escapes are left to Graphviz."""
-    if text.isalnum():
+    if text.isalnum() or not MEANING.search(text):
         return f'"{text}"'
     text = clean(text).replace('"', '\\"')
     slashes = len(text) - len(text.rstrip("\\"))
@@ -29,14 +32,16 @@ def quote(text: str) -> str:
 
 def verbatim(text: str) -> str:
     """A DOT string that Graphviz shows exactly as *text*."""
+    if not MEANING.search(text):
+        return '"' + text.replace("\n", "\\n") + '"'
     text = clean(text).replace("\\", "\\\\").replace("&", "&amp;")
     return '"' + text.replace('"', '\\"').replace("\r", "").replace("\n", "\\n") + '"'
 
 
 def html(text: str) -> str:
     """*text* inside an HTML-like label."""
-    if text.isalnum():
-        return text
+    if not MEANING.search(text):
+        return text.replace("\n", "<br/>")
     text = escape(clean(text), quote=True).replace("\\", "\\\\")
     return text.replace("\r", "").replace("\n", "<br/>")
 

@@ -30,7 +30,6 @@ _NARROW = {
     1000: "…—",
     1015: "@",
 }
-_WIDTHS = {letter: width for width, letters in _NARROW.items() for letter in letters}
 _USUAL = 556  # digits and most small letters
 _BOLD = 1.08
 _SCALE = {"title": 1.0, "name": 0.9, "detail": 0.8}
@@ -46,13 +45,21 @@ def text_width(text: str, size: float, *, bold: bool = False, fontname: str = "H
 
 @lru_cache(maxsize=16384)
 def _units(text: str) -> int:
-    return sum(_width(letter) for letter in text)
+    return sum(map(_WIDTHS.__getitem__, text))
+
+
+class _Widths(dict[str, int]):
+    """Widths of letters; those that are not in the table are worked out once."""
+
+    def __missing__(self, letter: str) -> int:
+        self[letter] = _width(letter)
+        return self[letter]
+
+
+_WIDTHS = _Widths({letter: width for width, letters in _NARROW.items() for letter in letters})
 
 
 def _width(letter: str) -> int:
-    known = _WIDTHS.get(letter)
-    if known is not None:
-        return known
     if letter < "\u0300":
         return _USUAL
     if unicodedata.combining(letter):

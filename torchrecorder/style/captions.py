@@ -8,7 +8,7 @@ from itertools import islice
 
 from torchrecorder.annotations.inside import Inside
 from torchrecorder.annotations.parameters import PARAMETERS
-from torchrecorder.events import GradId, ModuleId, OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import GradId, ModuleId, OpId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 from torchrecorder.graph.structure import is_off
@@ -59,7 +59,8 @@ class Captions:
 
     def box(self, box: Box) -> tuple[Text, ...]:
         """The lines on a box, its title first."""
-        return (*self._lines(box), *_share(box))
+        lines = self._lines(box)
+        return lines if box.share is None else (*lines, _share(box.share))
 
     def _lines(self, box: Box) -> tuple[Text, ...]:
         if is_block(box.id):
@@ -81,7 +82,8 @@ class Captions:
 
     def cluster(self, cluster: Cluster) -> tuple[Text, ...]:
         """The lines in the corner of a cluster."""
-        return (*self._corner(cluster), *_share(cluster))
+        lines = self._corner(cluster)
+        return lines if cluster.share is None else (*lines, _share(cluster.share))
 
     def _corner(self, cluster: Cluster) -> tuple[Text, ...]:
         op = self.recording.ops.get(OpId(cluster.id))
@@ -92,8 +94,8 @@ class Captions:
         scope = self.recording.scopes[ScopeId(cluster.id)]
         title = Text(self._title(scope, cluster), "title")
         said = self._said(scope, cluster.instances) if self.style.details else ()
-        lines = (*_filled(said, width=30), *self._differing(scope, cluster))
-        return title, *(Text(line) for line in lines)
+        lines = [*(_filled(said, width=30) if said else ()), *self._differing(scope, cluster)]
+        return title, *map(Text, lines)
 
     def _block(self, names: tuple[str, ...], count: int) -> tuple[Text, ...]:
         """Siblings that repeat together, or the ops of a loop."""
@@ -204,13 +206,16 @@ class Captions:
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
         lines = [Text(self._op_title(op), "title")]
-        if self.style.details and not self._told(op) and op.name not in SHOWN_BY_SHAPE:
+        told = not op.arguments or op.name in SHOWN_BY_SHAPE or self._told(op)
+        if self.style.details and not told:
             lines.extend(Text(line) for line in _filled(arguments(self._given(op, box)), width=22))
         if op.failed:
             lines.extend(self._failure())
         return tuple(lines)
 
     def _op_title(self, op: Op) -> str:
+        if not self.style.rename:
+            return labels.shorten(op.name)
         scope = self.recording.scopes.get(op.scope) if op.scope is not None else None
         return labels.shorten(self.renamed.op(op, scope.path if scope is not None else ""))
 
@@ -221,7 +226,7 @@ class Captions:
             return _spanned([ops[OpId(each)].arguments for each in box.instances])
         alike = [ops[OpId(each)] for each in box.members if each in ops and each != op.id]
         alike = [each for each in alike if each.name == op.name]
-        if all(each.arguments == op.arguments for each in alike):
+        if not alike or all(each.arguments == op.arguments for each in alike):
             return op.arguments
         key = op_key(self.recording, op)
         rounds = [op, *(each for each in alike if op_key(self.recording, each) == key)]
@@ -286,7 +291,7 @@ class Captions:
         if scope is not None:
             return self.scope_tooltip(scope, box)
         if op is not None:
-            return "\n".join(self._about_op(op))
+            return self._about_op(op)
         grad = self.recording.grad_nodes.get(GradId(box.id))
         if grad is not None:
             return "\n".join(self.grads.tooltip(grad))
@@ -299,11 +304,12 @@ class Captions:
         about = [scope.path or scope.name, module.qualname if module else scope.cls]
         if module is not None and module.detail:
             about.append(labels.shorten(module.detail, 200))
-        about += self._flow(
-            [(slot.name, slot.value) for slot in scope.inputs],
-            [slot.value for slot in scope.outputs],
-        )
-        return "\n".join(filter(None, [*about, labels.source(scope.source), *self._each(drawn)]))
+        about += self._flow(scope.inputs, [slot.value for slot in scope.outputs])
+        if scope.source is not None:
+            about.append(labels.source(scope.source))
+        if drawn.instances:
+            about += self._each(drawn)
+        return "\n".join(filter(None, about))
 
     def _each(self, drawn: Box | Cluster) -> Iterator[str]:
         """In what each sibling of a fold differs."""
@@ -313,30 +319,36 @@ class Captions:
             if len(drawn.instances) > ROWS:
                 yield f"… and {len(drawn.instances) - ROWS} more"
 
-    def _about_op(self, op: Op) -> Iterator[str]:
-        yield op.qualname or op.name
+    def _about_op(self, op: Op) -> str:
+        about = [op.qualname or op.name]
         if op.arguments:
-            yield labels.shorten(", ".join(f"{name}={text}" for name, text in op.arguments), 200)
-        yield from self._flow([(slot.name, slot.value) for slot in op.inputs], op.outputs)
+            said = ", ".join([f"{name}={text}" for name, text in op.arguments])
+            about.append(labels.shorten(said, 200))
+        about += self._flow(op.inputs, op.outputs)
         if op.source is not None:
-            yield labels.source(op.source)
+            about.append(labels.source(op.source))
+        return "\n".join(about)
 
-    def _flow(
-        self, inputs: Iterable[tuple[str, ValueId]], outputs: Iterable[ValueId]
-    ) -> Iterator[str]:
-        values = self.recording.values
-        named = [("" if name.isdigit() else name, value) for name, value in inputs]
-        taken = [f"{name} {labels.value(values[value])}".strip() for name, value in named]
+    def _flow(self, inputs: Iterable[Slot], outputs: Iterable[ValueId]) -> list[str]:
+        """What goes in, by name, and what comes out; in lists, as each box has a tooltip."""
+        values, found = self.recording.values, []
+        taken = [
+            labels.value(values[value])
+            if not name or name.isdigit()
+            else f"{name} {labels.value(values[value])}"
+            for name, value in inputs
+        ]
         given = [labels.value(values[value]) for value in outputs]
         if taken:
-            yield labels.shorten("in: " + ", ".join(taken), 200)
+            found.append(labels.shorten("in: " + ", ".join(taken), 200))
         if given:
-            yield labels.shorten("out: " + ", ".join(given), 200)
+            found.append(labels.shorten("out: " + ", ".join(given), 200))
+        return found
 
 
-def _share(drawn: Box | Cluster) -> tuple[Text, ...]:
-    """In how many of the repeats it is, where not in all."""
-    return () if drawn.share is None else (Text(f"in {drawn.share[0]} of {drawn.share[1]}"),)
+def _share(share: tuple[int, int]) -> Text:
+    """In how many of the repeats it is."""
+    return Text(f"in {share[0]} of {share[1]}")
 
 
 def _range(counts: Sequence[int]) -> str:

@@ -89,14 +89,15 @@ def _shapes(
     said = Said(view, tuple(each for each in style.numbers if each != style.color_by))
     for box in view.boxes.values():
         look, label = style.look(box, view), captions.box(box)
-        look = _shared(look, box.share is not None)
+        if box.share is not None:
+            look = _dashed(look)
         if heat is not None and not failed(box.id, view):
             look, label = heat.look(box, look), (*label, *heat.lines(box))
         yield Shape(
             id=box.id,
             group=box.cluster,
-            label=(*label, *said.lines(box), *marks.lines(box)),
-            look=marks.look(box, look, style.theme),
+            label=(*label, *said.lines(box), *marks.lines(box)) if said or marks else label,
+            look=marks.look(box, look, style.theme) if marks else look,
             tooltip=captions.tooltip(box),
             count=box.count,
             kind=box.kind.value,
@@ -137,15 +138,16 @@ def _group_look(view: View, style: Style, cluster: Cluster, depth: int) -> Look:
         look = theme.region
     if cluster.count > 1:
         look = replace(look, width=2.0)
-    look = _shared(look, cluster.share is not None)
+    if cluster.share is not None:
+        look = _dashed(look)
     if failed(cluster.id, view):
         look = replace(look, stroke=theme.looks["failed"].stroke, width=1.8)
     return look
 
 
-def _shared(look: Look, some: bool) -> Look:
-    """*look*, with a dashed outline for what only some repeats have."""
-    return replace(look, dash="dashed", width=max(look.width, 1.3)) if some else look
+def _dashed(look: Look) -> Look:
+    """*look* for what only some repeats have, told without colour."""
+    return replace(look, dash="dashed", width=max(look.width, 1.3))
 
 
 def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
@@ -155,7 +157,9 @@ def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
         gradient = replace(gradient, attributes=style.edge_attributes)
     labelled: set[tuple[str, str]] = set()
     for arrow in view.arrows:
-        text, value = "", same(view, arrow)
+        text, value, plain = "", arrow.value, look if arrow.value else gradient
+        if view.boxes[arrow.tail].instances:
+            value = same(view, arrow)
         if style.shapes and value and (arrow.tail, value) not in labelled:
             text = carried(view, arrow, captions)
             if text:
@@ -164,7 +168,7 @@ def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
             tail=arrow.tail,
             head=arrow.head,
             label=text,
-            look=_shared(look if arrow.value else gradient, arrow.some),
+            look=_dashed(plain) if arrow.some else plain,
             tooltip=_tooltip(view, arrow),
             value=value,
         )

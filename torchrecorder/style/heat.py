@@ -106,6 +106,9 @@ class Said:
     def __init__(self, view: View, annotations: tuple[Union[str, Annotation], ...]) -> None:
         self.numbers = [numbers_of(view.recording, each) for each in annotations]
 
+    def __bool__(self) -> bool:
+        return bool(self.numbers)
+
     def lines(self, box: Box) -> tuple[Text, ...]:
         """One line per number that the box has."""
         found = [(each.annotation.title, each.text(box.members)) for each in self.numbers]

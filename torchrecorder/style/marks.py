@@ -24,6 +24,9 @@ class Marks:
             kinds = [name for name, number in (("NaN", found.nans), ("Inf", found.infs)) if number]
             self._said[found.node] = f"first {' and '.join(kinds)}{where}"
 
+    def __bool__(self) -> bool:
+        return bool(self._said)
+
     def lines(self, box: Box) -> tuple[Text, ...]:
         """What is to be said on a box."""
         if not self._said:

@@ -47,22 +47,7 @@ def by_family(box: Box, view: View, theme: Theme) -> Look | None:
     family = family_of(box, view)
     if not family:
         return None
-    look, plain = theme.looks[family], theme.looks[box.kind.value]
-    return _outlined(look, plain)
-
-
-def _outlined(look: Look, plain: Look) -> Look:
-    """The colours of *look*, the outline of *plain*."""
-    return Look(
-        look.fill,
-        look.stroke,
-        look.text,
-        plain.outline,
-        look.dash,
-        plain.width,
-        look.bold,
-        look.attributes,
-    )
+    return theme.outlined(family, box.kind.value)
 
 
 def by_kind(box: Box, view: View, theme: Theme) -> Look:

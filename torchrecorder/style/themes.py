@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from types import MappingProxyType
 
 from torchrecorder.style.color import mix
@@ -41,6 +42,19 @@ class Theme:
     line: Look
     gradient: Look
     heat: tuple[str, ...]
+
+    def outlined(self, family: str, kind: str) -> Look:
+        """The colours of a family in the outline of a kind, put together once."""
+        if (family, kind) not in self._outlined:
+            look, plain = self.looks[family], self.looks[kind]
+            self._outlined[family, kind] = replace(
+                look, outline=plain.outline, width=plain.width
+            )
+        return self._outlined[family, kind]
+
+    @cached_property
+    def _outlined(self) -> dict[tuple[str, str], Look]:
+        return {}
 
 
 @dataclass(frozen=True)

@@ -74,9 +74,7 @@ def given(view: View, arrow: Arrow, value: ValueId) -> Iterator[ValueId]:
 
 def same(view: View, arrow: Arrow) -> ValueId | None:
     """What an arrow carries; where its tail stands for several, what the first of them gives."""
-    if arrow.value is None or not view.boxes[arrow.tail].instances:
-        return arrow.value
-    return next(given(view, arrow, arrow.value))
+    return None if arrow.value is None else next(given(view, arrow, arrow.value))
 
 
 def _results(recording: Recording, item: str) -> Iterator[ValueId]:

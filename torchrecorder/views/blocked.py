@@ -15,30 +15,33 @@ from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 def blocked(
     view: View, unit: Callable[[Recording, str], Unit] = unit_of
-) -> tuple[View, Mapping[str, object]]:
-    """*view* with a cluster around each block of siblings that repeat together.
+) -> tuple[Items, Mapping[str, object]]:
+    """The items of *view*, with a cluster around each block of siblings that repeat together.
 
     Args:
         view: What is to be folded.
         unit: Gives what a scope or op has in common with others.
 
     Returns:
-        The view, and for each block what equal ones have in common.
+        The items, and what scopes and blocks that may repeat have in common.
     """
-    items = Items(view, lambda item: None)
+    items = Items(view)
     parents: dict[str, str | None] = {}
     keys: dict[str, object] = {}
     readers = _readers(items)
     for around in (None, *view.clusters):
         row = [item for item in items.children(around) if not _is_source(view, item)]
+        if len(row) < 2:
+            continue
         units = [unit(view.recording, item) for item in row]
+        keys.update((each.items[0], each.key) for each in units if each.alone)
         for parts in blocks(units, readers):
             for part in parts:
                 block = block_id(items_of(part))
                 keys[block] = tuple(unit.key for unit in part)
                 parents[block] = around
                 parents.update(dict.fromkeys(items_of(part), block))
-    return (_moved(view, parents) if parents else view), keys
+    return (Items(_moved(view, parents)) if parents else items), keys
 
 
 def unblocked(view: View, kept: Collection[str] = ()) -> View:
@@ -78,8 +81,7 @@ def _is_source(view: View, item: str) -> bool:
 def _readers(items: Items) -> Mapping[str, Sequence[str]]:
     """For each sibling, those beside it that read something of it."""
     found: dict[str, dict[str, None]] = {}
-    for arrow in items.view.arrows:
-        tails, heads = items.parted(arrow)
+    for tails, heads in items.crossings:
         if tails and heads:
             found.setdefault(tails[-1], {})[heads[-1]] = None
     return {item: tuple(heads) for item, heads in found.items()}

@@ -19,7 +19,7 @@ from torchrecorder.graph.recording import Recording
 from torchrecorder.views.blocked import blocked, unblocked
 from torchrecorder.views.blocks import SAVED, is_block, unit_of
 from torchrecorder.views.items import Items
-from torchrecorder.views.kin import enough, kin, without_numbers
+from torchrecorder.views.kin import enough, without_numbers
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
 
@@ -28,12 +28,8 @@ class Fold:
     """Fold repeated siblings, at every level; two plain ones stay two boxes."""
 
     def __call__(self, view: View) -> View:
-        grouped, keys = blocked(view)
-
-        def kind(item: str) -> object:
-            return keys.get(item) or kin(view.recording, item)
-
-        items = Items(grouped, kind)
+        items, keys = blocked(view)
+        items.compare(keys.get)
         folds = tuple(_folds(items))
         return unblocked(_Folded(items, folds).view()) if folds else view
 
@@ -43,8 +39,8 @@ def alike(view: View) -> tuple[tuple[str, ...], ...]:
 
     Of blocks of siblings, each sibling is told apart. Outer ones come first.
     """
-    grouped, keys = blocked(view)
-    items = Items(grouped, lambda item: keys.get(item) or kin(view.recording, item))
+    items, keys = blocked(view)
+    items.compare(keys.get)
     found: list[tuple[str, ...]] = []
     for group in _folds(items):
         if is_block(group[0]):
@@ -59,18 +55,18 @@ def repeats(view: View) -> tuple[View, tuple[tuple[str, ...], ...]]:
 
     Those inside siblings that fold themselves are among them.
     """
-    grouped, keys = blocked(view)
-    items = Items(grouped, lambda item: keys.get(item) or kin(view.recording, item))
+    items, keys = blocked(view)
+    items.compare(keys.get)
     groups = tuple(_folds(items, everywhere=True))
     folded = frozenset(item for group in groups for item in group)
-    return with_names(unblocked(grouped, folded)), groups
+    return with_names(unblocked(items.view, folded)), groups
 
 
 def with_names(view: View) -> View:
     """*view* with what the scopes and ops in each block are called."""
     if not any(map(is_block, view.clusters)):
         return view
-    items, recording = Items(view, lambda item: None), view.recording
+    items, recording = Items(view), view.recording
     clusters = dict(view.clusters)
     for block in filter(is_block, view.clusters):
         inside = (
@@ -174,27 +170,32 @@ class _Link:
                     self.beside.add((*spot, step))
                 else:
                     self.beside.add((*items.start(arrow), *spot[1:]))
-        leaves = Counter(
+        leaves = _counted(
             (items.end(arrow.head), here[arrow.tail])
             for arrow in items.out_of[one]
             if arrow.head not in there
         )
-        self.joins = Counter((here[each.tail], there[each.head], each.slot) for each in joins)
+        self.joins = _counted((here[each.tail], there[each.head], each.slot) for each in joins)
         self.pattern = (self.joins, self.beside, leaves)
 
     def begins_at(self, first: str) -> bool:
         """Whether *first* has the chain's entries where the others hang on."""
         places = self.items.places(first)
-        entries: Counter[tuple[int, str]] = Counter()
+        entries: dict[tuple[int, str], None] = {}
         for arrow in self.items.into[first]:
             place = places[arrow.head]
             stepping = (arrow.tail, place, arrow.slot) in self.stepping
             if not stepping and (*self.items.start(arrow), place, arrow.slot) not in self.beside:
-                entries[place, arrow.slot] += 1
-        hooks: Counter[tuple[int, str]] = Counter()
-        for (_, place, slot), number in self.joins.items():
-            hooks[place, slot] += number
-        return set(entries) == set(hooks)
+                entries[place, arrow.slot] = None
+        return set(entries) == {(place, slot) for _, place, slot in self.joins}
+
+
+def _counted(things: Iterable[Any]) -> dict[Any, int]:
+    """How often each is there; a plain dict, as these are compared by the thousand."""
+    found: dict[Any, int] = {}
+    for each in things:
+        found[each] = found.get(each, 0) + 1
+    return found
 
 
 def _side_by_side(items: Items, row: Sequence[str], start: int) -> int:
@@ -210,8 +211,8 @@ def _side_by_side(items: Items, row: Sequence[str], start: int) -> int:
 
 def _surroundings(items: Items, item: str) -> Any:
     places = items.places(item)
-    before = Counter((items.start(arrow)[0], places[arrow.head]) for arrow in items.into[item])
-    after = Counter(
+    before = _counted((items.start(arrow)[0], places[arrow.head]) for arrow in items.into[item])
+    after = _counted(
         (items.end(arrow.head), without_numbers(arrow.slot), places[arrow.tail])
         for arrow in items.out_of[item]
     )
@@ -227,6 +228,7 @@ class _Folded:
         self.stands: dict[str, str] = {}
         self.seat: dict[str, tuple[int, int]] = {}
         self.groups: dict[str, tuple[str, ...]] = {}
+        self._found: dict[str, dict[int, int]] = {}
         for number, group in enumerate(folds):
             self.groups[group[0]] = group
             self.seat.update((item, (number, place)) for place, item in enumerate(group))
@@ -259,19 +261,19 @@ class _Folded:
         return item
 
     def _box(self, box: Box) -> Box:
-        count, names = self._tally(box.id, box.count, box.names)
+        if box.id not in self.groups:
+            return box
+        count, names = self._tally(box.id, box.count)
         return replace(box, count=count, names=names)
 
     def _cluster(self, cluster: Cluster) -> Cluster:
-        count, names = self._tally(cluster.id, cluster.count, cluster.names)
+        if cluster.id not in self.groups:
+            return cluster
+        count, names = self._tally(cluster.id, cluster.count)
         return replace(cluster, count=count, names=names)
 
-    def _tally(
-        self, item: str, count: int, names: tuple[str, ...]
-    ) -> tuple[int, tuple[str, ...]]:
-        group = self.groups.get(item, ())
-        if not group:
-            return count, names
+    def _tally(self, item: str, count: int) -> tuple[int, tuple[str, ...]]:
+        group = self.groups[item]
         found = names_of(self.old.recording, group, self.items.children)
         return (1 if is_block(item) else count) * len(group), found
 
@@ -299,6 +301,8 @@ class _Folded:
 
     def _seats(self, box: str) -> dict[int, int]:
         """The groups a box is in, and which of the siblings it belongs to."""
+        if box in self._found:
+            return self._found[box]
         seats: dict[int, int] = {}
         found: str | None = box
         while found is not None:
@@ -307,4 +311,5 @@ class _Folded:
                     group, place = self.seat[item]
                     seats.setdefault(group, place)
             found = self.stands.get(found)
+        self._found[box] = seats
         return seats

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 
 from torchrecorder.events import GradId, OpId
 from torchrecorder.views.collapse import SOURCES
@@ -10,30 +11,40 @@ from torchrecorder.views.view import Arrow, BoxKind, View
 
 
 class Items:
-    """Who stands beside whom in a view.
+    """Who stands beside whom in a view."""
 
-    Args:
-        view: The view.
-        kin: What items that repeat have in common; None where an item cannot repeat.
-    """
-
-    def __init__(self, view: View, kin: Callable[[str], object]) -> None:
+    def __init__(self, view: View) -> None:
         self.view = view
         self.parent: dict[str, str | None] = {
             **{each.id: each.parent for each in view.clusters.values()},
             **{each.id: each.cluster for each in view.boxes.values()},
         }
         self._children: dict[str | None, dict[str, None]] = {}
+        placed: set[str] = set()
         boxes = sorted(view.boxes.values(), key=lambda box: box.kind in SOURCES)
         for box in boxes:  # what is only there to be read has no place in the run
             for item in self.around(box.id):
+                if item in placed:
+                    break
+                placed.add(item)
                 self._children.setdefault(self.parent[item], {})[item] = None
+        self._rows: Mapping[str | None, list[list[str]]] = {}
+        self.into: dict[str, list[Arrow]] = {}
+        self.out_of: dict[str, list[Arrow]] = {}
+        self._places: dict[str, dict[str, int]] = {}
+        self._forms: dict[str, tuple[object, ...]] = {}
+
+    def compare(self, kin: Callable[[str], object]) -> None:
+        """Find the rows of siblings of one kin, and the arrows that cross their edges.
+
+        Args:
+            kin: What items that repeat have in common; None where an item cannot repeat.
+        """
         self._rows = self._find_rows(kin)
         candidates = {item for rows in self._rows.values() for row in rows for item in row}
-        self.into: dict[str, list[Arrow]] = {item: [] for item in candidates}
-        self.out_of: dict[str, list[Arrow]] = {item: [] for item in candidates}
+        self.into = {item: [] for item in candidates}
+        self.out_of = {item: [] for item in candidates}
         self._cross()
-        self._places: dict[str, dict[str, int]] = {}
 
     def around(self, item: str) -> Iterator[str]:
         """*item* and the clusters around it, innermost first."""
@@ -67,8 +78,12 @@ class Items:
                 last = found
         return {cluster: [row for row in found if len(row) > 1] for cluster, found in rows.items()}
 
-    def parted(self, arrow: Arrow) -> tuple[list[str], list[str]]:
-        """What an arrow leaves and what it enters, from the inside out to siblings."""
+    @cached_property
+    def crossings(self) -> list[tuple[list[str], list[str]]]:
+        """For each arrow what it leaves and what it enters, from the inside out to siblings."""
+        return [self._parted(arrow) for arrow in self.view.arrows]
+
+    def _parted(self, arrow: Arrow) -> tuple[list[str], list[str]]:
         tails, heads = [*self.around(arrow.tail)], [*self.around(arrow.head)]
         while tails and heads and tails[-1] == heads[-1]:
             tails.pop()
@@ -77,10 +92,7 @@ class Items:
 
     def _cross(self) -> None:
         """Note for each candidate the arrows that cross its edge."""
-        if not self.into:
-            return
-        for arrow in self.view.arrows:
-            tails, heads = self.parted(arrow)
+        for arrow, (tails, heads) in zip(self.view.arrows, self.crossings if self.into else ()):
             for item in tails:
                 if item in self.out_of:
                     self.out_of[item].append(arrow)
@@ -104,10 +116,12 @@ class Items:
 
     def alike(self, one: str, other: str) -> bool:
         """Whether two items show the same boxes and clusters in the same places."""
-        ours, theirs = self.places(one), self.places(other)
-        return len(ours) == len(theirs) and all(
-            self._sort(here) == self._sort(there) for here, there in zip(ours, theirs)
-        )
+        return self._form(one) == self._form(other)
+
+    def _form(self, item: str) -> tuple[object, ...]:
+        if item not in self._forms:
+            self._forms[item] = tuple(map(self._sort, self.places(item)))
+        return self._forms[item]
 
     def _sort(self, item: str) -> tuple[object, ...]:
         if item in self.view.clusters:

@@ -22,7 +22,6 @@ from torchrecorder.views.blocked import blocked, unblocked
 from torchrecorder.views.blocks import SAVED, is_block, loose_unit, unit_of
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.fold import names_of, with_names
-from torchrecorder.views.items import Items
 from torchrecorder.views.kin import enough, loose_kin
 from torchrecorder.views.united import arrows
 from torchrecorder.views.view import Box, View
@@ -90,8 +89,8 @@ class Merged:
     """
 
     def __init__(self, view: View) -> None:
-        self.old, keys = blocked(view, loose_unit)
-        self.items = Items(self.old, lambda item: None)
+        self.items, keys = blocked(view, loose_unit)
+        self.old = self.items.view
         self.recording: Recording = view.recording
         self.groups: list[tuple[str, ...]] = []
         self.stands: dict[str, str] = {}
@@ -176,7 +175,7 @@ class Merged:
     def _key(self, item: str, keys: Mapping[str, object]) -> Hashable:
         """What counterparts in two siblings have in common."""
         recording, is_open = self.recording, item in self.old.clusters
-        if item in keys:
+        if is_block(item):
             return "block", keys[item]
         found = loose_kin(recording, item)
         if found is not None:
