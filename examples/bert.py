@@ -5,6 +5,9 @@ from transformers import BertConfig, BertModel
 
 import torchrecorder
 
+PAGE = {"width": "180mm", "height": "260mm"}
+"""What A4 and letter have in common; no text is smaller than five points on it."""
+
 
 def bert():
     """BERT-base, and a batch of one sentence."""
@@ -21,4 +24,5 @@ if __name__ == "__main__":
     with torch.no_grad():
         recording = torchrecorder.record(model, batch)
     print(recording.render("bert.svg", depth=5))
+    print(recording.render("bert.pdf", depth=3, **PAGE))
     print(recording.summary(depth=3))

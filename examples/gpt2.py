@@ -5,6 +5,9 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 import torchrecorder
 
+PAGE = {"width": "180mm", "height": "260mm"}
+"""What A4 and letter have in common; no text is smaller than five points on it."""
+
 
 def gpt2():
     """GPT-2, and sixteen tokens for it."""
@@ -17,4 +20,5 @@ if __name__ == "__main__":
     with torch.no_grad():
         recording = torchrecorder.record(model, inputs)
     print(recording.render("gpt2.svg", depth=3))
+    print(recording.render("gpt2.pdf", depth=3, **PAGE))
     print(recording.summary(depth=2))

@@ -5,6 +5,9 @@ from transformers import MixtralConfig, MixtralForCausalLM
 
 import torchrecorder
 
+PAGE = {"width": "180mm", "height": "260mm"}
+"""What A4 and letter have in common; no text is smaller than five points on it."""
+
 
 def mixtral():
     """A small Mixtral, and eight tokens for it."""
@@ -20,4 +23,5 @@ if __name__ == "__main__":
     model, inputs = mixtral()
     recording = torchrecorder.record(model, inputs)
     print(recording.render("mixtral.svg", depth=3))
+    print(recording.render("mixtral.pdf", depth=2, **PAGE))
     print(recording.render("mixtral_experts.svg", focus="model.layers.0.mlp", depth=2))

@@ -5,6 +5,9 @@ from transformers import T5Config, T5ForConditionalGeneration
 
 import torchrecorder
 
+PAGE = {"width": "180mm", "height": "260mm"}
+"""What A4 and letter have in common; no text is smaller than five points on it."""
+
 
 def t5():
     """A small T5, a sentence for its encoder and one for its decoder."""
@@ -20,4 +23,5 @@ if __name__ == "__main__":
     model, inputs = t5()
     recording = torchrecorder.record(model, inputs)
     print(recording.render("t5.svg", depth=2))
+    print(recording.render("t5.pdf", depth=2, counts=False, **PAGE))
     print(recording.summary(depth=2))

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from tests.figures import network
+from tests.views.test_fold import stack
 from tests.views.test_group import convnet
 from torchrecorder.errors import DoesNotFit, InvalidArgument
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export.exporter import by_suffix
+from torchrecorder.export.graphviz import Svg
 from torchrecorder.options import drawing
 from torchrecorder.style.draw import draw
 from torchrecorder.style.paper import Fit, Paper, points
@@ -180,6 +182,17 @@ def test_larger_text_in_a_smaller_figure() -> None:
     with pytest.raises(DoesNotFit, match="mm high the smallest"):
         drawn(".svg", **chosen)
     assert size_of(drawn(".svg", **chosen, depth=0)) == (30, 35)
+
+
+def test_a_page_is_filled_in_columns() -> None:
+    """With both sides given, a chain that would be tiny in one column is read in several."""
+    options = {"width": "180mm", "height": "260mm", "fold": False, "depth": 2}
+    chosen = drawing(by_suffix(".svg"), min_fontsize=4.9, **options)
+    view = make_view(stack(24), chosen.view)
+    assert chosen.exporter is not None
+    chosen.exporter.export(view, chosen.style)
+    with pytest.raises(DoesNotFit, match="1.6 pt"):
+        Svg(layout="dot").export(view, chosen.style)
 
 
 def test_room_for_graphviz() -> None:

@@ -168,8 +168,10 @@ def _painted(
 ) -> bytes:
     natural = replace(figure, paper=Paper())
     if is_nested(figure, layout):
-        below = figure.paper.width is not None
-        text, program = nested_text(natural, legend_below=below, timeout=timeout), PAINTER
+        width, height = figure.paper.width, figure.paper.height
+        page = (width, height) if width and height else None
+        text = nested_text(natural, legend_below=bool(width), page=page, timeout=timeout)
+        program = PAINTER
     else:
         text, program = dot_text(natural), "dot"
     paint = partial(rendered, text, program=program, timeout=timeout, names=names_of(figure))

@@ -40,19 +40,25 @@ ROOM: Mapping[str, tuple[float, float, float]] = {
 
 @uncollected()
 def nested_text(
-    figure: Figure, *, legend_below: bool = False, timeout: float = engine.TIMEOUT
+    figure: Figure,
+    *,
+    legend_below: bool = False,
+    page: tuple[float, float] | None = None,
+    timeout: float = engine.TIMEOUT,
 ) -> str:
     """*figure* in DOT with the place of everything in it, for `PAINTER`.
 
     Args:
         figure: What to place.
         legend_below: Put the legend under the figure, and not beside it.
+        page: Width and height that it is to fit into, in columns if need be.
         timeout: Seconds that the layout of single scopes may take.
     """
     items = tuple(_items(figure))
     number = {item.id: place for place, item in enumerate(items)}
     links = [_link(line, number) for line in figure.lines]
-    picture = place(plan(items, links, figure.direction, timeout=timeout))
+    planned = plan(items, links, figure.direction, timeout=timeout)
+    picture = place(planned, page=page)
     return dot_text(figure, _pins(figure, items, links, picture, legend_below))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -10,9 +10,19 @@ from torchrecorder.layout.nested.compose import compose
 from torchrecorder.layout.nested.composed import PAD, Composed, Point, Room
 from torchrecorder.layout.nested.nets import OUTSIDE, End
 from torchrecorder.layout.nested.plan import Plan
+from torchrecorder.layout.nested.wrap import wrapped
 
 BELOW = 4.0
 """Points between the text in the corner of a scope and what is in it."""
+
+COLUMNS = 4
+"""Columns on a page, at most."""
+
+GAIN = 1.1
+"""How much larger a picture is to become by one more column, at least."""
+
+MOST = 0.6
+"""Share of the length of a scope from which a child of it is the one to stand in columns."""
 
 
 Turn = Callable[[float, float, float, float], tuple[float, float, float, float]]
@@ -61,12 +71,18 @@ class Picture(NamedTuple):
     pieces: tuple[Piece, ...]
 
 
-def place(plan: Plan, opened: Collection[int] | None = None) -> Picture:
+def place(
+    plan: Plan,
+    opened: Collection[int] | None = None,
+    page: tuple[float, float] | None = None,
+) -> Picture:
     """Where everything is, with the items *opened* open; all that can be, if not given.
 
     Closed items hide what is in them; whether something in them is open makes no difference.
+    If the width and height of a *page* are given, the longest scope stands in columns where
+    that makes the picture larger on it.
     """
-    return _Placing(plan, opened).picture()
+    return _Placing(plan, opened).picture(page)
 
 
 class _Placing:
@@ -78,23 +94,62 @@ class _Placing:
         wanted = can if opened is None else set(opened)
         self.open = [number for number in can if number in wanted]
 
-    def picture(self) -> Picture:
+    def picture(self, page: tuple[float, float] | None) -> Picture:
         """Compose scopes from the innermost outwards, then put them on the paper."""
         composed: dict[int, Composed] = {}
         known: dict[object, Composed] = {}
         for scope in (*reversed(self.open), -1):
-            inner = {
-                place: composed[child]
-                for place, child in enumerate(self.children[scope + 1])
-                if child in composed
-            }
+            inner = self._inner(scope, composed)
             header = self.plan.items[scope].header if scope >= 0 else None
             template = self.plan.template[scope + 1]
             key = (template, header, tuple((place, id(each)) for place, each in inner.items()))
             if key not in known:
-                known[key] = compose(self.plan.templates[template], inner, self._room(header))
+                known[key] = self._composed(scope, inner)
             composed[scope] = known[key]
-        return self._spread(composed)
+        return self._spread(composed if page is None else self._wrapped(composed, page))
+
+    def _inner(self, scope: int, composed: Mapping[int, Composed]) -> dict[int, Composed]:
+        """The open children of a scope, by their place in it."""
+        children = enumerate(self.children[scope + 1])
+        return {place: composed[child] for place, child in children if child in composed}
+
+    def _composed(self, scope: int, inner: Mapping[int, Composed]) -> Composed:
+        header = self.plan.items[scope].header if scope >= 0 else None
+        template = self.plan.templates[self.plan.template[scope + 1]]
+        return compose(template, inner, self._room(header))
+
+    def _wrapped(
+        self, composed: dict[int, Composed], page: tuple[float, float]
+    ) -> dict[int, Composed]:
+        """The same with the longest scope in as many columns as make it largest on a page."""
+        chain = self._longest(composed)
+        best, largest = composed, self._scale(composed[-1], page)
+        for columns in range(2, COLUMNS + 1):
+            header = self.plan.items[chain[-1]].header if chain[-1] >= 0 else None
+            found = wrapped(composed[chain[-1]], columns, self._room(header).before)
+            if found is None or largest >= 1.0:
+                break
+            changed = {**composed, chain[-1]: found}
+            for scope in reversed(chain[:-1]):
+                changed[scope] = self._composed(scope, self._inner(scope, changed))
+            if self._scale(changed[-1], page) > GAIN * largest:
+                best, largest = changed, self._scale(changed[-1], page)
+        return best
+
+    def _scale(self, root: Composed, page: tuple[float, float]) -> float:
+        """How large the picture is on a page, at most as it is."""
+        size = (root.height, root.width) if self.turned else (root.width, root.height)
+        return min(1.0, *(room / side for room, side in zip(page, size) if side))
+
+    def _longest(self, composed: Mapping[int, Composed]) -> list[int]:
+        """From the paper inwards, each scope that makes up most of the one around it."""
+        chain = [-1]
+        while True:
+            here, inside = composed[chain[-1]], self.children[chain[-1] + 1]
+            child = max(here.inner, key=lambda each: here.inner[each].height, default=None)
+            if child is None or here.inner[child].height < MOST * here.height:
+                return chain
+            chain.append(inside[child])
 
     def _room(self, header: tuple[float, float] | None) -> Room:
         if header is None:
