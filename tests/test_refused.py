@@ -76,7 +76,7 @@ def test_every_option_of_a_figure_is_checked() -> None:
     names = {*chosen.view.__dataclass_fields__, *chosen.style.__dataclass_fields__}
     for exporter in EXPORTERS:
         names.update(exporter.__dataclass_fields__)  # type: ignore[attr-defined]
-    assert names - set(WRONG) == {"columns", "ops", "annotation", "suffix", "binary"}
+    assert names - set(WRONG) == {"columns", "ops", "annotation", "suffix"}
 
 
 @pytest.mark.parametrize(

@@ -20,11 +20,9 @@ class Exporter(Protocol):
 
     Attributes:
         suffix: What its files end in, ``".svg"``.
-        binary: Whether `export` gives bytes.
     """
 
     suffix: ClassVar[str]
-    binary: ClassVar[bool]
 
     def export(self, view: View, style: Style) -> Union[str, bytes]:
         """The contents of the file."""

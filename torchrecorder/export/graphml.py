@@ -19,7 +19,6 @@ class GraphML:
     """
 
     suffix: ClassVar[str] = ".graphml"
-    binary: ClassVar[bool] = False
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""

@@ -47,7 +47,6 @@ class Dot:
     """The figure in the DOT language."""
 
     suffix: ClassVar[str] = ".dot"
-    binary: ClassVar[bool] = False
 
     def export(self, view: View, style: Style) -> str:
         """DOT text."""
@@ -65,7 +64,6 @@ class Gv(Dot):
 class _Picture:
     """What Graphviz writes for people to see."""
 
-    binary: ClassVar[bool] = True
     timeout: float = engine.TIMEOUT
     layout: Layout = "auto"
 

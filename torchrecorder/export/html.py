@@ -77,7 +77,6 @@ class Html:
     """
 
     suffix: ClassVar[str] = ".html"
-    binary: ClassVar[bool] = False
     times: bool = True
     timeout: float = engine.TIMEOUT
 

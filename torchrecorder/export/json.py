@@ -20,7 +20,6 @@ class Json:
     """
 
     suffix: ClassVar[str] = ".json"
-    binary: ClassVar[bool] = False
     times: bool = True
 
     def __post_init__(self) -> None:
@@ -40,7 +39,6 @@ class JsonGz:
     """
 
     suffix: ClassVar[str] = ".json.gz"
-    binary: ClassVar[bool] = True
     times: bool = True
 
     def __post_init__(self) -> None:

@@ -58,7 +58,6 @@ class Mermaid:
     """
 
     suffix: ClassVar[str] = ".mmd"
-    binary: ClassVar[bool] = False
     most_lines: int = MOST_LINES
     most_text: int = MOST_TEXT
 

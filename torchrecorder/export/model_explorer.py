@@ -80,7 +80,6 @@ class ModelExplorer:
     """A file that Model Explorer opens: every op, nested by the modules around it."""
 
     suffix: ClassVar[str] = ".explorer.json"
-    binary: ClassVar[bool] = False
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""
@@ -97,7 +96,6 @@ class ExplorerData:
     """
 
     suffix: ClassVar[str] = ".explorer-data.json"
-    binary: ClassVar[bool] = False
     annotation: Union[str, Annotation] = "output_bytes"
 
     def export(self, view: View, style: Style) -> str:

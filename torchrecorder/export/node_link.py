@@ -21,7 +21,6 @@ class NodeLink:
     """
 
     suffix: ClassVar[str] = ".nodelink.json"
-    binary: ClassVar[bool] = False
     indent: int | None = 1
 
     def __post_init__(self) -> None:

@@ -103,7 +103,6 @@ class Txt:
     """
 
     suffix: ClassVar[str] = ".txt"
-    binary: ClassVar[bool] = False
     depth: int | None = None
     columns: tuple[Union[str, Annotation], ...] = DEFAULT
     ops: bool = False
