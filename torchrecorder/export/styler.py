@@ -20,6 +20,7 @@ from torchrecorder.graph.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape
 from torchrecorder.style.style import Style
+from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import BoxKind, View
 
 
@@ -166,7 +167,7 @@ def _styler(styler_cls: Any, style: Style, given: Mapping[str, Any]) -> Graphviz
 def styled(figure: Figure, view: View, styler: GraphvizStyler) -> Figure:
     """*figure* with the attributes that *styler* gives set on its shapes and lines."""
     nodes = {shape.id: _node(shape, view) for shape in figure.shapes}
-    depths = _depths(figure)
+    depths = Nesting({group.id: group.parent for group in figure.groups}).depth
     for shape in figure.shapes:
         nodes[shape.id].depth = depths[shape.group] + 1
     groups = tuple(_group(group, view, styler, depths[group.id]) for group in figure.groups)
@@ -175,13 +176,6 @@ def styled(figure: Figure, view: View, styler: GraphvizStyler) -> Figure:
     )
     lines = tuple(_line(line, nodes, styler) for line in figure.lines)
     return replace(figure, shapes=shapes, groups=groups, lines=lines)
-
-
-def _depths(figure: Figure) -> dict[str | None, int]:
-    depths: dict[str | None, int] = {None: -1}
-    for group in figure.groups:
-        depths[group.id] = depths[group.parent] + 1
-    return depths
 
 
 def _node(shape: Shape, view: View) -> BaseNode:

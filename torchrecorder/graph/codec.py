@@ -195,13 +195,7 @@ def _measured(data: Mapping[str, Any], reader: Reader) -> Mapping[str, Mapping[s
 
 def _check(recording: Recording) -> None:
     """What other code relies on: scopes nest without a loop, modules know their calls."""
-    seen: dict[str, bool] = {}
-    for scope in recording.scopes.values():
-        if scope.parent is not None and scope.parent not in seen:
-            raise InvalidRecording(f"scope {said(scope.id)} comes before the scope around it")
-        if scope.parent is not None and seen[scope.parent] and not scope.recompute:
-            raise InvalidRecording(f"scope {said(scope.id)} ran first in one that ran again")
-        seen[scope.id] = scope.recompute
+    _check_nesting(recording)
     for each in recording.statistics:
         if each.node not in (recording.values if each.run < 0 else recording.grad_nodes):
             raise InvalidRecording(f"statistics of {said(each.node)}, which has no such numbers")
@@ -209,3 +203,13 @@ def _check(recording: Recording) -> None:
     stated = {(each.id, each.module) for each in recording.scopes.values() if each.module}
     if calls != stated:
         raise InvalidRecording("modules and scopes do not agree on which calls there were")
+
+
+def _check_nesting(recording: Recording) -> None:
+    again: dict[str, bool] = {}
+    for scope in recording.scopes.values():
+        if scope.parent is not None and scope.parent not in again:
+            raise InvalidRecording(f"scope {said(scope.id)} comes before the scope around it")
+        if scope.parent is not None and again[scope.parent] and not scope.recompute:
+            raise InvalidRecording(f"scope {said(scope.id)} ran first in one that ran again")
+        again[scope.id] = scope.recompute
