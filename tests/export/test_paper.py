@@ -204,13 +204,15 @@ def test_room_for_graphviz() -> None:
 
 
 def test_the_legend_of_a_column() -> None:
-    """Where the width counts, it stands below the figure, in as many columns as there is room."""
+    """It stands where the page stays small: below, in columns, if the width counts."""
     def sides(**options: Any) -> tuple[float, float]:
         found = re.search(rb'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"', drawn(".svg", **options))
         assert found is not None
         return float(found[1]), float(found[2])
 
-    plain, beside = sides(), sides(legend=True)
+    plain, tall = sides(), sides(legend=True)
+    assert tall[0] == plain[0] and tall[1] > plain[1] + 15
+    plain, beside = sides(direction="LR"), sides(direction="LR", legend=True)
     assert beside[0] > plain[0] + 50 and abs(beside[1] - plain[1]) < 15
     wide, below = sides(width="93mm"), sides(width="93mm", legend=True)
     assert below[0] == wide[0] and below[1] > wide[1] + 40

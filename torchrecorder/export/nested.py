@@ -50,7 +50,7 @@ def nested_text(
 
     Args:
         figure: What to place.
-        legend_below: Put the legend under the figure, and not beside it.
+        legend_below: Put the legend under the figure, even if beside it took less room.
         page: Width and height that it is to fit into, in columns if need be.
         timeout: Seconds that the layout of single scopes may take.
     """
@@ -70,7 +70,9 @@ def closed_size(shape: Shape, figure: Figure, told: Text | None) -> tuple[float,
     )
     times, wider, higher = ROOM.get(shape.look.outline, (1.0, 18.0, 9.0))
     again = AGAIN if shape.count > 1 else 0.0
-    size = max(width * times + wider, 29.0) + again, max(height + higher, 21.0) + again
+    grown = max(1.0, figure.fontsize / 10)  # large letters need more air around them
+    size = width * times + wider * grown, height + higher * grown
+    size = max(size[0], 29.0) + again, max(size[1], 21.0) + again
     return round(size[0], 1), round(size[1], 1)
 
 
@@ -171,12 +173,12 @@ def _spot(point: Point) -> str:
 
 
 def _legend(figure: Figure, picture: Picture, below: bool) -> Mapping[str, str]:
-    """Where the legend stands: beside the figure, or in several columns below it."""
-    if not below:
-        width, height = table_size(figure)
+    """Where the legend stands: in columns below the figure, or beside it if that takes less."""
+    columns = columns_in(figure, picture.width)
+    (width, height), (wide, high) = table_size(figure), table_size(figure, columns)
+    beside = (picture.width + BESIDE + width) * max(picture.height, height)
+    if not below and beside < max(picture.width, wide) * (picture.height + BESIDE + high):
         x, y = picture.width + BESIDE + width / 2, picture.height - height / 2 - 9.0
         return {"pos": quote(_spot((x, y)))}
-    columns = columns_in(figure, picture.width)
-    _, height = table_size(figure, columns)
-    spot = _spot((picture.width / 2, -BESIDE - height / 2))
+    spot = _spot((picture.width / 2, -BESIDE - high / 2))
     return {"pos": quote(spot), "label": table(figure, columns)}

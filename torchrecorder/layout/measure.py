@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
@@ -35,12 +36,16 @@ _BOLD = 1.08
 _SCALE = {"title": 1.0, "name": 0.9, "detail": 0.8}
 _LEADING = 1.22
 _METRIC = ("helvetica", "arial", "liberation sans", "nimbus sans", "arimo", "sans-serif")
+_WIDE = ("verdana", "dejavu sans", "bitstream vera")
+_EQUAL = re.compile(r"mono|courier|consolas|menlo|typewriter|fixed|terminal", re.IGNORECASE)
+_LETTER = 620  # of fonts in which all letters are equally wide
 
 
 def text_width(text: str, size: float, *, bold: bool = False, fontname: str = "Helvetica") -> float:
     """Width of *text* in points; a little more for a font we do not know."""
-    unknown = 1.0 if fontname.lower().startswith(_METRIC) else 1.12
-    return _units(text) * size / 1000 * (_BOLD if bold else 1.0) * unknown
+    if _EQUAL.search(fontname):
+        return sum(_equal(letter) for letter in text) * size / 1000
+    return _units(text) * size / 1000 * (_BOLD if bold else 1.0) * _share(fontname.lower())
 
 
 @lru_cache(maxsize=16384)
@@ -57,6 +62,17 @@ class _Widths(dict[str, int]):
 
 
 _WIDTHS = _Widths({letter: width for width, letters in _NARROW.items() for letter in letters})
+
+
+def _equal(letter: str) -> int:
+    return _LETTER if letter in _WIDTHS or letter < "\u0300" else _width(letter)
+
+
+def _share(fontname: str) -> float:
+    """How wide a font is, at most, where Helvetica is 1."""
+    if fontname.startswith(_METRIC):
+        return 1.0
+    return 1.25 if fontname.startswith(_WIDE) else 1.12
 
 
 def _width(letter: str) -> int:
