@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -121,3 +124,12 @@ def test_a_backward_view_without_gradients_is_refused() -> None:
     recording = torchrecorder.record(torch.nn.ReLU(), torch.ones(2))
     with pytest.raises(InvalidArgument, match="autograd=True"):
         torchrecorder.view(recording, view="backward")
+
+
+def test_the_readme_names_every_option() -> None:
+    """So that nobody has to find one in the source."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    names = set(WRONG) - {"rules", "notes", "finish"}  # functions and notes, for those who extend
+    names -= {"times", "indent", "most_lines", "most_text"}  # of single text formats
+    missing = {name for name in names if not re.search(rf"\b{name}\b", readme)}
+    assert missing == set()

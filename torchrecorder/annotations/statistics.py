@@ -48,7 +48,7 @@ def _activation(
     def compute(recording: Recording) -> dict[str, float]:
         return {each.node: take(each) for each in values(recording) if _bad(each) < each.count}
 
-    return Annotation(name, title, "", compute, merge, show)
+    return Annotation(name, title, "", compute, merge, show, needs=("stats",))
 
 
 def _bad(each: Statistics) -> float:

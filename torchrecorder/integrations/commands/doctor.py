@@ -19,6 +19,7 @@ _NEEDED = ("torch", "networkx", "graphviz", "pygraphviz", "jinja2")
 _USEFUL = {
     "IPython": "for figures in notebooks",
     "sphinx": "for figures in documentation",
+    "mkdocs": "the same; with pymdown-extensions and docutils, pip install 'torchrecorder[mkdocs]'",
     "pytest": "for snapshots of architectures",
 }
 _LETTERS = 'digraph {{ n [shape=plain, fontname="Helvetica,Arial,sans-serif", label="{}"] }}'
