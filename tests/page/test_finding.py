@@ -71,6 +71,23 @@ def test_folds_are_no_level(deep: Any) -> None:
     assert counts == [1, 0, 1, 1, 0]
 
 
+def test_modules_are_found_before_what_is_in_them(deep: Any) -> None:
+    """An operation has the path of its module; who looks for the module means the module."""
+    kinds = deep(
+        "() => { const { model } = page;"
+        " return search.find(search.index(model), 'linear').hits"
+        "   .map(({ item }) => model.kind(item)); }"
+    )
+    named = deep(
+        "() => { const { model } = page;"
+        " return search.find(search.index(model), 'layers.3').hits"
+        "   .map(({ item }) => [model.kind(item), model.path(item)]); }"
+    )
+    assert kinds and named[0] == ["module", "layers.3"]
+    inside = [kind for kind, path in named if path.startswith("layers.3")]
+    assert inside == sorted(inside, key=lambda kind: kind != "module")
+
+
 def test_what_can_be_seen(deep: Any) -> None:
     """The boxes that are drawn, each once."""
     same = deep(

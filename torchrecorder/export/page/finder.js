@@ -12,9 +12,10 @@ const createFinder = (dialog, { input, list, status }, stage, model, actions) =>
     const dot = document.createElement("i");
     dot.style.background = actions.swatch(item);
     const name = document.createElement("b"), where = document.createElement("span");
-    const more = document.createElement("small");
+    const more = document.createElement("small"), way = document.createElement("bdi");
     name.textContent = title;
-    where.textContent = path === title ? "" : path;
+    way.textContent = path === title ? "" : path;
+    where.append(way);
     more.textContent = model.details(item)[0] ?? "";
     made.append(dot, name, more, where);
     made.addEventListener("pointerdown", event => event.preventDefault());

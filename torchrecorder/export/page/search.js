@@ -9,10 +9,12 @@ const search = (() => {
   function index(model) {
     const entries = [];
     for (let item = 0; item < model.count; item++) {
-      const title = model.title(item), path = model.path(item);
+      const title = model.title(item), path = model.path(item), around = model.parent(item);
+      const last = around >= 0 && path === model.path(around) ? "" : path.split(".").pop();
       const rest = [model.cls(item), model.op(item), ...model.details(item)];
       entries.push({
         item, title, path, name: title.toLowerCase(), way: path.toLowerCase(),
+        last: last.toLowerCase(),
         all: [title, path, ...rest].join("\n").toLowerCase(),
       });
     }
@@ -23,11 +25,12 @@ const search = (() => {
   const words = query => query.toLowerCase().replace(/(\d)\s*[x*]\s*(?=\d)/g, "$1×")
     .split(/\s+/).filter(Boolean);
 
-  // How well a word fits, 0 if it does not: whole names first, then beginnings.
+  // How well a word fits, 0 if it does not: whole names first, then beginnings. What has no
+  // path of its own, as an operation in a module, comes after the module that has it.
   function fit(entry, word) {
     if (!entry.all.includes(word)) return 0;
-    const last = entry.way.slice(entry.way.lastIndexOf(".") + 1);
-    if (entry.way === word || last === word || entry.name === word) return 6;
+    const { last, name, way } = entry;
+    if ((last && way === word) || last === word || name === word) return 6;
     const at = entry.name.indexOf(word);
     if (at === 0 || last.startsWith(word)) return 5;
     if (at > 0) return /[a-z0-9]/.test(entry.name[at - 1]) ? 3 : 4;

@@ -3,7 +3,7 @@
 "use strict";
 
 const signpost = (() => {
-  const SIZE = 11, SMALL = 6, HIGH = 30, WIDE = 8, LETTER = 0.58, MOST = 60, NARROW = 320, INDENT = 8;
+  const SIZE = 11, SMALL = 6, HIGH = 30, WIDE = 8, LETTER = 0.58, MOST = 60, NARROW = 320, INDENT = 8, LONG = 48;
 
   const overlaps = (one, other) => one.x < other.x + other.w && other.x < one.x + one.w &&
     one.y < other.y + other.h && other.y < one.y + one.h;
@@ -18,7 +18,8 @@ const signpost = (() => {
   function places(box, frames, view, model) {
     const at = onScreen(box, view);
     if (!box.open || box.cut || box.alpha < 1 || at.w < WIDE || at.h < HIGH) return [];
-    const text = model.title(box.item).slice(0, 40), w = text.length * SIZE * LETTER;
+    const title = model.title(box.item), text = title.length > LONG ? `${title.slice(0, LONG - 1)}…` : title;
+    const w = text.length * SIZE * LETTER;
     let right = at.x + at.w;
     for (let item = model.parent(box.item); frames.has(item); item = model.parent(item)) {
       const around = onScreen(frames.get(item), view);
