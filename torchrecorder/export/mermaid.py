@@ -12,7 +12,6 @@ from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 from torchrecorder.style.style import Style
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import View
 
 MOST_LINES = 499
@@ -188,7 +187,7 @@ def _label(label: tuple[Text, ...]) -> str:
 
 def _levels(view: View) -> int:
     """How many levels of clusters are open."""
-    depth = Nesting({each.id: each.parent for each in view.clusters.values()}).depth
+    depth = view.nesting.depth
     return 1 + max(depth.values())
 
 

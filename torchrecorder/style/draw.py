@@ -16,7 +16,6 @@ from torchrecorder.style.marks import Marks
 from torchrecorder.style.style import Style, failed
 from torchrecorder.style.together import first_to_last, given, same
 from torchrecorder.views.blocks import is_block
-from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import Arrow, BoxKind, Cluster, View
 
 SELF_TELLING = (
@@ -62,7 +61,7 @@ def draw(view: View, style: Style = Style()) -> Figure:
 def repainted(figure: Figure, view: View, style: Style) -> Figure:
     """*figure*, which shows *view*, with the colours of *style* and the texts that it has."""
     marks, line = Marks(view), style.theme.line
-    depth = Nesting({each.id: each.parent for each in view.clusters.values()}).depth
+    depth = view.nesting.depth
     done = replace(
         figure,
         shapes=tuple(
@@ -113,7 +112,7 @@ def _nothing(style: Style) -> Shape:
 
 
 def _groups(view: View, style: Style, captions: Captions) -> Iterator[Group]:
-    depth = Nesting({each.id: each.parent for each in view.clusters.values()}).depth
+    depth = view.nesting.depth
     for cluster in view.clusters.values():
         scope = view.recording.scopes.get(ScopeId(cluster.id))
         yield Group(

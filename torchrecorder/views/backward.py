@@ -10,7 +10,6 @@ from torchrecorder.graph.nodes import GradNode
 from torchrecorder.graph.recording import Recording
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.depths import ENOUGH
-from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 from torchrecorder.views.whole import SOURCES
 
@@ -36,7 +35,7 @@ def backward_view(recording: Recording, depth: int | None = None) -> View:
             "recorded requires grad, or gradients were off; record(..., autograd=True) makes one"
         )
     view = _Backward(recording).view()
-    depths = Nesting({each.id: each.parent for each in view.clusters.values()}).depth
+    depths = view.nesting.depth
     deepest = max(depths.values()) + 1
     if depth is None:
         depth = _fitting(view, depths, deepest)

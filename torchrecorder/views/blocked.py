@@ -9,7 +9,6 @@ from torchrecorder.graph.recording import Recording
 from torchrecorder.views.blocks import Unit, block_id, blocks, is_block, items_of, unit_of
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.items import Items
-from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 
@@ -126,7 +125,7 @@ def _own_constants(view: View) -> Mapping[str, Box]:
     for arrow in view.arrows:
         if view.boxes[arrow.tail].kind is BoxKind.CONSTANT:
             readers.setdefault(arrow.tail, []).append(view.boxes[arrow.head].cluster)
-    nesting = Nesting({each.id: each.parent for each in view.clusters.values()})
+    nesting = view.nesting
     homes = {name: nesting.common(heads) for name, heads in readers.items()}
     return {
         name: replace(view.boxes[name], cluster=home)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.views.blocks import is_block
-from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 from torchrecorder.views.whole import scope_kind
 
@@ -34,7 +33,7 @@ class Collapse:
     only: frozenset[str] = frozenset()
 
     def __call__(self, view: View) -> View:
-        depth = Nesting({each.id: each.parent for each in view.clusters.values()}).depth
+        depth = view.nesting.depth
         muted = self._muted(view)
 
         def closes(cluster: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from torchrecorder.events import ValueId
-from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 
 
@@ -40,7 +39,7 @@ class ShowTensors:
         }
 
     def _boxes(self, view: View, flows: dict[ValueId, list[Arrow]]) -> dict[str, Box]:
-        nesting = Nesting({each.id: each.parent for each in view.clusters.values()})
+        nesting = view.nesting
         made: dict[str, list[Box]] = {}
         for value, parts in flows.items():
             ends = (view.boxes[end] for arrow in parts for end in (arrow.tail, arrow.head))

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.recording import Recording
+from torchrecorder.views.nesting import Nesting
 
 
 class BoxKind(str, Enum):
@@ -112,6 +113,11 @@ class View:
     def box_of(self) -> Mapping[str, str]:
         """The box that stands for each scope, op, value and grad node that is shown."""
         return {member: box.id for box in self.boxes.values() for member in box.members}
+
+    @cached_property
+    def nesting(self) -> Nesting:
+        """Which cluster lies in which."""
+        return Nesting({each.id: each.parent for each in self.clusters.values()})
 
     def given(self, arrow: Arrow) -> ValueId | None:
         """What the tail of *arrow* itself gave: not what hidden ops made of it on the way."""
