@@ -39,12 +39,10 @@ def disagreements(recording: Recording, run: Any) -> list[str]:
 
 def _leaves(recording: Recording, run: Any) -> list[tuple[ValueId, str, Tensor]]:
     """Every leaf that could get a gradient, with the value it is recorded as."""
-    by_name = {
-        name: value.id
-        for value in recording.values.values()
-        if value.producer is None
-        for name in value.names
-    }
+    by_name: dict[str, ValueId] = {}
+    for value in recording.values.values():
+        for name in value.names if value.producer is None else ():
+            by_name.setdefault(name, value.id)  # modules of no path come later
     leaves = []
     if isinstance(run.model, nn.Module):
         for name, parameter in run.model.named_parameters():
@@ -65,6 +63,8 @@ def _paths(
 ) -> list[str]:
     outputs = [value for value, _ in pairs]
     flow, reached = _flow(recording), _reached(recording, outputs)
+    written = [recording.values[each] for each in reached if each in recording.values]
+    held = {each.storage for each in written if each.producer is not None}  # leaves, written since
     behind = set(outputs).union(*(nx.ancestors(flow, output) for output in outputs))
     if pairs:
         results = [result for _, result in pairs]
@@ -72,7 +72,7 @@ def _paths(
     wrong = []
     for value, name, leaf in leaves:
         has = leaf.grad is not None
-        if has != (value in reached or name in reached):
+        if has != (value in reached or name in reached or recording.values[value].storage in held):
             wrong.append(f"{name} has {'a' if has else 'no'} gradient; recorded otherwise")
         if has and value not in behind:
             wrong.append(f"{name} has a gradient, but no path leads from it to {outputs}")

@@ -65,6 +65,8 @@ def _key(tensor: Tensor) -> Any:
 
 def _elements(tensor: Tensor) -> Any:
     """Which bytes of its storage *tensor* covers, as an index; all of them if unclear."""
+    if tensor.layout is not torch.strided:  # one without elements has strides all the same
+        return slice(None)
     try:
         size, stride, start = tensor.size(), tensor.stride(), tensor.storage_offset()
         if 0 in size:

@@ -28,7 +28,7 @@ from torchrecorder.views.whole import whole
 
 from tests.agreement import Agreement, structure
 from tests.generated.program import Program
-from tests.generated.steps import STEPS
+from tests.generated.steps import STEPS, numbers
 from tests.generated.steps.blocks import Block, Result
 from tests.reach import disagreements
 from tests.replay import Replay, kept_run
@@ -61,6 +61,7 @@ class Model(Block):
 def make(program: Program) -> Run:
     """The model of *program* with its inputs, the same each time."""
     torch.manual_seed(program.seed)
+    numbers.renew()
     model = Model(program).train(program.train)
     x, y = torch.randn(2, 4), torch.randn(2, 4)
     return Run(model, (x.requires_grad_(program.grad), y))

@@ -226,3 +226,21 @@ def function_of_module() -> Run:
 
     inside = nn.Sequential(net(lambda self, x: x.exp()), nn.Dropout(0.5))
     return Run(net(forward, same=nn.Identity(), inside=inside).eval(), (leaf(2, 3),))
+
+
+@case(
+    "an input is written where autograd does not look, before its gradient is first asked for",
+    """
+    detach = detach(x)
+    abs_! = abs_(detach)
+    mul = mul(abs_.1)
+    return mul
+    """,
+    lasting=True,
+)
+def leaf_written_unseen() -> Run:
+    def forward(self, x):
+        x.detach().abs_()
+        return x * 2
+
+    return Run(net(forward), (leaf(2, 3),))

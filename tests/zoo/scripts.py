@@ -381,6 +381,29 @@ def script_forks() -> Run:
     return Run(net(lambda self, x: self.child(x * 2) + 1, child=script(Forks())), (leaf(2, 3),))
 
 
+class Marked(Tensor):
+    """A class of the user's own, without behaviour."""
+
+
+@case(
+    "a scripted module is given a tensor of the user's own class, and is one box",
+    """
+    scripted child:
+        alias = alias(x)
+        RecursiveScriptModule = RecursiveScriptModule?(alias, child.fc.weight, child.fc.bias)
+        return RecursiveScriptModule
+    mul = mul(RecursiveScriptModule)
+    return mul
+    """,
+    replays=False,
+)
+def script_subclass() -> Run:
+    def forward(self, x):
+        return self.child(x.as_subclass(Marked)) * 2
+
+    return Run(net(forward, child=script(Small())), (torch.randn(2, 3),))
+
+
 @functools.cache
 def _frozen():
     """Made once: constants get objects of Python's when they are met, and keep them."""
@@ -443,7 +466,7 @@ def script_loaded() -> Run:
 
 
 @case(
-    "a script under autocast and in inference mode",
+    "a script under autocast and without gradients",
     """
     autocast:
         scripted child:
@@ -456,10 +479,11 @@ def script_loaded() -> Run:
             _to_copy4 = _to_copy(tanh)
             mul = mul(_to_copy4)
             return mul
-    inference_mode:
+    no_grad:
         scripted child:
-            linear = linear(x, child.fc.weight, child.fc.bias)
-            tanh2 = tanh(linear)
+            t2 = t(child.fc.weight)
+            addmm2 = addmm(child.fc.bias, x, t2)
+            tanh2 = tanh(addmm2)
             mul2 = mul(tanh2)
             return mul2
     float = float(mul)
@@ -473,7 +497,7 @@ def script_modes() -> Run:
     def forward(self, x):
         with torch.autocast("cpu", dtype=torch.bfloat16):
             y = self.child(x)
-        with torch.inference_mode():
+        with torch.no_grad():
             z = self.child(x)
         return y.float().detach() + z
 

@@ -214,9 +214,22 @@ class AutogradWalk:
             for parent, _ in parents:
                 if parent is not None:
                     stack.append(parent)
-        if min(found, default=0) < 0:  # the numbers of several threads have no order
+        if self._is_out_of_order(found):
             return _parents_first(found, self.key)
         return [found[number] for number in sorted(found)]
+
+    def _is_out_of_order(self, found: dict[int, tuple[int, Any, _Parents]]) -> bool:
+        """Whether a node was numbered before one that its gradients go to.
+
+        Numbers of several threads have no order; and a view of what was written gets another
+        node when somebody asks for it, who has a number already.
+        """
+        for number, _, parents in found.values():
+            for parent, _ in parents:
+                behind = number if parent is None else self.key(parent)
+                if number < 0 or behind > number and behind in found:
+                    return True
+        return False
 
     def _claim(self, node: Any, owner: OpId | None, scope: ScopeId | None) -> None:
         """Give *node*, and what is unknown behind it, to *owner* or to hidden ops."""
@@ -228,9 +241,8 @@ class AutogradWalk:
             assert following is not None  # all of them have been gathered
             grad = self.known[number]
             whole = number < 0 or isinstance(each, BackwardCFunction)
-            if number >= self.since or owner is not None and whole:
-                maker, place = owner, scope
-            else:
+            maker, place = owner, scope
+            if owner is None or number < self.since and not whole:
                 maker, place = self._maker(number)
             if maker is not None:
                 self._write(grad, each, maker, place, following)

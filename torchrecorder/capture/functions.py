@@ -308,6 +308,10 @@ class FunctionCalls(TorchFunctionMode):
         self.crowded = torch._C._len_torch_function_stack() > 0
         return super().__enter__()  # type: ignore[no-any-return, no-untyped-call]
 
+    def __exit__(self, *error: Any) -> None:
+        self.facts.clear()  # methods of scripts hold their modules
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+
     def __torch_function__(
         self,
         func: Callable[..., Any],

@@ -163,6 +163,7 @@ class ModuleScopes:
         opened.inputs = self.values.slots_of(found)
         for _, tensor in found:
             opened.arguments[id(tensor)] = tensor
+        opened.begun = self.tape.index
 
     def call_function(
         self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -200,7 +201,7 @@ class ModuleScopes:
             self.tape.fail(error, None)
         self._trim(opened, failed)
         found = [] if failed else tensors_in(output)
-        if found and self.tape.index - 1 == opened.event.index:
+        if found and self.tape.index == opened.begun:
             self._uncover(opened, found)
         replaced = self._hand_on(opened, output, found)
         if replaced is not None:

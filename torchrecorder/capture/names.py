@@ -138,7 +138,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         name=name,
         qualname=_qualname(func, name),
         parameters=_parameters(func),
-        ignored=name in _IGNORED,
+        ignored=name in _IGNORED or isinstance(func, torch.ScriptMethod),  # its inside is heard
         reads_data=name in _READS_DATA or is_collective(func),
         in_place=_writes_first(name),
         grad_switch=name == "_set_grad_enabled",

@@ -12,12 +12,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.nn import Parameter
 
 from torchrecorder.capture.guest import unheard
 
 FORK = "prim::fork"
 """Starts a task in another thread, whose grad nodes have numbers of their own."""
 
+_PLAIN = (Tensor, Parameter, FakeTensor)
 _PAST_DISPATCH = ("MKLDNN", FORK, "Fusion", "TensorExpr", "StaticSubgraph")
 
 
@@ -32,8 +35,11 @@ def graph_of(module: Any) -> str:
 
 def shows_inside(module: Any, graph: str, inputs: Iterable[Tensor]) -> bool:
     """Whether all that scripted *module* does with these *inputs* goes through the dispatcher."""
-    types = {each.device.type for each in (*inputs, *module.parameters(), *module.buffers())}
-    if torch._C._jit_llga_enabled() or any(_fuses(each) for each in types):
+    tensors = [*inputs, *module.parameters(), *module.buffers()]
+    if any(type(each) not in _PLAIN for each in tensors):  # what it gives will be wrapped again
+        return False
+    devices = {each.device.type for each in tensors}
+    if torch._C._jit_llga_enabled() or any(_fuses(each) for each in devices):
         return False
     return bool(graph) and not any(word in graph for word in _PAST_DISPATCH)
 

@@ -43,7 +43,7 @@ class OpenScope:
         "inputs",
         "arguments",
         "key",
-        "regions",
+        "begun",
         "cleanup",
     )
 
@@ -56,7 +56,7 @@ class OpenScope:
         self.inputs: tuple[Any, ...] = ()
         self.arguments: dict[int, Any] = {}
         self.key: object = None
-        self.regions = 0  # how many regions are open right above this module scope
+        self.begun = 0  # where the run was when the arguments had been read
         self.cleanup: Callable[[], None] | None = None
 
 

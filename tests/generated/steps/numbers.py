@@ -13,8 +13,13 @@ from tests.generated.steps.kind import COLUMNS, ROWS, Kinds, either, fit, one, p
 KINDS = Kinds()
 kind = KINDS.kind
 
-OUTSIDE = torch.linspace(-1, 1, ROWS * COLUMNS).view(ROWS, COLUMNS)
-"""A tensor that no model owns."""
+OUTSIDE: list[torch.Tensor] = []
+"""A tensor from outside of all modules; see `renew`."""
+
+
+def renew():
+    """What a model has written in the last run is no matter for the next one."""
+    OUTSIDE[:] = [torch.linspace(-1, 1, ROWS * COLUMNS).view(ROWS, COLUMNS)]
 
 
 @kind()
@@ -143,7 +148,7 @@ def made_anew(block, live, step):
 
 @kind()
 def outside(block, live, step):
-    return one(live, step) * OUTSIDE if step.other % 2 else OUTSIDE
+    return one(live, step) * OUTSIDE[0] if step.other % 2 else OUTSIDE[0]
 
 
 @kind()

@@ -180,7 +180,7 @@ class Marked(torch.Tensor):
     """A class of the user's own, without behaviour."""
 
 
-@kind(hears=False)  # no mode is told of as_subclass
+@kind(hears=False, reaches=False)  # no mode is told of as_subclass, so it meets our aliases
 def subclass(block, live, step):
     x = one(live, step).as_subclass(Marked)
     return (x * 2).as_subclass(torch.Tensor) if step.other % 2 else x + 1
