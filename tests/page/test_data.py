@@ -368,3 +368,42 @@ def test_a_fold_of_siblings_that_differ_says_in_what() -> None:
     inside = [item for item, parent in enumerate(page.items["parent"]) if parent == around]
     titles = [page.lines(page.items["label"][item])[0] for item in inside]
     assert titles == ["layer1: Sequential", "layer2: Sequential"]
+
+
+def collected(number: int) -> Recording:
+    """Layers whose results one op reads together, as a dense head does."""
+    run = Builder("Collected")
+    with run.scope("Collected"):
+        h, made = run.input(), []
+        for layer in range(number):
+            made.append(h := block(run, f"layers.{layer}", h))
+        linear(run, "head", run.op("cat", *made))
+    return run.recording()
+
+
+def test_what_a_fold_gives_to_one_box_is_one_line() -> None:
+    """Outside of it; inside each sibling has its own, and the panel tells them apart."""
+    data = data_of(collected(12), depth=1)
+    page = Page(data)
+    fold, cat = page.find("layers.0 … layers.11: Block  ×12"), page.find("cat")
+    (members,), row = data["bundles"], len(data["tensors"]["text"]) - 1
+    assert len(members) == 12 and row not in members
+    assert data["strings"][data["tensors"]["text"][row]] == "12 × 2×4 float32"
+    assert (data["tensors"]["producer"][row], data["tensors"]["consumers"][row]) == (fold, [cat])
+    around = page.items["parent"][fold]
+    assert data["values"][around + 1].count(row) == 1
+    assert not set(members) & set(data["values"][around + 1])
+    assert set(members) <= set(data["values"][fold + 1])
+
+
+def test_what_several_boxes_read_is_not_joined_with_the_rest() -> None:
+    """A layer whose result goes to another box too keeps its line."""
+    run = Builder()
+    with run.scope("Net"):
+        h, made = run.input(), []
+        for layer in range(4):
+            made.append(h := block(run, str(layer), h))
+        linear(run, "head", run.op("cat", *made))
+        run.op("neg", made[3])
+    data = data_of(run.recording(), depth=1)
+    assert [len(members) for members in data["bundles"]] == [3]

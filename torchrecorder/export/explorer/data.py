@@ -13,7 +13,7 @@ from torchrecorder.export.explorer.drawn import Drawn, Face
 from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.export.explorer.tensors import Tensors
 from torchrecorder.layout import engine
-from torchrecorder.layout.nested import Item, Link, Plan, plan
+from torchrecorder.layout.nested import Item, Plan, plan
 from torchrecorder.style.style import Style
 from torchrecorder.views.tree import Place, Tree
 from torchrecorder.views.unfold import members
@@ -76,6 +76,7 @@ def page_data(given: Source) -> dict[str, Any]:
             for scope in zip(laid.makers, laid.carried)
         ],
         "tensors": tensors.columns(),
+        "bundles": tensors.members(),
         "annotations": numbers.columns(
             recording, list(_members(drawn)), style, columns.strings, times=given.times
         ),
@@ -113,8 +114,7 @@ def _plan(given: Source, faces: Sequence[Face], tensors: Tensors) -> Plan:
         )
         for number, (place, face) in enumerate(zip(given.tree.places, faces))
     ]
-    links = [Link(*ends) for ends in tensors.ends()]
-    return plan(items, links, given.style.direction, timeout=given.timeout)
+    return plan(items, [*tensors.links()], given.style.direction, timeout=given.timeout)
 
 
 def _is_input(place: Place, boxes: Mapping[str, Any]) -> bool:

@@ -73,10 +73,16 @@ const createModel = data => {
     return byPath.get(name) === item ? name : items.id[item];
   }
 
+  // What lies in a bundle: values that several siblings of a fold give to the same boxes.
+  const bundles = data.bundles ?? [], single = tensors.text.length - bundles.length;
+  const members = value => bundles[value - single] ?? [];
+  // Whether the line of `value` carries one of the values in `set`.
+  const carries = (set, value) => set.has(value) || members(value).some(each => set.has(each));
+
   // Values by the item that made them, and by those that read them.
   const made = [], used = [];
   const note = (table, item, value) => {
-    if (item >= 0) (table[item] ??= []).push(value);
+    if (item >= 0 && value < single) (table[item] ??= []).push(value);
   };
   tensors.producer.forEach((item, value) => note(made, item, value));
   tensors.consumers.forEach((list, value) => {
@@ -121,7 +127,7 @@ const createModel = data => {
 
   return {
     data, count, text, children, level, end, canOpen, openable, within, ancestors, lines,
-    title, details, look, path, find, nameOf, inputs, outputs, slot, facts,
+    title, members, carries, details, look, path, find, nameOf, inputs, outputs, slot, facts,
     parent: item => items.parent[item],
     isFold: item => Boolean(items.fold[item]),
     folded: item => items.count?.[item] ?? 1,

@@ -9,15 +9,19 @@ const relations = (() => {
     const outs = new Set(model.outputs(item).map(each => each.value));
     return line => {
       const inside = line.scope >= 0 && model.within(line.scope, item);
-      if (outs.has(line.value)) return !inside || line.exits ? "out" : null;
-      if (!ins.has(line.value)) return null;
+      if (model.carries(outs, line.value)) return !inside || line.exits ? "out" : null;
+      if (!model.carries(ins, line.value)) return null;
       if (inside) return "in";
       if (line.exits) return model.within(item, line.scope) ? null : "in";
       return model.within(item, line.head) ? "in" : null;
     };
   }
 
-  const ofValue = value => line => (line.value === value ? "out" : null);
+  // The lines of a tensor, of the bundles that it is in, and of what is in a bundle.
+  function ofValue(model, value) {
+    const wanted = new Set([value, ...model.members(value)]);
+    return line => (model.carries(wanted, line.value) ? "out" : null);
+  }
 
   // The box that stands for `item` while only `open` is open.
   function seen(model, open, item) {
@@ -49,7 +53,7 @@ const relations = (() => {
     if (selected >= 0) {
       return { line: ofItem(model, selected), boxes: neighbours(model, open, selected) };
     }
-    if (value >= 0) return { line: ofValue(value), boxes: ends(model, open, value) };
+    if (value >= 0) return { line: ofValue(model, value), boxes: ends(model, open, value) };
     return null;
   }
 

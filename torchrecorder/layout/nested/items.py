@@ -33,8 +33,11 @@ class Link(NamedTuple):
         tail: Number of the item it leaves.
         head: Number of the item it enters.
         value: What it carries: lines with the same tail and value share a trunk.
+        bundles: Items around the tail from which on it shares a trunk with others that leave
+            them, each with the name of what the trunk carries.
     """
 
     tail: int
     head: int
     value: str
+    bundles: tuple[tuple[int, str], ...] = ()

@@ -96,7 +96,7 @@ class _Levels:
     def _join(self, link: Link, copy: int) -> None:
         """Add a link to a net in every scope on its way: up to the common one, and down."""
         tail, head = link.tail, link.head
-        carried = (tail, link.value)
+        carried, bundles = (tail, link.value), dict(link.bundles)
         ups, downs = [], []
         one, other = tail, head
         while self.parent[one] != self.parent[other]:
@@ -108,8 +108,9 @@ class _Levels:
                 other = self.parent[other]
         for item in ups:
             source = End(self.place[item], self._exit(item, carried))
-            around = self.parent[item]
-            self._sink(around, carried, source, End(OUTSIDE, self._exit(around, carried)))
+            around, inner = self.parent[item], carried
+            carried = (around, bundles[around]) if around in bundles else carried
+            self._sink(around, inner, source, End(OUTSIDE, self._exit(around, carried)))
         source = End(self.place[one], self._exit(one, carried))
         for item in (other, *reversed(downs)):
             port = self._entry(item, carried, copy if item == head else 0)
