@@ -256,6 +256,22 @@ def test_a_long_line_takes_a_lane() -> None:
     assert any(max(x for x, _ in way.points) > right for way in picture.pieces)
 
 
+def test_a_dense_net_of_many_boxes_stays_small() -> None:
+    """Lines that all run the same way are bands: each further box adds the same height."""
+
+    def height(count: int) -> float:
+        items = [Item(str(number), -1, 80, 30) for number in range(count)]
+        links = [Link(a, b, "x") for a in range(count) for b in range(a + 1, count)]
+        planned = plan(items, links)
+        picture = place(planned)
+        if count == 64:
+            check(picture, planned)
+        assert picture.width < 640
+        return picture.height
+
+    assert height(128) - height(96) == pytest.approx(height(96) - height(64), rel=0.02)
+
+
 def chain_beside_a_block() -> tuple[list[Item], list[Link]]:
     """A chain of four boxes beside a module with a chain of eight in it; one box reads both."""
     items = [Item("x", -1, 40, 20, first=True), Item("block", -1, 60, 30, (50.0, 12.0))]

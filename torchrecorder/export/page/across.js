@@ -3,7 +3,7 @@
 "use strict";
 
 const placeAcross = (() => {
-  const PAD = 9, ASIDE = 10, CLOSE = 8, LANE = 6, OUTSIDE = -1;
+  const PAD = 9, ASIDE = 10, CLOSE = 8, LANE = 6, BUNDLE = 150, OUTSIDE = -1;
 
   // A monotone map of an axis that makes room inside given intervals [begin, end, growth].
   function stretch(wishes) {
@@ -117,9 +117,10 @@ const placeAcross = (() => {
     const first = ports.length ? Math.min(...ports) : begin + room.clear;
     const shift = Math.max(PAD + room.beside - begin, room.clear - first);
     const moved = found.map(here => here + shift), middle = moved.slice(0, entry);
+    const lane = Math.min(LANE, BUNDLE / Math.max(template.lanes, 1));
     const stems = trunks.map(([, all], net) => all.map(([at], number) =>
-      at < 0 ? end + shift + LANE * (0.5 - at) : moved[body[net][number]]));
-    const beside = template.lanes ? LANE * (template.lanes + 1) : 0;
+      at < 0 ? end + shift + LANE - lane * (at + 1) : moved[body[net][number]]));
+    const beside = template.lanes ? LANE + lane * template.lanes : 0;
     const across = {
       size, middle, stems,
       entries: moved.slice(entry, leave),

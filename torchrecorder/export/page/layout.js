@@ -6,7 +6,7 @@
 "use strict";
 
 const createLayout = (() => {
-  const PAD = 9, BELOW = 4, TRACK = 5, BEFORE = 8, ARROW = 10;
+  const PAD = 9, BELOW = 4, TRACK = 5, BUNDLE = 80, BEFORE = 8, ARROW = 10;
   const STRAIGHT = 18, EDGE = 10, LEVEL = 0.5, CORNER = 5;
   const OUTSIDE = -1;
 
@@ -28,8 +28,10 @@ const createLayout = (() => {
     return { track, count: used.length };
   }
 
+  const pitch = count => Math.min(TRACK, BUNDLE / Math.max(count, 1));
+
   const gapHeight = (count, straight) =>
-    count ? BEFORE + TRACK * (count - 1) + ARROW : straight;
+    count ? BEFORE + pitch(count) * (count - 1) + ARROW : straight;
 
   // What a branch does in the gaps on its way: [gap, begin, end].
   function movesOf(template, across, net, source, stems, [sink, way]) {
@@ -94,7 +96,7 @@ const createLayout = (() => {
         for (const [gap, begin, end] of way) {
           const track = gaps[gap].track.get(net);
           if (track === undefined) continue;
-          const along = begins[gap] + BEFORE + TRACK * track;
+          const along = begins[gap] + BEFORE + pitch(gaps[gap].count) * track;
           points.push([begin, along], [end, along]);
         }
         points.push([way[way.length - 1][2], sink[0] === OUTSIDE ? length : frames[sink[0]][1]]);

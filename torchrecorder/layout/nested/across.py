@@ -17,6 +17,9 @@ from torchrecorder.layout.nested.template import Branch, Template, Trunk
 LANE = 6.0
 """Points from one lane to the next."""
 
+BUNDLE = 150.0
+"""Points that all lanes take at most; more of them stand closer, as one band."""
+
 STRAIGHT, LONG, TURN = 4, 2, 1
 """How much lines pull: from box to box in the next row, along rows that they pass, and where
 such a line begins and ends."""
@@ -71,15 +74,16 @@ class Across:
         self.middle = [here + shift for here in at[:entry]]
         self.entries = [here + shift for here in at[entry:leave]]
         self.exits = [here + shift for here in at[leave : leave + len(template.exits)]]
+        lane = min(LANE, BUNDLE / max(template.lanes, 1))
         self.stems = [
             [
-                core + shift + LANE * (0.5 - stem.across) if each < 0 else at[each] + shift
+                core + shift + LANE - lane * (stem.across + 1) if each < 0 else at[each] + shift
                 for each, stem in zip(here, trunk.stems)
             ]
             for here, trunk in zip(body, template.trunks)
         ]
         self.side = [here - hook for here, hook in zip(self.middle, hooks)]
-        beside = LANE * (template.lanes + 1) if template.lanes else 0.0
+        beside = LANE + lane * template.lanes if template.lanes else 0.0
         self.width = max(core + shift + beside + PAD, room.least)
 
     def _bodies(self, hooks: list[float]) -> Iterator[Body]:

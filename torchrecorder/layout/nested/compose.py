@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from torchrecorder.layout.nested.across import Across
 from torchrecorder.layout.nested.composed import PAD, Composed, Frame, Path, Point, Room
-from torchrecorder.layout.nested.gaps import BEFORE, EDGE, TRACK, Run, height, tracks
+from torchrecorder.layout.nested.gaps import BEFORE, EDGE, Run, height, pitch, tracks
 from torchrecorder.layout.nested.nets import OUTSIDE
 from torchrecorder.layout.nested.template import Branch, Template, Trunk
 
@@ -93,6 +93,7 @@ class _Along:
         room: Room,
     ) -> None:
         self.template, self.size, self.gaps = template, size, gaps
+        self.pitch = [pitch(max(each.values(), default=-1) + 1) for each in gaps]
         tall, long = [0.0] * template.rows, []
         for child, spot in enumerate(template.spots):
             if size[child][1] > spot.height and spot.last > spot.row:
@@ -128,7 +129,9 @@ class _Along:
     def track(self, move: Move) -> float | None:
         """Where a line goes sideways; None if it goes straight on."""
         track = self.gaps[move.gap].get(move.net)
-        return None if track is None else self.gap[move.gap] + BEFORE + TRACK * track
+        if track is None:
+            return None
+        return self.gap[move.gap] + BEFORE + self.pitch[move.gap] * track
 
 
 def _points(

@@ -154,7 +154,7 @@ class _Way:
         """The stems on the way to a sink in row *end*."""
         if end <= self.row:
             return (self._by_lane(end, (end, self.row + 1)),)
-        if end - self.row - 1 > self.draft.longest:
+        if self.farthest - self.row - 1 > self.draft.longest and end > self.row + 1:
             return (self._by_lane(self.farthest, (self.row + 1, self.farthest)),)
         return self._past_rows(sink, end)
 

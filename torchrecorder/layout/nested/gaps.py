@@ -8,6 +8,9 @@ from typing import NamedTuple
 TRACK = 5.0
 """Points from one track to the next."""
 
+BUNDLE = 80.0
+"""Points that all tracks of a gap take at most; more of them stand closer, as one band."""
+
 BEFORE = 8.0
 """Points between a row and the first track below it."""
 
@@ -77,7 +80,12 @@ def _order(run: Run, net: int) -> tuple[float, ...]:
 def height(track: Mapping[int, int], straight: float = STRAIGHT) -> float:
     """How high a gap with these tracks is; *straight* if there are none."""
     count = max(track.values(), default=-1) + 1
-    return BEFORE + TRACK * (count - 1) + ARROW if count else straight
+    return BEFORE + pitch(count) * (count - 1) + ARROW if count else straight
+
+
+def pitch(count: int) -> float:
+    """Points from one to the next of *count* tracks."""
+    return min(TRACK, BUNDLE / max(count, 1))
 
 
 def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
