@@ -25,7 +25,7 @@ from tests.witness import Witness, innermost, name_of, tensors_of
 _CANNOT = {"backward", "grad", "run_backward"}
 """Functions that need the autograd graph of the run: their results are taken as given."""
 
-_UNINITIALIZED = ("empty", "new_empty", "new")
+_UNINITIALIZED = ("empty", "new_empty", "new", "resize_", "resize_as_")
 """Functions that give whatever the memory held."""
 
 

@@ -244,3 +244,84 @@ def leaf_written_unseen() -> Run:
         return x * 2
 
     return Run(net(forward), (leaf(2, 3),))
+
+
+@case(
+    "one number of a buffer is written as bytes, and read as a number",
+    """
+    zeros = zeros()
+    getitem = getitem(zeros)
+    view = view(zeros)
+    getitem2 = getitem(view)
+    fill_! = fill_(getitem2)
+    mul = mul(x, fill_.1)
+    return mul
+    """,
+)
+def written_as_bytes() -> Run:
+    def forward(self, x):
+        numbers = torch.zeros(4, dtype=torch.int32)
+        third = numbers[2]
+        numbers.view(torch.int8)[8:10].fill_(1)
+        return x * third
+
+    return Run(net(forward), (leaf(2, 3),))
+
+
+@case(
+    "both halves of a tensor are written, one of them as other memory of a parameter",
+    """
+    zeros = zeros()
+    add = add(zeros)
+    getitem = getitem(add)
+    zeros2 = zeros()
+    getitem2 = getitem(add)
+    alias = alias(zeros2)
+    set_data! = set_data(alias, getitem2)
+    add_! = add_(getitem)
+    no_grad:
+        add_2! = add_(set_data)
+    join = join(add, add_.1, add_2.1)
+    mul = mul(x, join)
+    return mul
+    """,
+)
+def halves_written_apart() -> Run:
+    def forward(self, x):
+        whole = torch.zeros(4) + 0
+        left, weight = whole[:2], nn.Parameter(torch.zeros(2))
+        weight.data = whole[2:]
+        left.add_(1)
+        with torch.no_grad():
+            weight.add_(2)
+        return x * whole
+
+    return Run(net(forward), (leaf(3, 4),))
+
+
+@case(
+    "views taken before a tensor is written several times are read afterwards",
+    """
+    zeros = zeros()
+    getitem = getitem(zeros)
+    getitem2 = getitem(zeros)
+    add_! = add_(zeros)
+    add_2! = add_(add_)
+    add_3! = add_(add_2)
+    setitem! = setitem(add_3)
+    mul = mul(x, setitem.1)
+    getitem3 = getitem(x)
+    mul2 = mul(getitem3, setitem.2)
+    return mul, mul2
+    """,
+)
+def written_again_and_again() -> Run:
+    def forward(self, x):
+        total = torch.zeros(4)
+        early = total[1:], total[::2]
+        for _ in range(3):
+            total.add_(1)
+        total[0] = 5
+        return x * early[0], x[:, :2] * early[1]
+
+    return Run(net(forward), (leaf(2, 3),))

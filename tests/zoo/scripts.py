@@ -243,12 +243,11 @@ class Writes(nn.Module):
     getitem = getitem(mul)
     scripted child:
         mul_! = mul_(mul)
-        slice = slice(mul_.0)
+        slice = slice(mul_)
         select = select(slice)
         copy_! = copy_(select, const)
         return copy_.1
-    join = join(getitem, mul_.1, copy_.2)
-    add = add(copy_.1, join)
+    add = add(copy_.1, copy_.2)
     return add
     """,
 )

@@ -14,7 +14,7 @@ NO_STORAGE = -1
 
 
 class Write(NamedTuple):
-    """An op wrote the elements from *low* up to *high* of a storage."""
+    """An op wrote the bytes from *low* up to *high* of a storage."""
 
     op: OpId
     low: int
@@ -39,10 +39,25 @@ class Storage:
         self.faded = False  # a tensor that we knew in it is no more
 
     def write(self, op: OpId, low: int, high: int) -> None:
-        """*op* wrote some elements."""
+        """*op* wrote some bytes."""
         if not self.writes:
             self.writes = []
         self.writes.append(made(Write, (op, low, high)))
+
+    def since(self, seen: int, low: int, high: int) -> list[Write]:
+        """The writes after the first *seen* ones that reach these bytes.
+
+        One that spans them all ends the search: it read what it wrote to, so that whatever
+        was written before lies behind it.
+        """
+        found = []
+        for place in range(len(self.writes) - 1, seen - 1, -1):
+            write = self.writes[place]
+            if write.low < high and low < write.high:
+                found.append(write)
+                if write.low <= low and high <= write.high:
+                    break
+        return found[::-1]
 
 
 class Storages:

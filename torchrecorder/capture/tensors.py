@@ -138,29 +138,20 @@ def kind_of(tensor: Tensor) -> str:
     return cls.__name__
 
 
-def extent_of(tensor: Tensor) -> tuple[int, int]:
-    """First and one-past-last element of the storage that *tensor* can reach."""
-    tensor = bearer(tensor)
-    if not tensor._is_view():  # asking for its base would make an object of that
-        return 0, ANYWHERE
-    return _elements(tensor)
-
-
 def reach_of(tensor: Tensor) -> tuple[int, int]:
     """First and one-past-last byte of the storage that *tensor* can reach."""
     tensor = bearer(tensor)
-    low, high = _elements(tensor)
-    size = tensor.element_size()
-    return low * size, high * size
-
-
-def _elements(tensor: Tensor) -> tuple[int, int]:
     try:
-        low = tensor.storage_offset()
-        reach = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
-        return int(low), int(low + reach) + 1
+        low, number = tensor.storage_offset(), tensor.numel()
+        if type(number) is not int or type(low) is not int:  # asking would fix what is symbolic
+            return 0, ANYWHERE
+        if not tensor.is_contiguous():
+            steps = zip(tensor.shape, tensor.stride())
+            number = 1 + sum([(size - 1) * step for size, step in steps])
     except (RuntimeError, NotImplementedError):  # sparse and nested tensors
         return 0, ANYWHERE
+    size = tensor.element_size()
+    return low * size, (low + number) * size
 
 
 class Dictionary:

@@ -26,10 +26,10 @@ from torchrecorder.capture.tensors import (
     UNVERSIONED,
     Dictionary,
     elements_of,
-    extent_of,
     innermost,
     kind_of,
     node_behind,
+    reach_of,
     shape_of,
     version_of,
 )
@@ -151,12 +151,7 @@ class Values:
 
     def _read_written(self, tensor: Tensor, entry: Entry) -> ValueId:
         """Another alias of this memory was written since *tensor* was last met."""
-        low, high = extent_of(tensor)
-        missed = [
-            write
-            for write in entry.storage.writes[entry.seen :]
-            if write.low < high and low < write.high
-        ]
+        missed = entry.storage.since(entry.seen, *reach_of(tensor))
         if not missed:
             entry.seen = len(entry.storage.writes)
             entry.version = version_of(tensor)
@@ -268,9 +263,10 @@ class Values:
 
     def wrote(self, tensor: Tensor, entry: Entry, op: OpId) -> ValueId:
         """*op* wrote *tensor* in place: it is a new value, and so are its aliases."""
-        storage = entry.storage = self.storages.of(tensor)
-        low, high = extent_of(tensor)
-        storage.write(op, low, high)
+        storage = self.storages.of(tensor)
+        if storage is entry.storage:
+            storage.write(op, *reach_of(tensor))
+        entry.storage = storage  # another one where it was given other memory, as by ``.data = x``
         return self._renote(tensor, entry, op)
 
     def _state(
