@@ -6,7 +6,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.graph.flat import Attributes, printable
+from torchrecorder.graph.flat import Attributes, flow, printable
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import Arrow, Box, View
@@ -69,12 +69,4 @@ def _path(node: str, view: View) -> str:
 def _arrow(arrow: Arrow, view: View) -> Attributes:
     if arrow.value is None:
         return {"type": "gradient", "slot": printable(arrow.slot)}
-    value = view.recording.values[arrow.value]
-    return {
-        "type": "flow",
-        "slot": printable(arrow.slot),
-        "value": value.id,
-        "shape": ",".join(map(str, value.shape)),
-        "dtype": printable(value.dtype),
-        "bytes": value.bytes,
-    }
+    return flow(view.recording.values[arrow.value], arrow.slot)

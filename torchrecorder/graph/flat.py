@@ -76,9 +76,10 @@ def _through(recording: Recording) -> Iterator[tuple[str, str, Attributes]]:
     """Edges from values to ops, and from ops to values."""
     for op in recording.ops.values():
         for slot in op.inputs:
-            yield slot.value, op.id, _flow(recording.values[slot.value], slot.name)
+            yield slot.value, op.id, _read(recording.values[slot.value], slot.name)
         for number, value in enumerate(op.outputs):
-            yield op.id, value, _flow(recording.values[value], str(number), value in op.writes)
+            made = flow(recording.values[value], str(number))
+            yield op.id, value, {**made, "in_place": value in op.writes}
 
 
 def _straight(recording: Recording) -> Iterator[tuple[str, str, Attributes]]:
@@ -86,10 +87,15 @@ def _straight(recording: Recording) -> Iterator[tuple[str, str, Attributes]]:
     for op in recording.ops.values():
         for slot in op.inputs:
             value = recording.values[slot.value]
-            yield value.producer or value.id, op.id, _flow(value, slot.name)
+            yield value.producer or value.id, op.id, _read(value, slot.name)
 
 
-def _flow(value: Value, slot: str, in_place: bool = False) -> Attributes:
+def _read(value: Value, slot: str) -> Attributes:
+    return {**flow(value, slot), "in_place": False}
+
+
+def flow(value: Value, slot: str) -> Attributes:
+    """What an edge says of the tensor that it carries."""
     return {
         "type": "flow",
         "slot": printable(slot),
@@ -97,7 +103,6 @@ def _flow(value: Value, slot: str, in_place: bool = False) -> Attributes:
         "shape": ",".join(map(str, value.shape)),
         "dtype": printable(value.dtype),
         "bytes": value.bytes,
-        "in_place": in_place,
     }
 
 
