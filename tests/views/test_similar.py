@@ -14,6 +14,7 @@ from tests.figures import arrows, boxes, clusters, linear
 from tests.test_properties import RUNS, graph_of, ops_in
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.align import aligned
+from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
@@ -264,6 +265,24 @@ def test_arrows_are_true(recording: Recording, depth: int) -> None:
     for tail, head in known - shown:
         assert around(tail) & around(head) or tail == head
     assert nx.is_directed_acyclic_graph(graph_of(view))
+
+
+@given(
+    RUNS,
+    st.none() | st.integers(0, 6),
+    st.none() | st.booleans(),
+    st.booleans(),
+)
+def test_every_depth_and_option_can_be_drawn(
+    recording: Recording, depth: int | None, parameters: bool | None, tensors: bool
+) -> None:
+    """Down to grad nodes, in figures and in pages."""
+    options = ViewOptions(depth=depth, parameters=parameters, tensors=tensors, fold="similar")
+    view = make_view(recording, options)
+    view.check()
+    figure = draw(view, Style(legend=True, color_by="output_bytes"))
+    assert len(figure.shapes) == len(view.boxes) and len(figure.lines) == len(view.arrows)
+    assert page_data(source(view, Style()))["format"] == 1
 
 
 @given(RUNS)

@@ -42,5 +42,5 @@ def legend(view: View, style: Style) -> tuple[LegendEntry, ...]:
     looks = style.theme.looks
     rows = [LegendEntry(text, looks[kind]) for kind, text in WORDS.items() if kind in present]
     if any(arrow.some for arrow in view.arrows):
-        rows.append(LegendEntry(SOME, replace(looks["op"], dash="dashed")))
+        rows.append(LegendEntry(SOME, replace(looks["op"], outline="box", dash="dashed")))
     return tuple(rows)
