@@ -232,3 +232,43 @@ def test_a_profile_of_the_users_goes_on():
         pass
     assert threading.getprofile() is None
     assert sys.getprofile() is None
+
+
+def _pooled(work, *args):
+    """The result of a thread that was there before any recorder, and has made nodes."""
+    return POOL.submit(work, *args).result()
+
+
+POOL = ThreadPoolExecutor(1)
+
+
+@pytest.mark.parametrize("before", [0, 60])
+def test_waiting_pool(before):
+    """Nodes of a waiting thread are told from ours by their numbers, above or below."""
+    _pooled(lambda: leaf(3) * 2)
+    for _ in range(before):
+        leaf(3).sin()
+
+    def forward(self, x):
+        y = x.sin()
+        return y * _pooled(lambda: y.cos().exp())
+
+    recording = torchrecorder.record(net(forward), (leaf(3),))
+    assert flow(recording) == "\n".join(
+        ["sin = sin(x)", "cos = cos?(sin)", "exp = exp?(cos)", "mul = mul(sin, exp)", "return mul"]
+    )
+    assert structure(recording) == []
+
+
+def test_pool_takes_every_number():
+    """Whatever number a waiting thread has come to, none of its nodes is one of ours."""
+
+    def forward(self, x):
+        y = x.sin()
+        return y * _pooled(lambda: y.exp().cos())
+
+    model = net(forward)
+    for _ in range(20):
+        (sin, exp, cos, mul) = torchrecorder.record(model, (leaf(3),)).ops.values()
+        assert [each.name for each in (sin, exp, cos, mul)] == ["sin", "exp", "cos", "mul"]
+        assert mul.inputs[1].value == cos.outputs[0]

@@ -67,7 +67,7 @@ class AutogradWalk:
         self.met: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
         self.strangers = Strangers(self)
         self.key: Callable[[Any], int] = _number_of
-        self.meet: Callable[[Any], None] = lambda node: None
+        self.meet: Callable[[Any], None] = self.strangers.look
 
     def expect_strangers(self) -> None:
         """From now on a number may stand for the nodes of two threads."""

@@ -1,25 +1,31 @@
 """Strangers: tell grad nodes of several threads apart, which each count from nought.
 
-In one thread a node is known by its number. Once the program starts another, a number may
-stand for two nodes. Then a node that is met for the first time is one of this thread's only
-if it looks like the one with its number: the same name, the same nodes behind, and in use by
-the same tensor. Every other one is a stranger, known by identity. For that it must be held
-until the run is over.
+In one thread a node is known by its number. Once the program starts another, or one that has
+waited shows itself by a number, a number may stand for two nodes. Then a node that is met for
+the first time is one of this thread's only if it looks like the one with its number: the same
+name, the same nodes behind, and in use by the same tensor. Every other one is a stranger, known
+by identity. For that it must be held until the run is over.
 """
 
 from __future__ import annotations
 
 import itertools
+import operator
 import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from torchrecorder.capture.tensors import node_behind, version_of
 from torchrecorder.events import GradEdge, GradId, GradNodeFound
 
 if TYPE_CHECKING:
     from torchrecorder.capture.autograd import AutogradWalk
+
+_number = operator.methodcaller("_sequence_nr")
+_next_number = torch._C._autograd._get_sequence_nr
 
 LEAF = 2**64 - 1
 """What autograd gives as the number of an accumulation node."""
@@ -75,6 +81,32 @@ class Strangers:
             if id(node) not in self.held and self._is_strange(node):
                 self.held[id(node)] = node, -1 - len(self.held)
                 stack.extend(parent for parent, _ in node.next_functions if parent is not None)
+
+    def look(self, node: Any) -> None:
+        """Expect strangers, if *node* shows that a thread is at work that was there before us."""
+        if threading.active_count() > 1 and self._shows_another(node):
+            self.walk.expect_strangers()
+            self.meet(node)
+
+    def _shows_another(self, node: Any) -> bool:
+        """Whether *node*, or one behind it, has a number that this thread cannot have given it."""
+        known, stack, seen = self.walk.known, [node], {}
+        while stack:
+            node = stack.pop()
+            number = int(node._sequence_nr())
+            if number == LEAF or number in self.walk.passed or id(node) in seen:
+                continue
+            seen[id(node)] = node
+            if number in known:
+                if not self._is_same(node, number):
+                    return True
+                continue
+            behind = [parent for parent, _ in node.next_functions if parent is not None]
+            later = [each for each in map(_number, behind) if number < each < LEAF]
+            if number >= _next_number() or not known.keys().isdisjoint(later):
+                return True
+            stack.extend(behind)
+        return False
 
     def _is_strange(self, node: Any) -> bool:
         number = int(node._sequence_nr())
