@@ -89,6 +89,7 @@ def test_an_empty_recording_says_so(program: Any, tmp_path: Path) -> None:
     seen = Visit(program)
     seen.page.goto(path.as_uri())
     assert seen.page.locator("#empty").is_visible() and seen.troubles == []
+    assert not any(seen.page.locator(each).is_visible() for each in ("#find", "#save", "#corner"))
     seen.window.close()
 
 

@@ -33,6 +33,7 @@ const startPage = () => {
   attachHistory(model, state, stage);
   createVoice(by("live"), by("stage"), model, state, looks);
   by("empty").hidden = model.count > 0;
+  for (const id of ["find", "save", "corner"]) by(id).hidden ||= !model.count;
   panel.update();
   if (state.get().selected >= 0) stage.show(state.get().selected, true);
   return { model, state, stage, actions };
