@@ -196,8 +196,8 @@ def test_unknown_suffix(name, guess):
 
 def test_no_suffix():
     """A name without a suffix is an error, not a guess."""
-    with pytest.raises(UnknownFormat, match="Known: .svg"):
-        by_suffix("model")
+    with pytest.raises(UnknownFormat, match="'g18' has no suffix. Known: .svg"):
+        by_suffix("g18")
 
 
 def test_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):

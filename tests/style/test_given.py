@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.export.dot import given_out
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
@@ -22,6 +25,24 @@ def test_a_hidden_op_lends_no_shape_to_the_box_before() -> None:
     view = make_view(run.recording(), ViewOptions(depth=5, hide="max_pool2d"))
     figure = draw(view)
     assert [line.label for line in figure.lines if line.label] == ["1×8"]
+
+
+@pytest.mark.parametrize("options", [{"hide": "max_pool2d"}, {"reshapes": False}])
+def test_one_tensor_behind_hidden_ops_is_given_once(options: dict[str, Any]) -> None:
+    """Read as it is and through what is hidden it is one output, on one trunk."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.op("relu", run.input("x", (1, 8)), shape=(1, 8))
+        small = run.op("max_pool2d" if "hide" in options else "view", h, shape=(2, 4))
+        run.op("add", run.op("tanh", small, shape=(2, 4)), h, shape=(2, 4))
+        run.op("cos", small, shape=(2, 4))
+    figure = draw(make_view(run.recording(), ViewOptions(depth=5, **options)))
+    relu = [line for line in figure.lines if line.tail == "o0"]
+    assert len(relu) == 3 and {line.value for line in relu} == {h}
+    assert given_out(figure)["o0"].text == "→ 1×8"
+    through = next(line for line in relu if line.head == "o2")
+    assert through.tooltip.splitlines()[0] == "1×8 float32"
+    assert through.tooltip.splitlines()[1].startswith("after what is hidden: ")
 
 
 def test_impossible_values_are_refused_early() -> None:

@@ -45,9 +45,10 @@ def by_suffix(name: str) -> Exporter:
     fitting = [suffix for suffix in exporters if name.lower().endswith(suffix)]
     if fitting:
         return exporters[max(fitting, key=len)]()
-    suffix = Path(name).suffix or name
-    close = guess(suffix, exporters) or "."
-    raise UnknownFormat(f"no format is written as {suffix!r}{close} Known: {', '.join(exporters)}")
+    suffix = Path(name).suffix
+    close = (guess(suffix, exporters) if suffix else "") or "."
+    wrong = f"no format is written as {suffix!r}" if suffix else f"{name!r} has no suffix"
+    raise UnknownFormat(f"{wrong}{close} Known: {', '.join(exporters)}")
 
 
 def write_file(path: Path, contents: str | bytes) -> None:

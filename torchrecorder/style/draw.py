@@ -156,9 +156,7 @@ def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
         gradient = replace(gradient, attributes=style.edge_attributes)
     labelled: set[tuple[str, str]] = set()
     for arrow in view.arrows:
-        text, value, plain = "", arrow.value, look if arrow.value else gradient
-        if view.boxes[arrow.tail].instances:
-            value = same(view, arrow)
+        text, value, plain = "", same(view, arrow), look if arrow.value else gradient
         if style.shapes and value and (arrow.tail, value) not in labelled:
             text = carried(view, arrow, captions)
             if text:
@@ -193,4 +191,9 @@ def _tooltip(view: View, arrow: Arrow) -> str:
     name = f"{arrow.slot}: " if arrow.slot and not arrow.slot.isdigit() else ""
     producer = view.recording.ops.get(OpId(value.producer or ""))
     made = f"\nfrom {producer.name}" if producer else ""
-    return f"{name}{labels.shape(value.shape)} {value.dtype}{made}"
+    said = f"{name}{labels.shape(value.shape)} {value.dtype}{made}"
+    given = view.given(arrow)
+    if given is None or given == arrow.value:
+        return said
+    leaves = view.recording.values[given]
+    return f"{labels.shape(leaves.shape)} {leaves.dtype}\nafter what is hidden: {said}"

@@ -10,7 +10,7 @@ from torchrecorder.style.color import mix
 from torchrecorder.style.figure import Figure, LegendEntry, Line, Look
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import Theme
-from torchrecorder.views.view import Box, View
+from torchrecorder.views.view import Arrow, Box, View
 
 HUES = {"added": "#009e73", "removed": "#d55e00", "": "#e69f00"}
 """Colours of what is new, of what is gone, and of everything else that differs."""
@@ -72,20 +72,22 @@ class Marked:
             else group
             for group in figure.groups
         )
-        lines = tuple(self._line(line, view, theme) for line in figure.lines)
+        lines = tuple(
+            self._line(line, arrow, view, theme) for line, arrow in zip(figure.lines, view.arrows)
+        )
         plain = theme.looks["op"]
         legend = tuple(LegendEntry(WORDS[each], _tinted(plain, each, theme)) for each in WORDS)
         return replace(figure, groups=groups, lines=lines, legend=legend)
 
-    def _line(self, line: Line, view: View, theme: Theme) -> Line:
+    def _line(self, line: Line, arrow: Arrow, view: View, theme: Theme) -> Line:
         members = view.boxes[line.head].members
         readers = [
             each
             for each in members
             if (op := view.recording.ops.get(OpId(each))) is not None
-            and any(slot.value == line.value for slot in op.inputs)
+            and any(slot.value == arrow.value for slot in op.inputs)
         ]
-        pairs = [(line.value or "", each) for each in readers]
+        pairs = [(arrow.value or "", each) for each in readers]
         if pairs and all(pair in self.gone for pair in pairs):
             return replace(line, look=_outlined(line.look, "removed", theme))
         if pairs and all(pair in self.new for pair in pairs):

@@ -73,8 +73,13 @@ def given(view: View, arrow: Arrow, value: ValueId) -> Iterator[ValueId]:
 
 
 def same(view: View, arrow: Arrow) -> ValueId | None:
-    """What an arrow carries; where its tail stands for several, what the first of them gives."""
-    return None if arrow.value is None else next(given(view, arrow, arrow.value))
+    """What the tail of an arrow gives; where it stands for several, what the first of them does.
+
+    Arrows that go through what is hidden have one such value if one tensor went in there,
+    whatever became of it.
+    """
+    value = view.given(arrow) or arrow.value
+    return None if value is None else next(given(view, arrow, value))
 
 
 def _results(recording: Recording, item: str) -> Iterator[ValueId]:

@@ -14,6 +14,7 @@ from torchrecorder.style.captions import Captions
 from torchrecorder.style.draw import carried, draw, repainted
 from torchrecorder.style.figure import Figure, Group, Look, Shape, Text
 from torchrecorder.style.style import Style
+from torchrecorder.style.together import same
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Box, View
 
@@ -126,12 +127,12 @@ class Drawn:
         found: dict[int, Counter[str]] = {}
         seen: set[tuple[int, str | None]] = set()
         for arrow in view.arrows if self.style.shapes else ():
-            text = carried(view, arrow, captions)
+            text, value = carried(view, arrow, captions), same(view, arrow)
             tail, head = self.tree.leaf[arrow.tail], self.tree.leaf[arrow.head]
             around = places[tail].parent if text else -1
             while around >= 0 and not around < head < self.tree.ends[around]:
-                if (around, arrow.value) not in seen:
-                    seen.add((around, arrow.value))
+                if (around, value) not in seen:
+                    seen.add((around, value))
                     found.setdefault(around, Counter())[text] += 1
                 around = places[around].parent
         return {number: in_a_line(texts) for number, texts in found.items()}
