@@ -61,5 +61,5 @@ if __name__ == "__main__":
             )
         )
         series = train(model)
-        print(series.plot(f"{name}_gradients_over_time.svg", "weight_gradient_norm"))
-        print(series.text("weight_gradient_norm"))
+        print(series.plot(f"{name}_gradients_over_time.svg", "parameter_gradient_norm"))
+        print(series.text("parameter_gradient_norm"))

@@ -50,7 +50,7 @@ def test_numbers_are_those_of_the_step():
     assert point.gradient_norm == pytest.approx(norms["output"], rel=1e-5)
     weights = [model[2].weight.grad, model[2].bias.grad]
     total = torch.cat([each.flatten() for each in weights]).norm().item()
-    assert point.weight_gradient_norm == pytest.approx(total, rel=1e-5)
+    assert point.parameter_gradient_norm == pytest.approx(total, rel=1e-5)
 
 
 def test_chosen_scopes_only():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -22,7 +23,7 @@ from torchrecorder.graph.recording import Recording
 
 NUMBERS = {
     "gradient_norm": ("Gradient norm", True, number),
-    "weight_gradient_norm": ("Weight gradient norm", True, number),
+    "parameter_gradient_norm": ("Weight gradient norm", True, number),
     "activation_std": ("Activation std", True, number),
     "activation_mean": ("Activation mean", False, number),
     "zeros": ("Share of zeros", False, share),
@@ -40,7 +41,7 @@ class Point(NamedTuple):
     step: int
     scope: str
     gradient_norm: float | None
-    weight_gradient_norm: float | None
+    parameter_gradient_norm: float | None
     activation_mean: float | None
     activation_std: float | None
     zeros: float | None
@@ -150,7 +151,7 @@ class Series:
         """What stands out in the last step: vanishing, exploding, dead, not finite."""
         last = [point for point in self.points if point.step == self.points[-1].step]
         norms = {p.scope: p.gradient_norm for p in last if p.gradient_norm is not None}
-        largest = max(norms.values(), default=0.0)
+        largest = max(filter(math.isfinite, norms.values()), default=0.0)
         zeros = {p.scope: p.zeros for p in last if p.zeros is not None}
         yield from _remark(
             f"vanishing: gradients below {VANISHING:g} of the largest, {largest:.2g}",

@@ -72,6 +72,18 @@ class Owned:
                 (twice if value in seen else seen).add(value)
         return frozenset(twice)
 
+    @cached_property
+    def unreached(self) -> frozenset[ValueId]:
+        """Trainable parameters without a gradient, where backward gave others theirs."""
+        nodes = self.recording.grad_nodes
+        reached = {
+            variable
+            for ran in self.recording.grad_runs
+            if (variable := nodes[ran.grad].variable) is not None and any(ran.given)
+        }
+        values = self.recording.values.values() if reached else ()
+        return frozenset(each.id for each in values if each.trainable) - reached
+
 
 def own(module: Module) -> dict[ValueId, None]:
     """What a module itself owns, without its children."""

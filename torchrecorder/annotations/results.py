@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Union
@@ -95,7 +96,12 @@ def top(
         number = numbers.of(_own(numbers, ids, members))
         if number is not None:
             ranked.append(Ranked(place, number, numbers.annotation.show(number), ids))
-    return sorted(ranked, key=lambda each: -each.number)[:n]
+    return sorted(ranked, key=_rank)[:n]
+
+
+def _rank(found: Ranked) -> float:
+    """The largest first; what is no number has the first place."""
+    return -math.inf if math.isnan(found.number) else -found.number
 
 
 def table(

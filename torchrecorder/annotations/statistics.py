@@ -43,7 +43,7 @@ def _activation(
     merge: Callable[[Iterable[float]], float] | None = None,
     show: Callable[[float], str] = number,
 ) -> Annotation:
-    """A number by value; one without any finite number has none."""
+    """A number of what is finite, by value; where nothing is there is none."""
 
     def compute(recording: Recording) -> dict[str, float]:
         return {each.node: take(each) for each in values(recording) if _bad(each) < each.count}
@@ -65,6 +65,11 @@ def bad_numbers(recording: Recording) -> dict[str, float]:
     for each in recording.statistics:
         found[each.node] = found.get(each.node, 0) + _bad(each)
     return found
+
+
+def activation_norms(recording: Recording) -> dict[str, float]:
+    """For each value that was made, its norm."""
+    return {each.node: each.norm for each in values(recording)}
 
 
 def parameter_gradient_norms(recording: Recording) -> dict[str, float]:
@@ -90,13 +95,19 @@ def gradient_norms(recording: Recording) -> dict[str, float]:
 
 ACTIVATION_MEAN = _activation("activation_mean", "Mean", lambda each: each.mean)
 ACTIVATION_STD = _activation("activation_std", "Std", lambda each: each.std)
-ACTIVATION_NORM = _activation("activation_norm", "Norm", lambda each: each.norm)
+ACTIVATION_NORM = Annotation(
+    "activation_norm", "Norm", "", activation_norms, None, number, needs=("stats",)
+)
+"""Norm of what ops made; NaN, or infinite, where a number in it is."""
+
 ACTIVATION_LOW = _activation("activation_min", "Min", lambda each: each.low, min)
 ACTIVATION_HIGH = _activation("activation_max", "Max", lambda each: each.high, max)
 ZEROS = _activation("zeros", "Zeros", _zeros, None, share)
 """Share of zeros in what ops made."""
 
-NOT_FINITE = Annotation("not_finite", "NaN, Inf", "", bad_numbers, sum, exact, needs=("stats",))
+NOT_FINITE = Annotation(
+    "not_finite", "NaN, Inf", "", bad_numbers, sum, exact, needs=("stats", "backward")
+)
 """Count of NaNs and infinities, in values and gradients."""
 
 GRADIENT_NORM = Annotation(

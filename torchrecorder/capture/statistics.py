@@ -68,7 +68,10 @@ class StatisticsTaken(Observer):
 
 
 Numbers = tuple[int, float, float, float, float, float, int, int, int]
-"""Count; mean, std, low, high, norm of what is finite, 0 if nothing is; zeros, NaNs, infinities."""
+"""Count; mean, std, low, high of what is finite, 0 if nothing is; norm; zeros, NaNs, infinities.
+
+The norm is that of all: NaN where a number is, infinite where one is and none is NaN.
+"""
 
 
 def numbers(tensor: Tensor) -> Numbers | None:
@@ -81,15 +84,15 @@ def numbers(tensor: Tensor) -> Numbers | None:
     finite = torch.isfinite(flat)
     nans = int(torch.isnan(flat).sum())
     count = flat.numel()
+    norm = torch.linalg.vector_norm(flat)
     left = int(finite.sum())
     if left < count:
         flat = flat[finite]
     zeros = int((flat == 0).sum())
     if left == 0:
-        return count, 0.0, 0.0, 0.0, 0.0, 0.0, 0, nans, count - nans
+        return count, 0.0, 0.0, 0.0, 0.0, float(norm), 0, nans, count - nans
     deviation, mean = torch.std_mean(flat, correction=0)
     low, high = torch.aminmax(flat)
-    norm = torch.linalg.vector_norm(flat)
     figures = torch.stack((mean, deviation, low, high, norm)).tolist()
     return (count, *figures, zeros, nans, count - left - nans)
 

@@ -165,6 +165,9 @@ class _Rows:
             yield "tied"
         if mine and not any(self.recording.values[value].trainable for value in mine):
             yield "frozen"
+        left = [slot.name for slot in module.parameters if slot.value in self.owned.unreached]
+        if left and (module.calls or any(value in self.recording.consumers for value in mine)):
+            yield "no gradient" if len(left) == len(mine) else f"no gradient for {', '.join(left)}"
 
     def _silent(self, module: Module, depth: int) -> Row:
         read = any(value in self.recording.consumers for value in self.owned.by_module(module.id))

@@ -31,13 +31,11 @@ class Heat:
         self.numbers = numbers_of(view.recording, annotation)
         self.annotation = self.numbers.annotation
         found = {box.id: self.numbers.of(box.members) for box in view.boxes.values()}
-        self.found = {
-            box: number for box, number in found.items() if number is not None and _is_real(number)
-        }
+        self.found = {box: each for box, each in found.items() if each is not None}
         self.low, self.high = self._ends() if ends is None else ends
 
     def _ends(self) -> tuple[float, float]:
-        shown = list(self.found.values())
+        shown = list(filter(math.isfinite, self.found.values()))
         if self.annotation.logarithmic:
             shown = [number for number in shown if number > 0]
         if not shown:
@@ -51,6 +49,9 @@ class Heat:
         if number is None:
             quiet = mix(look.stroke, self.theme.paper, 0.4)
             return replace(look, fill=self.theme.paper, stroke=quiet)
+        if not math.isfinite(number):
+            wrong = self.theme.looks["failed"]
+            return replace(look, fill=wrong.fill, stroke=wrong.stroke, text=wrong.text)
         fill = scale(self.theme.heat, self.share(number))
         return replace(look, fill=fill, stroke=mix(fill, self.theme.ink, 0.45), text=ink(fill))
 
@@ -82,10 +83,14 @@ class Heat:
         """What the colours stand for, little to much."""
         if not self.found:
             return (LegendEntry(f"{self.annotation.title}: nothing recorded", self._swatch(0.0)),)
-        return tuple(
+        steps = [
             LegendEntry(self._row(step / (STEPS - 1), step), self._swatch(step / (STEPS - 1)))
             for step in range(STEPS)
-        )
+        ]
+        if not all(map(math.isfinite, self.found.values())):
+            wrong = replace(self.theme.looks["failed"], outline="box")
+            steps.append(LegendEntry("NaN or infinite", wrong))
+        return tuple(steps)
 
     def _row(self, share: float, step: int) -> str:
         if self.annotation.logarithmic and self.low > 0:
@@ -113,7 +118,3 @@ class Said:
         """One line per number that the box has."""
         found = [(each.annotation.title, each.text(box.members)) for each in self.numbers]
         return tuple(Text(f"{title} {text}") for title, text in found if text)
-
-
-def _is_real(number: float) -> bool:
-    return math.isfinite(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -115,5 +116,12 @@ def _what(recording: Recording, ids: tuple[str, ...]) -> str:
 
 
 def _as_json(ranked: Sequence[Ranked], by: str) -> str:
-    found = [{"name": each.name, by: each.number, "ids": list(each.ids)} for each in ranked]
-    return json.dumps(found, indent=1, ensure_ascii=False)
+    found = [
+        {"name": each.name, by: _number(each.number), "ids": list(each.ids)} for each in ranked
+    ]
+    return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False)
+
+
+def _number(number: float) -> float | str:
+    """*number*; as text, ``"nan"``, where JSON has no such number."""
+    return number if math.isfinite(number) else str(number)
