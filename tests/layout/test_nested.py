@@ -304,6 +304,25 @@ def test_what_is_around_an_open_box_comes_back_to_its_lines() -> None:
     assert abs(boxes[5].x - boxes[6].x) == pytest.approx(40 + APART[True, True])
 
 
+@pytest.mark.parametrize("ends", ["inputs", "outputs"])
+def test_inputs_and_outputs_stand_as_their_module_has_them(ends: str) -> None:
+    """Lines between a module and what only it is joined to do not cross each other."""
+    items = [Item("block", -1, 60, 30, (50.0, 12.0))]
+    items += [Item(f"inside{each}", 0, 40, 20) for each in range(5)]
+    items += [Item(f"outside{each}", -1, 40, 20, first=ends == "inputs") for each in range(5)]
+    order = [3, 0, 4, 1, 2]
+    links = [Link(each + 1, each + 2, "chain") for each in range(4)]
+    for each, other in enumerate(order):
+        inside, outside = each + 1, other + 6
+        pair = (outside, inside) if ends == "inputs" else (inside, outside)
+        links.append(Link(*pair, f"v{each}"))
+    picture = place(plan(items, links))
+    ways = [piece.points for piece in picture.pieces if piece.scope == -1]
+    inner = [points[-1 if ends == "inputs" else 0][0] for points in ways]
+    outer = [points[0 if ends == "inputs" else -1][0] for points in ways]
+    assert sorted(range(5), key=inner.__getitem__) == sorted(range(5), key=outer.__getitem__)
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 4), st.integers(0, 3), st.floats(0, 50), st.booleans()),

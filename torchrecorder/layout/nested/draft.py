@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from torchrecorder.layout.nested.columns import PASSING, Grid
 from torchrecorder.layout.nested.items import Item
+from torchrecorder.layout.nested.loose import loose
 from torchrecorder.layout.nested.nets import OUTSIDE, End, Level, Net
 from torchrecorder.layout.nested.rows import rows
 from torchrecorder.layout.nested.spans import Spans
@@ -36,6 +37,7 @@ class Draft:
         self.sizes = [(tall, wide) if turned else (wide, tall) for wide, tall in sizes]
         self.row = _rows(level, [items[child].first for child in level.children])
         self.rows = max(self.row, default=-1) + 1
+        self.loose = loose(level, self.row)
         self.grid = Grid()
         for (width, _), row in zip(self.sizes, self.row):
             self.grid.add(width, row)

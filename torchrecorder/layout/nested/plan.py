@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +10,7 @@ from torchrecorder.layout import engine
 from torchrecorder.layout.nested.columns import columns
 from torchrecorder.layout.nested.draft import Draft
 from torchrecorder.layout.nested.items import Item, Link
+from torchrecorder.layout.nested.loose import in_order
 from torchrecorder.layout.nested.nets import Level, levels
 from torchrecorder.layout.nested.template import Template
 
@@ -73,15 +74,41 @@ def plan(
             drafts.append(Draft(level, items, turned))
         template[scope + 1] = numbers[key]
     places = columns([draft.grid for draft in drafts], timeout=timeout)
+    templates = _templates(found, template, drafts, places)
     nets = [found[scope].nets if scope in found else () for scope in range(-1, len(items))]
     return Plan(
         tuple(items),
         direction,
-        tuple(draft.template(across) for draft, across in zip(drafts, places)),
+        templates,
         tuple(template),
         tuple(tuple(net.carried[1] for net in each) for each in nets),
         tuple(tuple(net.carried[0] for net in each) for each in nets),
     )
+
+
+def _templates(
+    found: Mapping[int, Level],
+    number: list[int],
+    drafts: Sequence[Draft],
+    places: Sequence[Sequence[float]],
+) -> tuple[Template, ...]:
+    """The templates of all scopes, inner ones first; *number* of drafts becomes that of these."""
+    known: dict[object, int] = {}
+    templates: list[Template] = []
+    for scope in sorted(found, reverse=True):
+        draft, across = drafts[number[scope + 1]], places[number[scope + 1]]
+        key: list[object] = [number[scope + 1]]
+        for each in draft.loose:
+            inner = number[found[scope].children[each.child] + 1]
+            if inner >= 0:
+                ports = templates[inner].exits if each.exits else templates[inner].entries
+                across = in_order(across, each, ports)
+                key += [across[box] for _, box in each.ends]
+        seat = known.setdefault(tuple(key), len(templates))
+        if seat == len(templates):
+            templates.append(draft.template(across))
+        number[scope + 1] = seat
+    return tuple(templates)
 
 
 def _key(level: Level, items: Sequence[Item]) -> object:
