@@ -111,7 +111,7 @@ class Recorder:
         tape.pause()
         values = Values(tape)
         autograd = values.autograd = AutogradWalk(tape, values)
-        self._regions = regions = Regions(tape, Sources())
+        regions = Regions(tape, Sources())
         if self._extras.saved:
             saved = SavedTensors(tape, values)
             autograd.met, regions.entered = saved.met, saved.entered
@@ -178,7 +178,7 @@ class Recorder:
             self._extras.warn_unmatched(self._events)
         if tape.lost:
             _warn_lost(tape.lost, self._events)
-        del self._tape, self._regions, self._catalog, self._modules, self._backward, self._exit
+        del self._tape, self._catalog, self._modules, self._backward, self._exit
         del self._started
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
