@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import torchrecorder
-from torchrecorder.errors import InvalidArgument
+from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.export import EXPORTERS
 from torchrecorder.export.exporter import by_suffix
 from torchrecorder.options import drawing
@@ -28,7 +28,7 @@ WRONG = {
     "since": (3,),
     "until": (b"x",),
     "hide": (3, [3], b"relu"),
-    "group": (3, {"Stem": []}, {"": "conv1"}),
+    "group": (3, {"Stem": 3}, {"Stem": []}, {"": "conv1"}),
     "view": ("sideways", None),
     "theme": ("drak", 3),
     "rules": (3, [3]),
@@ -39,10 +39,10 @@ WRONG = {
     "rename": (3, {"a": 3}),
     "legend": ("top", None),
     "color_by": (3,),
-    "color_range": (3, (3, 1), ("a", "b"), (float("nan"), 1), (1,)),
+    "color_range": (3, (3, 1), ("a", "b"), (float("nan"), 1), (0, float("inf")), (1,)),
     "numbers": (3, (3,)),
     "fontname": ("", 3),
-    "fontsize": (0, -3, "large", float("nan"), True),
+    "fontsize": (0, -3, "large", float("nan"), float("inf"), 10**400, True),
     "width": (3, "3", "3 miles"),
     "height": ("",),
     "min_fontsize": (-1, "small"),
@@ -52,7 +52,7 @@ WRONG = {
     "edge_attributes": ({"pnwidth": "2"}, {"penwidth": "thick"}),
     "notes": (3,),
     "finish": (3,),
-    "timeout": (0, -1, "long", None),
+    "timeout": (0, -1, "long", float("inf"), 1e300, None),
     "layout": ("neato", None),
     "dpi": (0, -3, "high"),
     "times": ("no",),
@@ -133,3 +133,47 @@ def test_the_readme_names_every_option() -> None:
     names -= {"times", "indent", "most_lines", "most_text"}  # of single text formats
     missing = {name for name in names if not re.search(rf"\b{name}\b", readme)}
     assert missing == set()
+
+
+MODEL, X = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.ReLU()), torch.ones(1, 4)
+RUN = torchrecorder.record(MODEL, X)
+CALLS = {
+    "path must be a path, not None": lambda: RUN.render(None),
+    "path must be a path, not b'x.svg'": lambda: RUN.render(b"x.svg"),
+    "path must be a path, not 'a": lambda: RUN.render("a\0.svg"),
+    "path must be a path, not 3": lambda: torchrecorder.load(3),
+    "path must be a path, not 4": lambda: RUN.save(4),
+    "directory must be a path": lambda: torchrecorder.render_network(MODEL, X, directory=3),
+    "filename must be a text or None": lambda: torchrecorder.render_network(MODEL, X, filename=3),
+    "fmt must be a text": lambda: torchrecorder.render_network(MODEL, X, fmt=3),
+    "this takes a recording, not a Sequential": lambda: torchrecorder.save(MODEL, "x.json"),
+    "times must be True or False": lambda: RUN.save("x.json", times=3),
+    "limit must be a whole number from 1": lambda: torchrecorder.load("x.json", limit=-5),
+    "times must be a factor above 1": lambda: torchrecorder.compare(RUN, RUN, times="2"),
+    "no annotation is called 3": lambda: RUN.top(3),
+    "no annotation is called .3.": lambda: RUN.annotations[[3]],
+    "n must be a whole number from 0": lambda: RUN.top("parameters", -1),
+    r"top\(\) has no argument 'bye'; did you mean 'by'": lambda: RUN.top("parameters", bye="op"),
+    r"summary\(\) has no argument 'opz'; did": lambda: RUN.summary(opz=True),
+    "columns must be a list of names": lambda: RUN.summary(columns="flops"),
+    "columns must be a list of names.*3": lambda: RUN.table(3),
+    "this is the class ReLU, not a model": lambda: torchrecorder.record(torch.nn.ReLU, X),
+    "kwargs must be a mapping": lambda: torchrecorder.record(MODEL, X, "ab"),
+    "either args or input_data": lambda: torchrecorder.record(MODEL, X, input_data=X),
+    "model must be a module": lambda: torchrecorder.Recorder(3),
+    "model must be something to call": lambda: torchrecorder.Series(3),
+    "scopes must be a text or a list": lambda: torchrecorder.Series(MODEL, scopes=3),
+    "finish must give a Figure, not None": lambda: torchrecorder.figure(
+        RUN, finish=lambda figure, view: None
+    ),
+    "a rule must give a Look or None": lambda: torchrecorder.figure(
+        RUN, rules=(lambda box, view, theme: 3,)
+    ),
+}
+
+
+@pytest.mark.parametrize("said", CALLS)
+def test_a_wrong_call_is_refused(said: str) -> None:
+    """With an error of ours, and not one from where it would have hurt."""
+    with pytest.raises(TorchRecorderError, match=said):
+        CALLS[said]()

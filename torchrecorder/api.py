@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torchrecorder.checks import TEXT, check_one, path_of
 from torchrecorder.comparison.change import Comparison
 from torchrecorder.comparison.overlay import overlay
 from torchrecorder.errors import ArgumentMismatch
@@ -73,6 +74,9 @@ def render_network(
     from torchrecorder.capture.run import record
 
     refuse_others(render_network, record, options)
+    folder = path_of(directory or ".", "directory")
+    check_one("filename", filename, TEXT.or_none())
+    check_one("fmt", fmt, TEXT)
     recording = record(
         model,
         args,
@@ -83,7 +87,7 @@ def render_network(
         autograd=autograd,
         input_data=input_data,
     )
-    path = Path(directory or ".") / (filename or file_name(recording.name))
+    path = folder / (filename or file_name(recording.name))
     if not filename or not path.suffix:
         path = path.with_name(f"{path.name}.{fmt.lstrip('.')}")
     return render(recording, path, **options)
@@ -116,7 +120,7 @@ def render(recording: Recording, path: str | Path, **options: Any) -> Path:
         InvalidArgument: An option is unknown or its value impossible.
         LayoutFailed: Graphviz could not lay the figure out in time.
     """
-    target = Path(path)
+    target = path_of(path)
     chosen = drawing(by_suffix(target.name), **options)
     assert chosen.exporter is not None
     write_file(target, chosen.exporter.export(_seen(recording, chosen), chosen.style))
@@ -145,7 +149,7 @@ def render_comparison(comparison: Comparison, path: str | Path, **options: Any) 
     Returns:
         The path.
     """
-    target = Path(path)
+    target = path_of(path)
     chosen = drawing(by_suffix(target.name), **{"fold": False, **options})
     assert chosen.exporter is not None
     if chosen.exporter.suffix == ".json":

@@ -12,11 +12,13 @@ import fnmatch
 import functools
 import inspect
 import math
+import os
 import reprlib
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, NothingFound
@@ -84,7 +86,9 @@ def whole_number(least: int) -> Check:
 
 def _is_number(value: object) -> bool:
     """A flag is none, although Python counts with it."""
-    return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    return value == value and value not in (math.inf, -math.inf)
 
 
 def _is_mapping(value: object) -> bool:
@@ -96,11 +100,14 @@ def _are_texts(value: object) -> bool:
     return listed and all(isinstance(each, str) for each in value)  # type: ignore[attr-defined]
 
 
+MOST = 1e6
+"""No size of letters or seconds of patience can be meant to be more."""
+
 FLAG = one_of(True, False)
 TEXT = Check("a text", lambda value: isinstance(value, str))
-WORD = Check("a text", lambda value: isinstance(value, str) and bool(value.strip()))
+WORD = Check("a text that is not empty", lambda value: TEXT.holds(value) and value.strip())
 TEXTS = Check("a text or a list of texts", _are_texts)
-ABOVE_0 = Check("a number above 0", lambda value: _is_number(value) and value > 0)
+ABOVE_0 = Check("a number above 0", lambda value: _is_number(value) and 0 < value <= MOST)
 FROM_0 = Check("a number from 0 on", lambda value: _is_number(value) and value >= 0)
 RANGE = Check(
     "two numbers, the smaller one first",
@@ -109,6 +116,27 @@ RANGE = Check(
 )
 MAPPING = Check("a mapping from names", _is_mapping)
 CALLABLE = Check("something to call", callable)
+
+
+LIST = Check(
+    "a list of names, such as ['flops']", lambda value: isinstance(value, (list, tuple))
+)
+PATH = Check(
+    "a path",
+    lambda value: isinstance(value, (str, os.PathLike))
+    and isinstance(os.fspath(value), str)
+    and "\0" not in os.fspath(value),
+)
+
+
+def path_of(value: object, name: str = "path") -> Path:
+    """*value* as a path.
+
+    Raises:
+        InvalidArgument: It is none.
+    """
+    check_one(name, value, PATH)
+    return Path(value)  # type: ignore[arg-type]
 
 
 def guess(name: object, known: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.owned import own
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.annotations.statistics import gradients, number, root_of_squares, share, values
-from torchrecorder.checks import advised
+from torchrecorder.checks import CALLABLE, TEXTS, advised, check_one
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradEdge, GradId, Statistics
 from torchrecorder.export.chart import Chart, chart
@@ -73,6 +73,8 @@ class Series:
     ) -> None:
         if type(every) is not int or every < 1:
             raise InvalidArgument(f"every must be a whole number from 1 on, not {every!r}")
+        check_one("model", model, CALLABLE)
+        check_one("scopes", scopes, TEXTS.or_none())
         self.points: list[Point] = []
         self.every = every
         self._model = model

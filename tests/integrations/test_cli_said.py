@@ -83,3 +83,20 @@ def test_a_failure_in_no_line_of_the_user_names_none(
     assert main(["summary", f"{tmp_path / 'plain.py'}:net", "--shape", "1,5"]) == 1
     said = capsys.readouterr().err
     assert "while running `Linear` (Linear), op `linear`, inputs" in said
+
+
+def test_a_recording_has_no_use_for_inputs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says so, unless they are meant for the model that it is compared with."""
+    (tmp_path / "plain.py").write_text("from torch import nn\nnet = nn.Linear(4, 2)\n")
+    net, run = f"{tmp_path / 'plain.py'}:net", str(tmp_path / "run.json")
+    assert main(["render", net, "--shape", "1,4", "-o", run]) == 0
+    assert "warning" not in capsys.readouterr().err
+    assert main(["summary", run, "--shape", "1,4"]) == 0
+    assert "run.json is a recording" in capsys.readouterr().err
+    assert main(["compare", run, net, "--shape", "1,4"]) == 0
+    assert main(["compare", net, run, "--shape", "1,4"]) == 0
+    assert "warning" not in capsys.readouterr().err
+    assert main(["compare", run, run, "--limit", "-4"]) == 2
+    assert "--limit must be a whole number from 0 on" in capsys.readouterr().err

@@ -95,7 +95,7 @@ def numbers_of(recording: Recording, which: str | Annotation) -> Numbers:
     Raises:
         UnknownAnnotation: No annotation has this name.
     """
-    numbers = (by_name(which) if isinstance(which, str) else which).on(recording)
+    numbers = (which if isinstance(which, Annotation) else by_name(which)).on(recording)
     if is_unmeasured(numbers):
         warn(unmeasured(numbers))
     return numbers
@@ -132,7 +132,7 @@ def by_name(name: str) -> Annotation:
     from torchrecorder.annotations import ANNOTATIONS
 
     known = {each.name: each for each in ANNOTATIONS}
-    if name in known:
+    if isinstance(name, str) and name in known:
         return known[name]
     close = guess(name, known) or "."
     raise UnknownAnnotation(f"no annotation is called {name!r}{close} Known: {', '.join(known)}")

@@ -18,7 +18,7 @@ from torchrecorder.annotations.annotation import (
 )
 from torchrecorder.annotations.inside import Inside
 from torchrecorder.annotations.places import scope_name
-from torchrecorder.checks import check_one, whole_number
+from torchrecorder.checks import LIST, advised, check_one, whole_number
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import Recording
@@ -54,6 +54,8 @@ class Results(Mapping[str, Numbers]):
         Raises:
             UnknownAnnotation: No annotation has this name.
         """
+        if not isinstance(name, str):
+            by_name(name)  # which refuses it
         if name not in self._found:
             self._found[name] = by_name(name).on(self._recording)
         return self._found[name]
@@ -75,6 +77,7 @@ class Results(Mapping[str, Numbers]):
         return f"<annotations {', '.join(self._names)}>"
 
 
+@advised
 def top(
     recording: Recording, name: Union[str, Annotation], n: int = 10, *, by: By = "module"
 ) -> list[Ranked]:
@@ -87,7 +90,7 @@ def top(
         UnknownAnnotation: No annotation has this name, or it was not measured.
         InvalidArgument: *n* or *by* is impossible.
     """
-    numbers = recording.annotations[name] if isinstance(name, str) else name.on(recording)
+    numbers = name.on(recording) if isinstance(name, Annotation) else recording.annotations[name]
     if is_unmeasured(numbers):
         raise UnknownAnnotation(unmeasured(numbers))
     check_one("n", n, whole_number(0))
@@ -104,6 +107,7 @@ def _rank(found: Ranked) -> float:
     return -math.inf if math.isnan(found.number) else -found.number
 
 
+@advised
 def table(
     recording: Recording,
     columns: Sequence[Union[str, Annotation]] | None = None,
@@ -124,6 +128,7 @@ def table(
         UnknownAnnotation: A column is no annotation.
         InvalidArgument: *by* is none of the kinds.
     """
+    check_one("columns", columns, LIST.or_none())
     wanted = columns if columns is not None else tuple(Results(recording))
     filled = [numbers_of(recording, each) for each in wanted]
     inside = Inside(recording)

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from torchrecorder.capture.tensors import tensors_in
+from torchrecorder.checks import shown
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument
 
 
@@ -26,12 +27,18 @@ def call_arguments(
         InvalidArgument: *model* cannot be called, or the arguments contradict each other.
         ArgumentMismatch: ``forward`` does not take these arguments.
     """
+    if isinstance(model, type) and issubclass(model, Module):
+        raise InvalidArgument(
+            f"this is the class {model.__name__}, not a model: {model.__name__}(...) makes one"
+        )
     if not callable(model):
         raise InvalidArgument(
             f"expected an nn.Module or another callable to record, got {type(model).__name__}"
         )
     if args is not None and input_shapes is not None:
         raise InvalidArgument("give either inputs or input_shapes, not both")
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise InvalidArgument(f"kwargs must be a mapping from names, not {shown(kwargs)}")
     named = dict(kwargs or {})
     if input_shapes is not None:
         positional, more = _from_shapes(model, input_shapes)

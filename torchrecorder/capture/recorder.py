@@ -38,11 +38,14 @@ from torchrecorder.capture.steps import OptimizerSteps
 from torchrecorder.capture.strangers import ThreadsStarted
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.values import Values
-from torchrecorder.checks import TEXT, advised, check_one
+from torchrecorder.checks import TEXT, Check, advised, check_one
 from torchrecorder.errors import RecorderInUse
 from torchrecorder.events import Event, RunDone
 from torchrecorder.graph.kept import Kept
 from torchrecorder.graph.recording import Recording
+
+
+MODEL = Check("a module or something else to call", callable)
 
 
 class Recorder:
@@ -87,6 +90,7 @@ class Recorder:
         saved: bool = True,
     ) -> None:
         check_one("name", name, TEXT.or_none())
+        check_one("model", model, MODEL.or_none())
         self._model = model
         self._extras = Extras(stats, keep, flops, replay, saved)
         self._running: Running | None = None

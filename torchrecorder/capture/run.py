@@ -93,6 +93,8 @@ def record(
     for flag, value in flags.items():
         check_one(flag, value, FLAG)
     check_one("saved", saved, FLAG.or_none())
+    if args is not None and input_data is not None:
+        raise InvalidArgument("give either args or input_data, its old name, not both")
     positional, named = call_arguments(
         model, input_data if args is None else args, kwargs, input_shapes
     )

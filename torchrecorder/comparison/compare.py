@@ -7,12 +7,11 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import Union
 
-from torchrecorder.checks import advised
+from torchrecorder.checks import ABOVE_0, Check, advised, check_one
 from torchrecorder.comparison.change import Change, ChangeKind, Comparison
 from torchrecorder.comparison.match import Matching, match
 from torchrecorder.comparison.said import differences, form, hyperparameters, size
 from torchrecorder.comparison.wiring import Wiring, by_name
-from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import STORED, ModuleId, OpId, Role, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import Recording, check_recording
@@ -24,6 +23,11 @@ LAST = float("inf")
 """The place of what comes after the run."""
 
 Placed = tuple[tuple[float, int], Change]
+
+
+FACTOR = Check(
+    "a factor above 1, such as 1.5,", lambda value: ABOVE_0.holds(value) and value > 1
+)
 
 
 @advised
@@ -56,8 +60,7 @@ def compare(before: Recording, after: Recording, *, times: float | None = None) 
     """
     check_recording(before)
     check_recording(after)
-    if times is not None and not times > 1:
-        raise InvalidArgument(f"times is a factor above 1, such as 1.5, not {times!r}")
+    check_one("times", times, FACTOR.or_none())
     matching = match(before, after)
     found = _Comparer(before, after, matching, times).all()
     changes = tuple(change for _, change in sorted(found, key=lambda each: each[0]))

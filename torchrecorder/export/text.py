@@ -17,8 +17,7 @@ from torchrecorder.annotations.parameters import (
     PARAMETERS,
     TRAINABLE,
 )
-from torchrecorder.checks import FLAG, check_one, one_of, whole_number
-from torchrecorder.errors import InvalidArgument
+from torchrecorder.checks import FLAG, LIST, advised, check_one, one_of, whole_number
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.export.folded_rows import folded
 from torchrecorder.export.rows import Row, every_row, fitting
@@ -38,6 +37,7 @@ WIDEST = 48
 """Texts in a cell are shortened to so many characters, tree lines aside."""
 
 
+@advised
 def summary(
     recording: Recording,
     depth: int | None = None,
@@ -134,8 +134,7 @@ class _Filler:
         self.inside = Inside(recording)
 
     def columns(self, wanted: Sequence[Union[str, Annotation]]) -> Iterator[Column]:
-        if isinstance(wanted, str):
-            raise InvalidArgument(f"columns is a list, such as [{wanted!r}], not a text")
+        check_one("columns", wanted, LIST)
         for each in wanted:
             if each == "input":
                 yield Column("Input", [self._range(row, _taken) for row in self.listed])

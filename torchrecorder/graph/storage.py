@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from torchrecorder.checks import advised
+from torchrecorder.checks import FLAG, advised, check_one, path_of, whole_number
 from torchrecorder.errors import InvalidArgument, InvalidRecording
 from torchrecorder.graph.codec import decode, encode
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import Recording, check_recording
 
 SUFFIXES = (".json", ".json.gz")
 """What the names of saved recordings end in."""
@@ -38,7 +38,9 @@ def save(recording: Recording, path: str | Path, *, times: bool = True) -> Path:
     Raises:
         InvalidArgument: The name ends in something else.
     """
-    target = Path(path)
+    check_recording(recording)
+    check_one("times", times, FLAG)
+    target = path_of(path)
     if not target.name.lower().endswith(SUFFIXES):
         raise InvalidArgument(
             f"a recording is saved as {' or '.join(SUFFIXES)}, not as {target.name!r};"
@@ -62,7 +64,8 @@ def load(path: str | Path, *, limit: int = LIMIT) -> Recording:
         InvalidRecording: It is not a saved recording, damaged, or beyond *limit*.
         OSError: It cannot be read.
     """
-    with open(path, "rb") as file:
+    check_one("limit", limit, whole_number(1))
+    with open(path_of(path), "rb") as file:
         data = file.read(limit + 1)
     if data[:2] == b"\x1f\x8b":
         data = _unpacked(data, limit)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torchrecorder.checks import warn
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
 from torchrecorder.graph.recording import Recording
 from torchrecorder.graph.storage import SUFFIXES, load
@@ -63,10 +64,22 @@ class Target:
             InvalidArgument: The target cannot be found or used.
             ModelFailed: The model could not be made, or raised.
         """
-        if self.path.lower().endswith(SUFFIXES):
+        if self.is_saved:
             progress.now("reading the recording")
+            if any(self._said()):
+                warn(f"{self.path} is a recording: what is said of inputs and of making a model "
+                     "is not needed, and does nothing")
             return load(self.path)
         return self.record(lambda: find(self.path), progress)
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether it is a recording, which is not run again."""
+        return self.path.lower().endswith(SUFFIXES)
+
+    def _said(self) -> tuple[object, ...]:
+        """What only a model has a use for."""
+        return self.arguments, self.settings, self.shapes, self.inputs, self.device
 
     def record(self, finding: Callable[[], Any], progress: Progress) -> Recording:
         """Run what *finding* gives: a model, or what makes one.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from torchrecorder.checks import shown
+from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.garbage import uncollected
 from torchrecorder.style import labels
@@ -55,7 +57,7 @@ def draw(view: View, style: Style = Style()) -> Figure:
         attributes=style.attributes,
         paper=style.paper(),
     )
-    return figure if style.finish is None else style.finish(figure, view)
+    return finished(figure, view, style)
 
 
 def repainted(figure: Figure, view: View, style: Style) -> Figure:
@@ -78,7 +80,15 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
         ),
         legend=legend(view, style) if style.legend else (),
     )
-    return done if style.finish is None else style.finish(done, view)
+    return finished(done, view, style)
+
+
+def finished(figure: Figure, view: View, style: Style) -> Figure:
+    """*figure* after the last word of *style*."""
+    done = figure if style.finish is None else style.finish(figure, view)
+    if not isinstance(done, Figure):
+        raise InvalidArgument(f"finish must give a Figure, not {shown(done)}")
+    return done
 
 
 def _shapes(

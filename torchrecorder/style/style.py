@@ -18,7 +18,9 @@ from torchrecorder.checks import (
     Check,
     check,
     one_of,
+    shown,
 )
+from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.style.attributes import FIELDS as ATTRIBUTES
@@ -190,7 +192,8 @@ class Style:
             look = rule(box, view, self.theme)
             if look is not None:
                 break
-        assert look is not None  # as the last rule has an answer for every box
+        if not isinstance(look, Look):
+            raise InvalidArgument(f"a rule must give a Look or None, not {shown(look)}")
         if self.node_attributes:
             look = replace(look, attributes={**self.node_attributes, **look.attributes})
         return look

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Union
 
+from torchrecorder.checks import TEXTS
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope
@@ -44,7 +45,7 @@ class Group:
                 f"not {self.names!r}"
             )
         for name, members in self.names.items():
-            if not isinstance(name, str) or not name.strip() or not patterns(members):
+            if not isinstance(name, str) or not name.strip() or not _named(members):
                 raise InvalidArgument(
                     f"a group needs a name and the paths of what is in it, not {name!r}: "
                     f"{members!r}"
@@ -69,6 +70,10 @@ class Group:
                     taken[item.id] = name
                 recording = _Gathered(recording, name, parent, items).recording()
         return recording
+
+
+def _named(members: object) -> bool:
+    return TEXTS.holds(members) and bool(patterns(members))  # type: ignore[arg-type]
 
 
 def patterns(members: str | Sequence[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from torchrecorder.export.dot import given_out, in_a_line, in_two
 from torchrecorder.export.explorer.themes import pair
 from torchrecorder.export.nested import closed_size, header_size
 from torchrecorder.style.captions import Captions
-from torchrecorder.style.draw import carried, draw, repainted
+from torchrecorder.style.draw import carried, draw, finished, repainted
 from torchrecorder.style.figure import Figure, Group, Look, Shape, Text
 from torchrecorder.style.style import Style
 from torchrecorder.style.together import same
@@ -64,7 +64,7 @@ class Drawn:
     def _both(self, view: View) -> tuple[Figure, Figure]:
         light, dark = (replace(self.style, theme=theme) for theme in self.themes)
         plain = draw(view, replace(light, finish=None))
-        done = plain if light.finish is None else light.finish(plain, view)
+        done = finished(plain, view, light)
         return done, repainted(plain, view, dark)
 
     def _closed(self, boxes: Mapping[str, Box]) -> tuple[Figure, Figure]:

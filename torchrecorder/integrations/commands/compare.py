@@ -6,6 +6,7 @@ import argparse
 import json
 from dataclasses import dataclass, replace
 
+from torchrecorder.checks import check_one, whole_number
 from torchrecorder.integrations.drawings import (
     add_drawing_arguments,
     add_output_argument,
@@ -16,6 +17,7 @@ from torchrecorder.integrations.drawings import (
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import (
     TARGET,
+    Target,
     add_recording_arguments,
     settings_of,
     target_of,
@@ -70,6 +72,11 @@ class Compare:
         from torchrecorder.comparison.compare import compare
 
         first, second = target_of(options, options.before), target_of(options, options.after)
+        if first.is_saved and not second.is_saved:
+            first = Target(first.path)  # what is said of a model is said of the other one
+        if second.is_saved and not first.is_saved:
+            second = Target(second.path)
+        check_one("--limit", options.limit, whole_number(0))
         paths, chosen = options.output or [], drawing_options(options)
         check(paths, chosen)
         settings = {**(second.settings or {}), **settings_of(options.then)}
