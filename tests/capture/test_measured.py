@@ -345,6 +345,31 @@ def test_impossible_numbers_of_runs_are_refused(options):
         tr.record(mlp(), torch.ones(1, 4), **options)
 
 
+def test_a_fold_says_in_which_of_its_siblings_the_first_bad_number_is():
+    """The inside that is drawn is that of the first."""
+
+    class Root(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            return torch.sqrt(self.fc(x))
+
+    model = torch.nn.Sequential(Root(), Root(), Root())
+    with torch.no_grad():
+        for each, bias in zip(model, (1.0, -1.0, 1.0)):
+            each.fc.weight.zero_()
+            each.fc.bias.fill_(bias)
+    recording = tr.record(model, torch.ones(2, 3), stats=True)
+    told = [
+        [line.text for shape in tr.figure(recording, **options).shapes for line in shape.label]
+        for options in ({}, {"depth": 1}, {"fold": False})
+    ]
+    assert [sum("first NaN in 1" in text for text in each) for each in told] == [1, 1, 0]
+    assert "first NaN" in told[2]
+
+
 def test_the_first_bad_number_is_named():
     """Forward by op and line, backward by grad node and op."""
     from torchrecorder.annotations.finite import describe, first_bad_grad, first_bad_op

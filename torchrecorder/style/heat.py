@@ -69,15 +69,11 @@ class Heat:
         if box.id not in self.found:
             return ()
         said = self.annotation.show(self.found[box.id])
-        return (Text(f"{said} in all" if self._is_folded(box) else said),)
+        return (Text(f"{said} in all" if self._is_sum(box) else said),)
 
-    def _is_folded(self, box: Box) -> bool:
+    def _is_sum(self, box: Box) -> bool:
         """Whether the number is that of several siblings, drawn once."""
-        folded, cluster = box.count > 1, box.cluster
-        while cluster is not None and not folded:
-            around = self.view.clusters[cluster]
-            folded, cluster = around.count > 1, around.parent
-        return folded and self.annotation.merge is sum
+        return self.annotation.merge is sum and self.view.is_folded(box)
 
     def legend(self) -> tuple[LegendEntry, ...]:
         """What the colours stand for, little to much."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from torchrecorder.annotations.finite import FirstBad, first_bad_grad, first_bad_op
+from torchrecorder.annotations.places import scope_name
+from torchrecorder.events import GradId, OpId
 from torchrecorder.style.figure import Look, Text
 from torchrecorder.style.themes import Theme
 from torchrecorder.views.view import Box, View
@@ -14,6 +16,7 @@ class Marks:
     """Picks out the boxes in which numbers ceased to be finite, forward or backward."""
 
     def __init__(self, view: View) -> None:
+        self.view = view
         self._said: dict[str, str] = {}
         if view.recording.statistics:
             self._mark(first_bad_op(view.recording), "")
@@ -31,7 +34,18 @@ class Marks:
         """What is to be said on a box."""
         if not self._said:
             return ()
-        return tuple(Text(self._said[each]) for each in box.members if each in self._said)
+        found = [each for each in box.members if each in self._said]
+        return tuple(Text(self._said[each] + self._place(box, each)) for each in found)
+
+    def _place(self, box: Box, node: str) -> str:
+        """Which of the siblings that *box* stands for it was; empty for a box that is one."""
+        if not self.view.is_folded(box):
+            return ""
+        recording = self.view.recording
+        grad = recording.grad_nodes.get(GradId(node))
+        op = recording.ops.get(OpId(node) if grad is None else grad.owner or OpId(""))
+        place = scope_name(recording, op.scope) if op is not None else ""
+        return f" in {place}" if place else ""
 
     def look(self, box: Box, look: Look, theme: Theme) -> Look:
         """*look*, as that of a failure if there is something to be said."""

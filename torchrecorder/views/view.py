@@ -119,6 +119,11 @@ class View:
         """Which cluster lies in which."""
         return Nesting({each.id: each.parent for each in self.clusters.values()})
 
+    def is_folded(self, box: Box) -> bool:
+        """Whether *box* stands for several siblings, or lies in a cluster that does."""
+        around = self.nesting.around(box.cluster)
+        return box.count > 1 or any(self.clusters[each].count > 1 for each in around)
+
     def given(self, arrow: Arrow) -> ValueId | None:
         """What the tail of *arrow* itself gave: not what hidden ops made of it on the way."""
         waiting = [arrow.value] if arrow.value is not None else []
