@@ -229,7 +229,7 @@ class Measured(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What the numbers in a tensor were like; NaN and infinities are counted, and in the norm only."""
+    """What the numbers in a tensor were like; NaN and infinities count, and are in the norm."""
 
     node: str  # the value; or the grad node that was given this gradient
     index: int  # type: ignore[assignment]  # which output of the grad node's forward; else 0
