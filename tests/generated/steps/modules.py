@@ -222,7 +222,7 @@ class Small(nn.Module):
         return torch.tanh(self.fc(x)) * y
 
 
-@kind(lambda step: torch.jit.script(Small()), hears=False)
+@kind(lambda step: torch.jit.script(Small()))
 def scripted(block, live, step):
     return block.part(step)(*two(live, step))
 
