@@ -10,9 +10,12 @@ import pytest
 
 from tests.figures import arrows, boxes, clusters, linear
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.export.dot import given_out
+from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.graph.recording import Recording
 from torchrecorder.graph.storage import load
 from torchrecorder.style.draw import draw
+from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.plan import ViewOptions, make_view
 from torchrecorder.views.view import View
@@ -166,3 +169,34 @@ def test_a_grouped_recording_can_be_saved(tmp_path: Path) -> None:
     loaded = load(grouped.save(tmp_path / "run.json"))
     assert loaded.scopes == grouped.scopes
     assert titles(view_of(loaded, depth=1))[1] == "Stem"
+
+
+def unet() -> Recording:
+    """Two steps up that others lie between, and a head: all of them to be one group."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x", (1, 8))
+        with run.scope("up", "Up"):
+            h = run.op("tanh", x, shape=(1, 16))
+        h = run.op("cat", h, shape=(1, 32))
+        with run.scope("head", "Head"):
+            skip = run.op("sin", h, shape=(1, 3))
+            side = run.op("exp", h, shape=(1, 4))
+            h = run.op("relu", h, shape=(1, 5))
+        run.op("add", skip, side, shape=(1, 4))
+        run.returns(h)
+    return run.recording()
+
+
+def test_a_group_gives_results_first_and_last_what_comes_back() -> None:
+    """The result of the model is among what its box gives, and the first of it."""
+    figure = draw(view_of(unet(), depth=1, group={"Decoder": ["up", "head"]}))
+    assert given_out(figure)["s:Decoder"].text == "→ 1×5, 1×4, …"
+    group = next(shape for shape in figure.shapes if shape.id == "s:Decoder")
+    assert "out: 1×5, 1×4, 1×3, 1×16" in group.tooltip
+
+
+def test_the_page_says_the_same_of_a_group() -> None:
+    """Closed in the page it gives what it gives in the figure."""
+    view = view_of(unet(), depth=1, group={"Decoder": ["up", "head"]})
+    assert "→ 1×5, 1×4, …" in page_data(source(view, Style()))["strings"]

@@ -117,7 +117,7 @@ def given_out(figure: Figure) -> dict[str, Text]:
     of a chain around them, and draws them over the borders. So they stand in the boxes.
     """
     told: dict[str, Counter[str]] = {}
-    for line in figure.lines:
+    for line in sorted(figure.lines, key=lambda line: line.result):
         if line.label:
             told.setdefault(line.tail, Counter())[line.label] += 1
     return {tail: Text(in_a_line(labels)) for tail, labels in told.items()}

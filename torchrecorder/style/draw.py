@@ -16,7 +16,7 @@ from torchrecorder.style.heat import Heat, Said
 from torchrecorder.style.legend import legend
 from torchrecorder.style.marks import Marks
 from torchrecorder.style.style import Style, failed
-from torchrecorder.style.together import first_to_last, given, same
+from torchrecorder.style.together import first_to_last, given, result, same
 from torchrecorder.views.blocks import is_block
 from torchrecorder.views.view import Arrow, BoxKind, Cluster, View
 
@@ -26,7 +26,6 @@ SELF_TELLING = (
     BoxKind.BUFFER,
     BoxKind.CONSTANT,
     BoxKind.TENSOR,
-    BoxKind.OUTPUT,
 )
 """Boxes with the shape of their tensor on them: arrows need not repeat it."""
 
@@ -164,21 +163,41 @@ def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
     if style.edge_attributes:
         look = replace(look, attributes=style.edge_attributes)
         gradient = replace(gradient, attributes=style.edge_attributes)
-    labelled: set[tuple[str, str]] = set()
-    for arrow in view.arrows:
-        text, value, plain = "", same(view, arrow), look if arrow.value else gradient
-        if style.shapes and value and (arrow.tail, value) not in labelled:
-            text = carried(view, arrow, captions)
-            if text:
-                labelled.add((arrow.tail, value))
+    texts = _labels(view, captions) if style.shapes else {}
+    for number, arrow in enumerate(view.arrows):
+        value, plain = same(view, arrow), look if arrow.value else gradient
         yield Line(
             tail=arrow.tail,
             head=arrow.head,
-            label=text,
+            label=texts.get(number, ""),
             look=_dashed(plain) if arrow.some else plain,
             tooltip=_tooltip(view, arrow),
             value=value,
+            result=result(view.recording, arrow.tail, value),
         )
+
+
+def _labels(view: View, captions: Captions) -> dict[int, str]:
+    """What is said on arrows, by their number: each tensor on the first that carries it.
+
+    The box of an output tells its shape, unless its tail would be said to give others only.
+    """
+    found: dict[int, str] = {}
+    told: dict[str, set[ValueId | None]] = {}
+    for number, arrow in sorted(enumerate(view.arrows), key=lambda each: is_final(view, each[1])):
+        value, before = same(view, arrow), told.setdefault(arrow.tail, set())
+        if value in before or (is_final(view, arrow) and not before):
+            continue
+        text = carried(view, arrow, captions)
+        if text:
+            found[number] = text
+            before.add(value)
+    return found
+
+
+def is_final(view: View, arrow: Arrow) -> bool:
+    """Whether it leads to an output of the run."""
+    return view.boxes[arrow.head].kind is BoxKind.OUTPUT
 
 
 def carried(view: View, arrow: Arrow, captions: Captions) -> str:

@@ -92,6 +92,7 @@ class Line:
     """A drawn arrow between two shapes.
 
     *value* is the tensor it carries: lines with the same tail and value may share a trunk.
+    *result* is its place among the results of the tail.
     """
 
     tail: str
@@ -100,6 +101,7 @@ class Line:
     look: Look
     tooltip: str = ""
     value: str | None = None
+    result: int = 0
 
 
 @dataclass(frozen=True, slots=True)

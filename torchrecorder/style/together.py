@@ -82,6 +82,12 @@ def same(view: View, arrow: Arrow) -> ValueId | None:
     return None if value is None else next(given(view, arrow, value))
 
 
+def result(recording: Recording, item: str, value: ValueId | None) -> int:
+    """Which of the results of an op or scope a value is, counted from 0; after them if none."""
+    results = list(_results(recording, item))
+    return results.index(value) if value in results else len(results)
+
+
 def _results(recording: Recording, item: str) -> Iterator[ValueId]:
     op, scope = recording.ops.get(OpId(item)), recording.scopes.get(ScopeId(item))
     yield from op.outputs if op is not None else ()

@@ -233,8 +233,9 @@ class _Gathered:
                 yield Slot(name, value)
 
     def _outputs(self) -> Iterator[Slot]:
-        """What is made here and used elsewhere."""
-        given = {slot.value for slot in self.old.outputs}
+        """What is made here and used elsewhere: results of the model, the last made, the rest."""
+        given = {slot.value: number for number, slot in enumerate(self.old.outputs)}
+        back = self._coming_back()
         used = [
             value
             for op in self.ops.values()
@@ -243,7 +244,24 @@ class _Gathered:
                 reader not in self.ops for reader in self.old.consumers.get(value, ())
             )
         ]
+        used.reverse()
+        used.sort(key=lambda value: (given.get(value, len(given)), value in back))
         return (Slot(str(number), value) for number, value in enumerate(dict.fromkeys(used)))
+
+    def _coming_back(self) -> set[ValueId]:
+        """What is made here, leaves, and is part of what comes in again."""
+        waiting = [slot.value for slot in self._inputs()]
+        seen, back = set(waiting), set()
+        while waiting:
+            value = waiting.pop()
+            producer = self.old.values[value].producer
+            if producer in self.ops:
+                back.add(value)
+            elif producer is not None:
+                before = {slot.value for slot in self.old.ops[producer].inputs} - seen
+                seen |= before
+                waiting += before
+        return back
 
 
 def _free(recording: Recording, name: str) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from torchrecorder.export.dot import given_out, in_a_line, in_two
 from torchrecorder.export.explorer.themes import pair
 from torchrecorder.export.nested import closed_size, header_size
 from torchrecorder.style.captions import Captions
-from torchrecorder.style.draw import carried, draw, finished, repainted
+from torchrecorder.style.draw import carried, draw, finished, is_final, repainted
 from torchrecorder.style.figure import Figure, Group, Look, Shape, Text
 from torchrecorder.style.style import Style
-from torchrecorder.style.together import same
+from torchrecorder.style.together import result, same
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Box, View
 
@@ -124,18 +125,35 @@ class Drawn:
         """What each scope and fold gives to what lies outside of it, as one line."""
         view, places = self.tree.view, self.tree.places
         captions = Captions(view.recording, self.style)
-        found: dict[int, Counter[str]] = {}
-        seen: set[tuple[int, str | None]] = set()
+        found: dict[int, dict[str | None, _Given]] = {}
         for arrow in view.arrows if self.style.shapes else ():
             text, value = carried(view, arrow, captions), same(view, arrow)
             tail, head = self.tree.leaf[arrow.tail], self.tree.leaf[arrow.head]
             around = places[tail].parent if text else -1
             while around >= 0 and not around < head < self.tree.ends[around]:
-                if (around, value) not in seen:
-                    seen.add((around, value))
-                    found.setdefault(around, Counter())[text] += 1
+                told, final = found.setdefault(around, {}), is_final(view, arrow)
+                if value not in told:
+                    which = result(view.recording, places[around].id, value)
+                    told[value] = _Given(which, len(told), text, final)
+                elif not final:
+                    told[value] = told[value]._replace(final=False)
                 around = places[around].parent
-        return {number: in_a_line(texts) for number, texts in found.items()}
+        return {number: text for number, told in found.items() if (text := _line(told.values()))}
+
+
+class _Given(NamedTuple):
+    """What a scope gives: which of its results it is, and whether only to an output."""
+
+    result: int
+    order: int
+    text: str
+    final: bool
+
+
+def _line(given: Iterable[_Given]) -> str:
+    """As one line; nothing where the boxes of outputs tell it all."""
+    said = sorted(given)
+    return "" if all(each.final for each in said) else in_a_line(Counter(e.text for e in said))
 
 
 def _shapes(figures: tuple[Figure, Figure]) -> dict[str, tuple[Shape, Shape]]:
