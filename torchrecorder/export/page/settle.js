@@ -4,7 +4,7 @@
 "use strict";
 
 const settle = (() => {
-  const ROUNDS = 3, PUSHED = 4, NEAR = 80, LEAST = 0.01, BEND = 20, FEW = 6;
+  const ROUNDS = 3, PUSHED = 4, NEAR = 80, LEAST = 0.01, BEND = 20, FEW = 6, WIDER = 0.25;
 
   // What it costs to be `far` from where one is: the lengths of lines, and their bends.
   function priceOf(asked, far) {
@@ -66,6 +66,21 @@ const settle = (() => {
       tied[other].push([one, here - there, weight]);
     }
 
+    // How far out things may go.
+    let low = Infinity, high = -Infinity;
+    for (const body of all) {
+      low = Math.min(low, at[body] - bodies[body].left);
+      high = Math.max(high, at[body] + bodies[body].right);
+    }
+    const more = WIDER * (high - low);
+    low -= more;
+    high += more;
+
+    // How far a body is from there on one side.
+    function freeOf(body, sign) {
+      return sign < 0 ? at[body] - bodies[body].left - low : high - at[body] - bodies[body].right;
+    }
+
     // By how much a group would like to move.
     function wishOf(mine) {
       const asked = [];
@@ -96,19 +111,21 @@ const settle = (() => {
         const wish = sign * wishOf(mine);
         if (!(wish >= LEAST)) return;
         const found = [];
-        let least = Infinity;
+        let least = Infinity, free = Infinity;
         for (const body of mine) {
+          free = Math.min(free, freeOf(body, sign));
           for (const [other, room] of beside[body]) {
             if (mine.has(other)) continue;
-            const free = Math.abs(at[body] - at[other]) - room;
-            found.push([free, other]);
-            if (free < least) least = free;
+            const between = Math.abs(at[body] - at[other]) - room;
+            found.push([between, other]);
+            if (between < least) least = between;
           }
         }
         least = Math.max(least, 0);
-        if (least > 0) move(mine, sign * Math.min(wish, least));
-        if (wish <= least) return;
-        for (const [free, other] of found) if (free <= least) mine.add(other);
+        const room = Math.min(least, Math.max(free, 0));
+        if (room > 0) move(mine, sign * Math.min(wish, room));
+        if (wish <= room) return;
+        for (const [between, other] of found) if (between <= least) mine.add(other);
       }
     }
 

@@ -25,6 +25,10 @@ BEND = 20.0
 FEW = 6
 """Lines up to which their bends count; of more, only the lengths."""
 
+WIDER = 0.25
+"""By which share of its first width the whole may grow, for straight lines: else a long chain of
+boxes whose exits are not below their entries would walk to one side."""
+
 LEAST = 0.01
 """Points by which it is worth to move."""
 
@@ -69,6 +73,7 @@ def settle(bodies: Sequence[Body], at: Sequence[float], ties: Sequence[Tie]) -> 
     where they can be."""
     settling = _Settling(bodies, at, ties)
     settling.spread()
+    settling.fence()
     for _ in range(ROUNDS):
         before = list(settling.at)
         settling.pull(settling.single())
@@ -83,7 +88,9 @@ class _Settling:
     def __init__(
         self, bodies: Sequence[Body], at: Sequence[float], ties: Sequence[Tie]
     ) -> None:
+        self.bodies = bodies
         self.at = list(at)
+        self.low = self.high = 0.0
         self.order = sorted(range(len(bodies)), key=lambda body: (at[body], body))
         self.before: Beside = [[] for _ in bodies]
         self.after: Beside = [[] for _ in bodies]
@@ -114,6 +121,13 @@ class _Settling:
             for other, room in self.before[number]:
                 self.at[number] = max(self.at[number], self.at[other] + room)
 
+    def fence(self) -> None:
+        """Find how far out things may go."""
+        low = min((at - each.left for at, each in zip(self.at, self.bodies)), default=0.0)
+        high = max((at + each.right for at, each in zip(self.at, self.bodies)), default=0.0)
+        more = WIDER * (high - low)
+        self.low, self.high = low - more, high + more
+
     def pull(self, groups: Sequence[Sequence[int]]) -> None:
         """Move each group to where its lines would be shortest, or as far as there is room."""
         for group in groups:
@@ -128,6 +142,7 @@ class _Settling:
             if wish < LEAST:
                 return
             room, blocking = self._room(group, beside)
+            room = min(room, max(self._free(group, sign), 0.0))
             if room > 0.0:
                 self._move(group, sign * min(wish, room))
             if wish <= room:
@@ -153,6 +168,12 @@ class _Settling:
         ]
         least = max(min(found, default=(float("inf"), -1))[0], 0.0)
         return least, list(dict.fromkeys(other for room, other in found if room <= least))
+
+    def _free(self, group: Sequence[int], sign: int) -> float:
+        """How far a group is from the fence on one side."""
+        if sign < 0:
+            return min(self.at[each] - self.bodies[each].left for each in group) - self.low
+        return self.high - max(self.at[each] + self.bodies[each].right for each in group)
 
     def _wish(self, group: Sequence[int]) -> float:
         """By how much a group would like to move, for short lines with few bends."""
