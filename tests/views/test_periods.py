@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 
 import pytest
 from hypothesis import given
@@ -60,12 +59,10 @@ def test_blocks_are_equal(before: str, block: str, times: int) -> None:
         assert end == len(text) or set(block) == set(text)
 
 
-def test_time_is_linear() -> None:
-    """A long sequence of few sorts of elements, without and with repeats."""
+def test_long_sequences() -> None:
+    """Few sorts of elements, without and with repeats: a square would take hours."""
     noise = [(place * place // 7) % 11 for place in range(100_000)]
     loops = [*range(LONGEST)] * 400
-    began = time.perf_counter()
     for _ in runs(noise):
         pass
     assert [tuple(run)[:3] for run in runs(loops)] == [(0, LONGEST, 400)]
-    assert time.perf_counter() - began < 20
