@@ -74,8 +74,11 @@ class _Gate:
 
 
 def arrows(tree: Tree) -> Iterator[Arrow]:
-    """The arrows of the view in which siblings are joined."""
-    return _Arrows(tree).united()
+    """The arrows of the view in which siblings are joined.
+
+    Those that all repeats have come first: the trunk that they share with others is theirs.
+    """
+    return iter(sorted(_Arrows(tree).united(), key=lambda arrow: arrow.some))
 
 
 class _Arrows:
