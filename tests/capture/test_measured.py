@@ -49,6 +49,17 @@ def test_what_is_not_finite_is_counted_and_left_out():
     assert found.high == pytest.approx(math.log(4)) and found.low == 0
 
 
+def test_what_is_not_finite_says_in_which_pass():
+    """A finite root whose gradient is not, in figures and tables."""
+    x = torch.zeros(3, requires_grad=True)
+    with tr.Recorder(stats=True) as recorder:
+        ((x * 1).sqrt() * 0).sum().backward()
+    figure = tr.figure(recorder.recording, color_by="not_finite")
+    said = [text.text for shape in figure.shapes for text in shape.label]
+    assert "NaN, Inf 3 backward" in said
+    assert "3 backward" in recorder.recording.summary(columns=["not_finite"])
+
+
 class Poisoned(torch.nn.Module):
     """The gradient of ``first`` is NaN, ``idle`` has none, that of ``last`` is a number."""
 

@@ -89,7 +89,7 @@ def test_colours_follow_the_number():
     assert looks["s2"].fill == heat[-1]
     assert looks["s1"].fill not in (heat[0], heat[-1], style.theme.paper)
     assert looks["v0"].fill == style.theme.paper
-    assert lines(draw(view, style))["s2"][-1] == "200 B"
+    assert lines(draw(view, style))["s2"][-1] == "Saved 200 B"
 
 
 def test_the_legend_shows_the_scale():
@@ -119,13 +119,18 @@ def test_a_range_makes_figures_comparable():
 
 
 def test_folded_siblings_have_the_number_of_all():
-    """And say so."""
+    """And say so; their colour is that of one of them, as the legend says."""
     view = make_view(stepped(), ViewOptions(depth=1, fold=False))
     both = (*view.boxes["s1"].members, *view.boxes["s2"].members)
     folded = replace(view.boxes["s1"], members=both, count=2, names=("a", "b"))
     boxes = {name: box for name, box in view.boxes.items() if name != "s2"}
     view = replace(view, boxes={**boxes, "s1": folded}, arrows=())
-    assert lines(draw(view, Style(color_by="saved_bytes")))["s1"][-1] == "300 B in all"
+    figure = draw(view, Style(color_by="saved_bytes"))
+    assert lines(figure)["s1"][-1] == "Saved 300 B in all"
+    assert figure.legend[0].text == "Saved, of ×N the mean: 0 B"
+    assert figure.legend[-1].text == "150 B"
+    beside = draw(view, Style(numbers=("saved_bytes",)))
+    assert lines(beside)["s1"][-1] == "Saved 300 B in all"
 
 
 def test_a_number_nobody_measured_colours_nothing():

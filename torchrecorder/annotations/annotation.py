@@ -32,6 +32,7 @@ class Annotation:
         logarithmic: Orders of magnitude matter: colours go by the logarithm.
         needs: Flags of `record` without which it is not measured, ``("flops",)``; or `TIMES`
             or `DEVICE`.
+        passes: There are numbers of the forward and of the backward pass: texts say of which.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Annotation:
     show: Callable[[float], str]
     logarithmic: bool = False
     needs: tuple[str, ...] = ()
+    passes: bool = False
 
     def on(self, recording: Recording) -> Numbers:
         """The numbers of *recording*."""
@@ -75,8 +77,18 @@ class Numbers:
 
     def text(self, members: Iterable[str]) -> str:
         """The number of *members* as text; empty where there is none."""
+        if self.annotation.passes:
+            return self._by_pass(tuple(members))
         number = self.of(members)
         return "" if number is None else self.annotation.show(number)
+
+    def _by_pass(self, members: tuple[str, ...]) -> str:
+        grads, show = self.owned.recording.grad_nodes, self.annotation.show
+        back = [each for each in members if each in grads]
+        forward = [each for each in members if each not in grads]
+        found = {"forward": self.of(forward), "backward": self.of(back)}
+        told = [f"{show(number)} {when}" for when, number in found.items() if number]
+        return ", ".join(told) or ("" if self.of(members) is None else show(0))
 
     def total(self) -> float:
         """The number of the whole run; 0 where there is nothing to add up."""

@@ -106,7 +106,8 @@ ZEROS = _activation("zeros", "Zeros", _zeros, None, share)
 """Share of zeros in what ops made."""
 
 NOT_FINITE = Annotation(
-    "not_finite", "NaN, Inf", "", bad_numbers, sum, exact, needs=("stats", "backward")
+    "not_finite", "NaN, Inf", "", bad_numbers, sum, exact, needs=("stats", "backward"),
+    passes=True,
 )
 """Count of NaNs and infinities, in values and gradients."""
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import Union
 
-from torchrecorder.annotations.annotation import Annotation, numbers_of
+from torchrecorder.annotations.annotation import Annotation, Numbers, numbers_of
 from torchrecorder.style.color import ink, mix, scale
 from torchrecorder.style.figure import LegendEntry, Look, Text
 from torchrecorder.style.themes import Theme
@@ -30,9 +30,15 @@ class Heat:
         self.view = view
         self.numbers = numbers_of(view.recording, annotation)
         self.annotation = self.numbers.annotation
-        found = {box.id: self.numbers.of(box.members) for box in view.boxes.values()}
+        found = {box.id: self._each(box) for box in view.boxes.values()}
         self.found = {box: each for box, each in found.items() if each is not None}
         self.low, self.high = self._ends() if ends is None else ends
+
+    def _each(self, box: Box) -> float | None:
+        """The number of a box; the mean of several siblings, which are no hotter than each is."""
+        number = self.numbers.of(box.members)
+        summed = number is not None and self.annotation.merge is sum
+        return number / self.view.copies(box) if number is not None and summed else number
 
     def _ends(self) -> tuple[float, float]:
         shown = list(filter(math.isfinite, self.found.values()))
@@ -66,14 +72,7 @@ class Heat:
 
     def lines(self, box: Box) -> tuple[Text, ...]:
         """The number of the box."""
-        if box.id not in self.found:
-            return ()
-        said = self.annotation.show(self.found[box.id])
-        return (Text(f"{said} in all" if self._is_sum(box) else said),)
-
-    def _is_sum(self, box: Box) -> bool:
-        """Whether the number is that of several siblings, drawn once."""
-        return self.annotation.merge is sum and self.view.is_folded(box)
+        return (Text(said(self.numbers, self.view, box)),) if box.id in self.found else ()
 
     def legend(self) -> tuple[LegendEntry, ...]:
         """What the colours stand for, little to much."""
@@ -93,8 +92,13 @@ class Heat:
             number = self.low * (self.high / self.low) ** share
         else:
             number = self.low + (self.high - self.low) * share
-        said = self.annotation.show(number)
-        return f"{self.annotation.title}: {said}" if step == 0 else said
+        shown = self.annotation.show(number)
+        return f"{self._title()}: {shown}" if step == 0 else shown
+
+    def _title(self) -> str:
+        boxes = (self.view.boxes[each] for each in self.found)
+        several = self.annotation.merge is sum and any(self.view.copies(box) > 1 for box in boxes)
+        return f"{self.annotation.title}, of ×N the mean" if several else self.annotation.title
 
     def _swatch(self, share: float) -> Look:
         fill = scale(self.theme.heat, share)
@@ -105,6 +109,7 @@ class Said:
     """Numbers that stand on boxes, each with its title."""
 
     def __init__(self, view: View, annotations: tuple[Union[str, Annotation], ...]) -> None:
+        self.view = view
         self.numbers = [numbers_of(view.recording, each) for each in annotations]
 
     def __bool__(self) -> bool:
@@ -112,5 +117,14 @@ class Said:
 
     def lines(self, box: Box) -> tuple[Text, ...]:
         """One line per number that the box has."""
-        found = [(each.annotation.title, each.text(box.members)) for each in self.numbers]
-        return tuple(Text(f"{title} {text}") for title, text in found if text)
+        found = (said(each, self.view, box) for each in self.numbers)
+        return tuple(Text(text) for text in found if text)
+
+
+def said(numbers: Numbers, view: View, box: Box) -> str:
+    """The number of a box with its title; empty where it has none."""
+    text = numbers.text(box.members)
+    if not text:
+        return ""
+    summed = numbers.annotation.merge is sum and view.copies(box) > 1
+    return f"{numbers.annotation.title} {text}{' in all' if summed else ''}"

@@ -39,7 +39,7 @@ class Marks:
 
     def _place(self, box: Box, node: str) -> str:
         """Which of the siblings that *box* stands for it was; empty for a box that is one."""
-        if not self.view.is_folded(box):
+        if self.view.copies(box) == 1:
             return ""
         recording = self.view.recording
         grad = recording.grad_nodes.get(GradId(node))

@@ -125,7 +125,8 @@ class Style:
             the colon; patterns go.
         legend: A list of what outlines and colours mean.
         color_by: An annotation, such as ``"backward_time"`` or ``"saved_bytes"``, that colours
-            the boxes and stands on them; the legend shows the scale.
+            the boxes and stands on them; the legend shows the scale. A fold says the sum of
+            its siblings, and has the colour of their mean: no hotter than each of them is.
         color_range: The numbers at the ends of the scale, to compare figures; those of the
             figure itself if not given.
         numbers: Annotations that stand on the boxes; one, or several in a tuple.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from math import prod
 
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.recording import Recording
@@ -119,10 +120,11 @@ class View:
         """Which cluster lies in which."""
         return Nesting({each.id: each.parent for each in self.clusters.values()})
 
-    def is_folded(self, box: Box) -> bool:
-        """Whether *box* stands for several siblings, or lies in a cluster that does."""
+    def copies(self, box: Box) -> int:
+        """For how many *box* stands: itself a fold, or inside of one that is open."""
         around = self.nesting.around(box.cluster)
-        return box.count > 1 or any(self.clusters[each].count > 1 for each in around)
+        folded = prod([box.count, *(self.clusters[each].count for each in around)])
+        return len(box.instances) if folded > 1 and box.instances else folded
 
     def given(self, arrow: Arrow) -> ValueId | None:
         """What the tail of *arrow* itself gave: not what hidden ops made of it on the way."""
