@@ -114,7 +114,7 @@ class Draft:
             return list(self.row)
         spans = Spans(self.grid, across, [each for way in self.ways for each in way.detours()])
         return [
-            spans.last(child, row, reach, self.below[child]) if reach > row else row
+            spans.last(child, row, reach, self.below.get(child, {})) if reach > row else row
             for child, (row, reach) in enumerate(zip(self.row, self.reach))
         ]
 

@@ -41,7 +41,7 @@ class Spans:
     def last(self, box: int, row: int, reach: int, own: Own) -> int:
         """The last row up to *reach* that a box in *row* can fill."""
         mine = {box, *(node for nodes in own.values() for node in nodes)}
-        while row < reach and self._is_free(box, row + 1, own[row + 1], mine):
+        while row < reach and row + 1 in own and self._is_free(box, row + 1, own[row + 1], mine):
             row += 1
         return row
 
