@@ -166,4 +166,4 @@ def test_a_number_that_colours_is_not_said_twice() -> None:
     )
     head = next(each for each in figure.shapes if each.label[0].text.startswith("head"))
     said = [each.text for each in head.label if each.text.endswith(" B")]
-    assert said == ["Output 8 B"]
+    assert said == ["Output size 8 B"]

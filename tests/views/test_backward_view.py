@@ -8,8 +8,10 @@ import pytest
 
 from tests.stepped import doubled, stepped
 from torchrecorder.errors import InvalidArgument, NothingFound
+from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
+from torchrecorder.style.themes import THEMES
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.plan import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
@@ -67,6 +69,23 @@ def test_nodes_tell_when_they_ran():
     said = lines(draw(backward_view(doubled())))
     assert said["g4"] == ["MmBackward0", "no. 1"]
     assert said["g5"] == ["MulBackward0", "did not run", "double backward"]
+
+
+@pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
+def test_what_never_ran_in_backward_says_so(theme):
+    """A closed module as its nodes, and what got no gradient; in the page of it too."""
+    first = [ran for ran in stepped().grad_runs if ran.grad in ("g2", "g3", "g4")]
+    recording = replace(stepped(), grad_runs=tuple(first))
+    view = make_view(recording, ViewOptions(view="backward", depth=1))
+    figure = draw(view, Style(theme=theme))
+    assert lines(figure)["s1"][-1] == "did not run" != lines(figure)["s2"][-1]
+    looks = {shape.id: shape.look for shape in figure.shapes}
+    assert (looks["s1"].fill, looks["s1"].dash) == (theme.paper, "dotted")
+    assert looks["s2"].dash == "solid"
+    assert lines(draw(backward_view(recording)))["v1"][-1] == "no gradient"
+    assert "did not run" in page_data(source(view, Style()))["strings"]
+    forward = draw(make_view(recording, ViewOptions(depth=1, fold=False)))
+    assert "did not run" not in lines(forward)["s1"]
 
 
 def test_the_node_that_failed_is_marked():

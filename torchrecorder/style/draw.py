@@ -18,7 +18,7 @@ from torchrecorder.style.marks import Marks
 from torchrecorder.style.style import Style, failed
 from torchrecorder.style.together import first_to_last, given, result, same
 from torchrecorder.views.blocks import is_block
-from torchrecorder.views.view import Arrow, BoxKind, Cluster, View
+from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
 SELF_TELLING = (
     BoxKind.INPUT,
@@ -96,7 +96,7 @@ def _shapes(
     marks = Marks(view)
     said = Said(view, tuple(each for each in style.numbers if each != style.color_by))
     for box in view.boxes.values():
-        look, label = style.look(box, view), captions.box(box)
+        look, label = style.look(box, view), (*captions.box(box), *_idle(view, box))
         if box.share is not None:
             look = _dashed(look)
         if heat is not None and not failed(box.id, view):
@@ -111,6 +111,12 @@ def _shapes(
             kind=box.kind.value,
             name=captions.full_name(box.id),
         )
+
+
+def _idle(view: View, box: Box) -> Iterator[Text]:
+    """What is said of a box that had no part in backward; grad nodes say it themselves."""
+    if box.kind is not BoxKind.GRAD and view.is_idle(box):
+        yield Text("no gradient" if box.kind in SELF_TELLING else "did not run")
 
 
 def _nothing(style: Style) -> Shape:

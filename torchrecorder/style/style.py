@@ -44,6 +44,14 @@ def by_failure(box: Box, view: View, theme: Theme) -> Look | None:
     return replace(look, fill=mark.fill, stroke=mark.stroke, width=mark.width, bold=True)
 
 
+def by_idleness(box: Box, view: View, theme: Theme) -> Look | None:
+    """What had no part in the backward pass: outlined only, as what is not known to have run."""
+    if not view.is_idle(box):
+        return None
+    look, quiet = by_kind(box, view, theme), theme.looks[BoxKind.GRAD.value]
+    return replace(look, fill=quiet.fill, stroke=quiet.stroke, dash=quiet.dash)
+
+
 def by_family(box: Box, view: View, theme: Theme) -> Look | None:
     """Ops and innermost modules by the kind of work they do."""
     family = family_of(box, view)
@@ -57,7 +65,7 @@ def by_kind(box: Box, view: View, theme: Theme) -> Look:
     return theme.looks[box.kind.value]
 
 
-RULES: tuple[Rule, ...] = (by_failure, by_family, by_kind)
+RULES: tuple[Rule, ...] = (by_failure, by_idleness, by_family, by_kind)
 """First answer wins."""
 
 

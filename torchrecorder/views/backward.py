@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, ValueId
@@ -39,7 +40,7 @@ def backward_view(recording: Recording, depth: int | None = None) -> View:
     deepest = max(depths.values()) + 1
     if depth is None:
         depth = _fitting(view, depths, deepest)
-    return Collapse(depth)(view) if depth < deepest else view
+    return replace(Collapse(depth)(view) if depth < deepest else view, backward=True)
 
 
 def _fitting(view: View, depths: Mapping[str | None, int], deepest: int) -> int:

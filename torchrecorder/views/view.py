@@ -101,6 +101,7 @@ class View:
     """Boxes, clusters and arrows over one recording, all in run order.
 
     Attributes:
+        backward: It shows the autograd graph, and what ran in it.
         unfolded: Gives what there is to open in this view, for formats that can do that.
     """
 
@@ -108,6 +109,7 @@ class View:
     boxes: Mapping[str, Box]
     clusters: Mapping[str, Cluster]
     arrows: tuple[Arrow, ...]
+    backward: bool = False
     unfolded: Callable[[], Unfolded] | None = field(default=None, compare=False, repr=False)
 
     @cached_property
@@ -119,6 +121,17 @@ class View:
     def nesting(self) -> Nesting:
         """Which cluster lies in which."""
         return Nesting({each.id: each.parent for each in self.clusters.values()})
+
+    def is_idle(self, box: Box) -> bool:
+        """Whether *box* had no part in the backward pass that is shown."""
+        if not self.backward or not self._ran:
+            return False
+        grads = [each for each in box.members if each in self.recording.grad_nodes]
+        return bool(grads) and self._ran.isdisjoint(grads)
+
+    @cached_property
+    def _ran(self) -> frozenset[str]:
+        return frozenset(ran.grad for ran in self.recording.grad_runs)
 
     def copies(self, box: Box) -> int:
         """For how many *box* stands: itself a fold, or inside of one that is open."""

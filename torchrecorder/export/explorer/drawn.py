@@ -69,7 +69,7 @@ class Drawn:
         return done, repainted(plain, view, dark)
 
     def _closed(self, boxes: Mapping[str, Box]) -> tuple[Figure, Figure]:
-        return self._both(View(self.tree.view.recording, boxes, self.tree.view.clusters, ()))
+        return self._both(replace(self.tree.view, boxes=boxes, arrows=()))
 
     def faces(self) -> Iterator[Face]:
         """One for each place of the tree."""
