@@ -11,6 +11,7 @@ from tests.views.test_group import convnet
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style.draw import draw
+from torchrecorder.style.figure import title_of
 from torchrecorder.style.style import Style
 from torchrecorder.views.plan import ViewOptions, make_view
 
@@ -63,3 +64,21 @@ def test_no_mapping(names: object) -> None:
     """What maps no text to text is told at once."""
     with pytest.raises(InvalidArgument, match="rename must map"):
         Style(rename=names)  # type: ignore[arg-type]
+
+
+LONG = "A rather long name with ünïcödé & <b>html</b> \\alpha, which nobody cuts"
+
+
+@pytest.mark.parametrize("called", ["Sequential", "body", "add", "x", "output"])
+@pytest.mark.parametrize("depth", [1, 9])
+def test_a_long_name_is_whole_in_several_lines(called: str, depth: int) -> None:
+    """On boxes and in corners, and no line is long."""
+    view = make_view(network(), ViewOptions(depth=depth))
+    figure = draw(view, Style(rename={called: LONG}))
+    labels = [each.label for each in (*figure.groups, *figure.shapes)]
+    assert [title_of(label) for label in labels if LONG in title_of(label)]
+    assert max(len(text.text) for label in labels for text in label) <= 36
+    broken = draw(view, Style(rename={called: "line\nbreak"}))
+    said = [each.label for each in (*broken.groups, *broken.shapes)]
+    assert any([text.text for text in label[:2]] in (["line", "break"], ["body: line", "break"])
+               for label in said)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.graph.flat import Attributes, flow, printable
 from torchrecorder.style.captions import Captions
+from torchrecorder.style.figure import title_of
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import Arrow, Box, View
 
@@ -42,10 +43,11 @@ def box_graph(view: View, style: Style = Style()) -> nx.MultiDiGraph:
 
 
 def _box(box: Box, view: View, captions: Captions) -> Attributes:
-    title, *details = captions.box(box)
+    label = captions.box(box)
+    title, details = title_of(label), [each for each in label[1:] if each.part != "title"]
     return {
         "type": box.kind.value,
-        "label": printable(title.text),
+        "label": printable(title),
         "details": printable("\n".join(text.text for text in details)),
         "path": printable(_path(box.id, view)),
         "cluster": printable(_path(box.cluster, view)) if box.cluster is not None else "",

@@ -9,7 +9,7 @@ from typing import ClassVar
 from torchrecorder.checks import check, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.style.draw import draw
-from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
+from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text, title_of
 from torchrecorder.style.style import Style
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.view import View
@@ -153,7 +153,8 @@ class _Flowchart:
             elif isinstance(item, Shape):
                 yield pad + self._shape(item)
             else:
-                yield f'{pad}subgraph {self.groups[item.id]}["{_label(item.label[:1])}"]'
+                said = _label((Text(title_of(item.label), "title"),))
+                yield f'{pad}subgraph {self.groups[item.id]}["{said}"]'
                 waiting.append((depth, None))
                 waiting.extend(_turned(depth + 1, inside.get(item.id, [])))
 

@@ -22,6 +22,7 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
+from torchrecorder.style.figure import title_of
 from torchrecorder.style.style import Style
 from torchrecorder.views.depths import max_depth
 from torchrecorder.views.plan import ViewOptions, make_view
@@ -155,7 +156,7 @@ class _Writer:
         spaces: dict[str | None, str] = {None: ""}
         taken: Counter[str] = Counter()
         for cluster in self.view.clusters.values():
-            title = self.captions.cluster(cluster)[0].text.replace("/", "∕") or cluster.id
+            title = title_of(self.captions.cluster(cluster)).replace("/", "∕") or cluster.id
             path = f"{spaces[cluster.parent]}/{title}".lstrip("/")
             taken[path] += 1
             if taken[path] > 1:
@@ -168,7 +169,7 @@ class _Writer:
         look = self.style.look(box, self.view)
         return GraphNode(
             id=box.id,
-            label=self.captions.box(box)[0].text,
+            label=title_of(self.captions.box(box)),
             namespace=self.spaces[box.cluster] if box.cluster is not None else "",
             attrs=_pairs(self._about(box)),
             incomingEdges=[

@@ -59,8 +59,17 @@ class Captions:
 
     def box(self, box: Box) -> tuple[Text, ...]:
         """The lines on a box, its title first."""
-        lines = self._lines(box)
+        lines = self._broken(self._lines(box))
         return lines if box.share is None else (*lines, _share(box.share))
+
+    def _broken(self, lines: tuple[Text, ...]) -> tuple[Text, ...]:
+        """*lines* with long titles in several: names that a user gives are never cut."""
+        if not self.style.rename:
+            return lines
+        return tuple(each for line in lines for each in _in_width(line))
+
+    def _short(self, title: str) -> str:
+        return title if title in self.renamed.given else labels.shorten(title)
 
     def _lines(self, box: Box) -> tuple[Text, ...]:
         if is_block(box.id):
@@ -82,7 +91,7 @@ class Captions:
 
     def cluster(self, cluster: Cluster) -> tuple[Text, ...]:
         """The lines in the corner of a cluster."""
-        lines = self._corner(cluster)
+        lines = self._broken(self._corner(cluster))
         return lines if cluster.share is None else (*lines, _share(cluster.share))
 
     def _corner(self, cluster: Cluster) -> tuple[Text, ...]:
@@ -137,7 +146,7 @@ class Captions:
         what = REGIONS.get(scope.kind, "")
         if what:
             return " ".join(filter(None, (what, scope.cls if scope.cls != what else "")))
-        cls = labels.shorten(self.renamed.cls(scope))
+        cls = self._short(self.renamed.cls(scope))
         title = self.renamed.scope(scope)
         if title is None:
             name = labels.shorten(labels.names(drawn.names) or scope.name)
@@ -217,7 +226,7 @@ class Captions:
         if not self.style.rename:
             return labels.shorten(op.name)
         scope = self.recording.scopes.get(op.scope) if op.scope is not None else None
-        return labels.shorten(self.renamed.op(op, scope.path if scope is not None else ""))
+        return self._short(self.renamed.op(op, scope.path if scope is not None else ""))
 
     def _given(self, op: Op, box: Box) -> tuple[tuple[str, str], ...]:
         """The arguments of an op; where it stands for one in each round of a loop, of all."""
@@ -239,7 +248,7 @@ class Captions:
 
     def _value(self, box: Box) -> tuple[Text, ...]:
         value = self.recording.values[ValueId(box.id)]
-        name = labels.shorten(self._near(value, box))
+        name = self._short(self._near(value, box))
         values = [self.recording.values[ValueId(each)] for each in box.instances or (value.id,)]
         said = first_to_last([labels.value(each, self.usual) for each in values])
         return Text(name, "title"), Text(said)
@@ -264,9 +273,9 @@ class Captions:
         name = labels.names(box.names) or slot.name
         title = f"output {name}" if name[:1].isdigit() else name or "output"
         renamed = self.renamed.of([title, "output"])
-        title = title if renamed is None else renamed
+        title = labels.shorten(title) if renamed is None else renamed
         title += f"  ×{box.count}" if box.count > 1 else ""
-        return Text(labels.shorten(title), "title"), Text(labels.value(value, self.usual))
+        return Text(title, "title"), Text(labels.value(value, self.usual))
 
     def full_name(self, node: str) -> str:
         """What a scope, op, value or grad node is called, with the path to it."""
@@ -344,6 +353,15 @@ class Captions:
         if given:
             found.append(labels.shorten("out: " + ", ".join(given), 200))
         return found
+
+
+def _in_width(line: Text) -> Iterator[Text]:
+    """A title in lines of at most 36 letters; anything else as it is."""
+    if line.part != "title" or (len(line.text) <= 36 and "\n" not in line.text):
+        yield line
+        return
+    for each in line.text.splitlines():
+        yield from (Text(part, "title") for part in textwrap.wrap(each, 36))
 
 
 def _share(share: tuple[int, int]) -> Text:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from torchrecorder.style.paper import Paper
@@ -51,6 +51,11 @@ class Text:
 
     text: str
     part: Literal["title", "name", "detail"] = "detail"
+
+
+def title_of(label: Sequence[Text]) -> str:
+    """The title of a label, which may be broken into several lines."""
+    return " ".join(each.text for each in label if each.part == "title") or label[0].text
 
 
 @dataclass(frozen=True, slots=True)

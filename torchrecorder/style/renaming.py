@@ -21,6 +21,7 @@ class Renaming:
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names
+        self.given = frozenset(names.values())
         self.patterns = [each for each in names if any(letter in each for letter in "*?[")]
 
     def scope(self, scope: Scope) -> str | None:

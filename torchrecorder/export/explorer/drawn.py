@@ -108,8 +108,9 @@ class Drawn:
     def _fold(self, shapes: tuple[Shape, Shape], given: str | None) -> Face:
         """A fold has the title of its box in its corner, and no colour of its own."""
         light, dark = (theme.region for theme in self.themes)
+        title = tuple(each for each in shapes[0].label if each.part == "title")
         return self._openable(
-            self._face(shapes, given), Group(shapes[0].id, None, shapes[0].label[:1], light), dark
+            self._face(shapes, given), Group(shapes[0].id, None, title, light), dark
         )
 
     def _openable(self, face: Face, group: Group, dark: Look) -> Face:
