@@ -220,3 +220,18 @@ def _start(rank, meeting, task):
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def test_the_step_of_an_optimizer_is_one_box_in_a_usual_figure():
+    """What it does to each weight would be more than all of the model."""
+    model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(8)))
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    with torchrecorder.Recorder(model) as recorder:
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+    shown = torchrecorder.view(recorder.recording, fold=False)
+    assert [box.id for box in shown.boxes.values()].count(
+        next(each.id for each in recorder.recording.scopes.values() if each.cls == "Adam")
+    ) == 1
+    assert len(shown.boxes) < 40
+    assert len(torchrecorder.view(recorder.recording, fold=False, depth=9).boxes) > 80

@@ -32,6 +32,13 @@ def test_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, *arguments)[0] == 1
 
 
+def test_trouble_is_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    """A model that raises ends with another code than one that differs."""
+    wrong = ("compare", "cli_nets:Net", "cli_nets:Net", "--shape", "2,3")
+    assert run(capsys, *wrong)[0] == 1
+    assert run(capsys, *wrong, "--exit-code")[0] == 2
+
+
 def test_settings_for_both(capsys: pytest.CaptureFixture[str]) -> None:
     """What is set holds for both, unless the second is set otherwise."""
     both = ("compare", "cli_nets:Net", *NET, "--set", "classes=5")

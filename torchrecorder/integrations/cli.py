@@ -68,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failed.__cause__ = error
         return _say(failed, options.traceback, FAILED)
     except (ModelFailed, LayoutFailed) as error:
-        return _say(error, options.traceback, FAILED)
+        told = getattr(options, "exit_code", False)  # 1 has a meaning of its own there
+        return _say(error, options.traceback, MISUSED if told else FAILED)
     except (TorchRecorderError, OSError) as error:
         return _say(error, options.traceback, MISUSED)
 

@@ -41,6 +41,15 @@ def innermost(recording: Recording) -> frozenset[str]:
     )
 
 
+def steps(recording: Recording) -> frozenset[str]:
+    """The steps of optimizers, and all scopes in them."""
+    found: set[str | None] = set()
+    for scope in recording.scopes.values():
+        if scope.kind is ScopeKind.OPTIMIZER or scope.parent in found:
+            found.add(scope.id)
+    return frozenset(each for each in found if each is not None)
+
+
 def plain_modules(recording: Recording, quiet: Quiet) -> frozenset[str]:
     """Innermost modules that stand for one op, such as a convolution or an activation.
 
@@ -107,8 +116,8 @@ def choose(
 
     The last level opens everything; the levels before keep plain modules closed. Unasked,
     show every op that is not alone in its module if that makes at most about 40 boxes;
-    otherwise keep all innermost modules closed and go as deep as 40 boxes allow. What is
-    *repeated* does not count.
+    otherwise keep all innermost modules and the steps of optimizers closed, and go as deep as
+    40 boxes allow. What is *repeated* does not count.
     """
     deepest = max_depth(recording)
     plain = plain_modules(recording, quiet)
@@ -116,7 +125,7 @@ def choose(
         return Choice(depth, frozenset() if depth >= deepest else plain)
     if boxes_at(recording, quiet, plain, repeated)[-1] <= ENOUGH:
         return Choice(deepest, plain)
-    closed = innermost(recording)
+    closed = innermost(recording) | steps(recording)
     counts = boxes_at(recording, quiet, closed, repeated)
     fitting = [depth for depth, count in enumerate(counts) if count <= ENOUGH]
     return Choice(max([min(1, deepest), *fitting]), closed)

@@ -62,7 +62,9 @@ class Compare:
         told.add_argument("--limit", type=int, default=60, help="lines at most (60); 0 for all")
         told.add_argument("--json", action="store_true", help="every change, as JSON")
         told.add_argument(
-            "--exit-code", action="store_true", help="exit with 1 if there are differences"
+            "--exit-code",
+            action="store_true",
+            help="exit with 1 if there are differences, with 2 if a model could not be recorded",
         )
         add_output_argument(parser)
         add_drawing_arguments(parser)
