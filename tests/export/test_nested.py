@@ -9,12 +9,14 @@ import pytest
 
 from tests import figures
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.export import legend
 from torchrecorder.export.graphviz import Pdf, Png, Svg, is_nested
 from torchrecorder.export.nested import nested_text
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure
 from torchrecorder.style.style import Style
+from torchrecorder.style.themes import THEMES
 from torchrecorder.testing import Builder
 from torchrecorder.views.plan import ViewOptions, make_view
 
@@ -53,6 +55,21 @@ def test_texts_fit_their_boxes(direction: str) -> None:
     sizes = re.findall(r'width="([\d.]+)", height="([\d.]+)"', text)
     assert sizes and all(float(width) > 0.35 and float(height) > 0.25 for width, height in sizes)
     painted(figures.network(), style)
+
+
+def test_the_legend_is_of_boxes_in_a_frame() -> None:
+    """In the outlines that they explain, beside or below what is drawn, and off the frame."""
+    shown = figure(figures.network(), Style(legend=True, theme=THEMES["print"]), depth=5)
+    text = nested_text(shown)
+    rows = re.findall(r'"legend_\d+" \[shape="(\w+)".*?pos="([-\d.]+),([-\d.]+)"', text)
+    assert [row[0] for row in rows[:2]] == ["parallelogram", "octagon"]
+    found = re.search(r'subgraph "cluster_legend" {\s*graph \[.*?bb="([^"]*)"', text)
+    assert found is not None and len(rows) == len(shown.legend)
+    left, low, right, top = map(float, found[1].split(","))
+    width, height = legend.entry_size(shown)
+    for _, x, y in rows:
+        assert left + 7 < float(x) - width / 2 < float(x) + width / 2 < right - 7
+        assert low + 7 < float(y) - height / 2 < float(y) + height / 2 < top - 7
 
 
 def test_the_same_run_gives_the_same_bytes() -> None:

@@ -213,6 +213,15 @@ def test_colours_have_a_legend(visit: Visiting) -> None:
     assert "Params" in seen.page.locator("#legend").inner_text()
 
 
+def test_the_legend_of_kinds_has_their_outlines(visit: Visiting) -> None:
+    """What is told by its form in the picture is told by it there."""
+    seen = visit(stack(3), legend=True)
+    drawn = seen.page.locator("#legend .entry path").evaluate_all(
+        "paths => paths.map(path => path.getAttribute('d'))"
+    )
+    assert len(drawn) > 2 and len(set(drawn)) > 2
+
+
 def test_names_are_shown_as_text(visit: Visiting) -> None:
     """Whatever they are; no element comes from them."""
     seen = visit(hostile())

@@ -206,13 +206,34 @@ def test_legend_lists_what_is_there() -> None:
     assert figure_of(network()).legend == ()
     legend = figure_of(network(), Style(legend=True)).legend
     assert [entry.text for entry in legend] == [
-        "input (slanted)",
-        "output (octagon)",
+        "input",
+        "output",
         "module",
         "operation",
         "weights",
         "activation",
     ]
+
+
+def test_legend_draws_what_it_explains() -> None:
+    """Each entry in the outline of its boxes: modules have corners, inputs lean."""
+    figure = figure_of(network(), Style(legend=True, theme=THEMES["print"]))
+    outlines = {entry.text: entry.look.outline for entry in figure.legend}
+    assert outlines == {
+        "input": "parallelogram", "output": "octagon", "module": "box", "operation": "rounded",
+        "weights": "box", "activation": "box",
+    }
+    drawn = {(shape.look.outline, shape.look.fill) for shape in figure.shapes}
+    assert {(entry.look.outline, entry.look.fill) for entry in figure.legend} == drawn
+
+
+def test_legend_of_coloured_boxes_lists_no_family() -> None:
+    """No box has the colour of one; the scale and the outlines of kinds are left."""
+    style = Style(legend=True, color_by="output_bytes")
+    figure = figure_of(network(), style)
+    rows = {entry.text: entry.look for entry in figure.legend[5:]}
+    assert list(rows) == ["input", "output", "module", "operation"]
+    assert {look.fill for look in rows.values()} == {style.theme.paper}
 
 
 def test_shapes_carry_kind_and_lines_carry_value() -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torchrecorder.export.legend import SMALL, table
+from torchrecorder.export import legend
+from torchrecorder.export.legend import SMALL
 from torchrecorder.export.quoting import attribute, html, quote, verbatim
 from torchrecorder.export.svg import MARK
 from torchrecorder.graph.garbage import uncollected
@@ -67,7 +68,7 @@ class Pins:
         shapes: For the id of each shape.
         groups: For the id of each group.
         lines: For each line, in their order.
-        legend: For the legend.
+        legend: For the frame of the legend.
     """
 
     shapes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -371,11 +372,22 @@ def _line_quoted(look: Look) -> dict[str, str]:
 
 
 def _legend(figure: Figure, pins: Pins) -> Iterator[str]:
-    """The legend, as a node of its own."""
+    """The legend: a cluster with a box for each entry, one below the other."""
     if not figure.legend:
         return
-    attributes = {"shape": quote("plain"), "style": quote(""), "label": table(figure)}
-    yield f'"legend" [{_joined({**attributes, **pins.legend})}]'
+    width, height = legend.entry_size(figure)
+    room = {"width": f"{width / 72:.4f}", "height": f"{height / 72:.4f}", "fixedsize": "true"}
+    room["fontsize"] = f"{figure.fontsize * SMALL:g}"
+    frame = {"style": "rounded", "color": legend.edge(figure), "margin": f"{legend.MARGIN:g}"}
+    yield 'subgraph "cluster_legend" {'
+    yield f"\tgraph [{_joined({**_quoted(frame), **pins.legend})}]"
+    for shape in legend.shapes(figure):
+        pinned = {**_quoted(room), **pins.shapes.get(shape.id, {})}
+        yield f"\t{quote(node_name(shape.id))} [{_shape(shape, figure, None, pinned)}]"
+    if not pins.legend and figure.direction in ("TB", "BT"):
+        names = [quote(node_name(shape.id)) for shape in legend.shapes(figure)]
+        yield f'\t{" -> ".join(names)} [style="invis"]'
+    yield "}"
 
 
 def _quoted(attributes: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from torchrecorder.export.dot import Pins, dot_text, given_out, in_order, in_two, pieces
-from torchrecorder.export.legend import columns_in, table, table_size
+from torchrecorder.export import legend
 from torchrecorder.export.quoting import quote
 from torchrecorder.graph.garbage import uncollected
 from torchrecorder.layout import engine
@@ -110,12 +110,16 @@ def _pins(
 ) -> Pins:
     below = picture.height
     boxes = {items[box.item].id: box for box in picture.boxes}
-    return Pins(
-        {shape.id: _shape(shape, boxes[shape.id], below) for shape in figure.shapes},
-        {group.id: _group(group, figure, boxes[group.id], below) for group in figure.groups},
-        tuple(_lines(links, picture, below)),
-        _legend(figure, picture, legend_below) if figure.legend else {},
-    )
+    shapes = {shape.id: _shape(shape, boxes[shape.id], below) for shape in figure.shapes}
+    frame: Mapping[str, str] = {}
+    if figure.legend:
+        left, top, columns = _corner(figure, picture, legend_below)
+        width, height = legend.size(figure, columns)
+        frame = {"bb": quote(_numbers(left, top - height, left + width, top))}
+        for shape, (x, y) in zip(legend.shapes(figure), legend.places(figure, columns)):
+            shapes[shape.id] = {"pos": quote(_spot((left + x, top - y)))}
+    groups = {group.id: _group(group, figure, boxes[group.id], below) for group in figure.groups}
+    return Pins(shapes, groups, tuple(_lines(links, picture, below)), frame)
 
 
 def _shape(shape: Shape, box: Drawn, below: float) -> Mapping[str, str]:
@@ -141,7 +145,7 @@ def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[st
     corners = (box.x, below - box.y - box.height, box.x + box.width, below - box.y)
     return {
         "label": f"<{table}<tr>{cell}</tr></table>>",
-        "bb": quote(",".join(f"{at:.2f}" for at in corners)),
+        "bb": quote(_numbers(*corners)),
         "lp": quote(_spot((box.x + 9.0 + width / 2, below - y))),
     }
 
@@ -169,16 +173,18 @@ def _spline(points: Sequence[Point]) -> str:
 
 
 def _spot(point: Point) -> str:
-    return f"{point[0]:.2f},{point[1]:.2f}"
+    return _numbers(*point)
 
 
-def _legend(figure: Figure, picture: Picture, below: bool) -> Mapping[str, str]:
-    """Where the legend stands: in columns below the figure, or beside it if that takes less."""
-    columns = columns_in(figure, picture.width)
-    (width, height), (wide, high) = table_size(figure), table_size(figure, columns)
+def _numbers(*at: float) -> str:
+    return ",".join(f"{each:.2f}" for each in at)
+
+
+def _corner(figure: Figure, picture: Picture, below: bool) -> tuple[float, float, int]:
+    """Where the legend is: in columns below the figure, or beside it if that takes less."""
+    columns = legend.columns_in(figure, picture.width)
+    (width, height), (wide, high) = legend.size(figure), legend.size(figure, columns)
     beside = (picture.width + BESIDE + width) * max(picture.height, height)
     if not below and beside < max(picture.width, wide) * (picture.height + BESIDE + high):
-        x, y = picture.width + BESIDE + width / 2, picture.height - height / 2 - 9.0
-        return {"pos": quote(_spot((x, y)))}
-    spot = _spot((picture.width / 2, -BESIDE - high / 2))
-    return {"pos": quote(spot), "label": table(figure, columns)}
+        return picture.width + BESIDE, picture.height, 1
+    return (picture.width - wide) / 2, -BESIDE, columns

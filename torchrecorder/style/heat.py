@@ -102,7 +102,7 @@ class Heat:
 
     def _swatch(self, share: float) -> Look:
         fill = scale(self.theme.heat, share)
-        return Look(fill, mix(fill, self.theme.ink, 0.45), self.theme.ink, "box")
+        return Look(fill, mix(fill, self.theme.ink, 0.45), ink(fill), "box")
 
 
 class Said:

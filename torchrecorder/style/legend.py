@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torchrecorder.style.figure import LegendEntry
+from torchrecorder.style.color import mix
+from torchrecorder.style.figure import LegendEntry, Look
 from torchrecorder.style.style import Style, family_of, failed
 from torchrecorder.views.view import View
 
 WORDS = {
-    "input": "input (slanted)",
-    "output": "output (octagon)",
-    "parameter": "parameter (cylinder)",
-    "buffer": "buffer (folded corner)",
-    "constant": "constant (dotted)",
-    "tensor": "tensor (ellipse)",
+    "input": "input",
+    "output": "output",
+    "parameter": "parameter",
+    "buffer": "buffer",
+    "constant": "constant",
+    "tensor": "tensor",
     "module": "module",
     "region": "region",
     "op": "operation",
@@ -33,14 +34,32 @@ SOME = "in some repeats only (dashed)"
 
 
 def legend(view: View, style: Style) -> tuple[LegendEntry, ...]:
-    """A row for each kind and family of box in *view*, always in the same order."""
-    present = set()
+    """A row for each kind and family of box in *view*, always in the same order.
+
+    Each has the outline in which it is drawn. Where a number colours the boxes, families have
+    no colours of their own, and only kinds are listed.
+    """
+    present: dict[str, str] = {}
     for box in view.boxes.values():
-        present.add(family_of(box, view) or box.kind.value)
+        family = "" if style.color_by is not None else family_of(box, view)
+        present.setdefault(family or box.kind.value, box.kind.value)
         if failed(box.id, view):
-            present.add("failed")
-    looks = style.theme.looks
-    rows = [LegendEntry(text, looks[kind]) for kind, text in WORDS.items() if kind in present]
+            present["failed"] = box.kind.value
+    rows = [
+        LegendEntry(text, _look(kind, present[kind], style))
+        for kind, text in WORDS.items()
+        if kind in present
+    ]
     if any(arrow.some for arrow in view.arrows):
-        rows.append(LegendEntry(SOME, replace(looks["op"], outline="box", dash="dashed")))
+        dashed = replace(style.theme.looks["op"], outline="box", dash="dashed")
+        rows.append(LegendEntry(SOME, dashed))
     return tuple(rows)
+
+
+def _look(name: str, kind: str, style: Style) -> Look:
+    """How what is called so is drawn, in the outline of its kind."""
+    theme = style.theme
+    look = theme.outlined(name, kind)
+    if style.color_by is None or name == "failed":
+        return look
+    return replace(look, fill=theme.paper, stroke=mix(look.stroke, theme.paper, 0.4))

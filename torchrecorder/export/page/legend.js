@@ -36,13 +36,19 @@ const createLegend = (element, model, state, told) => {
     return [...parts, strip(ramp), ends, make("p", "", `of the boxes shown${more}`)];
   }
 
+  // A small box in the outline and the colours of `look`.
+  function swatch(look) {
+    const picture = paint.element(document, "svg", { class: "swatch", viewBox: "-1 -1 26 16" });
+    const outline = { d: shapes.outline(look.outline, 24, 14), fill: look.fill };
+    picture.append(paint.element(document, "path", { ...outline, ...paint.stroked(look) }));
+    return picture;
+  }
+
   function ofList(rows, palette) {
     return rows.map(([said, look]) => {
-      const row = make("div", "entry"), dot = make("i", "dot");
-      const { fill, stroke } = model.data.looks[look][palette.theme];
-      dot.style.background = fill === "transparent" ? stroke : fill;
-      dot.style.borderColor = stroke;
-      row.append(dot, make("span", "", model.text(said)));
+      const row = make("div", "entry");
+      const drawn = swatch(model.data.looks[look][palette.theme]);
+      row.append(drawn, make("span", "", model.text(said)));
       return row;
     });
   }
