@@ -28,6 +28,7 @@ WRONG = {
     "since": (3,),
     "until": (b"x",),
     "hide": (3, [3], b"relu"),
+    "closed": (3, [3], b"relu"),
     "group": (3, {"Stem": 3}, {"Stem": []}, {"": "conv1"}),
     "view": ("sideways", None),
     "theme": ("drak", 3),

@@ -39,6 +39,16 @@ def test_depth_1_shows_the_children() -> None:
     assert clusters(view) == ["Net"]
 
 
+@pytest.mark.parametrize("closed", ["body", "Sequential", ("bo*", "skip"), "body, skip"])
+def test_chosen_modules_stay_closed(closed: str | tuple[str, ...]) -> None:
+    """By path, class or pattern, at any depth, with all that goes in and out."""
+    recording = network()
+    for depth in range(1, max_depth(recording) + 1):
+        view = view_of(recording, depth=depth, closed=closed)
+        assert boxes(view)[:3] == ["x", "body", "skip"]
+        assert {"x -> body", "x -> skip", "skip -> add"} <= set(arrows(view))
+
+
 def test_modules_of_one_op_stay_closed_before_the_last_level() -> None:
     """Opening them would show nothing new."""
     run = Builder()

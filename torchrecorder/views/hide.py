@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -64,14 +64,37 @@ class HideOps:
 
 
 @dataclass(frozen=True)
-class HideNamed:
-    """Hide ops by name and scopes by path or class.
+class Named:
+    """Scopes by path or class.
 
     Attributes:
         patterns: Names, or patterns such as ``"*.dropout"`` or ``"Dropout*"``.
     """
 
     patterns: tuple[str, ...]
+
+    def scopes(self, recording: Recording) -> frozenset[str]:
+        """Those of *recording*."""
+        return frozenset(
+            scope.id
+            for scope in recording.scopes.values()
+            if self.patterns and (self._fits(scope.path) or self._fits(scope.cls))
+        )
+
+    def check(self, option: str, recording: Recording) -> None:
+        """Warn of patterns of an *option* that fit nothing in *recording*."""
+        warn_unmatched(option, self.patterns, tuple(self._names(recording)))
+
+    def _names(self, recording: Recording) -> Iterator[str]:
+        for scope in recording.scopes.values():
+            yield from (scope.path, scope.cls)
+
+    def _fits(self, name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in self.patterns)
+
+
+class HideNamed(Named):
+    """Hide ops by name and scopes by path or class."""
 
     def __call__(self, view: View) -> View:
         scopes = self.scopes(view.recording)
@@ -83,22 +106,9 @@ class HideNamed:
         ]
         return without(view, hidden)
 
-    def scopes(self, recording: Recording) -> frozenset[str]:
-        """The scopes to hide."""
-        return frozenset(
-            scope.id
-            for scope in recording.scopes.values()
-            if self.patterns and (self._fits(scope.path) or self._fits(scope.cls))
-        )
-
-    def check(self, recording: Recording) -> None:
-        """Warn of patterns that fit nothing in *recording*."""
-        scopes, ops = recording.scopes.values(), recording.ops.values()
-        names = (name for scope in scopes for name in (scope.path, scope.cls))
-        warn_unmatched("hide", self.patterns, (*names, *(op.name for op in ops)))
-
-    def _fits(self, name: str) -> bool:
-        return any(fnmatchcase(name, pattern) for pattern in self.patterns)
+    def _names(self, recording: Recording) -> Iterator[str]:
+        yield from super()._names(recording)
+        yield from (op.name for op in recording.ops.values())
 
 
 def _without_idle_constants(before: View, view: View) -> View:

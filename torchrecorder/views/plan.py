@@ -24,6 +24,7 @@ from torchrecorder.views.hide import (
     HideOps,
     HidePasses,
     HideStored,
+    Named,
     is_pass,
     is_query,
     is_reshape,
@@ -46,7 +47,7 @@ CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(("tensors", "passes", "reshapes", "queries"), FLAG),
     "fold": one_of(*FOLDS),
     **dict.fromkeys(("focus", "since", "until"), TEXT.or_none()),
-    "hide": TEXTS,
+    **dict.fromkeys(("hide", "closed"), TEXTS),
     "view": one_of("forward", "backward"),
 }
 """What the options of a view may be; a group checks itself."""
@@ -79,6 +80,8 @@ class ViewOptions:
         until: Only what this depends on. With *since*, what lies between the two.
         hide: Scopes by path or class, or ops by name, that are left out; patterns, separated
             by commas or in a tuple. Arrows go through them.
+        closed: Scopes by path or class that stay one box each, whatever the depth; patterns
+            like those of *hide*.
         group: Siblings under made-up names: ``{"Stem": ["conv1", "bn1", "relu"]}``; paths of
             scopes and ops, or patterns. A group is one more level for *depth*.
         view: ``"forward"``, the run; or ``"backward"``, the autograd graph behind it, in the
@@ -96,6 +99,7 @@ class ViewOptions:
     since: str | None = None
     until: str | None = None
     hide: str | tuple[str, ...] = ()
+    closed: str | tuple[str, ...] = ()
     group: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     view: Literal["forward", "backward"] = "forward"
 
@@ -113,7 +117,8 @@ def make_view(recording: Recording, options: ViewOptions = ViewOptions()) -> Vie
     """
     check_recording(recording)
     grouped = Group(options.group)(recording)
-    HideNamed(_patterns(options.hide)).check(grouped)
+    HideNamed(_patterns(options.hide)).check("hide", grouped)
+    Named(_patterns(options.closed)).check("closed", grouped)
     part = Focus(options.focus, options.since, options.until)(grouped)
     view, _ = _made(part, options)
     return replace(view, unfolded=partial(_unfolded, part, options))
@@ -147,7 +152,8 @@ def plan(recording: Recording, options: ViewOptions = ViewOptions()) -> list[Ste
     judge = partial(_any_holds, quiet)
     choice = choose(recording, options.depth, judge, _repeated(recording, options))
     unwanted = HideNamed(_patterns(options.hide))
-    closed = choice.closed | unwanted.scopes(recording)
+    closed = Named(_patterns(options.closed)).scopes(recording)
+    closed |= choice.closed | unwanted.scopes(recording)
     steps: list[Step] = [Collapse(choice.depth, judge, closed), HideOps(quiet)]
     if unwanted.patterns:
         steps.append(unwanted)
@@ -179,8 +185,8 @@ def _quiet(options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:
     return (is_pass, *(holds for holds, wanted in shown.items() if not wanted))
 
 
-def _patterns(hide: str | tuple[str, ...]) -> tuple[str, ...]:
-    given = hide.split(",") if isinstance(hide, str) else hide
+def _patterns(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    given = names.split(",") if isinstance(names, str) else names
     return tuple(pattern.strip() for pattern in given if pattern.strip())
 
 
