@@ -213,6 +213,20 @@ def test_colours_have_a_legend(visit: Visiting) -> None:
     assert "Params" in seen.page.locator("#legend").inner_text()
 
 
+def test_a_fold_is_no_hotter_than_its_siblings(visit: Visiting) -> None:
+    """Its colour is that of their mean, and the legend says so."""
+    seen = visit(stack(3), color_by="parameters")
+    fills = seen.page.evaluate(
+        "() => { const model = page.model, number = model.data.annotations[0];"
+        " const fold = model.data.items.fold.findIndex(Boolean);"
+        " const all = [fold, ...model.children[fold + 1]];"
+        " const palette = paint.palette(model, 'light', number, all);"
+        " return [...all.map(item => palette.look(item, false).fill), number.key]; }"
+    )
+    assert fills.pop() == "parameters" and len(fills) == 4 and len(set(fills)) == 1
+    assert "of ×N the mean" in seen.page.locator("#legend").inner_text()
+
+
 def test_the_legend_of_kinds_has_their_outlines(visit: Visiting) -> None:
     """What is told by its form in the picture is told by it there."""
     seen = visit(stack(3), legend=True)

@@ -328,6 +328,17 @@ def test_a_comparison_says_what_changed() -> None:
     ]
 
 
+def test_the_legend_is_of_what_is_closed_too() -> None:
+    """Modules that can be opened are told, and their families in the outline of modules."""
+    data = data_of(stack(3), Style(legend=True), depth=1)
+    outlines = {
+        data["strings"][text]: data["looks"][look]["light"]["outline"]
+        for text, look in data["legend"]
+    }
+    assert outlines["module"] == outlines["weights"] == "box"
+    assert outlines["input"] == "parallelogram"
+
+
 def _resized() -> Recording:
     """The network, its first layer set up in another way."""
     recording = network()

@@ -11,7 +11,7 @@ from torchrecorder.export.explorer.facts import Facts, Row
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style import labels
-from torchrecorder.style.figure import Figure, Look, Text
+from torchrecorder.style.figure import LegendEntry, Look, Text
 from torchrecorder.views.blocks import is_block
 from torchrecorder.views.tree import Place, Tree
 from torchrecorder.views.whole import scope_kind
@@ -127,12 +127,11 @@ class Columns:
             paths.append(path or (paths[place.parent] if place.parent >= 0 else ""))
         return iter(paths)
 
-    def legend(self, figures: tuple[Figure, Figure]) -> list[list[int]]:
-        """What the colours mean, where the style says so."""
-        light, dark = figures
+    def legend(self, legends: Iterable[Sequence[LegendEntry]]) -> list[list[int]]:
+        """What the colours mean, in light and in dark, where the style says so."""
         return [
             [self.strings(one.text), self.look((one.look, other.look))]
-            for one, other in zip(light.legend, dark.legend)
+            for one, other in zip(*legends)
         ]
 
     def tables(self) -> dict[str, Any]:

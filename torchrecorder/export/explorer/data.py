@@ -67,7 +67,7 @@ def page_data(given: Source) -> dict[str, Any]:
         "theme": themes.preferred(style),
         "themes": dict(zip(("light", "dark"), (themes.said(each, style) for each in drawn.themes))),
         "about": columns.rows(columns.facts.run()),
-        "legend": columns.legend(drawn.opened),
+        "legend": columns.legend(drawn.legends()),
         "items": {**items, "template": list(laid.template[1:])},
         "root": laid.template[0],
         "templates": [each.to_json() for each in laid.templates],

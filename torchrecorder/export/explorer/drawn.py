@@ -13,7 +13,8 @@ from torchrecorder.export.explorer.themes import pair
 from torchrecorder.export.nested import closed_size, header_size
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.draw import carried, draw, finished, is_final, repainted
-from torchrecorder.style.figure import Figure, Group, Look, Shape, Text
+from torchrecorder.style.figure import Figure, Group, LegendEntry, Look, Shape, Text
+from torchrecorder.style.legend import legend
 from torchrecorder.style.style import Style
 from torchrecorder.style.together import result, same
 from torchrecorder.views.tree import Tree
@@ -61,6 +62,14 @@ class Drawn:
     def opened(self) -> tuple[Figure, Figure]:
         """With everything open."""
         return self._both(self.tree.view)
+
+    def legends(self) -> tuple[tuple[LegendEntry, ...], ...]:
+        """For each theme what colours and outlines mean, of closed boxes too."""
+        if self.style.finish is not None or not self.style.legend:
+            return tuple(figure.legend for figure in self.opened)
+        boxes = {**self.closed_boxes, **self.tree.view.boxes}
+        view = replace(self.tree.view, boxes=boxes)
+        return tuple(legend(view, replace(self.style, theme=theme)) for theme in self.themes)
 
     def _both(self, view: View) -> tuple[Figure, Figure]:
         light, dark = (replace(self.style, theme=theme) for theme in self.themes)

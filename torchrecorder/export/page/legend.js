@@ -33,7 +33,8 @@ const createLegend = (element, model, state, told) => {
       : [scale.low, middle(scale), scale.high];
     ends.append(...marks.map(value => make("span", "", numbers.said(value, annotation.format))));
     const more = scale.log ? ", equal steps are equal factors" : "";
-    return [...parts, strip(ramp), ends, make("p", "", `of the boxes shown${more}`)];
+    const mean = palette.means ? ", of ×N the mean" : "";
+    return [...parts, strip(ramp), ends, make("p", "", `of the boxes shown${mean}${more}`)];
   }
 
   // A small box in the outline and the colours of `look`.

@@ -25,11 +25,16 @@ const paint = (() => {
   function palette(model, theme, annotation = null, seen = []) {
     const colours = model.data.themes[theme], own = colours.ink;
     const ramp = annotation && colour.ramp(colours.heat);
-    const scale = annotation && colour.scale(
-      seen.map(item => annotation.values[item]), Boolean(annotation.log),
+    const isMean = item => Boolean(annotation?.sum) && model.folded(item) > 1;
+    // The number of an item; of a fold that adds up, of one of its siblings on average.
+    const number = item => {
+      const value = annotation.values[item];
+      return isMean(item) && value !== null ? value / model.folded(item) : value;
+    };
+    const scale = annotation && colour.scale(seen.map(number), Boolean(annotation.log),
       annotation.key === model.data.color_by ? model.data.color_range : null);
     const shade = item => {
-      const share = annotation ? scale.at(annotation.values[item]) : null;
+      const share = annotation ? scale.at(number(item)) : null;
       return share === null ? null : ramp(share);
     };
     function look(item, open) {
@@ -40,7 +45,8 @@ const paint = (() => {
       if (!fill) return { ...plain, fill: colours.paper, stroke: colours.line, faint: true };
       return { ...plain, fill, text: colour.ink(fill) };
     }
-    return { theme, colours, look, ramp, scale, annotation, ink: own };
+    const means = seen.some(isMean);
+    return { theme, colours, look, ramp, scale, annotation, means, ink: own };
   }
 
   const stroked = look => ({
