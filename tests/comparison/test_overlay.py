@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given, settings
+from torch import nn
 
 from tests.comparison.test_compare import stack
 from tests.figures import network, regions
 from tests.random_recordings import recordings
+from torchrecorder import record
 from torchrecorder.comparison.change import ChangeKind
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.overlay import Overlay, overlay
@@ -80,6 +83,73 @@ def test_replaced_is_one_box() -> None:
     assert [op.name for op in found.recording.ops.values()] == ["linear", "gelu"]
     assert ChangeKind.REPLACED in found.marks.values()
     assert ChangeKind.ADDED not in found.marks.values()
+
+
+class _Joins(nn.Module):
+    """Two linear layers, and between them what is given both the input and the first's result."""
+
+    def __init__(self, join: nn.Module, *more: nn.Module) -> None:
+        super().__init__()
+        self.first, self.join = nn.Sequential(nn.Linear(4, 4), *more), join
+        self.last = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Of both."""
+        return self.last(self.join(x, self.first(x)))
+
+
+class _Both(nn.Module):
+    def forward(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        """Reads both."""
+        return one.sin() + other
+
+
+class _One(nn.Module):
+    def forward(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        """Reads the first only, twice."""
+        return one.exp() * one
+
+
+def edges(before: nn.Module, after: nn.Module) -> dict[tuple[str, str], str | None]:
+    """The arrows between the modules of both, by the names of their ends, with their mark."""
+    inputs = torch.ones(1, 4)
+    both = laid(record(before.eval(), inputs), record(after.eval(), inputs))
+    view = make_view(both.recording, ViewOptions(depth=1))
+    names = {each.id: each.name for each in both.recording.scopes.values()}
+    found: dict[tuple[str, str], str | None] = {}
+    for arrow in view.arrows:
+        pairs = {(arrow.value, each) for each in view.boxes[arrow.head].members}
+        mark = "gone" if pairs & both.gone else "new" if pairs & both.new else None
+        ends = names.get(arrow.tail, "x"), names.get(arrow.head, "output")
+        assert found.setdefault(ends, mark) == mark
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "mark"),
+    [
+        (_Joins(_Both()), _Joins(_One()), "gone"),
+        (_Joins(_One()), _Joins(_Both()), "new"),
+        (_Joins(_Both()), _Joins(_Both(), nn.ReLU()), None),
+        (_Joins(_Both(), nn.ReLU()), _Joins(_Both()), None),
+        (_Joins(_One(), nn.ReLU()), _Joins(_Both()), "new"),
+    ],
+)
+def test_arrows_of_what_changed(before: nn.Module, after: nn.Module, mark: str | None) -> None:
+    """What a replaced module or a longer one is joined to is marked only where that differs."""
+    assert edges(before, after) == {
+        ("x", "first"): None,
+        ("x", "join"): None,
+        ("first", "join"): mark,
+        ("join", "last"): None,
+        ("last", "output"): None,
+    }
+
+
+def test_arrows_of_a_replaced_module_behind_a_longer_one() -> None:
+    """Both at once: what arrives is still the result of the same module."""
+    before, after = _Joins(nn.Bilinear(4, 4, 4)), _Joins(_Both(), nn.ReLU())
+    assert set(edges(before, after).values()) == {None}
 
 
 @pytest.mark.parametrize("suffix", ["dot", "mmd", "txt", "json", "graphml", "nodelink.json"])

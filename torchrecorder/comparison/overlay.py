@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Union
 
 from torchrecorder.comparison.change import ChangeKind, Comparison
+from torchrecorder.comparison.wiring import Wiring
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 
 Step = Union[Scope, Op]
+Turn = tuple[tuple[Slot, ...], frozenset[ValueId]]
+"""What is no longer read, and what is read now only."""
 
 GONE = "old_"
 """What the ids of things begin with that only the first recording has."""
@@ -51,6 +54,7 @@ class _Merger:
         self.comparison = comparison
         self.before, self.after = comparison.before, comparison.after
         matching = comparison.matching
+        self.wiring = Wiring(self.before, self.after, matching)
         self.twins: dict[Any, Any] = {
             **matching.scopes, **matching.ops, **matching.values, **matching.modules
         }
@@ -162,21 +166,51 @@ class _Merger:
 
     def _wired(self, op: Op, made: Mapping[ValueId, int]) -> Op:
         """An op with what it reads in either recording, as far as that exists by then."""
-        inputs = list(op.inputs)
-        if op.id in self._back:
-            old = self.before.ops[OpId(self._back[op.id])]
-            was = self._slots(old.inputs)
-            lost = {slot.value for slot in was} - {slot.value for slot in op.inputs}
-            got = {slot.value for slot in op.inputs} - {slot.value for slot in was}
-            inputs.extend(slot for slot in was if slot.value in lost)
-            self.gone.update((value, op.id) for value in lost)
-            self.new.update((value, op.id) for value in got)
-        elif op.id.startswith(GONE):
-            self.gone.update((slot.value, op.id) for slot in inputs)
+        lost: tuple[Slot, ...] = ()
+        if op.id.startswith(GONE):
+            self.gone.update((slot.value, op.id) for slot in op.inputs)
         else:
-            self.new.update((slot.value, op.id) for slot in inputs)
+            lost, got = self._differing(op)
+            self.gone.update((slot.value, op.id) for slot in lost)
+            self.new.update((slot.value, op.id) for slot in op.inputs if slot.value in got)
+        inputs = (*op.inputs, *lost)
         reads = tuple(each for each in inputs if made.get(each.value, -1) < op.index)
         return op._replace(inputs=reads, outputs=self._outputs(op))
+
+    def _differing(self, op: Op) -> Turn:
+        """What an op no longer reads, and what it did not read before."""
+        if op.id in self._back:
+            old = self.before.ops[OpId(self._back[op.id])]
+            return self._turn(old.inputs, op.inputs, op.scope)
+        if op.scope not in self._replacing:
+            return (), frozenset(slot.value for slot in op.inputs)
+        lost, got = self._replacing[op.scope]
+        first = self.after.children[op.scope][0]
+        return (lost if first.id == op.id else ()), got
+
+    @cached_property
+    def _replacing(self) -> Mapping[Any, Turn]:
+        """What differs in the inputs of what stands in the place of a replaced scope."""
+        return {
+            new: self._turn(_given(self.before, old), _given(self.after, new), new)
+            for old, new in self.comparison.matching.scopes.items()
+            if old in self.replaced
+        }
+
+    def _turn(self, was: Sequence[Slot], now: Sequence[Slot], reader: ScopeId | None) -> Turn:
+        after = frozenset(slot.value for slot in now)
+        there = [self._was(slot, now, after, reader) for slot in was]
+        lost = tuple(slot for slot in there if slot.value not in after)
+        return lost, after - {slot.value for slot in there}
+
+    def _was(
+        self, one: Slot, now: Sequence[Slot], after: Collection[ValueId], reader: ScopeId | None
+    ) -> Slot:
+        """What was read; that of *now* which is the same as far as *reader* can tell."""
+        old = Slot(one.name, self._there(one.value))
+        if old.value in after:
+            return old
+        return next((each for each in now if self.wiring.same(one, each, reader)), old)
 
     def _values(self) -> Iterator[tuple[ValueId, Any]]:
         yield from self.after.values.items()
@@ -263,3 +297,11 @@ def _replaced(comparison: Comparison) -> Iterator[ScopeId]:
         plain = not any(isinstance(each, Scope) for each in inside)
         if plain and before.scopes[old].cls != after.scopes[new].cls:
             yield old
+
+
+def _given(recording: Recording, scope: ScopeId) -> tuple[Slot, ...]:
+    """What the ops of an innermost scope read that none of them made, each once."""
+    ops = [recording.ops[OpId(step.id)] for step in recording.children[scope]]
+    made = {value for op in ops for value in op.outputs}
+    found = {slot.value: slot for op in ops for slot in op.inputs if slot.value not in made}
+    return tuple(found.values())
