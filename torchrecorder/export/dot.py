@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchrecorder.export import legend
 from torchrecorder.export.legend import SMALL
-from torchrecorder.export.quoting import attribute, html, quote, verbatim
+from torchrecorder.export.quoting import attribute, given, html, joined, quote, quoted, verbatim
 from torchrecorder.export.svg import MARK
 from torchrecorder.graph.garbage import uncollected
 from torchrecorder.layout.measure import label_size, text_width
@@ -136,7 +136,7 @@ def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
     yield from _legend(figure, pins)
     common = figure.lines[0].look if figure.lines else None
     if common is not None:
-        yield f"edge [{_raw(_line_look(common))}]"
+        yield f"edge [{joined(given(_line_look(common)))}]"
     following = _following(figure)
     for number, line in enumerate(figure.lines):
         straight = following.get(line.tail) == line.head
@@ -161,11 +161,11 @@ def _defaults(figure: Figure) -> Iterator[str]:
         **(_cheap(figure) if len(figure.lines) > LARGE else {}),
         **figure.attributes,
     }
-    yield f"graph [{_raw(graph)}]"
+    yield f"graph [{joined(given(graph))}]"
     room = {"margin": "0.13,0.06", "height": "0.3", "width": "0.4"}
-    yield f"node [{_raw({'fontname': font, 'fontsize': size, **room})}]"
+    yield f"node [{joined(given({'fontname': font, 'fontsize': size, **room}))}]"
     edge = {"fontname": font, "fontsize": f"{figure.fontsize * SMALL:g}", "arrowsize": "0.6"}
-    yield f"edge [{_raw(edge)}]"
+    yield f"edge [{joined(given(edge))}]"
 
 
 def _page(paper: Paper) -> dict[str, str]:
@@ -245,8 +245,8 @@ def _shape(
         attributes["tooltip"] = verbatim(shape.tooltip)
     attributes.update(pinned)
     if not own:
-        return f"{_plain_look(shape.look, look_attributes)}, {_joined(attributes)}"
-    return _joined({**_quoted(look_attributes(shape.look)), **attributes, **_given(own)})
+        return f"{_plain_look(shape.look, look_attributes)}, {joined(attributes)}"
+    return joined({**quoted(look_attributes(shape.look)), **attributes, **given(own)})
 
 
 def _plain_look(look: Look, write: Callable[[Look], dict[str, str]]) -> str:
@@ -265,7 +265,7 @@ def _look_text(
     dash: Dash,
     width: float,
 ) -> str:
-    return _joined(_quoted(write(Look(fill, stroke, text, outline, dash, width))))
+    return joined(quoted(write(Look(fill, stroke, text, outline, dash, width))))
 
 
 def _group(group: Group, figure: Figure, pinned: Mapping[str, str]) -> str:
@@ -275,9 +275,9 @@ def _group(group: Group, figure: Figure, pinned: Mapping[str, str]) -> str:
     attributes.update(pinned)
     own = group.look.attributes
     if not own:
-        return f"{_plain_look(group.look, _paper_attributes)}, {_joined(attributes)}"
-    look = _quoted(_paper_attributes(group.look))
-    return _joined({**look, **attributes, **_given(own)})
+        return f"{_plain_look(group.look, _paper_attributes)}, {joined(attributes)}"
+    look = quoted(_paper_attributes(group.look))
+    return joined({**look, **attributes, **given(own)})
 
 
 def _paper_attributes(look: Look) -> dict[str, str]:
@@ -354,7 +354,7 @@ def _edge(line: Line, figure: Figure, common: Look | None, more: Mapping[str, st
     if line.tooltip:
         attributes["edgetooltip"] = verbatim(line.tooltip)
     ends = f"{quote(node_name(line.tail))} -> {quote(node_name(line.head))}"
-    return f"{ends} [{_joined(attributes)}]" if attributes else ends
+    return f"{ends} [{joined(attributes)}]" if attributes else ends
 
 
 def _line_look(look: Look) -> dict[str, str]:
@@ -380,27 +380,11 @@ def _legend(figure: Figure, pins: Pins) -> Iterator[str]:
     room["fontsize"] = f"{figure.fontsize * SMALL:g}"
     frame = {"style": "rounded", "color": legend.edge(figure), "margin": f"{legend.MARGIN:g}"}
     yield 'subgraph "cluster_legend" {'
-    yield f"\tgraph [{_joined({**_quoted(frame), **pins.legend})}]"
+    yield f"\tgraph [{joined({**quoted(frame), **pins.legend})}]"
     for shape in legend.shapes(figure):
-        pinned = {**_quoted(room), **pins.shapes.get(shape.id, {})}
+        pinned = {**quoted(room), **pins.shapes.get(shape.id, {})}
         yield f"\t{quote(node_name(shape.id))} [{_shape(shape, figure, None, pinned)}]"
     if not pins.legend and figure.direction in ("TB", "BT"):
         names = [quote(node_name(shape.id)) for shape in legend.shapes(figure)]
         yield f'\t{" -> ".join(names)} [style="invis"]'
     yield "}"
-
-
-def _quoted(attributes: Mapping[str, str]) -> dict[str, str]:
-    return {name: quote(text) for name, text in attributes.items()}
-
-
-def _given(attributes: Mapping[str, str]) -> dict[str, str]:
-    return {name: attribute(str(text)) for name, text in attributes.items()}
-
-
-def _raw(attributes: Mapping[str, str]) -> str:
-    return _joined(_given(attributes))
-
-
-def _joined(attributes: Mapping[str, str]) -> str:
-    return ", ".join([f"{name}={text}" for name, text in attributes.items()])

@@ -7,6 +7,7 @@ backslash escapes and HTML entities inside labels, and the XML of HTML-like labe
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from html import escape
 
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
@@ -49,6 +50,21 @@ def html(text: str) -> str:
 def attribute(text: str) -> str:
     """The value of an attribute as a user gave it; ``<...>`` is an HTML-like label."""
     return clean(text) if _bracketed(text) else quote(text)
+
+
+def quoted(attributes: Mapping[str, str]) -> dict[str, str]:
+    """Attributes whose values are texts."""
+    return {name: quote(text) for name, text in attributes.items()}
+
+
+def given(attributes: Mapping[str, str]) -> dict[str, str]:
+    """Attributes as a user gave them."""
+    return {name: attribute(str(text)) for name, text in attributes.items()}
+
+
+def joined(attributes: Mapping[str, str]) -> str:
+    """What is between brackets."""
+    return ", ".join([f"{name}={text}" for name, text in attributes.items()])
 
 
 def _bracketed(text: str) -> bool:

@@ -103,7 +103,7 @@ class Captions:
         scope = self.recording.scopes[ScopeId(cluster.id)]
         title = Text(self._title(scope, cluster), "title")
         said = self._said(scope, cluster.instances) if self.style.details else ()
-        lines = [*(_filled(said, width=30) if said else ()), *self._differing(scope, cluster)]
+        lines = [*(labels.filled(said, width=30) if said else ()), *self._differing(scope, cluster)]
         return title, *map(Text, lines)
 
     def _block(self, names: tuple[str, ...], count: int) -> tuple[Text, ...]:
@@ -160,7 +160,7 @@ class Captions:
     def _details(self, scope: Scope, box: Box) -> Iterator[str]:
         """Hyperparameters, two to a line."""
         if self.style.details:
-            yield from _filled(self._said(scope, box.instances), width=26)
+            yield from labels.filled(self._said(scope, box.instances), width=26)
 
     def _said(self, scope: Scope, instances: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Hyperparameters; of several calls, those of all."""
@@ -217,7 +217,8 @@ class Captions:
         lines = [Text(self._op_title(op), "title")]
         told = not op.arguments or op.name in SHOWN_BY_SHAPE or self._told(op)
         if self.style.details and not told:
-            lines.extend(Text(line) for line in _filled(arguments(self._given(op, box)), width=22))
+            said = labels.filled(arguments(self._given(op, box)), width=22)
+            lines.extend(Text(line) for line in said)
         if op.failed:
             lines.extend(self._failure())
         return tuple(lines)
@@ -382,19 +383,6 @@ def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, 
         (name, labels.span([each[place][1] for each in rounds]))
         for place, (name, _) in enumerate(first)
     )
-
-
-def _filled(words: Iterable[str], width: int) -> Iterator[str]:
-    """Short texts joined by commas, in lines of about *width*."""
-    line = ""
-    for word in words:
-        longer = f"{line}, {word}" if line else word
-        if line and len(longer) > width:
-            yield line
-            longer = word
-        line = longer
-    if line:
-        yield line
 
 
 def _about_value(value: Value) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from torchrecorder.annotations.amounts import three_digits, thousands
@@ -136,3 +136,16 @@ def usual_dtype(recording: Recording) -> str:
         value.dtype for value in recording.values.values() if "float" in value.dtype
     )
     return max(floating, key=lambda dtype: (floating[dtype], dtype), default="float32")
+
+
+def filled(words: Iterable[str], width: int) -> Iterator[str]:
+    """Short texts joined by commas, in lines of about *width*."""
+    line = ""
+    for word in words:
+        longer = f"{line}, {word}" if line else word
+        if line and len(longer) > width:
+            yield line
+            longer = word
+        line = longer
+    if line:
+        yield line
