@@ -129,9 +129,10 @@ def test_nothing_is_cut_in_the_middle() -> None:
 def test_arguments_of_ops() -> None:
     """Defaults are left out; some need no name."""
     given = (("stride", "(2, 2)"), ("padding", "(0, 0)"), ("groups", "1"))
-    assert arguments(given) == ("stride 2",)
-    assert arguments((("other", "0.5"),)) == ("0.5",)
-    assert arguments((("dim", "-1"), ("dtype", "torch.float32"))) == ("dim -1",)
+    assert arguments("conv2d", given) == ("stride 2",)
+    assert arguments("mul", (("other", "0.5"),)) == ("0.5",)
+    assert arguments("softmax", (("dim", "-1"), ("dtype", "torch.float32"))) == ("dim -1",)
+    assert arguments("gt", (("other", "0"),)) == ("> 0",)
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ class Captions:
         lines = [Text(self._op_title(op), "title")]
         told = not op.arguments or op.name in SHOWN_BY_SHAPE or self._told(op)
         if self.style.details and not told:
-            said = labels.filled(arguments(self._given(op, box)), width=22)
+            said = labels.filled(arguments(op.name, self._given(op, box)), width=22)
             lines.extend(Text(line) for line in said)
         if op.failed:
             lines.extend(self._failure())

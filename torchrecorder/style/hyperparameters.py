@@ -81,6 +81,9 @@ FLAGS = {
 ORDER = ("kernel_size", "stride", "groups", "dilation", "num_layers", "padding")
 """What is said first, so that it is not cut."""
 
+SIGNS = {"gt": ">", "lt": "<", "ge": "≥", "le": "≤", "eq": "=", "ne": "≠"}
+"""Ops whose other side, alone below their name, would look like a result."""
+
 PLAIN = frozenset(
     """
     other exponent value fill_value equation indices index start end step size sizes dims
@@ -110,10 +113,12 @@ def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
-def arguments(given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+def arguments(op: str, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     """The arguments of an op that are not at their default, as short texts."""
     named = {name: text for name, text in given if not text.startswith("torch.")}
     plain = [named.pop(name) for name in list(named) if name in PLAIN or name.isdigit()]
+    if op in SIGNS and len(plain) == 1:
+        plain = [f"{SIGNS[op]} {plain[0]}"]
     said = [*plain, *_worded("", named)]
     return tuple(text for text in said if text and len(text) <= 20)[:4]
 
