@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from torchrecorder import Recorder, record, recording_of
+from torchrecorder.capture import below
 
 from tests.zoo.case import net
 from tests.zoo.scripts import Forks, Small, script
@@ -38,6 +39,22 @@ def test_error_in_a_script():
     assert str(recorded) == str(plain)
     recording = recording_of(recorded)
     assert recording.ops[recording.run.failure.op].name == "mm"
+    assert torch._C._len_torch_dispatch_stack() == 0
+
+
+def test_interrupt_in_a_script(monkeypatch):
+    """Ctrl+C while a script is heard is what it is everywhere, and no error of the script."""
+
+    def interrupted(func):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(below, "operator_facts", interrupted)
+    model = script(Small())
+    with pytest.raises(KeyboardInterrupt) as caught:
+        with Recorder(model):
+            model(torch.ones(2, 3))
+    recording = recording_of(caught.value)
+    assert recording.run.failure is not None
     assert torch._C._len_torch_dispatch_stack() == 0
 
 

@@ -356,6 +356,37 @@ def script_ignored() -> Run:
     return Run(script(Ignores()), (torch.randn(2, 3),))
 
 
+class DetachesViews(nn.Module):
+    """Detaches tensors of which there are several views over all of their memory."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        whole = x * 2
+        one = whole.view(2, 3)
+        other = whole.view(2, 3)
+        return (one + other) + whole.detach() * one.detach()
+
+
+@case(
+    "a scripted module detaches one of several equal views",
+    """
+    scripted child:
+        mul = mul(x)
+        view = view(mul)
+        alias = alias(view)
+        add = add(alias, alias)
+        alias2 = alias(mul)
+        alias3 = alias(view)
+        mul2 = mul(alias2, alias3)
+        add2 = add(add, mul2)
+        return add2
+    sin = sin(add2)
+    return sin
+    """,
+)
+def script_detaches_views() -> Run:
+    return Run(net(lambda self, x: self.child(x).sin(), child=script(DetachesViews())), (leaf(2, 3),))
+
+
 class Forks(nn.Module):
     """Starts a task beside itself."""
 

@@ -50,15 +50,15 @@ class Below:
         self.mode.__enter__()  # type: ignore[no-untyped-call]
         return True
 
-    def cease(self) -> str | None:
-        """Listen as ever; gives the words of what an operator raised meanwhile, if one did."""
+    def cease(self) -> DispatchCalls | None:
+        """Listen as ever; gives the mode that listened meanwhile, if one did."""
         below, self.mode = self.mode, None
         if below is None:
             return None
         below.__exit__(None, None, None)  # type: ignore[no-untyped-call]
         if self.alone:
             self.heard.__enter__()
-        return below.raised
+        return below
 
 
 class DispatchCalls(TorchDispatchMode):
@@ -71,6 +71,7 @@ class DispatchCalls(TorchDispatchMode):
         self.detaches = detaches
         self.facts: dict[Any, FunctionFacts] = {}
         self.raised: str | None = None
+        self.interrupted = False
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -84,6 +85,9 @@ class DispatchCalls(TorchDispatchMode):
         try:
             with torch._C.DisableTorchFunction():  # modes of others hear no operators
                 return self._run(func, args, kwargs or {})
+        except KeyboardInterrupt:
+            self.interrupted = True
+            raise
         except Exception as error:
             self.raised = str(error)
             raise
@@ -104,8 +108,8 @@ class DispatchCalls(TorchDispatchMode):
     def _detach(self, tensor: Tensor) -> Tensor:
         """Autograd sets a tensor aside, or the interpreter before it differentiates itself."""
         detached = _DETACH(tensor)
-        if not self.detaches:
-            self.calls.values.equate(detached, tensor)
+        values = self.calls.values
+        (values.expect_alias if self.detaches else values.equate)(detached, tensor)
         return detached  # type: ignore[no-any-return]
 
     def _compiles(self, args: tuple[Any, ...]) -> bool:

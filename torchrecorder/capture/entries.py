@@ -21,6 +21,14 @@ class Foreign(NamedTuple):
     result: weakref.ref[Tensor]
 
 
+class Aside(NamedTuple):
+    """A detached tensor that nobody has read yet: what it was made of, and the writes till then."""
+
+    result: weakref.ref[Tensor]
+    value: ValueId
+    seen: int
+
+
 class Entry(weakref.ref[Tensor]):
     """What the table knows of one tensor; it is itself the weak reference to it."""
 

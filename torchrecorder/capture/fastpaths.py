@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from torchrecorder.capture.below import Below
+from torchrecorder.capture.below import Below, DispatchCalls
 from torchrecorder.capture.scripts import FORK, graph_of, restore_message, shows_inside
 
 if TYPE_CHECKING:
@@ -53,12 +53,16 @@ class FastPaths:
     def leave(self, module: nn.Module, error: BaseException | None) -> None:
         """*module* ends, perhaps because of an *error*."""
         if self.inside == id(module):
-            raised = self.restore()
-            if error is not None and raised is not None:
-                restore_message(error, raised)
+            heard = self.restore()
+            if error is None or heard is None:
+                return
+            if heard.interrupted:
+                raise KeyboardInterrupt from None  # the interpreter makes an error of it
+            if heard.raised is not None:
+                restore_message(error, heard.raised)
                 self.tape.failed = id(error), type(error)  # the same trouble under another name
 
-    def restore(self) -> str | None:
+    def restore(self) -> DispatchCalls | None:
         """Listen as ever; also after a module that was left without a word."""
         self.inside = None
         return self.below.cease()

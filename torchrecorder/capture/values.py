@@ -19,7 +19,7 @@ from torch import Tensor
 from torch._C import _functorch as functorch
 from torch.nn import Parameter
 
-from torchrecorder.capture.entries import Entry, Foreign, around_in, forgetting
+from torchrecorder.capture.entries import Aside, Entry, Foreign, around_in, forgetting
 from torchrecorder.capture.storages import Storage, Storages, Write
 from torchrecorder.capture.tensors import (
     UNSETTLED,
@@ -66,6 +66,7 @@ class Values:
         self.gradients_from: OpId | None = None
         self.passed: OpCalled | None = None
         self.foreign: dict[int, Foreign] = {}
+        self.aside: dict[int, Aside] = {}
         self.storages = Storages()
         self._words = Dictionary()
 
@@ -121,10 +122,17 @@ class Values:
         """What the memory of *tensor* was when it was met under another name, if it was."""
         if storage.last is None:
             return None
+        aside = self._set_aside(tensor)
+        if aside is not None and aside.seen == len(storage.writes):
+            return aside.value
         around, unclear = around_in(self.entries, tensor, storage)
         if around is not None:
             return self.read(around)
         return storage.last if unclear else None
+
+    def _set_aside(self, tensor: Tensor) -> Aside | None:
+        known = self.aside.get(id(tensor))
+        return known if known is not None and known.result() is tensor else None
 
     def _adopt_alias(self, tensor: Tensor, before: ValueId) -> ValueId:
         """A tensor made out of sight over memory that we know, as ``Parameter(x)`` does."""
@@ -257,6 +265,12 @@ class Values:
         if known is not None:
             self.entries[id(tensor)] = known.copy(tensor, self._forget)
 
+    def expect_alias(self, tensor: Tensor, other: Tensor) -> None:
+        """*tensor* was made of *other*; it is a value of its own once somebody reads it."""
+        known = self.entries.get(id(other)) or self._set_aside(other)
+        if known is not None:
+            self.aside[id(tensor)] = Aside(weakref.ref(tensor), known.value, known.seen)
+
     def restate(self, tensor: Tensor, entry: Entry, grad: GradEdge | None) -> None:
         """State the value of *tensor* once more: autograd tracks it now, or it has a shape."""
         self._state(tensor, entry, entry.producer, grad, entry.value)
@@ -364,4 +378,5 @@ class Values:
         self.aliases.clear()
         self.named.clear()
         self.foreign.clear()
+        self.aside.clear()
         self.storages.clear()
