@@ -15,6 +15,9 @@ from hypothesis import settings
 # Some kernels add in the order in which threads come: two plain runs would differ in bits.
 torch.set_num_threads(1)
 
+# With one thread for tasks that are forked, one task waits until all before it are put away.
+torch.set_num_interop_threads(1)
+
 settings.register_profile("steady", deadline=None)  # a busy machine is no failure
 settings.load_profile("steady")
 
