@@ -133,6 +133,9 @@ def test_arguments_of_ops() -> None:
     assert arguments("mul", (("other", "0.5"),)) == ("0.5",)
     assert arguments("softmax", (("dim", "-1"), ("dtype", "torch.float32"))) == ("dim -1",)
     assert arguments("gt", (("other", "0"),)) == ("> 0",)
+    assert arguments("mean", (("dim", "(2, 3)"), ("size", "(7, 5)"))) == ("(7, 5)", "dim 2, 3")
+    given = (("stride", "(2, 1)"), ("scale_factor", "(2, 3)"))
+    assert arguments("interpolate", given) == ("stride 2×1", "×2×3")
 
 
 @pytest.mark.parametrize(

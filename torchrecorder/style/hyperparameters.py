@@ -92,6 +92,9 @@ PLAIN = frozenset(
 )
 """Arguments of ops that need no name."""
 
+SIDES = frozenset("stride padding dilation output_padding scale_factor size shape".split())
+"""Arguments of which several numbers are one for each side; of others, such as ``dim``, a list."""
+
 SIZES = ("in_features", "in_channels", "nx")
 TO_SIZES = ("out_features", "out_channels", "nf")
 
@@ -168,7 +171,8 @@ def _said(cls: str, name: str, text: str, kernel: str) -> str:
     """One argument in words; nothing where it is at its default."""
     if (name, text) in FLAGS:
         return FLAGS[name, text]
-    usual, plain = USUAL.get(name, ""), unify(text)
+    sized = name in SIDES or name.endswith(("_size", "_shape"))
+    usual, plain = USUAL.get(name, ""), unify(text, "×" if sized else ", ")
     if usual is None or plain in (usual, "None", "False"):
         return ""
     if name == "kernel_size":
@@ -198,9 +202,9 @@ def size(text: str) -> str:
     return "×".join(numbers) if _is_size(text) or text.startswith("(") else text
 
 
-def unify(text: str) -> str:
-    """``(2, 2)`` as ``2``; other tuples as sizes."""
+def unify(text: str, between: str = "×") -> str:
+    """``(2, 2)`` as ``2``; other tuples as sizes, or with something else between."""
     if not text.startswith("("):
         return text
     items = [item.strip() for item in text.strip("()").split(",") if item.strip()]
-    return items[0] if len(set(items)) == 1 else "×".join(items)
+    return items[0] if len(set(items)) == 1 else between.join(items)
