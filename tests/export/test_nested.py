@@ -53,7 +53,7 @@ def test_texts_fit_their_boxes(direction: str) -> None:
     style = Style(direction=direction, legend=True)  # type: ignore[arg-type]
     text = nested_text(figure(figures.network(), style, depth=5))
     sizes = re.findall(r'width="([\d.]+)", height="([\d.]+)"', text)
-    assert sizes and all(float(width) > 0.35 and float(height) > 0.25 for width, height in sizes)
+    assert sizes and all(float(width) > 0.35 and float(height) > 0.2 for width, height in sizes)
     painted(figures.network(), style)
 
 
@@ -61,15 +61,16 @@ def test_the_legend_is_of_boxes_in_a_frame() -> None:
     """In the outlines that they explain, beside or below what is drawn, and off the frame."""
     shown = figure(figures.network(), Style(legend=True, theme=THEMES["print"]), depth=5)
     text = nested_text(shown)
-    rows = re.findall(r'"legend_\d+" \[shape="(\w+)".*?pos="([-\d.]+),([-\d.]+)"', text)
+    entry = r'"legend_\d+" \[shape="(\w+)".*? width="([\d.]+)".*? pos="([-\d.]+),([-\d.]+)"'
+    rows = re.findall(entry, text)
     assert [row[0] for row in rows[:2]] == ["parallelogram", "octagon"]
     found = re.search(r'subgraph "cluster_legend" {\s*graph \[.*?bb="([^"]*)"', text)
     assert found is not None and len(rows) == len(shown.legend)
     left, low, right, top = map(float, found[1].split(","))
-    width, height = legend.entry_size(shown)
-    for _, x, y in rows:
-        assert left + 7 < float(x) - width / 2 < float(x) + width / 2 < right - 7
-        assert low + 7 < float(y) - height / 2 < float(y) + height / 2 < top - 7
+    height = legend.entry_height(shown)
+    for _, wide, x, y in rows:
+        assert left + 5 < float(x) - 36 * float(wide) < float(x) + 36 * float(wide) < right - 5
+        assert low + 5 < float(y) - height / 2 < float(y) + height / 2 < top - 5
 
 
 def test_the_same_run_gives_the_same_bytes() -> None:

@@ -375,7 +375,7 @@ def _legend(figure: Figure, pins: Pins) -> Iterator[str]:
     """The legend: a cluster with a box for each entry, one below the other."""
     if not figure.legend:
         return
-    width, height = legend.entry_size(figure)
+    width, height = legend.widths(figure)[0], legend.entry_height(figure)
     room = {"width": f"{width / 72:.4f}", "height": f"{height / 72:.4f}", "fixedsize": "true"}
     room["fontsize"] = f"{figure.fontsize * SMALL:g}"
     frame = {"style": "rounded", "color": legend.edge(figure), "margin": f"{legend.MARGIN:g}"}

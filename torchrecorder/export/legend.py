@@ -11,10 +11,10 @@ from torchrecorder.style.figure import Figure, Shape, Text
 SMALL = 0.8
 """Size of small print, as a share of the title's."""
 
-GAP = 4.0
+GAP = 3.0
 """Points between two entries."""
 
-MARGIN = 8.0
+MARGIN = 6.0
 """Points between the entries and the frame."""
 
 
@@ -26,34 +26,40 @@ def shapes(figure: Figure) -> tuple[Shape, ...]:
     )
 
 
-def entry_size(figure: Figure) -> tuple[float, float]:
-    """Width and height that all entries have, in points."""
+def entry_height(figure: Figure) -> float:
+    """How high each entry is, in points."""
+    return 2.0 * figure.fontsize * SMALL
+
+
+def widths(figure: Figure, columns: int = 1) -> list[float]:
+    """How wide the entries in each column are, in points."""
     small = figure.fontsize * SMALL
-    widths = [label_size(each.label, small, fontname=figure.fontname)[0] for each in shapes(figure)]
-    return max(widths) + 2.6 * small, 2.4 * small
+    wide = [label_size(each.label, small, fontname=figure.fontname)[0] for each in shapes(figure)]
+    return [max(wide[column::columns]) + 2.0 * small for column in range(columns)]
 
 
 def columns_in(figure: Figure, width: float) -> int:
     """How many columns of the legend stand side by side in *width* points."""
-    one, most = entry_size(figure)[0] + GAP, len(figure.legend)
-    fitting = max(1, min(most, int((width + GAP - 2 * MARGIN) // one)))
+    most = len(figure.legend)
+    wanted = range(most, 1, -1)
+    fitting = next((each for each in wanted if size(figure, each)[0] <= width), 1)
     return -(-most // -(-most // fitting))  # as many as make full rows
 
 
 def size(figure: Figure, columns: int = 1) -> tuple[float, float]:
     """How large the frame of the legend is, in points."""
-    (width, height), rows = entry_size(figure), -(-len(figure.legend) // columns)
-    room = 2 * MARGIN - GAP
-    return columns * (width + GAP) + room, rows * (height + GAP) + room
+    rows, room = -(-len(figure.legend) // columns), 2 * MARGIN - GAP
+    wide = sum(widths(figure, columns)) + columns * GAP
+    return wide + room, rows * (entry_height(figure) + GAP) + room
 
 
-def places(figure: Figure, columns: int = 1) -> Iterator[tuple[float, float]]:
-    """The middle of each entry, from the upper left corner of the frame; row by row."""
-    width, height = entry_size(figure)
+def places(figure: Figure, columns: int = 1) -> Iterator[tuple[float, float, float]]:
+    """The middle of each entry, from the upper left corner of the frame, and its width."""
+    height, wide = entry_height(figure), widths(figure, columns)
     for number in range(len(figure.legend)):
         row, column = divmod(number, columns)
-        x, y = column * (width + GAP), row * (height + GAP)
-        yield MARGIN + x + width / 2, MARGIN + y + height / 2
+        x, y = sum(wide[:column]) + column * GAP, row * (height + GAP)
+        yield MARGIN + x + wide[column] / 2, MARGIN + y + height / 2, wide[column]
 
 
 def edge(figure: Figure) -> str:

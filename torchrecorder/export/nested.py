@@ -116,8 +116,9 @@ def _pins(
         left, top, columns = _corner(figure, picture, legend_below)
         width, height = legend.size(figure, columns)
         frame = {"bb": quote(_numbers(left, top - height, left + width, top))}
-        for shape, (x, y) in zip(legend.shapes(figure), legend.places(figure, columns)):
-            shapes[shape.id] = {"pos": quote(_spot((left + x, top - y)))}
+        for shape, (x, y, wide) in zip(legend.shapes(figure), legend.places(figure, columns)):
+            spot = quote(_spot((left + x, top - y)))
+            shapes[shape.id] = {"pos": spot, "width": quote(f"{wide / 72:.4f}")}
     groups = {group.id: _group(group, figure, boxes[group.id], below) for group in figure.groups}
     return Pins(shapes, groups, tuple(_lines(links, picture, below)), frame)
 
