@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import gc
+import inspect
 import io
 import pickle
 import threading
+import types
 import warnings
 import weakref
 
@@ -14,6 +16,7 @@ import pytest
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
+from torch.utils import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torchrecorder
@@ -533,3 +536,20 @@ def test_assert_inert_notices(monkeypatch):
     monkeypatch.setattr(module.Recorder, "__exit__", clumsy)
     with pytest.raises(AssertionError, match="training"):
         assert_inert(make)
+
+
+def test_checkpoint_that_was_replaced(monkeypatch):
+    """A checkpoint function that another tool puts in place between two runs is known as one."""
+    plain = inspect.unwrap(checkpoint.checkpoint)
+    other = types.FunctionType(plain.__code__.replace(), plain.__globals__, "checkpoint")
+    other.__kwdefaults__ = plain.__kwdefaults__
+
+    def forward(self, x):
+        return checkpoint.checkpoint(self.child, x, use_reentrant=False)
+
+    model, x = net(forward, child=nn.Linear(2, 2)), torch.ones(1, 2, requires_grad=True)
+    before = torchrecorder.record(model, x)
+    monkeypatch.setattr(checkpoint, "checkpoint", other)
+    after = torchrecorder.record(model, x)
+    kinds = [[each.kind for each in one.scopes.values()] for one in (before, after)]
+    assert kinds[0] == kinds[1] and len(kinds[0]) == 3

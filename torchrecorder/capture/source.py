@@ -7,7 +7,6 @@ does not grow with the depth of the model.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import re
@@ -35,7 +34,6 @@ _PRETENDED = None  # in place of a kind
 _LIMIT = 200
 
 
-@functools.cache
 def _telling_codes() -> dict[int, ScopeKind | None]:
     """The functions of PyTorch whose call is a module's, or a region of its own."""
     from torch.utils import checkpoint
