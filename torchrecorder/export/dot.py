@@ -323,13 +323,15 @@ def in_two(label: tuple[Text, ...], figure: Figure) -> Iterator[Text]:
 def pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]:
     """The lines of a label, as Graphviz reads them.
 
-    It would put small print right under the line above; larger spaces in it keep it off.
+    It would put small print right under the line above, and the lines of a title far apart;
+    spaces of another size keep all of them where they ought to be.
     """
     small, apart = _small_print(figure.fontsize)
-    for text in label:
+    for number, text in enumerate(label):
         said = html(text.text) or " "
         if text.part == "title":
-            yield f"<b>{said}</b>" if look.bold else said
+            beside = apart if number and label[number - 1].part == "title" else ""
+            yield (f"<b>{said}</b>" if look.bold else said) + beside
         else:
             color = faded(look.text, look.fill)
             yield f'{apart}<font point-size="{small}" color="{color}">{said}</font>{apart}'
