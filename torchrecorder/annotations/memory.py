@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import DEVICE, Annotation, measured
+from torchrecorder.annotations.owned import given_to_leaves
 from torchrecorder.events import BYTES_PEAK, BYTES_SAVED, OpKind, Role
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import Recording
@@ -31,15 +32,11 @@ def _made(op: Op, value: Value) -> bool:
 
 def gradient_bytes(recording: Recording) -> dict[str, float]:
     """For each parameter that got a gradient, the bytes of it."""
-    found: dict[str, float] = {}
-    for ran in recording.grad_runs:
-        leaf = recording.grad_nodes[ran.grad].variable
-        if leaf is None or recording.values[leaf].role is not Role.PARAMETER:
-            continue
-        for gradient in ran.given:
-            if gradient is not None:
-                found[leaf] = gradient.bytes
-    return found
+    return {
+        leaf: gradient.bytes
+        for leaf, gradient in given_to_leaves(recording).items()
+        if recording.values[leaf].role is Role.PARAMETER
+    }
 
 
 OUTPUT_BYTES = Annotation("output_bytes", "Output size", "B", new_bytes, sum, of_bytes)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchrecorder.events import ModuleId, ScopeId, ValueId
+from torchrecorder.events import Gradient, ModuleId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module
 from torchrecorder.graph.recording import Recording
 
@@ -75,14 +75,20 @@ class Owned:
     @cached_property
     def unreached(self) -> frozenset[ValueId]:
         """Trainable parameters without a gradient, where backward gave others theirs."""
-        nodes = self.recording.grad_nodes
-        reached = {
-            variable
-            for ran in self.recording.grad_runs
-            if (variable := nodes[ran.grad].variable) is not None and any(ran.given)
-        }
+        reached = given_to_leaves(self.recording)
         values = self.recording.values.values() if reached else ()
-        return frozenset(each.id for each in values if each.trainable) - reached
+        return frozenset(each.id for each in values if each.trainable) - reached.keys()
+
+
+def given_to_leaves(recording: Recording) -> dict[ValueId, Gradient]:
+    """For each leaf that a gradient reached, the last one that it was given."""
+    found: dict[ValueId, Gradient] = {}
+    for ran in recording.grad_runs:
+        leaf = recording.grad_nodes[ran.grad].variable
+        for gradient in ran.given:
+            if leaf is not None and gradient is not None:
+                found[leaf] = gradient
+    return found
 
 
 def own(module: Module) -> dict[ValueId, None]:
