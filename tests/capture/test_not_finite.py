@@ -1,0 +1,72 @@
+"""What is said where numbers ceased to be finite, and where gradients did not come."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+import torchrecorder as tr
+
+
+class Poisoned(torch.nn.Module):
+    """The gradient of ``first`` is NaN, ``idle`` has none, that of ``last`` is a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.idle, self.last = (torch.nn.Linear(3, 3) for _ in range(3))
+
+    def forward(self, x):
+        bad = torch.sqrt(self.first(x) * 0) * 0
+        return self.last(bad + self.idle(x).detach())
+
+
+def test_a_norm_with_a_bad_number_in_it_is_none():
+    """In rankings, where it comes first, in tables and in what a series remarks."""
+    model, x = Poisoned(), torch.ones(2, 3)
+    recording = tr.record(model, x, backward=True, stats=True)
+    ranked = recording.top("parameter_gradient_norm")
+    assert [each.name for each in ranked] == ["first", "last"]
+    assert math.isnan(ranked[0].number) and math.isfinite(ranked[1].number)
+    series = tr.Series(model)
+    with series.step():
+        model(x).sum().backward()
+    remarks = list(series.remarks())
+    assert not any(each.startswith("vanishing") for each in remarks)
+    assert any("first" in each for each in remarks if each.startswith("not finite"))
+
+
+def test_the_summary_names_weights_without_a_gradient():
+    """Those of modules that were called, where others have one."""
+    recording = tr.record(Poisoned(), torch.ones(2, 3), backward=True)
+    lines = recording.summary().splitlines()
+    told = {line.split()[1]: line for line in lines if "(Linear)" in line}
+    assert {name: "no gradient" in line for name, line in told.items()} == {
+        "first": False, "idle": True, "last": False,
+    }
+    assert "no gradient" not in tr.record(Poisoned(), torch.ones(2, 3)).summary()
+
+
+def test_a_fold_says_in_which_of_its_siblings_the_first_bad_number_is():
+    """The inside that is drawn is that of the first."""
+
+    class Root(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            return torch.sqrt(self.fc(x))
+
+    model = torch.nn.Sequential(Root(), Root(), Root())
+    with torch.no_grad():
+        for each, bias in zip(model, (1.0, -1.0, 1.0)):
+            each.fc.weight.zero_()
+            each.fc.bias.fill_(bias)
+    recording = tr.record(model, torch.ones(2, 3), stats=True)
+    told = [
+        [line.text for shape in tr.figure(recording, **options).shapes for line in shape.label]
+        for options in ({}, {"depth": 1}, {"fold": False})
+    ]
+    assert [sum("first NaN in 1" in text for text in each) for each in told] == [1, 1, 0]
+    assert "first NaN" in told[2]
