@@ -21,6 +21,16 @@ class Poisoned(torch.nn.Module):
         return self.last(bad + self.idle(x).detach())
 
 
+def test_one_bad_number_is_enough():
+    """For the norm; the rest is of the others."""
+    with tr.Recorder(stats=True) as recorder:
+        torch.tensor([1.0, -1.0, 4.0]).log()
+        torch.tensor([1.0, 0.0, 4.0]).log()
+    bad, endless = (each for each in recorder.recording.statistics if each.nans or each.infs)
+    assert math.isnan(bad.norm) and math.isinf(endless.norm)
+    assert math.isclose(bad.high, math.log(4), rel_tol=1e-6)
+
+
 def test_a_norm_with_a_bad_number_in_it_is_none():
     """In rankings, where it comes first, in tables and in what a series remarks."""
     model, x = Poisoned(), torch.ones(2, 3)

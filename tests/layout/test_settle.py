@@ -1,0 +1,29 @@
+"""Settle: lines as straight as they can be, but no figure of any width for that."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchrecorder.layout.nested.settle import WIDER, Body, Tie, settle
+
+WIDTH, OFF = 100.0, 30.0
+
+
+def chain(length: int) -> list[float]:
+    """Boxes below each other, each of which is left a bit to the right of where it is entered."""
+    bodies = [Body(row, row, WIDTH / 2, WIDTH / 2, True) for row in range(length)]
+    ties = [Tie(row, OFF, row + 1, 0.0, 4) for row in range(length - 1)]
+    return settle(bodies, [0.0] * length, ties)
+
+
+def test_a_line_is_straight_where_there_is_room() -> None:
+    """Of two boxes one moves."""
+    first, second = chain(2)
+    assert second - first == pytest.approx(OFF)
+
+
+@pytest.mark.parametrize("length", [3, 30, 300])
+def test_long_chains_do_not_walk_aside(length: int) -> None:
+    """Whatever their length, they stay about as wide as they were."""
+    places = chain(length)
+    assert max(places) - min(places) <= 2 * WIDER * WIDTH + 0.01
