@@ -162,6 +162,24 @@ def test_attributes_of_ones_own() -> None:
     assert {edge["arrowhead"] for edge in made["edges"]} == {"vee"}
 
 
+@pytest.mark.parametrize("direction", ["TB", "LR"])
+def test_the_legend_takes_no_part_in_the_rows_of_boxes(direction: Any) -> None:
+    """Graphviz lays it out on its own: as high as it is without large boxes beside it."""
+    heights = []
+    for arguments in ((), tuple((f"a{number}", "1") for number in range(12))):
+        run = Builder()
+        with run.scope("Net"):
+            h = run.input()
+            for name in ("linear", "relu", "add", "layer_norm", "view"):
+                h = run.op(name, h, arguments=arguments)
+        shown = figure_of(run.recording(), Style(legend=True, direction=direction), depth=1)
+        made = placed(dot_text(shown))["objects"]
+        box = next(each["bb"] for each in made if each["name"] == "cluster_legend")
+        low, high = map(float, box.split(",")[1::2])
+        heights.append(round(high - low))
+    assert heights[0] == heights[1]
+
+
 def test_large_figures_are_laid_out_with_less_effort() -> None:
     """Settings that keep Graphviz quick, only where they are needed."""
     run = Builder()

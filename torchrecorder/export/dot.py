@@ -131,6 +131,8 @@ def in_a_line(labels: Counter[str]) -> str:
 
 
 def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
+    if figure.legend and not pins.legend:
+        yield f"graph [{joined(quoted(legend.ON_ITS_OWN))}]"
     yield from _defaults(figure)
     yield from _nested(figure, pins)
     yield from _legend(figure, pins)

@@ -17,6 +17,12 @@ GAP = 3.0
 MARGIN = 6.0
 """Points between the entries and the frame."""
 
+BESIDE = 14.0
+"""Points between a figure and its legend."""
+
+ON_ITS_OWN = {"pack": f"{BESIDE:g}", "packmode": "array_t"}
+"""So that Graphviz lays out the legend by itself, not in the rows of the boxes beside it."""
+
 
 def shapes(figure: Figure) -> tuple[Shape, ...]:
     """A box for each entry, with what it stands for in it."""

@@ -22,9 +22,6 @@ PAINTER = "nop2"
 ARROW = 6.0
 """Length of the tip of an arrow, in points."""
 
-BESIDE = 14.0
-"""Points between a figure and its legend."""
-
 AGAIN = 8.0
 """Points that the second outline of a fold adds to its size."""
 
@@ -185,7 +182,7 @@ def _corner(figure: Figure, picture: Picture, below: bool) -> tuple[float, float
     """Where the legend is: in columns below the figure, or beside it if that takes less."""
     columns = legend.columns_in(figure, picture.width)
     (width, height), (wide, high) = legend.size(figure), legend.size(figure, columns)
-    beside = (picture.width + BESIDE + width) * max(picture.height, height)
-    if not below and beside < max(picture.width, wide) * (picture.height + BESIDE + high):
-        return picture.width + BESIDE, picture.height, 1
-    return (picture.width - wide) / 2, -BESIDE, columns
+    beside = (picture.width + legend.BESIDE + width) * max(picture.height, height)
+    if not below and beside < max(picture.width, wide) * (picture.height + legend.BESIDE + high):
+        return picture.width + legend.BESIDE, picture.height, 1
+    return (picture.width - wide) / 2, -legend.BESIDE, columns
