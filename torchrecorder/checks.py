@@ -31,14 +31,16 @@ _OURS = (__name__.partition(".")[0] + ".", "contextlib")
 
 
 class Check(NamedTuple):
-    """What a value must be: said in words, and whether one is."""
+    """What a value must be: said in words, whether one is, and texts of which one may be meant."""
 
     said: str
     holds: Callable[[Any], bool]
+    known: tuple[str, ...] = ()
 
     def or_none(self) -> Check:
         """The same, or nothing."""
-        return Check(f"{self.said} or None", lambda value: value is None or self.holds(value))
+        said = f"{self.said} or None"
+        return Check(said, lambda value: value is None or self.holds(value), self.known)
 
 
 def check(given: object, checks: Mapping[str, Check]) -> None:
@@ -58,7 +60,8 @@ def check_one(name: str, value: object, wanted: Check) -> None:
         InvalidArgument: It says the name, what is possible, and what was given.
     """
     if not wanted.holds(value):
-        raise InvalidArgument(f"{name} must be {wanted.said}, not {shown(value)}")
+        meant = guess(value, wanted.known) if isinstance(value, str) else ""
+        raise InvalidArgument(f"{name} must be {wanted.said}, not {shown(value)}{meant}")
 
 
 def shown(value: object) -> str:

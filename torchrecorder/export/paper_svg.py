@@ -26,7 +26,7 @@ def on_page(svg: bytes, fit: Fit, background: str) -> bytes:
     size = f'width="{_mm(fit.width)}" height="{_mm(fit.height)}"'
     box = f'viewBox="{left:.3f} {top:.3f} {width:.3f} {height:.3f}"'
     filled = ""
-    if background != "transparent":
+    if background.startswith("#"):
         place = f'x="{left:.3f}" y="{top:.3f}" width="{width:.3f}" height="{height:.3f}"'
         filled = f'\n<rect {place} fill="{escape(background)}"/>'
     opened = f"<svg {size}\n {box}{head[3]}>{filled}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from torchrecorder.checks import guess, shown
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.style.values import checked
 
 GRAPH = frozenset(
     """
@@ -71,14 +71,6 @@ KNOWN: Mapping[str, frozenset[str]] = {
 }
 """Everything that Graphviz knows of the graph, of boxes and of arrows, in the same order."""
 
-NUMBERS = frozenset(
-    """
-    arrowsize dpi labelangle labeldistance labelfontsize mclimit minlen nodesep nslimit nslimit1
-    penwidth peripheries resolution searchsize sides weight
-    """.split()
-)
-"""Those that Graphviz takes for 0 where they are no numbers."""
-
 
 def by_field(given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """Sort attributes to the fields of a style; leaves out what Graphviz does not know."""
@@ -92,7 +84,8 @@ def as_written(field: str, given: object) -> dict[str, str]:
     """The attributes in one field of a style, as texts.
 
     Raises:
-        InvalidArgument: They are no mapping, or Graphviz has no such attribute there.
+        InvalidArgument: They are no mapping, Graphviz has no such attribute there, or it could
+            not read a value.
     """
     if not isinstance(given, Mapping):
         raise InvalidArgument(
@@ -101,9 +94,7 @@ def as_written(field: str, given: object) -> dict[str, str]:
     for name in given:
         if name not in KNOWN[field]:
             raise InvalidArgument(f"{field}: {_unknown(field, name)}")
-        if name in NUMBERS and not _is_number(given[name]):
-            raise InvalidArgument(f"{field}: {name} must be a number, not {shown(given[name])}")
-    return {name: str(value) for name, value in given.items()}
+    return checked(given, field)
 
 
 def _unknown(field: str, name: object) -> str:
@@ -111,10 +102,3 @@ def _unknown(field: str, name: object) -> str:
     if homes:
         return f"{name!r} goes into {' or '.join(homes)}"
     return f"Graphviz has no attribute {name!r} there{guess(name, sorted(KNOWN[field]))}"
-
-
-def _is_number(text: object) -> bool:
-    try:
-        return math.isfinite(float(str(text)))
-    except ValueError:
-        return False

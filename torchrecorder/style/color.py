@@ -1,13 +1,85 @@
-"""Colours: mixing, contrast, and scales from number to colour."""
+"""Colours: how they can be written, mixing, contrast, and scales from number to colour."""
 
 from __future__ import annotations
 
+import colorsys
+import re
 from functools import lru_cache
+
+from torchrecorder.checks import Check
+from torchrecorder.style.color_names import NAMES, SCHEMES
+
+_HEX = re.compile(r"#[0-9a-f]{3,4}|#[0-9a-f]{6}|#[0-9a-f]{8}")
+_HSV = re.compile(r"(0?\.\d+|[01](?:\.\d*)?)" + r"[\s,]+(0?\.\d+|[01](?:\.\d*)?)" * 2)
+_WEIGHT = re.compile(r";(0?\.\d+|1(\.0*)?)$")
+_NOTHING = ("transparent", "none", "invis")
+
+
+@lru_cache(maxsize=1024)
+def solid(text: str, scheme: str = "") -> str | None:
+    """One colour as ``"#rrggbb"``, ``"#rrggbbaa"`` or ``"transparent"``; None if it is none.
+
+    A colour of a *scheme* stays as it is: only Graphviz knows those.
+
+    Example:
+        >>> solid("SteelBlue"), solid("#f80"), solid("/blues9/3"), solid("blurple")
+        ('#4682b4', '#ff8800', '/blues9/3', None)
+    """
+    name = text.lower()
+    if _HEX.fullmatch(name):
+        return name if len(name) > 5 else "#" + "".join(2 * digit for digit in name[1:])
+    if name in _NOTHING:
+        return "transparent"
+    if parts := _HSV.fullmatch(name):
+        mixed = colorsys.hsv_to_rgb(*map(float, parts.groups()))
+        return "#" + "".join(f"{int(255 * part):02x}" for part in mixed)
+    if not scheme and name in NAMES:
+        return NAMES[name]
+    return text if _in_scheme(name, scheme.lower()) else None
+
+
+def _in_scheme(name: str, scheme: str) -> bool:
+    if name.startswith("/") and name.count("/") == 2:
+        _, scheme, name = name.split("/")
+    if scheme in SCHEMES:
+        return name.isdecimal() and 1 <= int(name) <= SCHEMES[scheme]
+    return scheme in ("", "x11", "svg") and name in NAMES
+
+
+def listed(text: str, scheme: str = "") -> str | None:
+    """Colours with colons between them, no short ``#rgb`` among them; None if one is none.
+
+    In a list, a share of the whole may follow each, ``"red;0.3:blue"``.
+    """
+    several, found = ":" in text, []
+    for each in text.split(":"):
+        weight = _WEIGHT.search(each) if several else None
+        plain = each[: weight.start()] if weight else each
+        color = solid(plain, scheme)
+        if color is None:
+            return None
+        found.append((color if plain.startswith("#") else plain) + (weight[0] if weight else ""))
+    return ":".join(found)
+
+
+def color_check(scheme: str = "") -> Check:
+    """What a colour, or several in a list, must be."""
+    names = f"what the scheme {scheme!r} has" if scheme else "a name of X11, as 'steelblue'"
+    return Check(
+        f"a colour ({names}; '#rgb' or '#rrggbb', also with opacity; 'transparent'; several "
+        "with colons, 'red:blue')",
+        lambda value: isinstance(value, str) and listed(value, scheme) is not None,
+        tuple(NAMES),
+    )
+
+
+COLOR = color_check()
 
 
 def rgb(color: str) -> tuple[int, int, int]:
-    """``"#rrggbb"`` as three numbers."""
-    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
+    """A colour that `solid` knows as three numbers from 0 to 255."""
+    found = solid(color) or ""
+    return int(found[1:3], 16), int(found[3:5], 16), int(found[5:7], 16)
 
 
 def mix(one: str, other: str, share: float) -> str:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
+from torchrecorder.checks import FROM_0, Check, check, one_of
+from torchrecorder.style.color import COLOR
 from torchrecorder.style.paper import Paper
+from torchrecorder.style.values import SHAPES, checked
 
 Outline = Literal[
     "box", "rounded", "ellipse", "cylinder", "note", "parallelogram", "octagon", "plain"
 ]
 Dash = Literal["solid", "dashed", "dotted"]
+
+CHECKS: Mapping[str, Check] = {
+    **dict.fromkeys(("fill", "stroke", "text"), COLOR),
+    "outline": one_of(*dict.fromkeys((*get_args(Outline), *SHAPES))),
+    "dash": one_of(*get_args(Dash)),
+    "width": FROM_0,
+}
+"""What a look is made of: whoever makes one, a rule, a theme or a styler, reads the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +30,7 @@ class Look:
     """How a shape, group or line looks.
 
     Attributes:
-        fill: Background colour, ``"#rrggbb"`` or ``"transparent"``.
+        fill: Background colour: ``"#rrggbb"``, ``"transparent"``, or a name of X11.
         stroke: Colour of outline or line.
         text: Colour of its text.
         outline: Form of the outline; ignored for lines.
@@ -37,6 +48,11 @@ class Look:
     width: float = 1.0
     bold: bool = False
     attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check(self, CHECKS)
+        if self.attributes:
+            object.__setattr__(self, "attributes", checked(self.attributes, "attributes"))
 
 
 @dataclass(frozen=True, slots=True)

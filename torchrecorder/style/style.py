@@ -25,6 +25,7 @@ from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.style.attributes import FIELDS as ATTRIBUTES
 from torchrecorder.style.attributes import as_written
+from torchrecorder.style.color import COLOR, listed, solid
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.figure import Figure, Look
 from torchrecorder.style.paper import Paper, points
@@ -109,7 +110,7 @@ CHECKS: Mapping[str, Check] = {
     "fontname": WORD,
     "fontsize": Check("a number of points above 0", ABOVE_0.holds),
     "min_fontsize": Check("a number of points from 0 on", FROM_0.holds),
-    "background": WORD.or_none(),
+    "background": COLOR.or_none(),
     "notes": MAPPING,
     "finish": CALLABLE.or_none(),
 }
@@ -144,7 +145,8 @@ class Style:
             made smaller to fit, never larger.
         height: Exact height of the page.
         min_fontsize: Where *width* or *height* is given, no text may be smaller, in points.
-        background: Colour of the paper; None is the theme's.
+        background: Colour of the paper: ``"#f80"``, ``"#ff8800"``, a name of X11 such as
+            ``"steelblue"``, or ``"transparent"``; None is the theme's.
         attributes: Graphviz attributes of the whole graph.
         node_attributes: Graphviz attributes of every box.
         edge_attributes: Graphviz attributes of every arrow.
@@ -181,6 +183,9 @@ class Style:
             object.__setattr__(self, "numbers", (self.numbers,))
         check(self, CHECKS)
         check_names(self.rename)
+        if self.background is not None:
+            plain = solid(self.background) or listed(self.background)
+            object.__setattr__(self, "background", plain)
         for field_ in ATTRIBUTES:
             object.__setattr__(self, field_, as_written(field_, getattr(self, field_)))
         self.paper()

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
-from torchrecorder.style.color import mix
+from torchrecorder.checks import check, check_one
+from torchrecorder.style.color import COLOR, mix
 from torchrecorder.style.figure import Look, Outline
 
 
@@ -42,6 +43,11 @@ class Theme:
     line: Look
     gradient: Look
     heat: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        check(self, {"paper": COLOR, "ink": COLOR})
+        for color in self.heat:
+            check_one("heat", color, COLOR)
 
     def outlined(self, family: str, kind: str) -> Look:
         """The colours of a family in the outline of a kind, put together once."""

@@ -23,7 +23,7 @@ def said(theme: Theme, style: Style) -> dict[str, Any]:
     """The colours of paper, ink and lines, and those of the scale from little to much."""
     own = style.background if theme == style.theme else None
     return {
-        "paper": theme.paper if own in (None, "transparent") else own,
+        "paper": own if own is not None and own.startswith("#") else theme.paper,
         "ink": theme.ink,
         "line": theme.line.stroke,
         "heat": list(theme.heat),

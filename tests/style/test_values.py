@@ -1,0 +1,165 @@
+"""Colours and other values that Graphviz takes, and what is said where it takes none."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from torchrecorder import figure
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.export.exporter import by_suffix
+from torchrecorder.layout import engine
+from torchrecorder.options import drawing
+from torchrecorder.style.color import listed, rgb, solid
+from torchrecorder.style.color_names import NAMES, SCHEMES
+from torchrecorder.style.figure import Look
+from torchrecorder.style.style import Style
+from torchrecorder.style.themes import LIGHT
+from torchrecorder.style.values import SHAPES
+from torchrecorder.testing import Builder
+from torchrecorder.views.plan import make_view
+
+
+def _fills(colors: list[str]) -> list[str]:
+    """What Graphviz fills nodes with."""
+    nodes = "".join(
+        f'n{number} [style=filled, label="", fillcolor="{color}"];'
+        for number, color in enumerate(colors)
+    )
+    text = engine.run(f"digraph {{ {nodes} }}", "xdot").decode()
+    found = re.findall(r"\bn\d+\s*\[_draw_=\"[^\"]*?C \d+ -(#\w+)", text)
+    assert len(found) == len(colors)
+    return found
+
+
+def test_the_names_are_those_that_graphviz_knows() -> None:
+    """And each is the colour that Graphviz draws."""
+    names = list(NAMES)
+    assert len(names) > 650
+    assert _fills(names) == list(NAMES.values())
+
+
+def test_the_schemes_are_those_that_graphviz_knows() -> None:
+    """The last colour of each is another one than that behind it, which is black."""
+    last = [f"/{name}/{size}" for name, size in SCHEMES.items() if name != "greys9"]
+    behind = [f"/{name}/{size + 1}" for name, size in SCHEMES.items()]
+    assert "#000000" not in _fills(last)
+    assert set(_fills(behind)) == {"#000000"}
+    assert all(solid(each) == each for each in last)
+    assert not any(map(solid, behind))
+
+
+def test_the_shapes_are_those_that_graphviz_knows() -> None:
+    """Others are drawn as a box, as four of these are, and one that needs a file."""
+    names = ["blob", *SHAPES]
+    jobs = [engine.Job(f"digraph {{ n [shape={each}] }}", "xdot") for each in names]
+    drawn = [
+        text.decode().replace(f"shape={name}", "")
+        for name, text in zip(names, engine.run_many(jobs))
+    ]
+    alike = {name for name, text in zip(SHAPES, drawn[1:]) if text == drawn[0]}
+    assert alike <= {"box", "rect", "rectangle", "polygon", "epsf"}
+
+
+@pytest.mark.parametrize(
+    ("text", "color"),
+    [
+        ("#f80", "#ff8800"),
+        ("#F808", "#ff880088"),
+        ("0.5 0.2 0.9", "#b7e5e5"),
+        ("none", "transparent"),
+        ("//red", "//red"),
+        ("light blue", None),
+        ("red ", None),
+        ("#12345", None),
+        ("/blues9/10", None),
+        ("/nothing9/1", None),
+        ("", None),
+    ],
+)
+def test_a_colour_can_be_written_in_many_ways(text: str, color: str | None) -> None:
+    """Those that only Graphviz knows stay as they are; what is none is none."""
+    assert solid(text) == color
+
+
+def test_colours_stand_in_lists() -> None:
+    """With the share that each has; one that is no colour spoils the list."""
+    assert listed("red;0.3:#00f8:blue") == "red;0.3:#0000ff88:blue"
+    assert listed("red;0.3") is None
+    assert listed("red:blurple") is None
+    assert listed("3", "blues9") == "3"
+    assert rgb("steelblue") == (0x46, 0x82, 0xB4)
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "background must be a colour .*, not 'nocolour'": {"background": "nocolour"},
+    "'blurple'; did you mean 'purple'": {"fillcolor": "blurple"},
+    "edge_attributes: color must be": {"edge_attributes": {"color": "red:blu"}},
+    "the scheme 'blues9'": {"node_attributes": {"colorscheme": "blues9", "fillcolor": "10"}},
+    "rankdir must be 'TB', 'LR', 'BT' or 'RL', not 'XX'": {"attributes": {"rankdir": "XX"}},
+    "shape must .*, not 'elipse'; did you mean 'ellipse'": {"shape": "elipse"},
+    "style must be one of .*; did you mean 'dashed'": {"node_attributes": {"style": "dased"}},
+    "arrowhead must be .*; did you mean 'normal'": {"arrowhead": "nromal"},
+    "splines must be": {"splines": "curvy"},
+    "ratio must be .*, or a number, not .wide": {"ratio": "wide"},
+    "constraint must be true or false": {"constraint": "maybe"},
+    "colorscheme must be .*; did you mean 'blues9'": {"colorscheme": "blues"},
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+def test_what_graphviz_cannot_read_is_refused(said: str) -> None:
+    """It would draw black, a box, or nothing, and not say so."""
+    with pytest.raises(InvalidArgument, match=said):
+        drawing(**WRONG[said])
+
+
+def test_what_graphviz_reads_is_taken() -> None:
+    """In all the spellings of its manual."""
+    drawing(
+        attributes={"splines": True, "ratio": 0.5, "concentrate": "yes", "label": "any text"},
+        node_attributes={"style": "filled, setlinewidth(2)", "fixedsize": "shape"},
+        edge_attributes={"arrowhead": "olboxnormal", "arrowtail": "open", "color": "red:blue"},
+        fillcolor="/blues9/3",
+    )
+
+
+def _run() -> Any:
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("relu", run.input("x"))
+    return run.recording()
+
+
+def test_a_rule_a_theme_and_a_styler_are_told_the_same() -> None:
+    """Whoever makes a look."""
+    with pytest.raises(InvalidArgument, match="fill must be a colour .*'blurple'"):
+        figure(_run(), rules=(lambda box, view, theme: Look("blurple", "black", "black"),))
+    with pytest.raises(InvalidArgument, match="attributes: fillcolor must be a colour"):
+        Look("#ffffff", "black", "black", attributes={"fillcolor": "nocolour"})
+    with pytest.raises(InvalidArgument, match="paper must be a colour"):
+        replace(LIGHT, paper="papyrus")
+    with pytest.raises(InvalidArgument, match="heat must be a colour"):
+        replace(LIGHT, heat=("white", "hot"))
+
+
+def test_a_rule_may_give_short_colours_and_names() -> None:
+    """They are mixed as others are."""
+    look = Look("#fff", "navy", "black")
+    for suffix in (".svg", ".html", ".dot"):
+        style = Style(rules=(lambda box, view, theme: look,))
+        assert by_suffix(f"x{suffix}").export(make_view(_run()), style)
+
+
+def test_the_paper_has_the_colour_that_its_name_says_everywhere() -> None:
+    """A browser's green is another one than that of X11; a PDF has numbers only."""
+    style = Style(background="green", width="80mm")
+    view = make_view(_run())
+    for suffix in (".svg", ".html"):
+        drawn = by_suffix(f"x{suffix}").export(view, style)
+        assert "#00ff00" in (drawn if isinstance(drawn, str) else drawn.decode())
+    pdf = by_suffix("x.pdf").export(view, style)
+    assert b"0.0000 1.0000 0.0000 rg" in pdf  # type: ignore[operator]
