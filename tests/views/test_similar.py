@@ -108,6 +108,24 @@ def test_blocks_of_all_stages_are_one() -> None:
     }
 
 
+def test_stages_without_modules_are_cut_at_their_poolings() -> None:
+    """Two convolutions and a pooling, although one convolution of the stage before fits too."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h, width, size = run.input("x", (1, 8, 64, 64)), 8, 64
+        for number in "0p1p23p45p67p":
+            if number != "p":
+                h = conv(run, f"conv{number}", h, width, 2 * width, size)
+                width *= 2
+                continue
+            size //= 2
+            with run.scope(f"pool{size}", "MaxPool2d"):
+                h = run.op("max_pool2d", h, shape=(1, width, size, size))
+    view = similar(run.recording(), depth=1)
+    once = ["conv0", "pool32", "conv1", "pool16"]
+    assert boxes(view) == ["x", *once, "conv2", "conv3", "pool8", "out:0"]
+
+
 def test_arrows_that_some_repeats_have_are_marked() -> None:
     """The way through the optional part, and the one beside it, which no first block has."""
     view = similar(stages(1, 2, 3), depth=3)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import accumulate, groupby
+from math import prod
 from typing import NamedTuple
 
-from torchrecorder.events import OpId, ScopeId, SourceLine
+from torchrecorder.events import OpId, ScopeId, Slot, SourceLine, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 from torchrecorder.views.kin import enough, kin, loose_kin, without_numbers
@@ -47,6 +48,7 @@ class Unit(NamedTuple):
         composed: Whether scopes lie inside one of them.
         alone: Whether it is a scope: those fold without a block.
         source: The line that called it.
+        pools: Whether it makes fewer numbers of one tensor, without weights.
     """
 
     key: Hashable
@@ -54,6 +56,7 @@ class Unit(NamedTuple):
     composed: bool = False
     alone: bool = False
     source: SourceLine | None = None
+    pools: bool = False
 
 
 Parts = tuple[tuple[Unit, ...], ...]
@@ -66,11 +69,23 @@ def unit_of(recording: Recording, item: str) -> Unit:
     if scope is not None:
         children = recording.children[scope.id]
         composed = any(isinstance(each, Scope) for each in children)
-        return Unit(kin(recording, item), (item,), composed, True, scope.source)
+        module = recording.module_of(scope)
+        plain = not composed and not (module and module.stored)
+        pools = plain and _pools(recording, scope.inputs, [each.value for each in scope.outputs])
+        return Unit(kin(recording, item), (item,), composed, True, scope.source, pools)
     op = recording.ops.get(OpId(item))
     if op is None:
         return Unit(None, (item,))
-    return Unit(op_key(recording, op), (item,), source=op.source)
+    pools = _pools(recording, op.inputs, op.outputs)
+    return Unit(op_key(recording, op), (item,), source=op.source, pools=pools)
+
+
+def _pools(recording: Recording, given: Sequence[Slot], made: Sequence[ValueId]) -> bool:
+    """Whether one tensor goes in, and one of fewer numbers comes out."""
+    if len(given) != 1 or len(made) != 1:
+        return False
+    values = recording.values
+    return prod(values[made[0]].shape) < prod(values[given[0].value].shape)
 
 
 def loose_unit(recording: Recording, item: str) -> Unit:
@@ -81,7 +96,7 @@ def loose_unit(recording: Recording, item: str) -> Unit:
     op = recording.ops.get(OpId(item))
     if op is not None:
         key = (op.kind, op.qualname, op.failed, op.source) if op.source is not None else None
-        return Unit(key, (item,), source=op.source)
+        return unit_of(recording, item)._replace(key=key)
     unit, kin_key = unit_of(recording, item), loose_kin(recording, item)
     return unit._replace(key=(kin_key, _contents(recording, item)) if kin_key else None)
 
@@ -156,7 +171,8 @@ def _runs(row: Sequence[Unit], readers: Readers) -> Iterator[tuple[int, Parts]]:
 def _beginning(row: Sequence[Unit], run: Run, readers: Readers) -> int:
     """Where the first block begins: where the second reads least of what was made before it.
 
-    Where that leaves a choice, the program goes back to a line above there.
+    Where that leaves a choice, the program goes back to a line above there, or the first
+    ends with a pooling.
     """
     part = row[run.start : run.start + 2 * run.period + run.spare]
     place = {item: number for number, unit in enumerate(part) for item in unit.items}
@@ -169,9 +185,10 @@ def _beginning(row: Sequence[Unit], run: Run, readers: Readers) -> int:
     passing = list(accumulate(change))
     starts = range(run.spare + 1)
 
-    def worth(start: int) -> tuple[int, bool, int]:
+    def worth(start: int) -> tuple[int, bool, bool, int]:
         there = start + run.period
-        return passing[there], not _goes_back(part[there - 1 : there + 1]), start
+        back, pooled = _goes_back(part[there - 1 : there + 1]), part[there - 1].pools
+        return passing[there], not back, not pooled, start
 
     return run.start + min(starts, key=worth)
 
