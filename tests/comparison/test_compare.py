@@ -192,6 +192,28 @@ def test_wrapped() -> None:
     ]
 
 
+def blocks(cls: str, norm: str) -> Recording:
+    """A model of this class with three equal blocks, the middle one with a *norm* of its own."""
+    run = Builder(cls)
+    with run.scope(cls):
+        x = run.input("x")
+        for place, kind in enumerate(("LayerNorm", norm, "LayerNorm")):
+            with run.scope(f"layers.{place}", "Block"):
+                with run.scope("fc", "Linear"):
+                    x = run.op("linear", x, run.parameter("weight"))
+                with run.scope("norm", kind):
+                    x = run.op(kind.lower(), x, run.parameter("weight"))
+    return run.recording()
+
+
+def test_a_class_derived_from_the_first() -> None:
+    """In a model of another class too, a changed block is that block and no other."""
+    assert lines(blocks("Net", "LayerNorm"), blocks("Better", "RMSNorm")) == [
+        "replaced Better Net → Better",
+        "replaced layers.1.norm LayerNorm → RMSNorm",
+    ]
+
+
 def test_frozen_and_tied() -> None:
     """Whether weights are trained and shared is part of a model."""
     before = stack("Linear")

@@ -116,12 +116,30 @@ class _Matcher:
     def steps(self) -> None:
         """Match scopes and ops."""
         self._walk([(None, None)])
+        if self._alike():
+            self._models()
         for a, b in self._strays():
             if self.scopes.add(a, b):
                 self._walk([(a, b)])
-        roots = self.a.recording.roots, self.b.recording.roots
-        if len(roots[0]) == len(roots[1]) == 1 and self.scopes.add(roots[0][0], roots[1][0]):
-            self._walk([(roots[0][0], roots[1][0])])
+        self._models()
+
+    def _models(self) -> None:
+        """Match the outermost scopes if each side has but one, whatever their class."""
+        a, b = self.a.recording.roots, self.b.recording.roots
+        if len(a) == len(b) == 1 and self.scopes.add(a[0], b[0]):
+            self._walk([(a[0], b[0])])
+
+    def _alike(self) -> bool:
+        """Whether a good part of what lies directly inside has the names it had.
+
+        So it is in a model whose class was renamed, but not in one that was wrapped.
+        """
+        a, b = (
+            {(scope.name, scope.cls) for scope in side.recording.scopes.values()
+             if scope.parent in side.recording.roots}
+            for side in (self.a, self.b)
+        )
+        return bool(a and b) and 2 * len(a & b) >= min(len(a), len(b))
 
     def _walk(self, waiting: list[tuple[ScopeId | None, ScopeId | None]]) -> None:
         while waiting:
