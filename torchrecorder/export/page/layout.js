@@ -62,9 +62,10 @@ const createLayout = (() => {
       }
     });
     const gaps = runs.map(tracks);
-    const tall = new Array(template.rows).fill(0), long = [];
+    const tall = new Array(template.rows).fill(0), band = [...tall], long = [];
     template.spots.forEach(([, row, , closed, last], child) => {
       const high = across.size[child][1];
+      if (!inner.has(child)) band[row] = Math.max(band[row], closed);
       if (high > closed && last > row) long.push([row, last, high]);
       else tall[row] = Math.max(tall[row], high);
     });
@@ -83,9 +84,12 @@ const createLayout = (() => {
       at += tall[row] ?? 0;
     }
     const length = Math.max(at, room.length);
+    const reading = new Set(template.trunks.flatMap(([, , branches]) =>
+      branches.map(([sink]) => sink[0])));
     const frames = template.spots.map(([, row], child) => {
-      const [width, height] = across.size[child];
-      return [across.side[child], rows[row] + Math.max(tall[row] - height, 0) / 2, width, height];
+      const [width, height] = across.size[child], share = inner.has(child) ? height : band[row];
+      const free = reading.has(child) ? 0 : Math.max(tall[row] - share, 0);
+      return [across.side[child], rows[row] + free + (share - height) / 2, width, height];
     });
     const paths = [];
     template.trunks.forEach(([source, , branches], net) => {

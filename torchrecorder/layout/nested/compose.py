@@ -21,7 +21,7 @@ def compose(template: Template, inner: Mapping[int, Composed], room: Room) -> Co
     across = Across(template, inner, room)
     moves = tuple(_moves(trunk, number, across) for number, trunk in enumerate(template.trunks))
     gaps = [tracks(each) for each in _runs(template, moves)]
-    along = _Along(template, across.size, gaps, room)
+    along = _Along(across, gaps, room)
     frames = tuple(
         Frame(across.side[child], along.begin(child), *across.size[child])
         for child in range(len(template.spots))
@@ -85,13 +85,8 @@ def _runs(
 class _Along:
     """Where everything is along the flow."""
 
-    def __init__(
-        self,
-        template: Template,
-        size: Sequence[tuple[float, float]],
-        gaps: Sequence[Mapping[int, int]],
-        room: Room,
-    ) -> None:
+    def __init__(self, across: Across, gaps: Sequence[Mapping[int, int]], room: Room) -> None:
+        template, size = across.template, across.size
         self.template, self.size, self.gaps = template, size, gaps
         self.pitch = [pitch(max(each.values(), default=-1) + 1) for each in gaps]
         tall, long = [0.0] * template.rows, []
@@ -113,6 +108,14 @@ class _Along:
                 at += tall[row]
         self.tall = tall
         self.length = max(at, room.length)
+        self.inner = across.inner
+        self.closed = [0.0] * template.rows
+        for child, spot in enumerate(template.spots):
+            if child not in self.inner:
+                self.closed[spot.row] = max(self.closed[spot.row], spot.height)
+        self.reading = {
+            branch.sink.child for trunk in template.trunks for branch in trunk.branches
+        }
 
     def _high(self, gap: int) -> float:
         """How high a gap is; at the edge of a scope it may be that nothing runs through it."""
@@ -122,9 +125,14 @@ class _Along:
         return height(self.gaps[gap], EDGE if through else PAD)
 
     def begin(self, child: int) -> float:
-        """Where a child begins."""
-        row = self.template.spots[child].row
-        return self.row[row] + max(self.tall[row] - self.size[child][1], 0.0) / 2
+        """Where a child begins: where its row does, or so that it ends there if it reads nothing.
+
+        Closed ones stand around one line.
+        """
+        row, high = self.template.spots[child].row, self.size[child][1]
+        band = high if child in self.inner else self.closed[row]
+        free = 0.0 if child in self.reading else max(self.tall[row] - band, 0.0)
+        return self.row[row] + free + (band - high) / 2
 
     def track(self, move: Move) -> float | None:
         """Where a line goes sideways; None if it goes straight on."""
