@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.stepped import doubled, events, stepped
-from torchrecorder.annotations.finite import first_bad_grad, first_bad_op
+from torchrecorder.annotations.finite import first_bad_grad, first_bad_ops
 from torchrecorder.annotations.amounts import of_flops
 from torchrecorder.annotations.inside import Inside
 from torchrecorder.build import build
@@ -102,7 +102,7 @@ def test_table_of_grad_nodes():
 
 def test_nothing_bad_is_found_in_finite_numbers():
     """No op and no grad node is named."""
-    assert first_bad_op(stepped()) is None and first_bad_grad(stepped()) is None
+    assert not [*first_bad_ops(stepped())] and first_bad_grad(stepped()) is None
 
 
 @pytest.mark.parametrize(

@@ -80,3 +80,39 @@ def test_a_fold_says_in_which_of_its_siblings_the_first_bad_number_is():
     ]
     assert [sum("first NaN in 1" in text for text in each) for each in told] == [1, 1, 0]
     assert "first NaN" in told[2]
+
+
+class Masked(torch.nn.Module):
+    """Attention weights under a mask that leaves nothing of some rows."""
+
+    def forward(self, scores, mask):
+        return scores.masked_fill(mask, float("-inf")).softmax(-1)
+
+
+def test_the_infinity_of_a_mask_is_meant():
+    """It is not named, and does not hide the first NaN; an infinity that was computed is."""
+    scores, mask = torch.ones(2, 3), torch.zeros(2, 3, dtype=torch.bool)
+    mask[0, 0] = True
+    good = tr.record(Masked(), (scores, mask), stats=True)
+    mask[0] = True
+    bad = tr.record(Masked(), (scores, mask), stats=True)
+    divided = tr.record(lambda x: (x / 0).log() - x / 0, torch.ones(3), stats=True)
+    told = [
+        [line.split(" at ")[0] for line in each.summary().splitlines() if "first" in line]
+        for each in (good, bad, divided)
+    ]
+    assert told[:2] == [[], ["Note: first NaN: softmax() in Masked"]]
+    assert [line.split(" in ")[0] for line in told[2]] == [
+        "Note: first Inf: div()", "Note: first NaN: sub()",
+    ]
+
+
+def test_a_colour_that_was_asked_for_stays():
+    """Where the first NaN was made only the outline says so: the fill is on the scale."""
+    bad = tr.record(Masked(), (torch.ones(1, 3), torch.ones(1, 3, dtype=torch.bool)), stats=True)
+    plain, heated = (
+        next(s for s in tr.figure(bad, **options).shapes if s.name == "softmax").look
+        for options in ({"depth": 1}, {"depth": 1, "color_by": "output_bytes"})
+    )
+    assert heated.fill in tr.style.themes.LIGHT.heat and plain.fill not in tr.style.themes.LIGHT.heat
+    assert (plain.stroke, plain.bold) == (heated.stroke, heated.bold)

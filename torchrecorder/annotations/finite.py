@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.annotations.statistics import gradients, values
-from torchrecorder.events import GradId, OpId
+from torchrecorder.events import GradId, OpId, Statistics
 from torchrecorder.graph.nodes import GradRun
 from torchrecorder.graph.recording import Recording
+
+_INFINITY = re.compile(r"\binf\b")
 
 
 class FirstBad(NamedTuple):
@@ -20,14 +23,39 @@ class FirstBad(NamedTuple):
     infs: int
 
 
-def first_bad_op(recording: Recording) -> FirstBad | None:
-    """The first op that made NaNs or infinities of numbers that had none; None if none did."""
+    @property
+    def kinds(self) -> str:
+        """Which sorts of numbers they are."""
+        return " and ".join(["NaN"] * bool(self.nans) + ["Inf"] * bool(self.infs))
+
+
+def first_bad_ops(recording: Recording) -> Iterator[FirstBad]:
+    """The op that made the first NaN, and before it the one that made the first infinity.
+
+    An infinity that an op was given as a number, such as the -inf of a mask, is meant.
+    """
     bad = {each.node: each for each in values(recording) if each.nans or each.infs}
+    nan = _first(recording, {node: each for node, each in bad.items() if each.nans})
+    first = _first(recording, bad)
+    if first is not None and (nan is None or _index(recording, first) < _index(recording, nan)):
+        yield first
+    if nan is not None:
+        yield nan
+
+
+def _first(recording: Recording, bad: Mapping[str, Statistics]) -> FirstBad | None:
+    """The first op that made *bad* values of others."""
     for op in recording.ops.values():
         made = [bad[value] for value in op.outputs if value in bad]
         if made and not any(slot.value in bad for slot in op.inputs):
-            return FirstBad(op.id, sum(m.nans for m in made), sum(m.infs for m in made))
+            found = FirstBad(op.id, sum(m.nans for m in made), sum(m.infs for m in made))
+            if found.nans or not any(_INFINITY.search(text) for _, text in op.arguments):
+                return found
     return None
+
+
+def _index(recording: Recording, found: FirstBad) -> int:
+    return recording.ops[OpId(found.node)].index
 
 
 def first_bad_grad(recording: Recording) -> FirstBad | None:
@@ -62,9 +90,8 @@ def _maker(
 
 def describe(recording: Recording) -> Iterator[str]:
     """What to say of them: *first NaN: op `log` in encoder.fc at model.py:12 (3 NaN)*."""
-    op = first_bad_op(recording)
-    if op is not None:
-        yield f"first NaN or Inf: {_op(recording, OpId(op.node))} ({_counts(op)})"
+    for op in first_bad_ops(recording):
+        yield f"first {op.kinds}: {_op(recording, OpId(op.node))} ({_counts(op)})"
     grad = first_bad_grad(recording)
     if grad is not None:
         node = recording.grad_nodes[GradId(grad.node)]

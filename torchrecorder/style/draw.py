@@ -99,13 +99,14 @@ def _shapes(
         look, label = style.look(box, view), (*captions.box(box), *_idle(view, box))
         if box.share is not None:
             look = _dashed(look)
-        if heat is not None and not failed(box.id, view):
+        heated = heat is not None and not failed(box.id, view)
+        if heat is not None and heated:
             look, label = heat.look(box, look), (*label, *heat.lines(box))
         yield Shape(
             id=box.id,
             group=box.cluster,
             label=(*label, *said.lines(box), *marks.lines(box)) if said or marks else label,
-            look=marks.look(box, look, style.theme) if marks else look,
+            look=marks.look(box, look, style.theme, heated=heated) if marks else look,
             tooltip=captions.tooltip(box),
             count=box.count,
             kind=box.kind.value,

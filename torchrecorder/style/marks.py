@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torchrecorder.annotations.finite import FirstBad, first_bad_grad, first_bad_op
+from torchrecorder.annotations.finite import first_bad_grad, first_bad_ops
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.events import GradId, OpId
 from torchrecorder.style.figure import Look, Text
@@ -19,13 +19,11 @@ class Marks:
         self.view = view
         self._said: dict[str, str] = {}
         if view.recording.statistics:
-            self._mark(first_bad_op(view.recording), "")
-            self._mark(first_bad_grad(view.recording), " in backward")
-
-    def _mark(self, found: FirstBad | None, where: str) -> None:
-        if found is not None:
-            kinds = [name for name, number in (("NaN", found.nans), ("Inf", found.infs)) if number]
-            self._said[found.node] = f"first {' and '.join(kinds)}{where}"
+            for found in first_bad_ops(view.recording):
+                self._said[found.node] = f"first {found.kinds}"
+            grad = first_bad_grad(view.recording)
+            if grad is not None:
+                self._said[grad.node] = f"first {grad.kinds} in backward"
 
     def __bool__(self) -> bool:
         return bool(self._said)
@@ -47,11 +45,13 @@ class Marks:
         place = scope_name(recording, op.scope) if op is not None else ""
         return f" in {place}" if place else ""
 
-    def look(self, box: Box, look: Look, theme: Theme) -> Look:
-        """*look*, as that of a failure if there is something to be said."""
+    def look(self, box: Box, look: Look, theme: Theme, *, heated: bool = False) -> Look:
+        """*look*, as that of a failure if there is something to be said.
+
+        Where the fill says how large a number is (*heated*), only the outline is marked.
+        """
         if not self.lines(box):
             return look
         mark = theme.looks["failed"]
-        return replace(
-            look, fill=mark.fill, stroke=mark.stroke, text=mark.text, width=mark.width, bold=True
-        )
+        found = replace(look, stroke=mark.stroke, width=mark.width, bold=True)
+        return found if heated else replace(found, fill=mark.fill, text=mark.text)
