@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -153,6 +156,17 @@ CALLS = {
     "times must be a factor above 1": lambda: torchrecorder.compare(RUN, RUN, times="2"),
     "no annotation is called 3": lambda: RUN.top(3),
     "no annotation is called .3.": lambda: RUN.annotations[[3]],
+    "no annotation is called 'stats': record.*stats=True.* measures activation_mean": (
+        lambda: RUN.top("stats")
+    ),
+    "'mean'; did you mean 'activation_mean'": lambda: RUN.top("mean"),
+    "no op, value or grad node has the id 'o99'": lambda: RUN.node("o99"),
+    "no scope has the id 's99'": lambda: RUN.within("s99"),
+    "scope must be one of Recording.scopes": lambda: RUN.module_of("s0"),
+    "no tensors were kept for 'relu': record with keep=": lambda: RUN.activations["relu"],
+    "repeat must be a number of runs from 1": lambda: torchrecorder.record(MODEL, X, repeat=None),
+    "paths of scopes such as": lambda: torchrecorder.record(MODEL, X, keep=[MODEL]),
+    "has no statistics to add": lambda: torchrecorder.Series(MODEL).add(RUN, 0),
     "n must be a whole number from 0": lambda: RUN.top("parameters", -1),
     r"top\(\) has no argument 'bye'; did you mean 'by'": lambda: RUN.top("parameters", bye="op"),
     r"summary\(\) has no argument 'opz'; did": lambda: RUN.summary(opz=True),
@@ -162,6 +176,7 @@ CALLS = {
     "kwargs must be a mapping": lambda: torchrecorder.record(MODEL, X, "ab"),
     "either args or input_data": lambda: torchrecorder.record(MODEL, X, input_data=X),
     "model must be a module": lambda: torchrecorder.Recorder(3),
+    "and no class": lambda: torchrecorder.Recorder(torch.nn.ReLU),
     "model must be something to call": lambda: torchrecorder.Series(3),
     "scopes must be a text or a list": lambda: torchrecorder.Series(MODEL, scopes=3),
     "finish must give a Figure, not None": lambda: torchrecorder.figure(
@@ -178,3 +193,52 @@ def test_a_wrong_call_is_refused(said: str) -> None:
     """With an error of ours, and not one from where it would have hurt."""
     with pytest.raises(TorchRecorderError, match=said):
         CALLS[said]()
+
+
+OTHER = torchrecorder.compare(RUN, torchrecorder.record(torch.nn.Linear(4, 2), X))
+SERIES = torchrecorder.Series(MODEL)
+BASES = {
+    "record": {"model": MODEL, "args": X},
+    "render_network": {"model": MODEL, "args": X},
+    "compare": {"before": RUN, "after": RUN},
+    "top": {"name": "parameters"},
+    "add": {"step": 0},
+}
+"""Arguments that have to be given beside the one that is tried."""
+
+
+def _public() -> dict[str, Callable[..., Any]]:
+    """Every public function, and every public method of what functions give."""
+    found = {name: getattr(torchrecorder, name) for name in torchrecorder.__all__}
+    del found["Recording"], found["GraphvizStyler"]
+    for thing in (RUN, OTHER, SERIES):
+        for name, method in inspect.getmembers(thing, inspect.ismethod):
+            if not name.startswith("_"):
+                found[f"{type(thing).__name__}.{name}"] = method
+    return found
+
+
+PUBLIC = _public()
+FREE = {("record", "args"), ("record", "input_data"), ("render_network", "args")}
+FREE |= {("render_network", "input_data")}
+"""What the model is given, whatever it is."""
+
+
+def _parameters() -> Iterator[tuple[str, str]]:
+    for name, function in PUBLIC.items():
+        for parameter in inspect.signature(function).parameters.values():
+            plain = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            if plain and (name, parameter.name) not in FREE:
+                yield name, parameter.name
+
+
+@pytest.mark.parametrize(("name", "parameter"), _parameters())
+def test_every_parameter_of_the_public_functions_is_checked(name: str, parameter: str) -> None:
+    """No object of a strange class gets further than the first line."""
+    function = PUBLIC[name]
+    given = dict(BASES.get(name.rpartition(".")[2], {}))
+    for each in inspect.signature(function).parameters.values():
+        if each.default is each.empty and each.name in ("recording", "path"):
+            given.setdefault(each.name, RUN if each.name == "recording" else "nowhere.svg")
+    with pytest.raises(TorchRecorderError):
+        function(**{**given, parameter: object()})

@@ -110,3 +110,9 @@ def test_unknown_numbers_are_refused(tmp_path):
         run(deep(), 1).text("loss")
     with pytest.raises(InvalidArgument, match=".svg"):
         run(deep(), 1).plot(tmp_path / "norms.png")
+
+
+def test_a_table_may_have_one_column_or_no_step():
+    """One shows the last step; before the first step there is only the heading."""
+    assert "2" in run(deep(), 3, every=1).text(columns=1).splitlines()[0]
+    assert tr.Series(deep()).text().startswith("Gradient norm")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchrecorder.checks import TEXT, check_one, path_of
+from torchrecorder.checks import FLAG, TEXT, check_one, path_of
 from torchrecorder.comparison.change import Comparison
 from torchrecorder.comparison.overlay import overlay
 from torchrecorder.errors import ArgumentMismatch
@@ -74,7 +74,7 @@ def render_network(
     from torchrecorder.capture.run import record
 
     refuse_others(render_network, record, options)
-    folder = path_of(directory or ".", "directory")
+    folder = path_of("." if directory is None else directory, "directory")
     check_one("filename", filename, TEXT.or_none())
     check_one("fmt", fmt, TEXT)
     recording = record(
@@ -131,7 +131,9 @@ def show(
     recording: Recording, path: str | Path | None = None, *, browser: bool = True, **options: Any
 ) -> Path:
     """Write *recording*, as a page if *path* does not say otherwise, and open it."""
-    written = render(recording, path or temporary(recording.name, "html"), **options).resolve()
+    check_one("browser", browser, FLAG)
+    target = temporary(recording.name, "html") if path is None else path
+    written = render(recording, target, **options).resolve()
     if browser and not webbrowser.open(written.as_uri()):
         print(f"torchrecorder: no browser was found to open {written}", file=sys.stderr)
     return written

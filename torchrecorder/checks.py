@@ -13,6 +13,7 @@ import functools
 import inspect
 import math
 import os
+import re
 import reprlib
 import sys
 import warnings
@@ -143,9 +144,13 @@ def path_of(value: object, name: str = "path") -> Path:
 
 
 def guess(name: object, known: Iterable[str]) -> str:
-    """``"; did you mean 'depth'?"`` where something is called nearly so, else nothing."""
-    names = {each.casefold(): each for each in known}
-    close = difflib.get_close_matches(str(name).casefold(), names, 1)
+    """``"; did you mean 'depth'?"`` where something is called nearly so, else nothing.
+
+    A word of a longer name is that name: ``"mean"`` is ``"activation_mean"``.
+    """
+    names, asked = {each.casefold(): each for each in known}, str(name).casefold()
+    close = difflib.get_close_matches(asked, names, 1)
+    close = close or [each for each in names if asked in re.split(r"[_.\W]+", each)]
     return f"; did you mean {names[close[0]]!r}?" if close else ""
 
 
@@ -165,6 +170,28 @@ def warn(said: str) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
         level, frame = level + 1, frame.f_back
     warnings.warn(said, NothingFound, stacklevel=level)
+
+
+def takes(**checks: Check) -> Callable[[Callable[Given, Gives]], Callable[Given, Gives]]:
+    """A decorator that checks the arguments of these names, and gives advice as `advised` does.
+
+    Defaults are not checked.
+    """
+
+    def decorated(function: Callable[Given, Gives]) -> Callable[Given, Gives]:
+        names, told = tuple(inspect.signature(function).parameters), advised(function)
+
+        @functools.wraps(function)
+        def call(*args: Given.args, **kwargs: Given.kwargs) -> Gives:
+            given = {**dict(zip(names, args)), **kwargs}
+            for name, wanted in checks.items():
+                if name in given:
+                    check_one(name, given[name], wanted)
+            return told(*args, **kwargs)
+
+        return call
+
+    return decorated
 
 
 def advised(function: Callable[Given, Gives]) -> Callable[Given, Gives]:

@@ -23,11 +23,15 @@ class UnknownFormat(TorchRecorderError, ValueError):
     """A file suffix or format name that no exporter writes."""
 
 
-class UnknownAnnotation(TorchRecorderError, KeyError):
-    """A number was asked for that this recording does not have."""
+class NotThere(TorchRecorderError, KeyError):
+    """A scope, op, value or grad node was asked for by an id that this recording does not have."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+class UnknownAnnotation(NotThere):
+    """A number was asked for that this recording does not have."""
 
 
 class NothingFound(UserWarning):
@@ -65,8 +69,5 @@ class RecorderInUse(TorchRecorderError, RuntimeError):
     """A recorder was entered a second time, or asked for its recording too early."""
 
 
-class NotKept(TorchRecorderError, KeyError):
+class NotKept(NotThere):
     """A tensor or grad node was asked for that the run was not told to keep."""
-
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""

@@ -13,13 +13,13 @@ from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.owned import own
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.annotations.statistics import gradients, number, root_of_squares, share, values
-from torchrecorder.checks import CALLABLE, TEXTS, advised, check_one
+from torchrecorder.checks import CALLABLE, TEXTS, one_of, path_of, takes, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradEdge, GradId, Statistics
 from torchrecorder.export.chart import Chart, chart
 from torchrecorder.export.table import Column, table
 from torchrecorder.graph.nodes import Scope
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import Recording, check_recording
 
 NUMBERS = {
     "gradient_norm": ("Gradient norm", True, number),
@@ -30,6 +30,8 @@ NUMBERS = {
     "not_finite": ("NaN and Inf", False, exact),
 }
 """What is followed: title, whether it goes by orders of magnitude, how it is shown."""
+
+WHAT = one_of(*NUMBERS)
 
 VANISHING, EXPLODING, DEAD = 1e-3, 1e3, 0.95
 """Gradients below and above these shares of the largest or smallest; zeros above this one."""
@@ -67,14 +69,10 @@ class Series:
         [0, 10, 20]
     """
 
-    @advised
+    @takes(every=whole_number(1), model=CALLABLE, scopes=TEXTS.or_none())
     def __init__(
         self, model: Any, *, every: int = 10, scopes: str | Sequence[str] | None = None
     ) -> None:
-        if type(every) is not int or every < 1:
-            raise InvalidArgument(f"every must be a whole number from 1 on, not {every!r}")
-        check_one("model", model, CALLABLE)
-        check_one("scopes", scopes, TEXTS.or_none())
         self.points: list[Point] = []
         self.every = every
         self._model = model
@@ -95,8 +93,19 @@ class Series:
             yield
         self.add(recorder.recording, number_)
 
+    @takes(step=whole_number(0))
     def add(self, recording: Recording, step: int) -> None:
-        """Add one recorded step."""
+        """Add one recorded step.
+
+        Raises:
+            InvalidArgument: The recording has no statistics.
+        """
+        check_recording(recording)
+        if not recording.statistics and recording.values:
+            raise InvalidArgument(
+                f"the recording of {recording.name} has no statistics to add: "
+                "record(..., stats=True) takes them"
+            )
         self.points.extend(points(recording, step, self._scopes))
 
     @property
@@ -104,13 +113,13 @@ class Series:
         """The scopes that are followed, in the order in which they run."""
         return tuple(dict.fromkeys(point.scope for point in self.points))
 
+    @takes(what=WHAT)
     def lines(self, what: str = "gradient_norm") -> dict[str, list[tuple[int, float]]]:
         """For each scope, one number by step.
 
         Raises:
             InvalidArgument: There is no such number; the message lists them.
         """
-        _check(what)
         found: dict[str, list[tuple[int, float]]] = {}
         for point in self.points:
             amount = getattr(point, what)
@@ -122,6 +131,7 @@ class Series:
         """Every point as a dict, ready for ``pandas.DataFrame``."""
         return [point._asdict() for point in self.points]
 
+    @takes(what=WHAT, columns=whole_number(1))
     def text(self, what: str = "gradient_norm", columns: int = 6) -> str:
         """One number as a table for the terminal: a line per scope, a column per step."""
         lines = self.lines(what)
@@ -135,16 +145,17 @@ class Series:
             cells.append(Column(str(step), said, right=True))
         return "\n".join([*table(cells), *self.remarks()])
 
+    @takes(what=WHAT)
     def plot(self, path: str | Path, what: str = "gradient_norm") -> Path:
         """Write a small plot of one number over the steps, as SVG.
 
         Raises:
             InvalidArgument: There is no such number, or *path* is not an SVG file.
         """
-        target = Path(path)
+        target = path_of(path)
         if target.suffix.lower() != ".svg":
             raise InvalidArgument(f"a plot is written as .svg, not as {target.name!r}")
-        title, logarithmic, show = NUMBERS[_check(what)]
+        title, logarithmic, show = NUMBERS[what]
         drawn = Chart(title, "step", self.lines(what), logarithmic, show)
         target.write_text(chart(drawn), encoding="utf-8")
         return target
@@ -240,15 +251,10 @@ def _remark(what: str, found: Mapping[str, str]) -> Iterator[str]:
         yield f"{what}: {', '.join(named[:6])}{more}"
 
 
-def _check(what: str) -> str:
-    if what not in NUMBERS:
-        raise InvalidArgument(f"no number is called {what!r}; there are {', '.join(NUMBERS)}")
-    return what
-
-
 def _spread(steps: Sequence[int], columns: int) -> list[int]:
     """At most so many steps, the first and the last among them."""
     if len(steps) <= columns:
         return list(steps)
-    places = [round(place * (len(steps) - 1) / (columns - 1)) for place in range(columns)]
+    last = len(steps) - 1
+    places = [round(place * last / (columns - 1)) for place in range(columns - 1)] + [last]
     return [steps[place] for place in dict.fromkeys(places)]

@@ -146,5 +146,9 @@ def by_name(name: str) -> Annotation:
     known = {each.name: each for each in ANNOTATIONS}
     if isinstance(name, str) and name in known:
         return known[name]
-    close = guess(name, known) or "."
-    raise UnknownAnnotation(f"no annotation is called {name!r}{close} Known: {', '.join(known)}")
+    said = f"no annotation is called {name!r}"
+    if measured_so := [each.name for each in ANNOTATIONS if name in each.needs]:
+        raise UnknownAnnotation(
+            f"{said}: record(..., {name}=True) measures {', '.join(measured_so)}"
+        )
+    raise UnknownAnnotation(f"{said}{guess(name, known) or '.'} Known: {', '.join(known)}")

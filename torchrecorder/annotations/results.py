@@ -18,8 +18,8 @@ from torchrecorder.annotations.annotation import (
 )
 from torchrecorder.annotations.inside import Inside
 from torchrecorder.annotations.places import scope_name
-from torchrecorder.checks import LIST, advised, check_one, whole_number
-from torchrecorder.errors import InvalidArgument, UnknownAnnotation
+from torchrecorder.checks import LIST, advised, check_one, one_of, whole_number
+from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import Recording
 
@@ -169,8 +169,7 @@ def _places(recording: Recording, by: str) -> Iterator[_Place]:
         "op": _ops,
         "grad": _grads,
     }
-    if by not in kinds:
-        raise InvalidArgument(f"by must be one of {', '.join(map(repr, KINDS))}, not {by!r}")
+    check_one("by", by, one_of(*KINDS))
     return kinds[by](recording)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 CHOICE = Check(
-    "True, False, or paths of scopes",
+    "True, False, or paths of scopes such as ['encoder.*']",
     lambda value: FLAG.holds(value) or TEXTS.holds(value),
 )
 

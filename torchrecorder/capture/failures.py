@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from torchrecorder.checks import Check, check_one
 from torchrecorder.events import (
     Event,
     GradId,
@@ -42,6 +43,9 @@ def attach(error: BaseException, recorder: Recorder) -> None:
         setattr(error, _ATTRIBUTE, recorder)
 
 
+ERROR = Check("an exception", lambda value: isinstance(value, BaseException))
+
+
 def recording_of(error: BaseException) -> Recording | None:
     """What was recorded until *error* left the recorder; None if it passed through none.
 
@@ -54,6 +58,7 @@ def recording_of(error: BaseException) -> Recording | None:
         >>> recording.run.failure.error
         'RuntimeError'
     """
+    check_one("error", error, ERROR)
     recorder = getattr(error, _ATTRIBUTE, None)
     return None if recorder is None else recorder.recording
 

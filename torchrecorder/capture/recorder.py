@@ -45,7 +45,10 @@ from torchrecorder.graph.kept import Kept
 from torchrecorder.graph.recording import Recording
 
 
-MODEL = Check("a module or something else to call", callable)
+MODEL = Check(
+    "a module or something else to call, and no class",
+    lambda value: callable(value) and not isinstance(value, type),
+)
 
 
 class Recorder:

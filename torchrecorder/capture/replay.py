@@ -41,7 +41,8 @@ class NodesKept(Observer):
             Exception: What the node itself raises.
         """
         if grad not in self._given:
-            raise NotKept(f"grad node {grad!r} did not run while the recorder listened")
+            ran = f"{len(self._given)} did: Recording.grad_runs lists them"
+            raise NotKept(f"grad node {grad!r} did not run while the recorder listened; {ran}")
         node, given = self._nodes[grad], self._given[grad]
         if not node.next_functions:
             return given  # an accumulation would add to the gradient once more

@@ -17,7 +17,7 @@ from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detach
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.statistics import Choice
 from torchrecorder.capture.tensors import tensors_in
-from torchrecorder.checks import FLAG, advised, check_one
+from torchrecorder.checks import FLAG, Check, advised, check_one, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.garbage import uncollected
 from torchrecorder.graph.recording import Recording
@@ -114,8 +114,8 @@ def record(
 def _warmup(repeat: int, warmup: int | None) -> int:
     """How many runs go before those that count."""
     for name, number, least in (("repeat", repeat, 1), ("warmup", warmup, 0)):
-        if number is not None and (type(number) is not int or number < least):
-            raise InvalidArgument(f"{name} must be a number of runs from {least}, not {number!r}")
+        runs = Check(f"a number of runs from {least}", whole_number(least).holds)
+        check_one(name, number, runs.or_none() if name == "warmup" else runs)
     return int(repeat > 1) if warmup is None else warmup
 
 

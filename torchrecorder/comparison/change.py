@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from torchrecorder.checks import takes, whole_number
 from torchrecorder.comparison.match import Matching
 from torchrecorder.graph.recording import Recording
 
@@ -81,6 +82,7 @@ class Comparison:
     def __bool__(self) -> bool:
         return bool(self.changes)
 
+    @takes(limit=whole_number(1).or_none())
     def text(self, limit: int | None = 60) -> str:
         """A line for each change; what changed in the same way is on one line.
 

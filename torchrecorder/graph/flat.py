@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Union
 
+from torchrecorder.checks import FLAG, takes
 from torchrecorder.events import SourceLine
 from torchrecorder.graph.nodes import GradNode, Op, Value
 from torchrecorder.graph.recording import Recording
@@ -21,6 +22,7 @@ _UNPRINTABLE.update(dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACT
 del _UNPRINTABLE[9], _UNPRINTABLE[10], _UNPRINTABLE[13]
 
 
+@takes(values=FLAG, grads=FLAG)
 def flat(recording: Recording, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
     """*recording* as a ``networkx.MultiDiGraph`` to compute with, or to write.
 

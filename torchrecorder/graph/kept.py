@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from torchrecorder.checks import guess
 from torchrecorder.errors import NotKept
 from torchrecorder.events import GradId
 
@@ -30,9 +31,8 @@ class Tensors(Mapping[str, Any]):
     def __getitem__(self, path: str) -> Any:
         if path not in self._calls:
             kept = ", ".join(map(repr, self._calls)) or "nothing"
-            raise NotKept(
-                f"no tensors were kept for {path!r}: record with keep=[{path!r}]; kept: {kept}"
-            )
+            close = guess(path, self._calls) or f": record with keep=[{path!r}]."
+            raise NotKept(f"no tensors were kept for {path!r}{close} Kept: {kept}")
         calls = self._calls[path]
         return calls[0] if len(calls) == 1 else list(calls)
 

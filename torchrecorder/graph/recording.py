@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
-from torchrecorder.errors import InvalidArgument, NotKept
+from torchrecorder.checks import Check, check_one, shown
+from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
     GradId,
     ModuleId,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from torchrecorder.annotations.results import Ranked
 
 Node = Union[Op, Value, GradNode]
+SCOPE = Check("one of Recording.scopes", lambda value: isinstance(value, Scope))
 
 
 class LiveObjects(Protocol):
@@ -108,8 +111,8 @@ class Recording:
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
 
     def __repr__(self) -> str:
-        counts = {"scope": len(self.scopes), "op": len(self.ops), "value": len(self.values)}
-        said = (f"{number} {what}{'s' * (number != 1)}" for what, number in counts.items())
+        counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")
+        said = (f"{number} {what}{'s' * (number != 1)}" for number, what in counts)
         return f"<Recording of {self.name}: {', '.join(said)}>"
 
     @cached_property
@@ -162,14 +165,13 @@ class Recording:
     @cached_property
     def children(self) -> Mapping[ScopeId | None, tuple[Scope | Op, ...]]:
         """Scopes and ops directly inside each scope, in run order; None for the top."""
-        inside: dict[ScopeId | None, list[Scope | Op]] = {None: []}
+        inside: dict[ScopeId | None, list[Scope | Op]] = {key: [] for key in (None, *self.scopes)}
         for scope in self.scopes.values():
-            inside.setdefault(scope.id, [])
             inside.setdefault(scope.parent, []).append(scope)
         for op in self.ops.values():
             inside.setdefault(op.scope, []).append(op)
         return MappingProxyType(
-            {scope: tuple(sorted(found, key=_position)) for scope, found in inside.items()}
+            {each: tuple(sorted(found, key=attrgetter("index"))) for each, found in inside.items()}
         )
 
     @cached_property
@@ -360,29 +362,29 @@ class Recording:
     def within(self, scope: ScopeId | None) -> tuple[ScopeId, ...]:
         """*scope* and the scopes around it, innermost first."""
         chain = []
-        while scope is not None:
-            chain.append(scope)
-            scope = self.scopes[scope].parent
+        try:
+            while scope is not None:
+                chain.append(scope)
+                scope = self.scopes[scope].parent
+        except (KeyError, TypeError):
+            raise NotThere(f"no scope has the id {shown(scope)}") from None
         return tuple(chain)
 
     def module_of(self, scope: Scope) -> Module | None:
         """The module that *scope* is a call of."""
+        check_one("scope", scope, SCOPE)
         return self.modules[scope.module] if scope.module is not None else None
 
     def node(self, node: NodeId | str) -> Node:
         """The op, value or grad node with this id.
 
         Raises:
-            KeyError: There is none.
+            NotThere: There is none.
         """
         for kind in (self.ops, self.values, self.grad_nodes):
-            if node in kind:
+            if isinstance(node, str) and node in kind:
                 return kind[node]  # type: ignore[index, no-any-return]
-        raise KeyError(f"no node {node!r} in this recording")
-
-
-def _position(each: Scope | Op) -> int:
-    return each.index
+        raise NotThere(f"no op, value or grad node has the id {shown(node)}")
 
 
 def check_recording(given: object) -> None:
