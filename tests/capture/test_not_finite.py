@@ -57,6 +57,27 @@ def test_the_summary_names_weights_without_a_gradient():
     assert "no gradient" not in tr.record(Poisoned(), torch.ones(2, 3)).summary()
 
 
+def test_the_summary_names_the_one_weight_without_a_gradient():
+    """Of a module that has others below it: they did get theirs, or are trained."""
+
+    class Scaled(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(3, 3)
+            self.scale = torch.nn.Parameter(torch.ones(3))
+
+        def forward(self, x):
+            return self.fc(x) * self.scale.detach()
+
+    model = Scaled()
+    said = [tr.record(model, torch.ones(2, 3), backward=True).summary().splitlines()[2]]
+    model.scale.requires_grad_(False)
+    said.append(tr.record(model, torch.ones(2, 3), backward=True).summary().splitlines()[2])
+    assert [line.split("  ")[-1].strip() for line in said] == [
+        "no gradient for scale", "frozen scale",
+    ]
+
+
 def test_a_fold_says_in_which_of_its_siblings_the_first_bad_number_is():
     """The inside that is drawn is that of the first."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
-from torchrecorder.export.nested import closed_size
+from torchrecorder.export.graphviz import rendered
+from torchrecorder.export.nested import PAINTER, closed_size, nested_text
 from torchrecorder.layout.measure import text_width
 from torchrecorder.style.figure import Figure, Look, Shape, Text
 
@@ -40,3 +42,17 @@ def test_air_grows_with_the_letters(outline: str) -> None:
     """A box at twice the size of text is twice as large, in each direction."""
     (width, height), large = _size(10, outline), _size(20, outline)
     assert large == pytest.approx((2 * width, 2 * height), abs=0.2)
+
+
+@pytest.mark.parametrize("name", ["x", "attention_mask", "edge_index_dict.('user', 'buys', 'item')"])
+def test_slanted_sides_do_not_cut_what_an_input_is_called(name: str) -> None:
+    """They lean the more, the wider the box is, so a long name needs more room beside it."""
+    label = Text(name, "title"), Text("2×9 int64")
+    look = Look("#d6efe9", "#068262", "#000000", "parallelogram")
+    figure = Figure("net", (Shape("a", None, label, look, kind="input"),), (), ())
+    found = rendered(nested_text(figure), "svg", program=PAINTER).decode()
+    (sides,) = re.findall(r'<polygon fill="#d6efe9"[^>]*points="([^"]*)"', found)
+    corners = [tuple(map(float, each.split(","))) for each in sides.split()]
+    lean = max(x for x, _ in corners) - max(x for x, y in corners if y == corners[2][1])
+    width = max(x for x, _ in corners) - min(x for x, _ in corners)
+    assert text_width(name, figure.fontsize) + 2 * 0.75 * lean <= width

@@ -34,6 +34,9 @@ ROOM: Mapping[str, tuple[float, float, float]] = {
 }
 """For each outline: times the width of its text, and how much wider and higher it is."""
 
+LEANING = 1.45
+"""Times its text a parallelogram is at least: its sides lean the more, the wider it is."""
+
 
 @uncollected()
 def nested_text(
@@ -68,7 +71,8 @@ def closed_size(shape: Shape, figure: Figure, told: Text | None) -> tuple[float,
     times, wider, higher = ROOM.get(shape.look.outline, (1.0, 18.0, 9.0))
     again = AGAIN if shape.count > 1 else 0.0
     grown = max(1.0, figure.fontsize / 10)  # large letters need more air around them
-    size = width * times + wider * grown, height + higher * grown
+    least = width * LEANING if shape.look.outline == "parallelogram" else 0.0
+    size = max(width * times + wider * grown, least), height + higher * grown
     size = max(size[0], 29.0) + again, max(size[1], 21.0) + again
     return round(size[0], 1), round(size[1], 1)
 

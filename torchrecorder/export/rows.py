@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from torchrecorder.annotations.owned import Owned, around
-from torchrecorder.events import STORED, ModuleId, OpKind, ScopeKind, ValueId
+from torchrecorder.events import STORED, ModuleId, OpKind, Role, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style.captions import REGIONS
@@ -164,10 +164,16 @@ class _Rows:
         if any(value in self.owned.tied for value in mine):
             yield "tied"
         if mine and not any(self.recording.values[value].trainable for value in mine):
-            yield "frozen"
-        left = [slot.name for slot in module.parameters if slot.value in self.owned.unreached]
+            yield "frozen" if self._is_all(module, len(mine)) else f"frozen {_names(module, mine)}"
+        left = [slot.value for slot in module.parameters if slot.value in self.owned.unreached]
         if left and (module.calls or any(value in self.recording.consumers for value in mine)):
-            yield "no gradient" if len(left) == len(mine) else f"no gradient for {', '.join(left)}"
+            all_left = self._is_all(module, len(left))
+            yield "no gradient" if all_left else f"no gradient for {_names(module, left)}"
+
+    def _is_all(self, module: Module, number: int) -> bool:
+        """Whether so many parameters are all that are in *module* and below it."""
+        owned = (self.recording.values[value].role for value in self.owned.by_module(module.id))
+        return sum(role is Role.PARAMETER for role in owned) == number
 
     def _silent(self, module: Module, depth: int) -> Row:
         read = any(value in self.recording.consumers for value in self.owned.by_module(module.id))
@@ -212,6 +218,11 @@ def _together(ops: Sequence[Op], depth: int) -> Row:
     title = f"{len(ops)} ops: {', '.join(names[:3])}{more}"
     failed = ("failed",) if any(op.failed for op in ops) else ()
     return Row(depth, title, tuple(op.id for op in ops), notes=failed)
+
+
+def _names(module: Module, values: Iterable[ValueId]) -> str:
+    found = set(values)
+    return ", ".join(slot.name for slot in module.parameters if slot.value in found)
 
 
 def _below(path: str, around: str) -> str:

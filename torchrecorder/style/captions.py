@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from torchrecorder.annotations.inside import Inside
-from torchrecorder.annotations.parameters import PARAMETERS
-from torchrecorder.events import GradId, ModuleId, OpId, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 from torchrecorder.graph.structure import is_off
@@ -20,6 +18,7 @@ from torchrecorder.style.hyperparameters import arguments, hyperparameters
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
 from torchrecorder.style.together import first_to_last, times, together
+from torchrecorder.style.weights import Weights
 from torchrecorder.views.blocks import is_block, op_key
 from torchrecorder.views.view import Box, BoxKind, Cluster
 
@@ -49,13 +48,11 @@ class Captions:
     def __init__(self, recording: Recording, style: Style) -> None:
         self.recording = recording
         self.style = style
-        self.inside = Inside(recording)
-        self.weights = PARAMETERS.on(recording)
+        self.weights = Weights(recording)
         self.differences = Differences(recording)
         self.usual = labels.usual_dtype(recording)
         self.grads = GradCaptions(recording)
         self.renamed = Renaming(style.rename)
-        self._numbered: dict[ModuleId, dict[str, int]] = {}
 
     def box(self, box: Box) -> tuple[Text, ...]:
         """The lines on a box, its title first."""
@@ -104,6 +101,8 @@ class Captions:
         title = Text(self._title(scope, cluster), "title")
         said = self._said(scope, cluster.instances) if self.style.details else ()
         lines = [*(labels.filled(said, width=30) if said else ()), *self._differing(scope, cluster)]
+        if self.style.counts and cluster.count < 2:
+            lines += filter(None, [self.weights.call(scope)])
         return title, *map(Text, lines)
 
     def _block(self, names: tuple[str, ...], count: int) -> tuple[Text, ...]:
@@ -120,7 +119,7 @@ class Captions:
         lines = [Text(self._title(scope, box), "title")]
         lines.extend(Text(line) for line in self._details(scope, box))
         if self.style.counts:
-            lines.extend(Text(line) for line in self._weights(scope, box))
+            lines.extend(Text(line) for line in self.weights.lines(scope, box))
         lines.extend(Text(line) for line in self._differing(scope, box))
         if scope.failed:
             lines.extend(self._failure())
@@ -173,37 +172,6 @@ class Captions:
         if is_off(module):
             return ("off in eval mode",)
         return hyperparameters(scope.cls, module.detail)
-
-    def _weights(self, scope: Scope, box: Box) -> Iterator[str]:
-        """Parameters, and which call of its module this is where several boxes are of it."""
-        count = self._count([scope.id])
-        counts = [self._count([each]) for each in box.instances]
-        if len(set(counts)) > 1:
-            total = f", {labels.count(self._count(box.instances))} in all" if box.count > 1 else ""
-            yield f"{_range(counts)} params{total}"
-            return
-        if not count:
-            return
-        calls = self._calls(scope.module)
-        here = sum(1 for member in box.members if member in calls)
-        times = f"{box.count} × " if box.count > 1 and here < 2 else ""
-        call = f", call {calls[scope.id]} of {len(calls)}" if here < len(calls) else ""
-        yield times + labels.parameters(count) + call
-
-    def _count(self, scopes: Iterable[str]) -> int:
-        """How many weights scopes and all in them have, tied ones once."""
-        inside = (each for scope in scopes for each in self.inside.scopes(ScopeId(scope)))
-        return int(self.weights.of(inside) or 0)
-
-    def _calls(self, module: ModuleId | None) -> Mapping[str, int]:
-        """The calls of a module, each with its number, counted from 1; worked out once."""
-        if module is None:
-            return {}
-        if module not in self._numbered:
-            calls = self.recording.modules[module].calls
-            first = [call for call in calls if not self.recording.scopes[call].recompute]
-            self._numbered[module] = {call: place + 1 for place, call in enumerate(first)}
-        return self._numbered[module]
 
     def _failure(self) -> Iterator[Text]:
         failure = self.recording.run.failure
@@ -368,10 +336,6 @@ def _in_width(line: Text) -> Iterator[Text]:
 def _share(share: tuple[int, int]) -> Text:
     """In how many of the repeats it is."""
     return Text(f"in {share[0]} of {share[1]}")
-
-
-def _range(counts: Sequence[int]) -> str:
-    return f"{labels.count(min(counts))} … {labels.count(max(counts))}"
 
 
 def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,98 @@
+"""What boxes say of their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import pytest
+
+from tests.figures import linear
+from tests.style.test_draw import figure_of, texts
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style.style import Style
+from torchrecorder.testing import Builder
+
+
+def with_frozen(recording: Recording, frozen: Collection[str]) -> Recording:
+    """*recording*, in which the parameters with these names are not trained."""
+    values = {
+        each.id: each._replace(trainable=False) if set(each.names) & set(frozen) else each
+        for each in recording.values.values()
+    }
+    return replace(recording, values=values)
+
+
+def adapted() -> Recording:
+    """A layer with a small one beside it, and a head."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        with run.scope("layer", "Adapted"):
+            base = linear(run, "base", x)
+            x = run.op("add", base, run.op("matmul", x, run.parameter("low", (4, 2))))
+        linear(run, "head", x)
+    return run.recording()
+
+
+def stack() -> Recording:
+    """Four equal layers, which are one box."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for place in range(4):
+            with run.scope(str(place), "Layer"):
+                x = run.op("relu", linear(run, "fc", x))
+    return run.recording()
+
+
+def test_frozen_parameters_are_told_beside_trained_ones() -> None:
+    """A box says that all of its own are frozen, or how many of them are trained."""
+    figure = figure_of(with_frozen(adapted(), ["layer.base.weight", "head.weight"]), depth=1)
+    layer, head = (said[-1] for said in texts(figure).values() if "params" in said[-1])
+    assert (layer, head) == ("24 params, 8 trained", "16 params, frozen")
+
+
+def test_nothing_is_said_where_all_are_alike() -> None:
+    """A model that is trained, or frozen, as a whole."""
+    plain, frozen = (
+        with_frozen(adapted(), names)
+        for names in ([], ["layer.base.weight", "layer.low", "head.weight"])
+    )
+    assert texts(figure_of(plain)) == texts(figure_of(frozen))
+
+
+@pytest.mark.parametrize(("frozen", "said"), [
+    ("0123", ["4 × 16 params", "16 params"]),
+    ("012", ["4 × 16 params, 3 of 4 frozen", "16 params, 3 of 4 frozen"]),
+    ("3", ["4 × 16 params, 1 of 4 frozen", "16 params, 1 of 4 frozen"]),
+])
+def test_a_fold_says_how_many_of_its_siblings_are_frozen(frozen: str, said: list[str]) -> None:
+    """The first does not speak for the others, whether the fold is closed or open."""
+    recording = with_frozen(stack(), [f"{each}.fc.weight" for each in frozen])
+    found = [
+        line
+        for depth in (1, 2)
+        for lines in texts(figure_of(recording, depth=depth)).values()
+        for line in lines
+        if "params" in line
+    ]
+    assert found == said
+
+
+def test_an_open_module_says_which_call_it_is() -> None:
+    """Two frames of one module could be taken for two modules; counts=False leaves it out."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        found = []
+        for name in "ab":
+            with run.scope("twin", "Twin"):
+                found.append(run.op("relu", linear(run, "fc", run.input(name))))
+        run.op("sub", *found)
+    told, quiet = (
+        [[line.text for line in group.label] for group in
+         figure_of(run.recording(), Style(counts=counts), depth=2).groups]
+        for counts in (True, False)
+    )
+    assert told == [["Net"], ["twin: Twin", "call 1 of 2"], ["twin: Twin", "call 2 of 2"]]
+    assert quiet == [["Net"], ["twin: Twin"], ["twin: Twin"]]

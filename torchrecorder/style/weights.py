@@ -1,0 +1,90 @@
+"""Weights: what boxes say of their parameters: how many, which are trained, in which call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from torchrecorder.annotations.annotation import Numbers
+from torchrecorder.annotations.inside import Inside
+from torchrecorder.annotations.parameters import PARAMETERS, TRAINABLE
+from torchrecorder.events import ModuleId, ScopeId
+from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style import labels
+from torchrecorder.views.view import Box
+
+
+class Weights:
+    """Says it of the scopes of one recording."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.inside = Inside(recording)
+        self.all = PARAMETERS.on(recording)
+        self.trained = TRAINABLE.on(recording)
+        self.mixed = 0 < self.trained.total() < self.all.total()
+        self._numbered: dict[ModuleId, dict[str, int]] = {}
+
+    def lines(self, scope: Scope, box: Box) -> Iterator[str]:
+        """Parameters, and which call of its module this is where several boxes are of it."""
+        count = self._count(self.all, [scope.id])
+        counts = [self._count(self.all, [each]) for each in box.instances]
+        frozen = self._frozen(box, count) if count else ""
+        if len(set(counts)) > 1:
+            whole = labels.count(self._count(self.all, box.instances))
+            total = f", {whole} in all" if box.count > 1 else ""
+            yield f"{_range(counts)} params{total}{frozen}"
+        elif count:
+            call = self.call(scope, box.members)
+            times = f"{box.count} × " if box.count > 1 and self._here(scope, box) < 2 else ""
+            yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
+
+    def call(self, scope: Scope, members: Iterable[str] = ()) -> str:
+        """``call 2 of 3`` of a module with weights; empty if all are among *members*."""
+        calls = self._calls(scope.module)
+        here = {scope.id, *members} & calls.keys()
+        if len(here) == len(calls) or scope.id not in calls or not self._count(self.all, [scope.id]):
+            return ""
+        return f"call {calls[scope.id]} of {len(calls)}"
+
+    def _here(self, scope: Scope, box: Box) -> int:
+        return sum(1 for member in box.members if member in self._calls(scope.module))
+
+    def _frozen(self, box: Box, each: int) -> str:
+        """Whether they are trained, where some of the model are and some are not.
+
+        Args:
+            box: Holds the members of all siblings that it stands for.
+            each: How many parameters one of them has.
+        """
+        if not self.mixed:
+            return ""
+        every, trained = (int(one.of(box.members) or 0) for one in (self.all, self.trained))
+        if trained == every:
+            return ""
+        if not trained:
+            return ", frozen"
+        if every == each:
+            return f", {labels.count(trained)} trained"
+        if every % each or trained % each:
+            return ", partly frozen"
+        return f", {(every - trained) // each} of {every // each} frozen"
+
+    def _count(self, numbers: Numbers, scopes: Iterable[str]) -> int:
+        """How many weights scopes and all in them have, tied ones once."""
+        inside = (each for scope in scopes for each in self.inside.scopes(ScopeId(scope)))
+        return int(numbers.of(inside) or 0)
+
+    def _calls(self, module: ModuleId | None) -> Mapping[str, int]:
+        """The calls of a module, each with its number, counted from 1; worked out once."""
+        if module is None:
+            return {}
+        if module not in self._numbered:
+            calls = self.recording.modules[module].calls
+            first = [call for call in calls if not self.recording.scopes[call].recompute]
+            self._numbered[module] = {call: place + 1 for place, call in enumerate(first)}
+        return self._numbered[module]
+
+
+def _range(counts: Sequence[int]) -> str:
+    return f"{labels.count(min(counts))} … {labels.count(max(counts))}"
