@@ -159,7 +159,7 @@ def render_comparison(comparison: Comparison, path: str | Path, **options: Any) 
         return target
     laid = overlay(comparison)
     marks = {node: kind.value for node, kind in laid.marks.items()}
-    style = Marked(marks, laid.gone, laid.new, laid.notes).style(chosen.style)
+    style = Marked(marks, laid.gone, laid.new, laid.notes, comparison.in_all).style(chosen.style)
     write_file(target, chosen.exporter.export(_seen(laid.recording, chosen), style))
     return target
 

@@ -17,7 +17,7 @@ def test_two_targets(capsys: pytest.CaptureFixture[str]) -> None:
     """Changes are listed, a line each, and exit code 0 says that it worked."""
     code, out, _ = run(capsys, "compare", "cli_nets:Net", *NET, "--then", "classes=5")
     assert code == 0
-    assert "head" in out.splitlines()[1] and "classes" not in out
+    assert "head" in out.splitlines()[2] and "classes" not in out
 
 
 def test_nothing_changed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,7 +62,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_limit(capsys: pytest.CaptureFixture[str]) -> None:
     """So many lines, or all of them."""
     wide = ("compare", "cli_nets:Net", *NET, "--then", "classes=5", "--limit")
-    assert len(run(capsys, *wide, "1")[1].splitlines()) == 3
+    assert len(run(capsys, *wide, "1")[1].splitlines()) == 4
     assert "more" not in run(capsys, *wide, "0")[1]
 
 
@@ -83,3 +83,15 @@ def test_mistakes(capsys: pytest.CaptureFixture[str], arguments: str, said: str)
     except SystemExit as exit:
         code, err = exit.code, capsys.readouterr().err
     assert code == 2 and said in err and "Traceback" not in err
+
+
+def test_numbers_are_measured_and_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """A factor goes after an equals sign; what differs is a difference."""
+    asked = ("--number", "gradient_norm=1.01", "--number", "flops", "--exit-code")
+    code, out, _ = run(capsys, "compare", "cli_nets:Net", *NET, "--then", "classes=5", *asked)
+    assert code == 1
+    assert "the whole run" in out and "flops: " in out and "gradient_norm: " in out
+    code, _, error = run(capsys, "compare", "cli_nets:Net", *NET, "--number", "flop")
+    assert code == 2 and "did you mean 'flops'" in error
+    code, _, error = run(capsys, "compare", "cli_nets:Net", *NET, "--number", "flops=less")
+    assert code == 2 and "factors from 1 on" in error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 
 from torchrecorder.checks import takes, whole_number
 from torchrecorder.comparison.match import Matching
+from torchrecorder.comparison.numbers import BRIEF, Total
 from torchrecorder.graph.recording import Recording
 
 
@@ -33,6 +35,8 @@ class ChangeKind(str, Enum):
     """It reads something else."""
     RETIMED = "retimed"
     """It took longer or shorter."""
+    MEASURED = "measured"
+    """Another number: FLOPs, bytes, a gradient's norm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +71,27 @@ class Comparison:
         after: The second recording.
         changes: What differs, in run order.
         matching: What belongs together.
+        totals: Numbers of both runs as a whole that are the same in every run, and those that
+            were asked for. Alone they are no difference.
     """
 
     before: Recording
     after: Recording
     changes: tuple[Change, ...]
     matching: Matching
+    totals: tuple[Total, ...] = ()
 
     @property
     def name(self) -> str:
         """What both are called, or one and the other."""
         return " → ".join(dict.fromkeys((self.before.name, self.after.name)))
+
+    @property
+    def in_all(self) -> tuple[str, ...]:
+        """How the numbers of the whole changed, without those that go with others."""
+        asked = {each.text for each in self.changes}
+        found = (each for each in self.totals if each.text)
+        return tuple(each.said for each in found if each.name in BRIEF or each.said in asked)
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -101,6 +115,10 @@ class Comparison:
             "version": 1,
             "before": self.before.name,
             "after": self.after.name,
+            "totals": {
+                each.name: {"before": _plain(each.before), "after": _plain(each.after)}
+                for each in self.totals
+            },
             "changes": [
                 {
                     "kind": each.kind.value,
@@ -134,13 +152,21 @@ class Comparison:
         counts = Counter(each.kind for each in self.changes)
         said = ", ".join(f"{counts[kind]} {kind.value}" for kind in ChangeKind if counts[kind])
         yield f"{self.name}: {said}"
+        listed = {each.text for each in self.changes}
+        if summed := [each for each in self.in_all if each not in listed]:
+            yield f"  in all    {', '.join(summed)}"
         lines = list(_grouped(self.changes))
-        listed = lines if limit is None else lines[:limit]
-        width = min(48, max(len(where) for _, where, _ in listed))
-        for kind, where, text in listed:
+        first = lines if limit is None else lines[:limit]
+        width = min(48, max(len(where) for _, where, _ in first))
+        for kind, where, text in first:
             yield f"  {kind.value:<8}  {where:<{width}}  {text}".rstrip()
-        if len(listed) < len(lines):
-            yield f"  … and {len(lines) - len(listed)} more lines"
+        if len(first) < len(lines):
+            yield f"  … and {len(lines) - len(first)} more lines"
+
+
+def _plain(number: float) -> float | str:
+    """*number*; as text, ``"nan"``, where JSON has no such number."""
+    return number if math.isfinite(number) else str(number)
 
 
 def _grouped(changes: Iterable[Change]) -> Iterator[tuple[ChangeKind, str, str]]:

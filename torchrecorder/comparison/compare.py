@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import zip_longest
 from typing import Union
@@ -10,7 +10,8 @@ from typing import Union
 from torchrecorder.checks import ABOVE_0, Check, advised, check_one
 from torchrecorder.comparison.change import Change, ChangeKind, Comparison
 from torchrecorder.comparison.match import Matching, match
-from torchrecorder.comparison.said import differences, form, hyperparameters, size
+from torchrecorder.comparison.numbers import Total, Wanted, factors, places, totals
+from torchrecorder.comparison.said import Said, differences, form, hyperparameters, size
 from torchrecorder.comparison.wiring import Wiring, by_name
 from torchrecorder.events import STORED, ModuleId, OpId, Role, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
@@ -31,7 +32,9 @@ FACTOR = Check(
 
 
 @advised
-def compare(before: Recording, after: Recording, *, times: float | None = None) -> Comparison:
+def compare(
+    before: Recording, after: Recording, *, times: float | None = None, numbers: Wanted = ()
+) -> Comparison:
     """What was added, removed, replaced, renamed, changed, resized and rewired.
 
     Modules are matched by name and by what they are made of, ops by their order. What is
@@ -41,12 +44,17 @@ def compare(before: Recording, after: Recording, *, times: float | None = None) 
         before: The first recording.
         after: The second recording.
         times: Also list modules whose time grew or shrank by this factor, such as 1.5.
+        numbers: Also list modules in which one of these numbers differs, for instance
+            ``("flops", "gradient_norm")``, or ``{"gradient_norm": 2}`` for the factor from
+            which on it does: 1.1 for statistics and times; any difference of what is counted.
 
     Returns:
         A comparison; it is false if nothing differs.
 
     Raises:
-        InvalidArgument: *times* is not a factor above 1, or one of the two is no recording.
+        InvalidArgument: *times* is not a factor above 1, *numbers* are no names or factors, or
+            one of the two is no recording.
+        UnknownAnnotation: One of *numbers* is none.
 
     Example:
         >>> import torch, torchrecorder
@@ -61,10 +69,33 @@ def compare(before: Recording, after: Recording, *, times: float | None = None) 
     check_recording(before)
     check_recording(after)
     check_one("times", times, FACTOR.or_none())
+    wanted = factors(numbers)
     matching = match(before, after)
-    found = _Comparer(before, after, matching, times).all()
+    summed = tuple(totals(before, after, wanted))
+    found = [
+        *_Comparer(before, after, matching, times).all(),
+        *_measured(before, after, matching, wanted),
+        *_overall(summed, wanted),
+    ]
     changes = tuple(change for _, change in sorted(found, key=lambda each: each[0]))
-    return Comparison(before, after, changes, matching)
+    return Comparison(before, after, changes, matching, summed)
+
+
+def _measured(
+    before: Recording, after: Recording, matching: Matching, wanted: Mapping[str, float]
+) -> Iterator[Placed]:
+    """What is wanted, where it differs."""
+    said = Said(after)
+    for one, other, text in places(before, after, matching.scopes, wanted):
+        place = after.scopes[other].index, 4
+        yield place, Change(ChangeKind.MEASURED, one, other, said.scope(other), text)
+
+
+def _overall(summed: Iterable[Total], wanted: Mapping[str, float]) -> Iterator[Placed]:
+    """What is wanted, where the runs as a whole differ."""
+    for each in summed:
+        if each.name in wanted and each.text:
+            yield (-1, 1), Change(ChangeKind.MEASURED, "", "", "the whole run", each.said)
 
 
 class _Comparer:

@@ -83,6 +83,7 @@ def _values() -> Mapping[str, tuple[str, ...]]:
     return {
         "theme": tuple(THEMES),
         "by": numbers,
+        "number": numbers,
         "column": ("input", "output", *numbers),
         "format": tuple(suffix.lstrip(".") for suffix in known()),
         "device": ("cpu", "cuda", "meta"),

@@ -10,9 +10,9 @@ import argparse
 import ast
 import contextlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from torchrecorder.checks import warn
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
@@ -22,6 +22,8 @@ from torchrecorder.integrations.finding import ModelFailed, find
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.shapes import Shape, parse_shape, tensors
 
+if TYPE_CHECKING:
+    from torchrecorder.annotations.annotation import Annotation
 
 TARGET = "package.module:name, file.py:name, or run.json"
 """What a target looks like."""
@@ -174,6 +176,17 @@ def target_of(options: argparse.Namespace, path: str | None = None) -> Target:
         seed=options.seed,
         options={name: getattr(options, name) for name in names if getattr(options, name)},
     )
+
+
+def measuring(
+    target: Target, numbers: Iterable[Annotation], repeat: int | None = None
+) -> Target:
+    """*target*, told to measure what these numbers need; a saved one has what it has."""
+    from torchrecorder.annotations.annotation import DEVICE, TIMES
+
+    needed = {flag: True for each in numbers for flag in each.needs if flag not in (TIMES, DEVICE)}
+    again = {} if repeat is None else {"repeat": repeat}
+    return replace(target, options={**(target.options or {}), **needed, **again})
 
 
 def settings_of(texts: Sequence[str]) -> dict[str, Any]:

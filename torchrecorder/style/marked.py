@@ -28,12 +28,14 @@ class Marked:
         gone: Pairs of value and op: what is no longer read.
         new: Pairs of value and op: what was not read before.
         notes: What else is said of them, by id.
+        said: What is said of the whole, below the legend.
     """
 
     marks: Mapping[str, str]
     gone: Collection[tuple[str, str]]
     new: Collection[tuple[str, str]]
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    said: tuple[str, ...] = ()
 
     def style(self, style: Style) -> Style:
         """*style* with these marks; a finish of its own comes first."""
@@ -77,6 +79,8 @@ class Marked:
         )
         plain = theme.looks["op"]
         legend = tuple(LegendEntry(WORDS[each], _tinted(plain, each, theme)) for each in WORDS)
+        text = replace(plain, fill="transparent", outline="plain")
+        legend += tuple(LegendEntry(each, text) for each in self.said)
         return replace(figure, groups=groups, lines=lines, legend=legend)
 
     def _line(self, line: Line, arrow: Arrow, view: View, theme: Theme) -> Line:

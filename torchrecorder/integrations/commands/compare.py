@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from torchrecorder.checks import check_one, whole_number
@@ -19,8 +20,10 @@ from torchrecorder.integrations.targets import (
     TARGET,
     Target,
     add_recording_arguments,
+    measuring,
     settings_of,
     target_of,
+    value_of,
 )
 
 
@@ -32,9 +35,11 @@ class Compare:
       torchrecorder compare run.json nets:Net --shape 1,3,224,224
       torchrecorder compare old.json.gz new.json.gz --times 1.5
       torchrecorder compare nets:Net nets:Net --set layers=2 --then layers=4 --shape 1,64
+      torchrecorder compare old.json new.json --number flops --number gradient_norm=2
       torchrecorder compare old.json new.json -o changes.svg -o changes.html -o changes.json
 
-    A figure shows both laid over each other; .json has the changes.
+    A figure shows both laid over each other; .json has the changes. What has to be
+    measured for a --number is measured; a number that differs is a difference.
     What is said about making and running models holds for both.
     """
 
@@ -59,6 +64,14 @@ class Compare:
             metavar="FACTOR",
             help="also list modules that took so many times longer or shorter",
         )
+        told.add_argument(
+            "--number",
+            action="append",
+            default=[],
+            metavar="NAME[=FACTOR]",
+            help="also list modules in which flops, saved_bytes, gradient_norm ... differs, by "
+            "this factor (1.1 where it is no count); again for more",
+        )
         told.add_argument("--limit", type=int, default=60, help="lines at most (60); 0 for all")
         told.add_argument("--json", action="store_true", help="every change, as JSON")
         told.add_argument(
@@ -71,6 +84,7 @@ class Compare:
 
     def run(self, options: argparse.Namespace) -> int:
         """Record or load both, and print."""
+        from torchrecorder.annotations.annotation import by_name
         from torchrecorder.comparison.compare import compare
 
         first, second = target_of(options, options.before), target_of(options, options.after)
@@ -81,15 +95,33 @@ class Compare:
         check_one("--limit", options.limit, whole_number(0))
         paths, chosen = options.output or [], drawing_options(options)
         check(paths, chosen)
+        numbers = numbers_of(options.number)
+        first, second = (measuring(each, map(by_name, numbers)) for each in (first, second))
         settings = {**(second.settings or {}), **settings_of(options.then)}
         with Progress() as progress:
             before = first.recording(progress)
             after = replace(second, settings=settings).recording(progress)
             progress.now("comparing")
-            found = compare(before, after, times=options.times)
+            found = compare(before, after, times=options.times, numbers=numbers)
             write(found, paths, chosen, progress)
         if options.json:
             print(json.dumps(found.json(), indent=1, ensure_ascii=False))
         else:
             print(found.text(options.limit or None))
         return int(options.exit_code and bool(found))
+
+
+def numbers_of(texts: Sequence[str]) -> dict[str, float]:
+    """``["flops", "gradient_norm=2"]`` as factors by name.
+
+    Raises:
+        InvalidArgument: What follows the equals sign is no number.
+        UnknownAnnotation: There is no such number.
+    """
+    from torchrecorder.comparison.numbers import factors
+
+    found: dict[str, float] = {}
+    for text in texts:
+        name, equals, factor = text.partition("=")
+        found.update(factors({name: value_of(factor)} if equals else name))
+    return found

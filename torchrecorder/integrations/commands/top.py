@@ -7,14 +7,14 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import Recording
 from torchrecorder.integrations.progress import Progress
-from torchrecorder.integrations.targets import Target, add_target_arguments, target_of
+from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
 
 if TYPE_CHECKING:
     from torchrecorder.annotations.annotation import Annotation
@@ -66,7 +66,7 @@ class Top:
         annotation = by_name(options.by)
         if options.n < 0:
             raise InvalidArgument(f"-n must be 0 or more, not {options.n}")
-        target = _measuring(target_of(options), annotation, options)
+        target = measuring(target_of(options), [annotation], repeat=options.repeat)
         with Progress() as progress:
             recording = target.recording(progress)
             progress.now(f"ranking by {options.by}")
@@ -80,17 +80,6 @@ class Top:
         else:
             print(_listed(recording, ranked, annotation))
         return 0
-
-
-def _measuring(target: Target, ranked: Annotation, options: argparse.Namespace) -> Target:
-    """*target*, told to measure what the ranking needs."""
-    from torchrecorder.annotations.annotation import DEVICE, TIMES
-
-    needed = {flag: True for flag in ranked.needs if flag not in (TIMES, DEVICE)}
-    asked = {**(target.options or {}), **needed}
-    if options.repeat is not None:
-        asked["repeat"] = options.repeat
-    return replace(target, options=asked)
 
 
 def _listed(recording: Recording, ranked: Sequence[Ranked], annotation: Annotation) -> str:

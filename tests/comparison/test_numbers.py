@@ -1,0 +1,132 @@
+"""Which numbers of two recordings are said to differ."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from torchrecorder.comparison.change import Comparison
+from torchrecorder.comparison.compare import compare
+from torchrecorder.errors import InvalidArgument, NothingFound, UnknownAnnotation
+from torchrecorder.events import Statistics
+from torchrecorder.graph.recording import Recording
+from torchrecorder.testing import Builder
+
+
+def net(width: int = 4) -> Recording:
+    """Two linear layers."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x", (2, 4))
+        for name, size in (("fc1", width), ("fc2", 4)):
+            with run.scope(name, "Linear"):
+                x = run.op("linear", x, run.parameter("weight", (size, 4)), shape=(2, size))
+    return run.recording()
+
+
+def measuring(recording: Recording, quantity: str, **amounts: float) -> Recording:
+    """*recording* with something measured of its ops."""
+    return replace(recording, measured=MappingProxyType({quantity: MappingProxyType(amounts)}))
+
+
+def said(comparison: Comparison) -> list[str]:
+    """What is said of numbers."""
+    return [f"{each.where}: {each.text}" for each in comparison.changes if each.kind == "measured"]
+
+
+def test_what_is_counted_is_said_of_the_whole() -> None:
+    """In text and JSON, and without being a difference of its own."""
+    found = compare(net(), net(8))
+    assert found.in_all == (
+        "parameters: 32 → 48 (+50 %)",
+        "output_bytes: 64 B → 96 B (+50 %)",
+    )
+    assert "  in all    parameters: 32 → 48 (+50 %), output_bytes" in found.text()
+    assert found.json()["totals"]["parameters"] == {"before": 32, "after": 48}
+    assert not said(found)
+    assert compare(net(), net()).text() == "Net: no difference"
+
+
+def test_modules_are_listed_for_themselves() -> None:
+    """What is in one that differs does not make all around it differ."""
+    found = compare(net(), net(8), numbers=["parameters"])
+    assert said(found) == [
+        "the whole run: parameters: 32 → 48 (+50 %)",
+        "fc1: parameters: 16 → 32 (+100 %)",
+    ]
+    assert "in all    output_bytes" in found.text()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "listed"),
+    [("flops", True), ({"flops": 1.5}, False), ({"flops": 1.2}, True)],
+)
+def test_a_count_differs_at_once_or_from_a_factor_on(wanted: Any, listed: bool) -> None:
+    """The whole run counts too: what it says is why the comparison is not empty."""
+    before, after = (measuring(net(), "flops", o0=more, o1=1e6) for more in (1e6, 1.3e6))
+    found = compare(before, after, numbers=wanted)
+    assert bool(found) is listed
+    assert ("fc1: flops: 1.00 MFLOP → 1.30 MFLOP (+30 %)" in said(found)) is listed
+
+
+def activations(mean: float, norm: float = 1.0) -> Recording:
+    """A run with statistics of one tensor."""
+    taken = Statistics("v2", 0, -1, 8, mean, 1.0, -1.0, 1.0, norm, 0, 0, 0)
+    return replace(net(), statistics=(taken,))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "listed"),
+    [
+        (0.5, 0.52, False),
+        (0.5, 0.6, True),
+        (0.5, -0.5, True),
+        (1e-9, -1e-9, False),
+        (0.5, math.nan, True),
+        (math.nan, math.nan, False),
+    ],
+)
+def test_statistics_differ_from_a_tenth_on(before: float, after: float, listed: bool) -> None:
+    """They are never the same twice; NaN is what no number is like."""
+    found = compare(activations(before), activations(after), numbers="activation_mean")
+    assert bool(said(found)) is listed
+    json.dumps(found.json(), allow_nan=False)
+
+
+def test_what_one_has_not_measured_is_warned_of() -> None:
+    """The warning says how to measure it."""
+    with pytest.warns(NothingFound, match="flops=True"):
+        assert not compare(net(), net(), numbers="flops")
+
+
+@pytest.mark.parametrize("wrong", [3, [3], {"flops": 0.5}, {"flops": "2"}, {"flops": True}])
+def test_what_is_no_factor_is_refused(wrong: Any) -> None:
+    """The message shows what goes."""
+    with pytest.raises(InvalidArgument, match="numbers must be names of annotations, or factors"):
+        compare(net(), net(), numbers=wrong)
+
+
+def test_a_misspelled_number_is_guessed() -> None:
+    """As wherever a number is asked for."""
+    with pytest.raises(UnknownAnnotation, match="did you mean 'flops'"):
+        compare(net(), net(), numbers={"flop": 2})
+
+
+def test_the_figure_says_the_totals() -> None:
+    """In its legend, below the colours."""
+    from torchrecorder.comparison.overlay import overlay
+    from torchrecorder.style.draw import draw
+    from torchrecorder.style.marked import Marked
+    from torchrecorder.style.style import Style
+    from torchrecorder.views.plan import make_view
+
+    found = compare(net(), net(8))
+    laid = overlay(found)
+    marked = Marked({}, laid.gone, laid.new, laid.notes, found.in_all)
+    drawn = draw(make_view(laid.recording), marked.style(Style()))
+    assert [each.text for each in drawn.legend][-2:] == list(found.in_all)

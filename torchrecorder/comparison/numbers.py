@@ -1,0 +1,155 @@
+"""Numbers: what two recordings have measured, side by side, and where it is not alike.
+
+Counts, bytes and FLOPs follow from what ran: any difference is one. Times and statistics are
+never quite the same twice: a factor says what is one.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Union
+
+from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.annotations.annotation import (
+    DEVICE,
+    Annotation,
+    Numbers,
+    by_name,
+    is_unmeasured,
+    numbers_of,
+)
+from torchrecorder.annotations.results import Ranked, top
+from torchrecorder.checks import ABOVE_0, TEXTS, Check, check_one
+from torchrecorder.events import ScopeId
+from torchrecorder.graph.recording import Recording
+
+Wanted = Union[str, Sequence[str], Mapping[str, float]]
+"""Names of annotations, or for each the factor from which on a difference counts."""
+
+USUAL = 1.1
+"""The factor for what is never quite the same twice."""
+
+BRIEF = ("parameters", "output_bytes", "saved_bytes", "flops")
+"""Those that are said in brief of the whole; others of them tend to go with these."""
+
+NOISE = 1e-6
+"""A change of sign of what is smaller is none."""
+
+FACTORS = Check(
+    "names of annotations, or factors from 1 on by name, such as {'gradient_norm': 2}",
+    lambda value: TEXTS.holds(value)
+    or isinstance(value, Mapping)
+    and all(ABOVE_0.holds(each) and each >= 1 for each in value.values()),
+)
+
+
+class Total(NamedTuple):
+    """One number of both runs as a whole."""
+
+    name: str
+    before: float
+    after: float
+    text: str  # empty where they are alike
+
+    @property
+    def said(self) -> str:
+        """What it is, and how it changed."""
+        return f"{self.name}: {self.text}"
+
+
+def factors(wanted: Wanted) -> dict[str, float]:
+    """For each annotation that is wanted, the factor from which on a difference counts.
+
+    Raises:
+        InvalidArgument: It is no list of names, and no mapping to factors from 1 on.
+        UnknownAnnotation: A name is none.
+    """
+    check_one("numbers", wanted, FACTORS)
+    if isinstance(wanted, Mapping):
+        return {by_name(name).name: float(factor) for name, factor in wanted.items()}
+    names = [wanted] if isinstance(wanted, str) else wanted
+    return {name: 1.0 if is_exact(by_name(name)) else USUAL for name in names}
+
+
+def is_exact(annotation: Annotation) -> bool:
+    """Whether it is the same in every run of the same model on the same inputs."""
+    return annotation.unit != "s" and not {"stats", DEVICE} & {*annotation.needs}
+
+
+def totals(before: Recording, after: Recording, wanted: Mapping[str, float]) -> Iterator[Total]:
+    """What both have as a whole: all that is exact, and what is wanted."""
+    for annotation in ANNOTATIONS:
+        if annotation.merge is None or not (is_exact(annotation) or annotation.name in wanted):
+            continue
+        sides = annotation.on(before), annotation.on(after)
+        if any(map(is_unmeasured, sides)):
+            continue
+        one, other = (side.total() for side in sides)
+        yield Total(
+            annotation.name,
+            one,
+            other,
+            told(annotation, one, other, wanted.get(annotation.name, 1.0)),
+        )
+
+
+class Place(NamedTuple):
+    """A module in which a number is not alike."""
+
+    before: ScopeId
+    after: ScopeId
+    text: str
+
+
+def places(
+    before: Recording,
+    after: Recording,
+    scopes: Mapping[ScopeId, ScopeId],
+    wanted: Mapping[str, float],
+) -> Iterator[Place]:
+    """Where what is wanted differs: in modules for themselves, without those inside.
+
+    Warns of what one of the two has not measured.
+    """
+    for name, factor in wanted.items():
+        sides = numbers_of(before, name), numbers_of(after, name)
+        if any(map(is_unmeasured, sides)):
+            continue
+        old, new = map(_by_first_call, sides)
+        for left, right in scopes.items():
+            if left in old and right in new:
+                annotation = sides[0].annotation
+                text = told(annotation, old[left].number, new[right].number, factor)
+                if text:
+                    yield Place(left, right, f"{name}: {text}")
+
+
+def _by_first_call(numbers: Numbers) -> dict[str, Ranked]:
+    ranked = top(numbers.owned.recording, numbers.annotation, sys.maxsize)
+    return {each.ids[0]: each for each in ranked}
+
+
+def told(annotation: Annotation, before: float, after: float, factor: float) -> str:
+    """How a number changed, ``"80 → 120 (+50 %)"``; empty where it did not."""
+    shown = annotation.show(before), annotation.show(after)
+    if shown[0] == shown[1] or not _differ(before, after, factor):
+        return ""
+    return f"{shown[0]} → {shown[1]}{_by_how_much(before, after)}"
+
+
+def _differ(before: float, after: float, factor: float) -> bool:
+    if math.isnan(before) or math.isnan(after):
+        return True
+    low, high = sorted((abs(before), abs(after)))
+    return high > low * factor or (before * after < 0 and high > NOISE)
+
+
+def _by_how_much(before: float, after: float) -> str:
+    if not (math.isfinite(before) and math.isfinite(after)) or before <= 0 or after <= 0:
+        return ""
+    share = after / before
+    if not 0.1 < share < 10:
+        return f" (×{share:.3g})"
+    return f" ({100 * (share - 1):+.3g} %)".replace("-", "−")
