@@ -123,6 +123,26 @@ def test_other_sizes() -> None:
     assert found.text(limit=1).endswith("\n  … and 2 more lines")
 
 
+@pytest.mark.parametrize(
+    ("cls", "before", "after", "text"),
+    [
+        ("Conv2d", "3, 16, kernel_size=(3, 3)", "3, 32, kernel_size=(3, 3)",
+         "out_channels: 16 → 32"),
+        ("MyConv", "3, 16, kernel_size=(3, 3), stride=(2, 2)", "4, 16, kernel_size=(3, 3)",
+         "in_channels: 3 → 4, stride: (2, 2) → default"),
+        ("BatchNorm2d", "16, eps=1e-05", "32, eps=1e-05", "num_features: 16 → 32"),
+        ("LayerNorm", "(16,), eps=1e-05", "(32,), eps=1e-05", "normalized_shape: (16,) → (32,)"),
+        ("LSTM", "3, 4, batch_first=True", "3, 8, batch_first=True", "hidden_size: 4 → 8"),
+        ("Embedding", "10, 4", "12, 4", "num_embeddings: 10 → 12"),
+        ("Mixer", "10, 4", "10, 8", "argument 2: 4 → 8"),
+        ("ConvMixer", "10", "12", "argument 1: 10 → 12"),
+    ],
+)
+def test_unnamed_arguments_have_names(cls: str, before: str, after: str, text: str) -> None:
+    """Those of the classes of PyTorch; of others their place, counted from one."""
+    assert f"changed body.0 {text}" in lines(stack(cls, detail=before), stack(cls, detail=after))
+
+
 def test_another_op() -> None:
     """An op in the place of another; an op more; an argument of another value."""
     def run(*names: str, dim: str = "0") -> Recording:

@@ -185,7 +185,7 @@ class _Comparer:
         if left is None or right is None:
             return
         if one.cls == other.cls and one.call == other.call == 0 and left.detail != right.detail:
-            details = hyperparameters(left.detail), hyperparameters(right.detail)
+            details = [hyperparameters(one.cls, each.detail) for each in (left, right)]
             yield differences(*details) or "its hyperparameters"
         flags = left.training, right.training
         if flags[0] != flags[1] and self._flags_around(one, other) != flags:

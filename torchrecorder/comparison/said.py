@@ -13,6 +13,19 @@ from torchrecorder.graph.recording import Recording
 DEFAULT = "default"
 """What is said of a hyperparameter that nothing is said of."""
 
+UNNAMED: Mapping[str, tuple[str, ...]] = {
+    "Embedding": ("num_embeddings", "embedding_dim"),
+    "Conv": ("in_channels", "out_channels"),
+    "GroupNorm": ("num_groups", "num_channels"),
+    **dict.fromkeys(("LayerNorm", "RMSNorm"), ("normalized_shape",)),
+    **dict.fromkeys(("ResponseNorm", "CrossMapLRN"), ("size",)),
+    "Norm": ("num_features",),
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), ("input_size", "hidden_size")),
+    "Pad": ("padding",),
+    "Softshrink": ("lambd",),
+}
+"""What modules of PyTorch, and those that are called after them, say without its name."""
+
 
 class Said:
     """Names for what is in one recording."""
@@ -135,13 +148,23 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:
     )
 
 
-def hyperparameters(detail: str) -> dict[str, str]:
-    """``"3, 8, bias=False"`` as what stands where."""
-    found: dict[str, str] = {}
-    for place, piece in enumerate(_pieces(detail)):
-        name, mark, text = piece.partition("=")
-        found[name.strip() if mark else f"argument {place}"] = (text if mark else name).strip()
-    return found
+def hyperparameters(cls: str, detail: str) -> dict[str, str]:
+    """``"3, 8, bias=False"`` of a class, by the names of its arguments.
+
+    Example:
+        >>> hyperparameters("Conv2d", "3, 8, bias=False")
+        {'in_channels': '3', 'out_channels': '8', 'bias': 'False'}
+    """
+    pieces = [piece.partition("=") for piece in _pieces(detail)]
+    plain = sum(not mark for _, mark, _ in pieces)
+    known = next((names for part, names in UNNAMED.items() if part in cls), ())
+    if len(known) != plain:
+        known = tuple(f"argument {place}" for place, _ in enumerate(pieces, 1))
+    names = iter(known)
+    return {
+        (name if mark else next(names)).strip(): (text if mark else name).strip()
+        for name, mark, text in pieces
+    }
 
 
 def _pieces(detail: str) -> Iterator[str]:
