@@ -133,3 +133,26 @@ def test_misspelt(assert_budgets):
     assert "0: parameters: 40 of 39" in shown
     assert not any(line.startswith("2: parameters") for line in shown)
     assert any(line.startswith("2: flops") for line in shown)
+
+
+WRONG = {
+    "assert_architecture(net(), torch.zeros(1, 4), fak=True)": "did you mean 'fake'",
+    "assert_architecture(net(), torch.zeros(1, 4), snapshot=3)": "snapshot must be a text",
+    "assert_architecture(net())": "but was given ()",
+    "assert_architecture(net(), torch.zeros(1, 3))": "while running `0` (Linear)",
+    "assert_budgets(net(), torch.zeros(1, 4), budgets=[3])": "budgets must be a mapping",
+    "assert_budgets(net(), torch.zeros(1, 4), budgets={'': {'flop': 1}})": "did you mean 'flops'",
+    "assert_budgets(net(), torch.zeros(1, 4), budgets={'': {'flops': 'x'}})": "budgets must be",
+    "assert_budgets(net(), torch.zeros(1, 4), budgets={'3': {'flops': 1}})": "module is called '3'",
+}
+
+
+@pytest.mark.parametrize("call", WRONG)
+def test_no_line_of_ours_is_shown(run: Any, call: str) -> None:
+    """What went wrong is said below the line of the test; of the model, its lines stay."""
+    body = f"\ndef test_it(assert_architecture, assert_budgets):\n    {call}\n"
+    outcome, said = run(body)
+    assert outcome == {"failed": 1}
+    assert WRONG[call] in said
+    assert f">       {call}" in said
+    assert "torchrecorder/" not in said and "object at 0x" not in said

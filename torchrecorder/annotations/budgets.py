@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
@@ -14,6 +13,7 @@ from torchrecorder.annotations.parameters import (
     PARAMETERS,
     TRAINABLE,
 )
+from torchrecorder.checks import FROM_0, MAPPING, Check, guess
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import ModuleId
 from torchrecorder.graph.nodes import Module
@@ -21,6 +21,16 @@ from torchrecorder.graph.recording import Recording
 
 Budgets = Mapping[str, Mapping[str, float]]
 """Dotted path, or pattern of paths, to name of an annotation to the most that is allowed."""
+
+
+def _are_limits(value: object) -> bool:
+    return isinstance(value, Mapping) and all(map(FROM_0.holds, value.values()))
+
+
+BUDGETS = Check(
+    "a mapping from paths to numbers that are allowed, {'encoder': {'parameters': 12e6}}",
+    lambda value: MAPPING.holds(value) and all(map(_are_limits, value.values())),
+)
 
 OWNED = (PARAMETERS, TRAINABLE, PARAMETER_BYTES, BUFFER_BYTES)
 """What a model has whether it runs or not; elsewhere no number means not measured."""
@@ -73,9 +83,8 @@ class _Check:
             return
         found = [name for name in self.named if name and (name == path or fnmatchcase(name, path))]
         if not found:
-            close = difflib.get_close_matches(path, [name for name in self.named if name], 3)
-            guess = f"; close to it: {', '.join(close)}" if close else ""
-            raise InvalidArgument(f"no module is called {path!r}{guess}")
+            close = guess(path, filter(None, self.named))
+            raise InvalidArgument(f"no module is called {path!r}{close}")
         for name in found:
             yield name, numbers.of(self._members(self.named[name])) or 0
 

@@ -6,13 +6,15 @@ Registered with pytest on installation; a test that asks for neither fixture not
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from torchrecorder.checks import WORD, check_one
 
 if TYPE_CHECKING:
     from torchrecorder.graph.recording import Recording
@@ -85,12 +87,21 @@ class AssertArchitecture:
             AssertionError: It differs, or there is no snapshot yet.
         """
         __tracebackhide__ = True
+        return _seen_from_outside(self._asserted, model, args, snapshot, options)
+
+    def _asserted(
+        self, model: Any, args: tuple[Any, ...], snapshot: str | None, options: Mapping[str, Any]
+    ) -> Recording:
+        check_one("snapshot", snapshot, WORD.or_none())
         path = self._path(snapshot)
         recording = _recording(model, args, options)
         problem = self._problem(path, recording)
         if problem:
             raise AssertionError(f"{problem}\nTo accept it, run pytest with {UPDATE}.")
         return recording
+
+    def __repr__(self) -> str:
+        return f"<assert_architecture of {self.test}>"
 
     def _path(self, snapshot: str | None) -> Path:
         name = re.sub(r"[^\w.\-\[\]]+", "_", snapshot or self.test).strip("._") or "model"
@@ -139,8 +150,21 @@ class AssertBudgets:
             InvalidArgument: No module is called so, or nothing of the kind was measured.
         """
         __tracebackhide__ = True
-        from torchrecorder.annotations.budgets import exceeded
+        return _seen_from_outside(self._asserted, model, args, budgets, options)
 
+    def __repr__(self) -> str:
+        return "<assert_budgets>"
+
+    def _asserted(
+        self,
+        model: Any,
+        args: tuple[Any, ...],
+        budgets: Mapping[str, Mapping[str, float]],
+        options: Mapping[str, Any],
+    ) -> Recording:
+        from torchrecorder.annotations.budgets import BUDGETS, exceeded
+
+        check_one("budgets", budgets, BUDGETS)
         wanted = {name for limits in budgets.values() for name in limits}
         measured = {
             "flops": bool(wanted & {"flops", "backward_flops"}),
@@ -166,6 +190,31 @@ def portable(recording: Recording) -> Recording:
         measured=MappingProxyType({}),
         statistics=(),
     )
+
+
+def _seen_from_outside(function: Callable[..., Recording], *args: Any) -> Recording:
+    """What *function* gives; what it raises has no line of ours in its traceback.
+
+    The lines of the model, and those of PyTorch, stay.
+    """
+    __tracebackhide__ = True
+    try:
+        return function(*args)
+    except Exception as error:
+        raise error.with_traceback(_others(error.__traceback__))
+
+
+def _others(traceback: TracebackType | None) -> TracebackType | None:
+    """*traceback* without the frames of this package."""
+    frames = []
+    while traceback is not None:
+        if traceback.tb_frame.f_globals.get("__name__", "").partition(".")[0] != "torchrecorder":
+            frames.append(traceback)
+        traceback = traceback.tb_next
+    kept: TracebackType | None = None
+    for each in reversed(frames):
+        kept = TracebackType(kept, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return kept
 
 
 def _recording(model: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> Recording:
