@@ -149,6 +149,31 @@ def test_flops_without_gradients():
     assert recording.annotations["flops"].total() == 2 * 5 * (4 * 3 + 3 * 2)
 
 
+def test_flops_of_the_branch_that_is_taken():
+    """PyTorch's own counter runs both branches of a condition, and gives what the first gives."""
+    left, right, x = torch.ones(3, 2), torch.ones(3, 5), torch.ones(4, 3)
+    for sign, columns in ((1, 2), (-1, 5)):
+        with tr.Recorder(flops=True) as recorder:
+            found = torch.cond(
+                (sign * x).sum() > 0,
+                lambda x: (x @ left).sum(), lambda x: (x @ right).sum() * 2, (x,),
+            )
+        assert float(found) == {2: 24, 5: 120}[columns]
+        assert recorder.recording.annotations["flops"].total() == 2 * 4 * 3 * columns
+
+
+@pytest.mark.usefixtures("strict_but_quiet")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_ragged_tensors_are_measured(layout):
+    """They have kernels of their own, which are not composed of others, and statistics."""
+    linear = torch.nn.Linear(3, 2)
+    x = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=layout)
+    recording = tr.record(linear, (x,), flops=True, stats=True)
+    assert of(recording, "linear").count == 12
+    if layout is torch.jagged:
+        assert recording.annotations["flops"].total() == 2 * 6 * 3 * 2
+
+
 @pytest.mark.parametrize("function", ["silu", "mish"])
 def test_flops_leave_gradients_alone(function):
     """These have kernels of their own backward, although PyTorch knows what to compose."""

@@ -47,16 +47,31 @@ class FlopsCounted(TorchDispatchMode):
     ) -> Any:
         """Run *func* and count it."""
         kwargs = kwargs or {}
-        if isinstance(func, HigherOrderOperator) or func._schema.name.split("::")[1] in _FORM:
-            return NotImplemented
+        if isinstance(func, HigherOrderOperator):
+            return self._run_inside(func, args, kwargs)
+        if func._schema.name.split("::")[1] in _FORM:
+            return func(*args, **kwargs)
         formula = flop_registry.get(func._overloadpacket)
-        if formula is None and self._is_composed(func):
-            with self:
-                return func._op_dk(_COMPOSED, *args, **kwargs)
+        if formula is None:
+            nested = [each for each in args if isinstance(each, torch.Tensor) and each.is_nested]
+            if any(type(each) is not torch.Tensor for each in nested):
+                return NotImplemented  # their class takes it apart, in our hearing
+            if not nested and self._is_composed(func):
+                with self:
+                    return func._op_dk(_COMPOSED, *args, **kwargs)
         result = func(*args, **kwargs)
         if formula is not None:
             self._count(formula, args, kwargs, result)
         return result
+
+    def _run_inside(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator on functions; of a condition's, count the one that is called."""
+        if func is torch.ops.higher_order.cond and type(args[0]) is torch.Tensor:
+            condition, yes, no, operands = args
+            chosen = yes if condition else no
+            with self:
+                return chosen(*operands)
+        return func(*args, **kwargs)
 
     def _is_composed(self, func: Any) -> bool:
         """Whether PyTorch runs *func* as other kernels, for want of one of its own."""

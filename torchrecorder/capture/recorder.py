@@ -189,9 +189,11 @@ class Recorder:
         del self._started
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call *function* inside the block; one that is no module gets a scope of its own."""
+        """Call *function* inside the block; one that runs no hooks gets a scope of its own."""
         if isinstance(function, Module):
-            return function(*args, **kwargs)
+            if _is_heard(function):
+                return function(*args, **kwargs)
+            function = function.__call__
         return self._modules.call_function(self._name, function, args, kwargs)
 
     @property
@@ -238,6 +240,12 @@ def _module_of(model: Any) -> Module | None:
     """The module that *model* is, or is a method of."""
     owner = getattr(model, "__self__", model)
     return owner if isinstance(owner, Module) else None
+
+
+def _is_heard(module: Module) -> bool:
+    """Whether a call of *module* is PyTorch's own, which runs hooks, and not the user's."""
+    owner = next(each for each in type(module).__mro__ if "__call__" in vars(each))
+    return owner.__module__.partition(".")[0] == "torch"
 
 
 def _grad_mode() -> str:

@@ -100,12 +100,12 @@ def numbers(tensor: Tensor) -> Numbers | None:
 def _plain(tensor: Tensor) -> Tensor:
     """All numbers of *tensor* in a row, in float64; the absolute ones if they are complex."""
     tensor = tensor.detach()
-    if tensor.layout is torch.sparse_coo:
+    if tensor.is_nested:
+        tensor = tensor.values()
+    elif tensor.layout is torch.sparse_coo:
         tensor = tensor.coalesce().values()
     elif tensor.layout is not torch.strided:
         tensor = tensor.to_dense()
-    if tensor.is_nested:
-        tensor = tensor.values()
     if tensor.is_complex():
         tensor = tensor.abs()
     wide = torch.float32 if tensor.device.type == "mps" else torch.float64

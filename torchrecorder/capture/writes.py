@@ -60,7 +60,9 @@ def writes_now(argument: str, call: Call) -> bool:
         return trains or ("use_input_stats", "True") in call.arguments
     if argument.startswith("grads."):  # a fused optimizer rescales gradients by a scale, if any
         return any(name == "grad_scale" for name, _ in call.tensors)
-    return "." in argument or call.facts.name in _RECEIVED  # in a list: sort() writes those only
+    if call.facts.in_place or call.facts.name in _RECEIVED:
+        return True
+    return "." in argument  # in a list: sort() writes those only
 
 
 def _in_lists(schemas: Iterable[Any]) -> tuple[str, ...]:
