@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
+import warnings
 from dataclasses import fields
 from pathlib import Path
 
@@ -38,9 +40,24 @@ def broken():
     """A model that raises."""
     return nn.Sequential(nn.Linear(4, 2), nn.Linear(4, 2))
 
+def bare():
+    assert not nn
+
 def leaving():
     raise SystemExit("enough")
 '''
+SHY = """
+import warnings
+from torch import nn
+from NETS import net
+
+class Shy:
+    def __getattribute__(self, name):
+        warnings.warn("deprecated", FutureWarning, stacklevel=2)
+        return object.__getattribute__(self, name)
+
+shy = Shy()
+"""
 PARTS = '''
 from torch import nn
 
@@ -347,13 +364,37 @@ def test_warnings(project, capsys, case):
     assert message in said
     html = (out / "index.html").read_text()
     assert "The rest." in html and "torchrecorder-failed" in html
+    assert "could not be made" in html
+    assert re.search(r"\w+", message)[0] in html.partition("torchrecorder-failed")[2]
 
 
 def test_an_option_that_cannot_be_read(project, capsys):
     """An unknown option, or a value that is none, is an error of the directive."""
-    project.write("index.rst", "Page\n====\n\n.. torchrecorder:: NETS:net\n   :fold: perhaps\n")
+    for option in ("fold: perhaps", "dept: 2"):
+        project.write(f"{option[:4]}.rst", f"A\n=\n\n.. torchrecorder:: NETS:net\n   :{option}\n")
+    project.write("index.rst", "Page\n====\n")
     project.build(strict=False)
-    assert "'perhaps' is neither yes nor no" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "'perhaps' is neither yes nor no" in said
+    assert "did you mean 'depth'" in said
+
+
+def test_a_bare_assertion_is_told_by_its_line(project, capsys):
+    """What says nothing itself is no reason."""
+    body = ".. torchrecorder:: NETS:bare\n   :name: it\n\n:ref:`x <it>`\n"
+    project.write("index.rst", f"P\n=\n\n{body}")
+    out = project.build(strict=False)
+    assert "AssertionError: " in capsys.readouterr().err
+    assert "assert not nn" in (out / "index.html").read_text()
+
+
+def test_what_is_deprecated_is_not_asked(project, capsys):
+    """An object that warns of every question warns of none of ours."""
+    project.write("shy.py", SHY)
+    project.write("index.rst", PAGE.replace("NETS:net", "shy:net"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        project.build()
 
 
 @pytest.mark.parametrize("builder", ["html", "latex"])
@@ -368,7 +409,7 @@ def test_figure_that_cannot_be_drawn(project, capsys, monkeypatch, builder):
     out = project.build(builder, strict=False)
     assert "index.rst:4: WARNING: it takes too long" in capsys.readouterr().err
     (page,) = out.glob("index.html" if builder == "html" else "*.tex")
-    assert "50 params" in page.read_text()
+    assert "50 params: it takes too long" in page.read_text()
 
 
 def test_page(project):

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,9 +27,16 @@ class ModelFailed(TorchRecorderError):
         self, doing: str, error: BaseException, recording: Recording | None = None
     ) -> None:
         notes = [str(note) for note in getattr(error, "__notes__", ())]
-        said = "\n".join([f"{type(error).__name__}: {error}", *notes])
+        said = "\n".join([f"{type(error).__name__}: {str(error) or _line(error)}", *notes])
         super().__init__(f"{doing} raised {said}")
         self.recording = recording
+
+
+def _line(error: BaseException) -> str:
+    """Where it was raised, for what says nothing, as a bare ``assert``."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = [f"{Path(each.filename).name}:{each.lineno}: {each.line}" for each in frames[-1:]]
+    return "".join(last)
 
 
 def find(path: str) -> Any:

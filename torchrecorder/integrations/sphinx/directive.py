@@ -14,6 +14,7 @@ from torchrecorder.export.exporter import by_suffix
 from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.alt import described
+from torchrecorder.integrations.sphinx.options import Known
 from torchrecorder.integrations.sphinx.node import Recorded, cache_of, said
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.options import drawing
@@ -27,19 +28,29 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
     has_content = True
     optional_arguments = 1
     final_argument_whitespace = False
-    option_spec: ClassVar[dict[str, Any]] = dict(options.ALL)
+    option_spec: ClassVar[dict[str, Any]] = Known(options.ALL)
 
     def run(self) -> list[nodes.Node]:
-        """The figure, its caption around it; a sentence where it cannot be made."""
+        """The figure, its caption around it; why not, where it cannot be made."""
         try:
-            shown: nodes.Node = self._recorded()
+            return self._with_code(self._framed(self._recorded()))
         except (Exception, SystemExit) as error:  # it may be anything: the model is the user's
             where = self._location(error)
             logger.warning(
                 "%s", said(error), location=where, type="torchrecorder", subtype="record"
             )
-            shown = nodes.inline("", f"[{self._alt('')}]", classes=["torchrecorder-failed"])
-        return self._with_code(self._framed(shown))
+            return self._with_code(self._failed(said(error)))
+
+    def _failed(self, why: str) -> nodes.Element:
+        """What stands in the place of a figure that could not be made, under its name."""
+        lines = [nodes.line("", text) for text in why.splitlines()]
+        title = nodes.title("", f"{self._alt('')} could not be made")
+        frame = nodes.admonition(
+            "", title, nodes.line_block("", *lines), classes=["danger", "torchrecorder-failed"]
+        )
+        self.set_source_info(frame)
+        self.add_name(frame)
+        return frame
 
     def _recorded(self) -> Recorded:
         request = self._request()

@@ -9,6 +9,7 @@ from typing import Any
 
 from docutils.parsers.rst import directives
 
+from torchrecorder.checks import guess
 from torchrecorder.integrations.shapes import parse_shape
 from torchrecorder.integrations.targets import Target, settings_of, value_of
 from torchrecorder.style.style import Style
@@ -134,13 +135,21 @@ DRAWN: Mapping[str, Reader] = {
 }
 """What `Recording.render` takes, where text can say it; ``option`` is for the rest."""
 
-ALL: Mapping[str, Reader] = {
+
+class Known(dict[str, Reader]):
+    """Readers by name; docutils says of another name what the `KeyError` says."""
+
+    def __missing__(self, name: str) -> Reader:
+        raise KeyError(f"{name}{guess(name, self)}")
+
+
+ALL: Mapping[str, Reader] = Known({
     **DRAWN,
     **{name.replace("_", "-"): reader for name, reader in DRAWN.items()},
     **RUN,
     **PLACED,
     "option": lines,
-}
+})
 """Every option of the directive."""
 
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
-import inspect
 import platform
 import sys
 import sysconfig
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import torchrecorder
 
 _ALWAYS = ("torch", "graphviz", "pygraphviz")
 _OWN = Path(torchrecorder.__file__).parent
+_NAMED = (type, FunctionType, BuiltinFunctionType, MethodType)
+"""Types of what says itself where it was defined."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,17 @@ def _closure(modules: Iterable[ModuleType | None]) -> Sources:
 
 
 def _homes(values: Iterable[Any]) -> list[ModuleType | None]:
-    """The modules in which *values* were defined."""
+    """The modules in which *values* were defined.
+
+    Their types are asked, not they: what is deprecated may warn of any question.
+    """
     homes: list[ModuleType | None] = []
     for value in values:
-        if inspect.ismodule(value):
+        kind = type(value)
+        if issubclass(kind, ModuleType):
             homes.append(value)
             continue
-        made = value if inspect.isclass(value) or inspect.isroutine(value) else type(value)
+        made = value if issubclass(kind, _NAMED) else kind
         name = getattr(made, "__module__", None)
         homes.append(sys.modules.get(name) if isinstance(name, str) else None)
     return homes

@@ -24,7 +24,9 @@ _FILES = "torchrecorder-"
 
 def _html(translator: Any, node: Recorded) -> None:
     writer = _page if node["page"] else _pictures
-    translator.body.append(_tried(writer, translator, node) or _text_of(node))
+    shown, why = _tried(writer, translator, node)
+    failed = f'<span class="torchrecorder-failed">{html.escape(why)}</span>'
+    translator.body.append(failed if shown is None else shown)
     raise nodes.SkipNode
 
 
@@ -99,7 +101,8 @@ def _size(node: Recorded) -> str:
 
 
 def _latex(translator: Any, node: Recorded) -> None:
-    shown = _tried(_included, translator, node) or translator.encode(_text_of(node))
+    shown, why = _tried(_included, translator, node)
+    shown = translator.encode(why) if shown is None else shown
     alone = not isinstance(node.parent, nodes.figure)
     translator.body.append(f"\n{{\\centering{shown}\\par}}\n" if alone else f"\\noindent{shown}")
     raise nodes.SkipNode
@@ -128,17 +131,17 @@ def _fitting(file: str, sizes: str) -> str:
 
 def _tried(
     write: Callable[[Any, Recorded], str], translator: Any, node: Recorded
-) -> str | None:
-    """What *write* gives, or a warning."""
+) -> tuple[str | None, str]:
+    """What *write* gives; None, a warning, and what stands there instead, where it fails."""
     def say(text: str) -> None:
         logger.warning("%s", text, location=node, type="torchrecorder", subtype="draw")
 
     try:
         with heard(say):
-            return write(translator, node)
+            return write(translator, node), ""
     except Exception as error:  # a figure less is no reason to lose the whole build
         say(said(error))
-        return None
+        return None, f"[{node['alt']}: {said(error)}]"
 
 
 def _text_of(node: Recorded) -> str:
