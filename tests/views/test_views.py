@@ -60,6 +60,32 @@ def test_modules_of_one_op_stay_closed_before_the_last_level() -> None:
     assert boxes(view_of(run.recording(), depth=3)) == ["x", "linear", "linear", "out:0"]
 
 
+def step() -> Recording:
+    """A model in a model, and the step of an optimizer."""
+    run = Builder("run")
+    with run.scope("Net"), run.scope("deep", "Block"):
+        loss = linear(run, "inner", run.input())
+    gradient = run.op("backward", loss)
+    with run.scope("Adam", "Adam", kind=ScopeKind.OPTIMIZER):
+        run.op("addcdiv_", run.op("mul_", gradient))
+    return run.recording()
+
+
+def test_optimizers_stay_closed_before_the_last_level() -> None:
+    """Their ops say little beside modules that are closed."""
+    before, last = (view_of(step(), depth=depth) for depth in (2, 3))
+    assert boxes(before)[1:4] == ["deep.inner", "backward", "Adam"]
+    assert boxes(last)[1:5] == ["linear", "backward", "mul_", "addcdiv_"]
+
+
+@pytest.mark.parametrize("closed", ["optimizer", "optimizer Adam", "optim*", "Adam"])
+def test_regions_are_known_by_their_kind(closed: str) -> None:
+    """As figures call them."""
+    assert boxes(view_of(step(), depth=3, closed=closed))[3] == "Adam"
+    hidden = boxes(view_of(regions(), depth=1, hide="no_grad"))
+    assert len(hidden) == len(boxes(view_of(regions(), depth=1))) - 1
+
+
 def test_last_level_shows_ops_and_keeps_modules_that_only_hand_on() -> None:
     """An identity has no op of its own, so it stays a box."""
     recording = network()

@@ -114,15 +114,15 @@ def choose(
 ) -> Choice:
     """What to open where *depth* is asked for, or where (None) nothing is.
 
-    The last level opens everything; the levels before keep plain modules closed. Unasked,
-    show every op that is not alone in its module if that makes at most about 40 boxes;
-    otherwise keep all innermost modules and the steps of optimizers closed, and go as deep as
-    40 boxes allow. What is *repeated* does not count.
+    The last level opens everything; the levels before keep plain modules and the steps of
+    optimizers closed. Unasked, show every op that is not alone in its module if that makes at
+    most about 40 boxes; otherwise keep all innermost modules and the steps of optimizers
+    closed, and go as deep as 40 boxes allow. What is *repeated* does not count.
     """
     deepest = max_depth(recording)
     plain = plain_modules(recording, quiet)
     if depth is not None:
-        return Choice(depth, frozenset() if depth >= deepest else plain)
+        return Choice(depth, frozenset() if depth >= deepest else plain | steps(recording))
     if boxes_at(recording, quiet, plain, repeated)[-1] <= ENOUGH:
         return Choice(deepest, plain)
     closed = innermost(recording) | steps(recording)

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import OpId, OpKind, Role, ScopeKind, ValueId
-from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Recording
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 from torchrecorder.views.whole import stored_values
@@ -65,7 +65,7 @@ class HideOps:
 
 @dataclass(frozen=True)
 class Named:
-    """Scopes by path or class.
+    """Scopes by path or class, regions such as an optimizer's step by their kind as well.
 
     Attributes:
         patterns: Names, or patterns such as ``"*.dropout"`` or ``"Dropout*"``.
@@ -78,7 +78,7 @@ class Named:
         return frozenset(
             scope.id
             for scope in recording.scopes.values()
-            if self.patterns and (self._fits(scope.path) or self._fits(scope.cls))
+            if self.patterns and any(map(self._fits, _called(scope)))
         )
 
     def check(self, option: str, recording: Recording) -> None:
@@ -87,10 +87,17 @@ class Named:
 
     def _names(self, recording: Recording) -> Iterator[str]:
         for scope in recording.scopes.values():
-            yield from (scope.path, scope.cls)
+            yield from _called(scope)
 
     def _fits(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.patterns)
+
+
+def _called(scope: Scope) -> Iterator[str]:
+    """What people may call a scope: ``optimizer`` and ``optimizer Adam`` too."""
+    yield from (scope.path, scope.cls)
+    if scope.kind not in (ScopeKind.MODULE, ScopeKind.FUNCTION):
+        yield from (scope.kind.value, f"{scope.kind.value} {scope.cls}")
 
 
 class HideNamed(Named):
