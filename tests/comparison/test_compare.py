@@ -235,6 +235,13 @@ def test_a_class_derived_from_the_first() -> None:
     ]
 
 
+def test_a_comparison_shows_its_text() -> None:
+    """As the last line of a cell, in a console, and where an assertion fails."""
+    found = compare(stack("Linear", "ReLU", "Linear"), stack("Linear", "GELU", "Linear"))
+    assert repr(found) == str(found) == found.text()
+    assert "ReLU → GELU" in repr(found)
+
+
 def test_frozen_and_tied() -> None:
     """Whether weights are trained and shared is part of a model."""
     before = stack("Linear")

@@ -71,6 +71,16 @@ def test_nodes_tell_when_they_ran():
     assert said["g5"] == ["MulBackward0", "did not run", "double backward"]
 
 
+def test_of_several_backward_runs_nodes_tell_which():
+    """A loss for each of two optimizers, or a graph that is retained."""
+    again = [ran._replace(run=run) for run in (1, 2) for ran in stepped().grad_runs[:run]]
+    recording = replace(stepped(), grad_runs=(*stepped().grad_runs, *again))
+    said = lines(draw(backward_view(recording)))
+    assert said["g4"][1] == "run 1 no. 1 … run 3 no. 1"
+    assert said["g3"][1] == "run 1 no. 2, run 3 no. 2"
+    assert said["g1"][1] == "run 1 no. 4"
+
+
 @pytest.mark.parametrize("theme", THEMES.values(), ids=THEMES)
 def test_what_never_ran_in_backward_says_so(theme):
     """A closed module as its nodes, and what got no gradient; in the page of it too."""

@@ -105,7 +105,8 @@ class Comparison:
         """
         return "\n".join(self._lines(limit))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        """The text: what a console, a notebook and a failed assertion show."""
         return self.text()
 
     def json(self) -> dict[str, Any]:

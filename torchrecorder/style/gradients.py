@@ -20,17 +20,22 @@ class GradCaptions:
         self.runs: dict[GradId, list[GradRun]] = {}
         for ran in recording.grad_runs:
             self.runs.setdefault(ran.grad, []).append(ran)
+        self.several = len({ran.run for ran in recording.grad_runs}) > 1
 
     def lines(self, grad: GradNode) -> Iterator[Text]:
         """The name, and its place in the order in which nodes ran."""
         yield Text(grad.name, "title")
-        runs = self.runs.get(grad.id, ())
+        runs = [self._place(ran) for ran in self.runs.get(grad.id, ())]
         if runs:
-            yield Text(f"no. {runs[0].order + 1}")
+            yield Text(", ".join(runs) if len(runs) < 3 else f"{runs[0]} … {runs[-1]}")
         elif self.recording.grad_runs:
             yield Text("did not run")
         if grad.made_by is not None:
             yield Text("double backward")
+
+    def _place(self, ran: GradRun) -> str:
+        """Which it was of the nodes that ran, and in which backward run if there were several."""
+        return f"run {ran.run + 1} " * self.several + f"no. {ran.order + 1}"
 
     def tooltip(self, grad: GradNode) -> Iterator[str]:
         """Everything known about it, line by line."""
