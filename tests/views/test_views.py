@@ -191,6 +191,18 @@ def test_weights_of_ops_go_without_saying() -> None:
     assert boxes(view_of(run.recording())) == ["x", "batch_norm", "norm_act.act", "out:0"]
 
 
+def test_a_running_average_begins_at_its_buffer() -> None:
+    """``self.mean.mul_(0.9).add_(x)``, unless parameters and buffers are not wanted."""
+    run = Builder()
+    with run.scope("Net"):
+        x, mean = run.input(shape=(4,)), run.buffer("mean")
+        kept = run.op("mul_", mean, writes=mean, shape=(4,))
+        run.op("add_", kept, linear(run, "fc", x), writes=kept, shape=(4,))
+    told = arrows(view_of(run.recording(), depth=1))
+    assert {"mean -> mul_", "mul_ -> add_", "fc -> add_"} <= set(told)
+    assert "mean" not in boxes(view_of(run.recording(), depth=1, parameters=False))
+
+
 def test_all_parameters_on_request() -> None:
     """Those inside a closed box stay in it."""
     recording = regions()

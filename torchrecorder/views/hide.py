@@ -149,8 +149,8 @@ class HideStored:
     Attributes:
         everywhere: Hide all of them. Otherwise those stay that are read by an op which
             stands directly in a scope with other scopes in it, such as a class token or
-            a table of positions: no box of a module speaks for them there. What an op
-            takes as its weight or bias goes without saying.
+            a table of positions, or the average that it updates: no box of a module speaks
+            for them there. What an op takes as its weight or bias goes without saying.
     """
 
     everywhere: bool = False
@@ -171,6 +171,11 @@ class HideStored:
             if scope.kind is ScopeKind.MODULE and scope.id not in composed
         }
         silent = bookkeeping(view.recording)
+        silent -= {
+            arrow.tail
+            for arrow in view.arrows
+            if arrow.head not in silent and view.boxes[arrow.head].kind not in STORED
+        }
         return {
             arrow.tail
             for arrow in view.arrows
