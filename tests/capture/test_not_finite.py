@@ -135,5 +135,6 @@ def test_a_colour_that_was_asked_for_stays():
         next(s for s in tr.figure(bad, **options).shapes if s.name == "softmax").look
         for options in ({"depth": 1}, {"depth": 1, "color_by": "output_bytes"})
     )
-    assert heated.fill in tr.style.themes.LIGHT.heat and plain.fill not in tr.style.themes.LIGHT.heat
+    colours = tr.style.themes.LIGHT.heat
+    assert heated.fill in colours and plain.fill not in colours
     assert (plain.stroke, plain.bold) == (heated.stroke, heated.bold)

@@ -44,7 +44,7 @@ def test_air_grows_with_the_letters(outline: str) -> None:
     assert large == pytest.approx((2 * width, 2 * height), abs=0.2)
 
 
-@pytest.mark.parametrize("name", ["x", "attention_mask", "edge_index_dict.('user', 'buys', 'item')"])
+@pytest.mark.parametrize("name", ["x", "attention_mask", "edges.('user', 'buys', 'item')"])
 def test_slanted_sides_do_not_cut_what_an_input_is_called(name: str) -> None:
     """They lean the more, the wider the box is, so a long name needs more room beside it."""
     label = Text(name, "title"), Text("2×9 int64")

@@ -22,7 +22,6 @@ class FirstBad(NamedTuple):
     nans: int
     infs: int
 
-
     @property
     def kinds(self) -> str:
         """Which sorts of numbers they are."""

@@ -43,9 +43,10 @@ class Weights:
         """``call 2 of 3`` of a module with weights; empty if all are among *members*."""
         calls = self._calls(scope.module)
         here = {scope.id, *members} & calls.keys()
-        if len(here) == len(calls) or scope.id not in calls or not self._count(self.all, [scope.id]):
+        if scope.id not in calls or len(here) == len(calls):
             return ""
-        return f"call {calls[scope.id]} of {len(calls)}"
+        count = self._count(self.all, [scope.id])
+        return f"call {calls[scope.id]} of {len(calls)}" if count else ""
 
     def _here(self, scope: Scope, box: Box) -> int:
         return sum(1 for member in box.members if member in self._calls(scope.module))
