@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.figures import arrows, boxes, clusters, linear, network
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import Role, Slot
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
@@ -128,6 +130,35 @@ def test_hide_by_class_or_pattern(hide: Any) -> None:
     """At any depth of what is hidden."""
     view = view_of(network(), hide=hide)
     assert "body.1" not in boxes(view) and "body.0 -> body.2" in arrows(view)
+
+
+@pytest.mark.parametrize(
+    ("hide", "gone"),
+    [
+        ("unread", {"input"}),
+        ("x", {"x"}),
+        ("table", {"table"}),
+        ("*", {"x", "input", "table", "add", "out:0", "out:1"}),
+        ("extra", {"out:1"}),
+    ],
+)
+def test_hide_what_goes_in_and_comes_out_by_name(hide: str, gone: set[str]) -> None:
+    """Inputs, also those that nothing reads, outputs and weights."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x, unread = run.input("x"), run.input("unread")
+        y = run.op("add", x, run.parameter("table"))
+    recording = run.recording()
+    values = {**recording.values, unread: recording.values[unread]._replace(role=Role.INPUT)}
+    recording = replace(
+        recording,
+        values=values,
+        inputs=(*recording.inputs, Slot("unread", unread)),
+        outputs=(Slot("y", y), Slot("extra", y)),
+    )
+    every = set(boxes(view_of(recording, parameters=True)))
+    assert every == {"x", "input", "table", "add", "out:0", "out:1"}
+    assert every - set(boxes(view_of(recording, parameters=True, hide=hide))) == gone
 
 
 def test_hide_ops_by_name() -> None:

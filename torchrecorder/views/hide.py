@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
+from torchrecorder.events import STORED as STORED_ROLES
 from torchrecorder.events import OpId, OpKind, Role, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Recording
@@ -101,21 +102,27 @@ def _called(scope: Scope) -> Iterator[str]:
 
 
 class HideNamed(Named):
-    """Hide ops by name and scopes by path or class."""
+    """Hide ops and tensors at the ends by name, and scopes by path or class."""
 
     def __call__(self, view: View) -> View:
-        scopes = self.scopes(view.recording)
-        ops = view.recording.ops
-        hidden = [
-            box
-            for box in view.boxes
-            if box in scopes or (box in ops and self._fits(ops[OpId(box)].name))
-        ]
-        return without(view, hidden)
+        recording = view.recording
+        hidden = set(self.scopes(recording))
+        hidden.update(op.id for op in recording.ops.values() if self._fits(op.name))
+        hidden.update(box for box, name in _ends(recording) if self._fits(name))
+        return without(view, [box for box in view.boxes if box in hidden])
 
     def _names(self, recording: Recording) -> Iterator[str]:
         yield from super()._names(recording)
         yield from (op.name for op in recording.ops.values())
+        yield from (name for _, name in _ends(recording))
+
+
+def _ends(recording: Recording) -> Iterator[tuple[str, str]]:
+    """Boxes of inputs, outputs, parameters and buffers, with each of their names."""
+    yield from ((slot.value, slot.name) for slot in recording.inputs)
+    yield from ((f"out:{place}", slot.name) for place, slot in enumerate(recording.outputs))
+    for value in recording.values.values():
+        yield from ((value.id, name) for name in value.names if value.role in STORED_ROLES)
 
 
 def _without_idle_constants(before: View, view: View) -> View:

@@ -78,8 +78,9 @@ class ViewOptions:
         since: Only what depends on this: a scope's path, the name of an input, output or
             parameter, or a recorded id.
         until: Only what this depends on. With *since*, what lies between the two.
-        hide: Scopes by path or class, or ops by name, that are left out; patterns, separated
-            by commas or in a tuple. Arrows go through them.
+        hide: Scopes by path or class, or ops, inputs, outputs, parameters and buffers by name,
+            that are left out; patterns, separated by commas or in a tuple. Arrows go through
+            them.
         closed: Scopes by path or class that stay one box each, whatever the depth; patterns
             like those of *hide*.
         group: Siblings under made-up names: ``{"Stem": ["conv1", "bn1", "relu"]}``; paths of
