@@ -200,3 +200,41 @@ def test_the_page_says_the_same_of_a_group() -> None:
     """Closed in the page it gives what it gives in the figure."""
     view = view_of(unet(), depth=1, group={"Decoder": ["up", "head"]})
     assert "→ 1×5, 1×4, …" in page_data(source(view, Style()))["strings"]
+
+
+def tokens() -> Recording:
+    """A convolution, and a token and positions that its module reads itself."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        with run.scope("conv", "Conv2d"):
+            x = run.op("conv2d", run.input("x"), run.parameter("weight"))
+        x = run.op("cat", run.parameter("token"), x)
+        x = run.op("add", x, run.parameter("positions"))
+        run.op("mul", x, run.buffer("scale"))
+        run.buffer("unused")
+    return run.recording()
+
+
+@pytest.mark.parametrize("named", [("token",), ("token", "positions"), ("conv.weight",), ("tok*",)])
+def test_weights_may_be_named_with_what_reads_them(named: tuple[str, ...]) -> None:
+    """They stand in the group anyway: nothing is changed by it."""
+    members = ["conv", "cat", "add"]
+    plain = make_view(tokens(), ViewOptions(group={"Embed": members}, parameters=True))
+    view = make_view(tokens(), ViewOptions(group={"Embed": [*members, *named]}, parameters=True))
+    assert view == plain
+    assert {view.boxes[each].cluster for each in view.boxes if each == "v3"} == {"s:Embed"}
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        (["token", "positions"], "'token' is a parameter and stands with what reads it; add 'cat'"),
+        (["conv", "cat", "positions"], "'positions' is a parameter .* add 'add' to the group"),
+        (["mul", "unused"], "'unused' is a buffer .* nothing does in this run"),
+        (["conv", "tokn"], "no scope or op is called 'tokn'"),
+    ],
+)
+def test_weights_without_what_reads_them_are_refused(members: list[str], said: str) -> None:
+    """The message says what to add."""
+    with pytest.raises(InvalidArgument, match=f"group 'Embed': {said}"):
+        make_view(tokens(), ViewOptions(group={"Embed": members}))

@@ -6,7 +6,7 @@ and every format treat it as they treat a module; nothing about ops and values c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from typing import Union
 from torchrecorder.checks import TEXTS
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, Slot, ValueId
-from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import Recording
 from torchrecorder.views.focus import advice
 
@@ -33,7 +33,8 @@ class Group:
 
     Attributes:
         names: For each name, paths of scopes, or of ops (``"layer1.add"``); patterns such as
-            ``"layers.*.norm"`` make one group in each scope that has them.
+            ``"layers.*.norm"`` make one group in each scope that has them. Parameters and
+            buffers stand in the group where all that reads them does; they may be named too.
     """
 
     names: Members = field(default_factory=dict)
@@ -109,8 +110,37 @@ def _by_parent(
             found.setdefault(parent, []).append(item)
         for each in fitting:
             hits[each].add(parent)
+    weights = {each: _weights(recording, each) for each, parents in hits.items() if not parents}
+    for each, values in weights.items():
+        _check_read_inside(recording, name, values, inside)
+        if values:
+            del hits[each]
     _check(recording, name, found, hits)
     return found
+
+
+def _weights(recording: Recording, pattern: str) -> list[Value]:
+    """The parameters and buffers that *pattern* fits."""
+    return [
+        value
+        for value in recording.values.values()
+        if value.role in STORED and any(fnmatchcase(each, pattern) for each in value.names)
+    ]
+
+
+def _check_read_inside(
+    recording: Recording, name: str, weights: Sequence[Value], inside: Collection[str | None]
+) -> None:
+    """Parameters and buffers stand where they are read: their readers have to be in the group."""
+    for weight in weights:
+        readers = [recording.ops[op] for op in recording.consumers.get(weight.id, ())]
+        outside = {_path(recording, op): None for op in readers if op.id not in inside}
+        if outside or not readers:
+            advice = f"add {', '.join(map(repr, outside))} to the group"
+            raise InvalidArgument(
+                f"group {name!r}: {weight.names[0]!r} is a {weight.role.value} and stands with "
+                f"what reads it; {advice if readers else 'nothing does in this run'}"
+            )
 
 
 def _run_through(recording: Recording) -> Iterator[tuple[ScopeId | None, Item]]:

@@ -84,7 +84,8 @@ class ViewOptions:
         closed: Scopes by path or class that stay one box each, whatever the depth; patterns
             like those of *hide*.
         group: Siblings under made-up names: ``{"Stem": ["conv1", "bn1", "relu"]}``; paths of
-            scopes and ops, or patterns. A group is one more level for *depth*.
+            scopes and ops, or patterns. A group is one more level for *depth*. A parameter
+            stands in it where all that reads it does, and may be named too.
         view: ``"forward"``, the run; or ``"backward"``, the autograd graph behind it, in the
             direction in which gradients run. Of the rest, only *depth* matters there.
     """
