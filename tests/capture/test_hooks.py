@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+import warnings
 import weakref
 
 import pytest
@@ -149,3 +150,20 @@ def test_two_recorders():
             model(torch.ones(2, 3)).sum()
     assert flow(inner.recording) == flow(outer.recording)
     assert "    sin = sin(linear)" in flow(inner.recording).replace("        ", "    ")
+
+
+def test_a_compiled_model_warns_of_the_users_hooks_only():
+    """PyTorch cannot tell whose global hooks they are; filters are put back as they were."""
+    model = torch.compile(nn.Linear(3, 3), backend="eager")
+    with warnings.catch_warnings(record=True) as quiet:
+        warnings.simplefilter("always")
+        before = list(warnings.filters)
+        torchrecorder.record(model, torch.ones(2, 3))
+        assert list(warnings.filters) == before
+    own = nn.modules.module.register_module_forward_hook(lambda *call: None)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        torchrecorder.record(model, torch.ones(2, 3))
+    own.remove()
+    said = [["global hooks" in str(each.message) for each in found] for found in (quiet, told)]
+    assert said == [[], [True]]

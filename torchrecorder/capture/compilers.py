@@ -10,14 +10,19 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 import torch
 
 _COMPILER = "torch._dynamo"
+
+_ABOUT_US = "Using `torch.compile\\(module\\)` when there are global hooks"
+"""What a compiled module says when it is called: the hooks are ours, unless some were there."""
 
 
 class RunEagerly(MetaPathFinder, Loader):
@@ -25,9 +30,11 @@ class RunEagerly(MetaPathFinder, Loader):
 
     def __init__(self) -> None:
         self._exit = contextlib.ExitStack()
+        self._hooked = False
         self._spec: ModuleSpec | None = None
 
     def __enter__(self) -> RunEagerly:
+        self._hooked = torch.nn.modules.module._has_any_global_hook()
         if _COMPILER in sys.modules:
             self._set_stance()
         else:
@@ -40,6 +47,8 @@ class RunEagerly(MetaPathFinder, Loader):
 
     def _set_stance(self) -> None:
         self._exit.enter_context(torch.compiler.set_stance("force_eager"))
+        if not self._hooked:
+            self._exit.enter_context(_unsaid(_ABOUT_US))
 
     def _stop_waiting(self) -> None:
         with contextlib.suppress(ValueError):
@@ -73,3 +82,16 @@ class RunEagerly(MetaPathFinder, Loader):
         module.__file__ = self._spec.origin
         self._spec.loader.exec_module(module)
         self._set_stance()
+
+
+@contextlib.contextmanager
+def _unsaid(message: str) -> Iterator[None]:
+    """Without the warnings that begin like this; other filters may come and go meanwhile."""
+    warnings.filterwarnings("ignore", message)
+    entry = warnings.filters[0]
+    try:
+        yield
+    finally:
+        filters: Any = warnings.filters
+        with contextlib.suppress(ValueError):
+            filters.remove(entry)
