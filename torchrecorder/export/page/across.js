@@ -3,6 +3,7 @@
 "use strict";
 
 const placeAcross = (() => {
+  const STRAIGHT = 4, SIDE = 3, LONG = 2, TURN = 1, THROUGH = 0.25;
   const PAD = 9, ASIDE = 10, CLOSE = 8, LANE = 6, BUNDLE = 150, OUTSIDE = -1;
 
   // A monotone map of an axis that makes room inside given intervals [begin, end, growth].
@@ -104,7 +105,14 @@ const placeAcross = (() => {
       const each = inner.get(child);
       return [child, each ? (exits ? each.exits : each.entries)[port] - hooks[child] : 0];
     };
-    const ties = trunks.flatMap((trunk, net) => tiesOf(trunk, body[net], fixedTo));
+    const isMain = ([child, port], side) => (inner.get(child)?.through?.[side] ?? port) === port;
+    const ties = weighed(trunks.flatMap((trunk, net) =>
+      tiesOf(trunk, body[net], fixedTo, isMain)));
+    const through = throughOf(template);
+    if (through) {
+      const [enters, exits] = through, ports = spots.length;
+      ties.unshift([ports + enters, 0, ports + template.entries.length + exits, 0, THROUGH]);
+    }
     const found = settle(bodies, hints.map(stretch(wishes)), ties);
     const entry = spots.length, leave = entry + template.entries.length;
     let begin = Infinity, end = -Infinity;
@@ -122,7 +130,7 @@ const placeAcross = (() => {
       at < 0 ? end + shift + LANE - lane * (at + 1) : moved[body[net][number]]));
     const beside = template.lanes ? LANE + lane * template.lanes : 0;
     const across = {
-      size, middle, stems,
+      size, middle, stems, through,
       entries: moved.slice(entry, leave),
       exits: moved.slice(leave, leave + template.exits.length),
       side: middle.map((here, child) => here - hooks[child]),
@@ -132,25 +140,52 @@ const placeAcross = (() => {
     return across;
   }
 
+  // The first entry, if possible one that goes several ways, and the exit of the last row.
+  function throughOf({ spots, entries, trunks }) {
+    let fan = Infinity, exit = null, lowest = -2;
+    for (const [[child, port], , branches] of trunks) {
+      if (child === OUTSIDE && branches.length > 1) fan = Math.min(fan, port);
+      const row = child === OUTSIDE ? -1 : spots[child][1];
+      for (const [sink] of branches) {
+        if (sink[0] !== OUTSIDE || row < lowest || (row === lowest && sink[1] > exit)) continue;
+        [lowest, exit] = [row, sink[1]];
+      }
+    }
+    return exit === null || !entries.length ? null : [fan === Infinity ? 0 : fan, exit];
+  }
+
+  // Of several ties between two boxes the one that runs through both pulls most.
+  function weighed(ties) {
+    const main = new Map();
+    for (const tie of ties) {
+      const key = `${tie[0]},${tie[2]}`;
+      if (tie[4] > (main.get(key)?.[4] ?? 0)) main.set(key, tie);
+    }
+    return ties.map(tie => tie[4] < SIDE ? tie :
+      [...tie.slice(0, 4), main.get(`${tie[0]},${tie[2]}`) === tie ? STRAIGHT : TURN]);
+  }
+
   // The pieces of a trunk, each once, but for those that take a lane.
-  function tiesOf([source, , branches], body, fixedTo) {
+  function tiesOf([source, , branches], body, fixedTo, isMain) {
     const ties = [], known = new Set();
     const add = tie => {
       const key = `${tie[0]},${tie[2]}`;
-      if (known.has(key) && tie[4] !== 4) return;
+      if (known.has(key) && tie[4] < SIDE) return;
       known.add(key);
       ties.push(tie);
     };
     for (const [sink, way] of branches) {
-      let [one, here] = fixedTo(source, true), weight = 4, lane = false;
+      let [one, here] = fixedTo(source, true), weight = STRAIGHT, lane = false;
       for (const number of way) {
         lane = body[number] < 0;
         if (lane) break;
-        weight = weight === 4 ? 1 : 2;
+        weight = weight === STRAIGHT ? TURN : LONG;
         add([one, here, body[number], 0, weight]);
         [one, here] = [body[number], 0];
       }
-      if (!lane) add([one, here, ...fixedTo(sink, false), weight === 4 ? 4 : 1]);
+      if (weight !== STRAIGHT) weight = TURN;
+      else if (!isMain(source, 1) || !isMain(sink, 0)) weight = SIDE;
+      if (!lane) add([one, here, ...fixedTo(sink, false), weight]);
     }
     return ties;
   }

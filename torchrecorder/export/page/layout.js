@@ -109,7 +109,7 @@ const createLayout = (() => {
     });
     return {
       width: across.width, height: length, entries: across.entries, exits: across.exits,
-      frames, paths, inner,
+      frames, paths, inner, through: across.through,
     };
   }
 

@@ -141,7 +141,8 @@ const settle = (() => {
         while (leader[body] !== body) body = leader[body] = leader[leader[body]];
         return body;
       };
-      for (const [one, here, other, there] of ties) {
+      for (const [one, here, other, there, weight] of ties) {
+        if (weight < 1) continue;
         if (Math.abs(at[one] + here - at[other] - there) <= most) leader[found(one)] = found(other);
       }
       const members = new Map();

@@ -20,9 +20,10 @@ LANE = 6.0
 BUNDLE = 150.0
 """Points that all lanes take at most; more of them stand closer, as one band."""
 
-STRAIGHT, LONG, TURN = 4, 2, 1
-"""How much lines pull: from box to box in the next row, along rows that they pass, and where
-such a line begins and ends."""
+STRAIGHT, SIDE, LONG, TURN, THROUGH = 4, 3, 2, 1, 0.25
+"""How much lines pull: from box to box in the next row, the same where it is not what runs
+through one of these, along rows that they pass, and where such a line begins and ends; and an
+entry and an exit that had better be in line, so that chains of scopes are."""
 
 
 class Across:
@@ -35,6 +36,7 @@ class Across:
         exits: Where they leave.
         stems: Where each stem of each trunk is.
         width: Of the whole scope.
+        through: The entry and the exit of what runs through the whole scope.
         leaving: Where lines leave boxes.
         arriving: Where they enter them.
     """
@@ -45,6 +47,7 @@ class Across:
         hooks = [spot.width / 2 for spot in template.spots]
         for child, each in inner.items():
             self.size[child], hooks[child] = (each.width, each.height), each.anchor
+        self.through = _through(template)
         self._settle(hooks, room)
         self.leaving: dict[End, float] = {}
         self.arriving: dict[End, float] = {}
@@ -104,14 +107,34 @@ class Across:
             yield Wish(spot.across, spot.across + half, each.width - each.anchor - half)
 
     def _ties(self, body: list[list[int]]) -> Iterator[Tie]:
-        """The pieces of all lines, each once, but of those that take a lane."""
-        for trunk, stems in zip(self.template.trunks, body):
-            known: set[tuple[int, int]] = set()
-            for branch in trunk.branches:
-                for tie in self._along(trunk, branch, stems):
-                    if (tie.one, tie.other) not in known or tie.weight == STRAIGHT:
-                        known.add((tie.one, tie.other))
-                        yield tie
+        """The pieces of all lines, each once, but of those that take a lane.
+
+        Of several between two boxes the one that runs through both pulls most.
+        """
+        if self.through is not None:
+            entry = len(self.template.spots) + self.through[0]
+            leave = len(self.template.spots) + len(self.template.entries) + self.through[1]
+            yield Tie(entry, 0.0, leave, 0.0, THROUGH)
+        ties = [tie for each in zip(self.template.trunks, body) for tie in self._of(*each)]
+        main: dict[tuple[int, int], Tie] = {}
+        for tie in ties:
+            pair = tie.one, tie.other
+            if pair not in main or tie.weight > main[pair].weight:
+                main[pair] = tie
+        for tie in ties:
+            if tie.weight >= SIDE:
+                is_main = main[tie.one, tie.other] is tie
+                tie = tie._replace(weight=STRAIGHT if is_main else TURN)
+            yield tie
+
+    def _of(self, trunk: Trunk, stems: list[int]) -> Iterator[Tie]:
+        """The pieces of one line."""
+        known: set[tuple[int, int]] = set()
+        for branch in trunk.branches:
+            for tie in self._along(trunk, branch, stems):
+                if (tie.one, tie.other) not in known or tie.weight >= SIDE:
+                    known.add((tie.one, tie.other))
+                    yield tie
 
     def _along(self, trunk: Trunk, branch: Branch, stems: list[int]) -> Iterator[Tie]:
         one, here = self._fixed_to(trunk.source, exits=True)
@@ -123,7 +146,16 @@ class Across:
             yield Tie(one, here, stems[number], 0.0, weight)
             one, here = stems[number], 0.0
         other, there = self._fixed_to(branch.sink, exits=False)
-        yield Tie(one, here, other, there, STRAIGHT if weight == STRAIGHT else TURN)
+        if weight != STRAIGHT:
+            weight = TURN
+        elif not (self._is_main(trunk.source, 1) and self._is_main(branch.sink, 0)):
+            weight = SIDE
+        yield Tie(one, here, other, there, weight)
+
+    def _is_main(self, end: End, side: int) -> bool:
+        """Whether a line meets a child where what runs through that enters (0) or leaves (1)."""
+        each = self.inner.get(end.child)
+        return each is None or each.through is None or each.through[side] == end.port
 
     def _fixed_to(self, end: End, exits: bool) -> tuple[int, float]:
         """The body that a line ends on, and where on it."""
@@ -187,3 +219,17 @@ class Across:
         middle = self.middle[trunk.source.child]
         near = [at for at in found if abs(at - middle) <= ASIDE]
         return near[0] if near else sum(found) / len(found)
+
+
+def _through(template: Template) -> tuple[int, int] | None:
+    """The first entry, if possible one that goes several ways, and the exit of the last row."""
+    leaves, fans = [], []
+    for trunk in template.trunks:
+        child, port = trunk.source
+        if child == OUTSIDE and len(trunk.branches) > 1:
+            fans.append(port)
+        row = -1 if child == OUTSIDE else template.spots[child].row
+        leaves += [(-row, each.sink.port) for each in trunk.branches if each.sink.child == OUTSIDE]
+    if not leaves or not template.entries:
+        return None
+    return min(fans, default=0), min(leaves)[1]

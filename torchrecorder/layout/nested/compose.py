@@ -38,6 +38,7 @@ def compose(template: Template, inner: Mapping[int, Composed], room: Room) -> Co
             for place, branch in enumerate(trunk.branches)
         ),
         inner,
+        across.through,
     )
 
 

@@ -49,6 +49,7 @@ class Composed(NamedTuple):
         frames: Where its children are.
         paths: The lines between them.
         inner: The composed scopes of the open children, by the child's number.
+        through: The entry and the exit of what runs through it.
     """
 
     width: float
@@ -58,6 +59,7 @@ class Composed(NamedTuple):
     frames: tuple[Frame, ...]
     paths: tuple[Path, ...]
     inner: Mapping[int, Composed]
+    through: tuple[int, int] | None
 
     @property
     def anchor(self) -> float:

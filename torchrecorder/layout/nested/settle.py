@@ -55,13 +55,16 @@ class Body(NamedTuple):
 
 
 class Tie(NamedTuple):
-    """A piece of a line between two bodies: where it is fixed on both, and how much it pulls."""
+    """A piece of a line between two bodies: where it is fixed on both, and how much it pulls.
+
+    If that is less than 1 it is no line, and keeps nothing together.
+    """
 
     one: int
     here: float
     other: int
     there: float
-    weight: int
+    weight: float
 
 
 Beside = list[list[tuple[int, float]]]
@@ -97,7 +100,7 @@ class _Settling:
         self._meet(bodies)
         self.touched = set(self.order)
         self.ties = ties
-        self.tied: list[list[tuple[int, float, int]]] = [[] for _ in bodies]
+        self.tied: list[list[tuple[int, float, float]]] = [[] for _ in bodies]
         for one, here, other, there, weight in ties:
             self.tied[one].append((other, there - here, weight))
             self.tied[other].append((one, here - there, weight))
@@ -199,8 +202,8 @@ class _Settling:
     def joined(self, most: float) -> list[list[int]]:
         """Two and more bodies that are tied and in line, but for at *most* some points."""
         leader = list(range(len(self.at)))
-        for one, here, other, there, _ in self.ties:
-            if abs(self.at[one] + here - self.at[other] - there) <= most:
+        for one, here, other, there, weight in self.ties:
+            if weight >= 1 and abs(self.at[one] + here - self.at[other] - there) <= most:
                 leader[_found(leader, one)] = _found(leader, other)
         members: dict[int, list[int]] = {}
         for number in self.order:
@@ -208,7 +211,7 @@ class _Settling:
         return [group for group in members.values() if len(group) > 1]
 
 
-def _cheapest(asked: Sequence[tuple[float, int]]) -> float:
+def _cheapest(asked: Sequence[tuple[float, float]]) -> float:
     """Of staying and of all that is asked for, what makes the shortest lines and least bends."""
     best, least = 0.0, _price(asked, 0.0)
     for far, _ in asked:
@@ -218,7 +221,7 @@ def _cheapest(asked: Sequence[tuple[float, int]]) -> float:
     return best
 
 
-def _price(asked: Sequence[tuple[float, int]], far: float) -> float:
+def _price(asked: Sequence[tuple[float, float]], far: float) -> float:
     """What it costs to be *far* from where one is: the lengths of lines, and their bends."""
     price = 0.0
     for wish, weight in asked:
@@ -227,10 +230,10 @@ def _price(asked: Sequence[tuple[float, int]], far: float) -> float:
     return price
 
 
-def _median(asked: list[tuple[float, int]]) -> float:
+def _median(asked: list[tuple[float, float]]) -> float:
     """The nearest place where lines are shortest."""
     asked.sort()
-    half, sofar = sum(weight for _, weight in asked) / 2, 0
+    half, sofar = sum(weight for _, weight in asked) / 2, 0.0
     for place, (wish, weight) in enumerate(asked):
         sofar += weight
         if sofar > half:
