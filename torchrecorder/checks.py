@@ -22,7 +22,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from torchrecorder.errors import ArgumentMismatch, InvalidArgument, NothingFound
+from torchrecorder.errors import ArgumentMismatch, InvalidArgument, NothingFound, Notice
 
 Given = ParamSpec("Given")
 Gives = TypeVar("Gives")
@@ -164,12 +164,12 @@ def warn_unmatched(option: str, patterns: Iterable[str], known: Iterable[str]) -
             warn(f"{option}: nothing here is called {pattern!r}{guess(pattern, names)}")
 
 
-def warn(said: str) -> None:
+def warn(said: str, kind: type[Notice] = NothingFound) -> None:
     """Warn of what was asked for and is not there, at the line outside that asked."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
         level, frame = level + 1, frame.f_back
-    warnings.warn(said, NothingFound, stacklevel=level)
+    warnings.warn(said, kind, stacklevel=level)
 
 
 def takes(**checks: Check) -> Callable[[Callable[Given, Gives]], Callable[Given, Gives]]:

@@ -34,7 +34,15 @@ class UnknownAnnotation(NotThere):
     """A number was asked for that this recording does not have."""
 
 
-class NothingFound(UserWarning):
+class Notice(UserWarning):
+    """Base of the warnings of torchrecorder about what was asked for; all of it was done."""
+
+
+class LargerThanAPage(Notice):
+    """A figure for paper whose width or height alone was given is longer than a page."""
+
+
+class NothingFound(Notice):
     """A name or number was asked for that this recording does not have; the rest was done.
 
     Where nothing else was asked for, as with ``focus=``, it is an `InvalidArgument`.

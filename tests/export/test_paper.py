@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import warnings
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from tests.figures import network
 from tests.views.test_fold import stack
 from tests.views.test_group import convnet
-from torchrecorder.errors import DoesNotFit, InvalidArgument
+from torchrecorder.errors import DoesNotFit, InvalidArgument, LargerThanAPage
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export.exporter import by_suffix
 from torchrecorder.export.graphviz import Svg
+from torchrecorder.graph.storage import save
+from torchrecorder.integrations.cli import main
 from torchrecorder.options import drawing
 from torchrecorder.style.draw import draw
 from torchrecorder.style.paper import Fit, Paper, points
@@ -219,3 +222,32 @@ def test_the_legend_of_a_column() -> None:
     svg = drawn(".svg", width="93mm", legend=True)
     places = re.findall(rb'y="([-\d.]+)" [^>]*>(?:input|output|module|weights)\b[^<]*<', svg)
     assert len(places) > len(set(places)) > 1
+
+
+@pytest.mark.parametrize(
+    ("sides", "size", "said"),
+    [
+        ({"width": 100.0}, (100.0, 900.0), "317 mm is higher than A4 .* With height='240mm'"),
+        ({"height": 100.0}, (900.0, 100.0), "is wider than A4 .* With width='240mm'"),
+        ({"width": 100.0}, (100.0, 800.0), None),
+        ({"width": 100.0, "height": 900.0}, (100.0, 900.0), None),
+        ({}, (100.0, 900.0), None),
+    ],
+)
+def test_a_side_that_no_page_has(sides: Any, size: tuple[float, float], said: str | None) -> None:
+    """Who gives one side alone is warned of the other; who gives both has chosen."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Paper(**sides).fit(*size, 8.0)
+    told = [str(each.message) for each in caught if each.category is LargerThanAPage]
+    assert bool(told) is (said is not None)
+    assert said is None or re.search(said, told[0])
+
+
+def test_the_command_line_says_it_in_a_sentence(capsys: Any, tmp_path: Any) -> None:
+    """Without a line of code."""
+    run = tmp_path / "run.json"
+    save(stack(40), run)
+    out = str(tmp_path / "long.svg")
+    main(["render", str(run), "-o", out, "--width", "60mm", "--depth", "3", "--no-fold"])
+    assert "torchrecorder: warning: a page of 60 mm by" in capsys.readouterr().err

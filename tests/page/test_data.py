@@ -17,6 +17,7 @@ from tests.views.test_similar import stages
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.overlay import overlay
+from torchrecorder.events import Statistics
 from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.export.html import ESCAPES, embedded, policy
 from torchrecorder.graph.recording import Recording
@@ -165,6 +166,29 @@ def test_numbers_add_up_in_what_is_around() -> None:
     assert page.number("parameters", "layers.0 … layers.2: Block  ×3") == 48
     assert page.number("parameters", "stem: Stem") == 16
     assert page.number("parameters", "add") is None
+
+
+def test_nan_and_infinity_are_told_by_pass() -> None:
+    """The panel says of which pass they are, as figures do; colours go by the sum."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.op("log", run.input("x"), grads=("LogBackward0",))
+        run.op("neg", x, grads=("NegBackward0",))
+    bad = {"v1": (-1, 3), "v2": (-1, 0), "g0": (0, 2), "g1": (0, 0)}
+    taken = [
+        Statistics(node, 0, pass_, 8, 0.0, 1.0, -1.0, 1.0, 1.0, 0, nans, 0)
+        for node, (pass_, nans) in bad.items()
+    ]
+    data = data_of(replace(run.recording(), statistics=tuple(taken)))
+    column = next(each for each in data["annotations"] if each["key"] == "not_finite")
+    page = Page(data)
+    told = {
+        title: data["strings"][column["texts"][page.find(title)]] for title in ("log", "neg", "Net")
+    }
+    assert told == {
+        "log": "3 forward, 2 backward", "neg": "0", "Net": "3 forward, 2 backward"
+    }
+    assert column["format"] == "exact" and column["values"][page.find("log")] == 5
 
 
 def test_an_annotation_of_the_users_own() -> None:

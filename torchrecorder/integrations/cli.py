@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from torchrecorder import __version__
 from torchrecorder.checks import guess
-from torchrecorder.errors import LayoutFailed, NothingFound, TorchRecorderError
+from torchrecorder.errors import LayoutFailed, Notice, TorchRecorderError
 from torchrecorder.integrations.commands import COMMANDS
 from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.finding import ModelFailed
@@ -80,7 +80,7 @@ def _warned() -> Iterator[None]:
     usual = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
-        if not issubclass(category, NothingFound):
+        if not issubclass(category, Notice):
             usual(message, category, *rest)
         elif str(message) not in said:
             said.add(str(message))
@@ -88,7 +88,7 @@ def _warned() -> Iterator[None]:
 
     said: set[str] = set()
     with warnings.catch_warnings():
-        warnings.simplefilter("always", NothingFound)
+        warnings.simplefilter("always", Notice)
         warnings.showwarning = show  # type: ignore[assignment]
         yield
 

@@ -10,7 +10,8 @@ import math
 import re
 from dataclasses import dataclass
 
-from torchrecorder.errors import DoesNotFit, InvalidArgument
+from torchrecorder.checks import warn
+from torchrecorder.errors import DoesNotFit, InvalidArgument, LargerThanAPage
 
 UNITS = {"mm": 72 / 25.4, "cm": 720 / 25.4, "in": 72.0, "pt": 1.0}
 """Points of 1/72 inch, as in PDF and CSS, in each unit."""
@@ -19,8 +20,12 @@ _LENGTH = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
 _NEARLY = 0.005
 """Points by which text may be too small: what is lost in rounding."""
 
+LONGEST = 297 * UNITS["mm"]
+"""The long side of A4, which is longer than letter."""
+
+FEWER = "Show fewer boxes (a smaller depth, focus=, hide=, group=)"
 ADVICE = (
-    "Show fewer boxes (a smaller depth, focus=, hide=, group=), say less on them "
+    f"{FEWER}, say less on them "
     "(shapes=False, details=False, counts=False), shorten names (rename=), turn it "
     "(direction=), or ask for larger paper or for a smaller min_fontsize (0 takes any)"
 )
@@ -65,6 +70,8 @@ class Paper:
     def fit(self, width: float, height: float, smallest: float) -> Fit:
         """How a figure of this size, with text as small as *smallest*, stands on the page.
 
+        Warns where a side that was not given is longer than that of any page.
+
         Raises:
             DoesNotFit: Its text would be too small; the message says how small, which size
                 would do, and what else helps.
@@ -73,8 +80,20 @@ class Paper:
         if smallest * scale < self.min_fontsize - _NEARLY:
             raise DoesNotFit(self._complaint(width, height, smallest, scale))
         across, down = self.width or width * scale, self.height or height * scale
+        if self and max(across, down) > LONGEST and None in (self.width, self.height):
+            warn(self._too_long(across, down), LargerThanAPage)
         left, top = (across - width * scale) / 2, (down - height * scale) / 2
         return Fit(scale, across, down, left, top)
+
+    def _too_long(self, across: float, down: float) -> str:
+        given, other, size = ("width", "height", "higher") if self.width else (
+            "height", "width", "wider"
+        )
+        return (
+            f"a page of {_mm(across)} by {_mm(down)} is {size} than A4 is long, {_mm(LONGEST)}; "
+            f"{given}= alone does not limit that. With {other}='240mm' too, the figure is made to "
+            f"fit, in columns where that helps. {FEWER}, or turn it (direction=)"
+        )
 
     def _complaint(self, width: float, height: float, smallest: float, scale: float) -> str:
         wanted = f"min_fontsize is {self.min_fontsize:g} pt"

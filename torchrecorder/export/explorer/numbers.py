@@ -8,7 +8,7 @@ from typing import Any, Union
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
-from torchrecorder.annotations.annotation import Annotation, by_name
+from torchrecorder.annotations.annotation import Annotation, Numbers, by_name
 from torchrecorder.annotations.owned import Owned
 from torchrecorder.annotations.statistics import number, share
 from torchrecorder.graph.recording import Recording
@@ -47,11 +47,21 @@ def columns(
     chosen = [each for each in _chosen(style) if times or each.unit != "s"]
     computed = [(each, found) for each in chosen if (found := each.compute(recording))]
     values = _values(recording, members, computed)
-    return [
+    entries = [
         _entry(each, column, strings)
         for (each, _), column in zip(computed, values)
         if any(value is not None for value in column)
     ]
+    owned, by_key = Owned(recording), {each["key"]: each for each in entries}
+    for each, found in computed:
+        if each.passes and each.name in by_key:
+            told = Numbers(each, found, owned)
+            by_key[each.name]["texts"] = [_text(told.text(inside), strings) for inside in members]
+    return entries
+
+
+def _text(said: str, strings: Callable[[str], int]) -> int:
+    return strings(said) if said else -1
 
 
 def _chosen(style: Style) -> Iterator[Annotation]:
@@ -105,7 +115,6 @@ def _entry(
         "values": column,
     }
     if entry["format"] == "text":
-        entry["texts"] = [
-            -1 if each is None else strings(annotation.show(each)) for each in column
-        ]
+        texts = ("" if each is None else annotation.show(each) for each in column)
+        entry["texts"] = [_text(each, strings) for each in texts]
     return entry

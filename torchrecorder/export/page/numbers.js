@@ -49,7 +49,7 @@ const numbers = (() => {
 
   // What an annotation says of an item, as text.
   function of(annotation, item, model) {
-    if (annotation.format === "text") return model.text(annotation.texts?.[item] ?? -1);
+    if (annotation.texts) return model.text(annotation.texts[item] ?? -1);
     return said(annotation.values[item], annotation.format);
   }
 

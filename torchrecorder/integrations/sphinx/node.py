@@ -11,7 +11,7 @@ from typing import Any
 
 from docutils import nodes
 
-from torchrecorder.errors import NothingFound, TorchRecorderError
+from torchrecorder.errors import Notice, TorchRecorderError
 from torchrecorder.integrations.sphinx.cache import Cache
 
 
@@ -41,7 +41,7 @@ def said(error: BaseException) -> str:
 def heard(say: Callable[[str], None]) -> Iterator[None]:
     """Let *say* say what asked for nothing, once each; other warnings go their way."""
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", NothingFound)
+        warnings.simplefilter("always", Notice)
         yield
     for text in dict.fromkeys(str(each.message) for each in caught if _is_ours(each)):
         say(text)
@@ -51,7 +51,7 @@ def heard(say: Callable[[str], None]) -> Iterator[None]:
 
 
 def _is_ours(caught: warnings.WarningMessage) -> bool:
-    return issubclass(caught.category, NothingFound)
+    return issubclass(caught.category, Notice)
 
 
 def cache_of(doctrees: str | PathLike[str]) -> Cache:
