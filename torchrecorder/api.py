@@ -22,6 +22,7 @@ from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure
 from torchrecorder.style.marked import Marked
 from torchrecorder.style.renaming import Renaming
+from torchrecorder.views.former import with_former
 from torchrecorder.views.plan import make_view
 from torchrecorder.views.view import View
 
@@ -159,8 +160,12 @@ def render_comparison(comparison: Comparison, path: str | Path, **options: Any) 
         return target
     laid = overlay(comparison)
     marks = {node: kind.value for node, kind in laid.marks.items()}
-    style = Marked(marks, laid.gone, laid.new, laid.notes, comparison.in_all).style(chosen.style)
-    write_file(target, chosen.exporter.export(_seen(laid.recording, chosen), style))
+    seen, gone, new = _seen(laid.recording, chosen), laid.gone, laid.new
+    if chosen.exporter.suffix != ".html":  # where modules open and close, it is told by boxes
+        seen, turned = with_former(seen, laid.instead)
+        gone, new = gone.union((laid.instead[each], each[1]) for each in turned), new | turned
+    style = Marked(marks, gone, new, laid.notes, comparison.in_all).style(chosen.style)
+    write_file(target, chosen.exporter.export(seen, style))
     return target
 
 

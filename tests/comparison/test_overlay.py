@@ -152,6 +152,31 @@ def test_arrows_of_a_replaced_module_behind_a_longer_one() -> None:
     assert set(edges(before, after).values()) == {None}
 
 
+class _Chain(nn.Module):
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        steps = [each for _ in range(length) for each in (nn.Linear(4, 4), nn.ReLU())]
+        self.block, self.last = nn.Sequential(*steps), nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The last reads what the block gives."""
+        return self.last(self.block(x))
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
+def test_old_and_new_ways_out_of_an_open_module(tmp_path: Path, before: int, after: int) -> None:
+    """What became longer or shorter is left elsewhere: that shows once it is open."""
+    x = torch.ones(1, 4)
+    comparison = compare(record(_Chain(before), x), record(_Chain(after), x))
+    drawn = {}
+    for depth in (1, 2):
+        text = comparison.render(tmp_path / "both.dot", depth=depth).read_text()
+        lines = [line for line in text.splitlines() if " -> " in line]
+        last = next(line.split()[0] for line in lines if '-> "out_0"' in line)
+        drawn[depth] = sorted("dashed" in line for line in lines if f"-> {last}" in line)
+    assert drawn == {1: [False], 2: [False, True]}
+
+
 @pytest.mark.parametrize("suffix", ["dot", "mmd", "txt", "json", "graphml", "nodelink.json"])
 def test_every_format(tmp_path: Path, suffix: str) -> None:
     """A comparison is written as recordings are."""

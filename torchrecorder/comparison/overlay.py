@@ -32,6 +32,8 @@ class Overlay:
         marks: How scopes, ops, values and modules differ, by id in *recording*.
         gone: What is read in the first recording only: pairs of value and op.
         new: What is read in the second recording only.
+        instead: For what is read as the result of the same module, but of another part of
+            it than in the first recording: what was read there.
         notes: What is to be said of each thing that differs, by its id.
     """
 
@@ -39,6 +41,7 @@ class Overlay:
     marks: Mapping[str, ChangeKind]
     gone: frozenset[tuple[str, str]]
     new: frozenset[tuple[str, str]]
+    instead: Mapping[tuple[str, str], ValueId]
     notes: Mapping[str, tuple[str, ...]]
 
 
@@ -79,7 +82,8 @@ class _Merger:
             live=None,
         )
         marks = MappingProxyType(dict(self._marks()))
-        return Overlay(recording, marks, frozenset(self.gone), frozenset(self.new), self._notes())
+        gone, new, instead = frozenset(self.gone), frozenset(self.new), self._instead(ops, made)
+        return Overlay(recording, marks, gone, new, instead, self._notes())
 
     def _there(self, old: Any) -> Any:
         """The id that something of the first recording has in the overlay."""
@@ -187,6 +191,21 @@ class _Merger:
         lost, got = self._replacing[op.scope]
         first = self.after.children[op.scope][0]
         return (lost if first.id == op.id else ()), got
+
+    def _instead(
+        self, ops: Mapping[OpId, Op], made: Mapping[ValueId, int]
+    ) -> Mapping[tuple[str, str], ValueId]:
+        """What ops that both have read before, where it is the same only from outside."""
+        found: dict[tuple[str, str], ValueId] = {}
+        for new, old in self._back.items():
+            op, was = ops[OpId(new)], self.before.ops[OpId(old)].inputs
+            here = frozenset(slot.value for slot in op.inputs)
+            for slot in was:
+                there = self._there(slot.value)
+                same = self._was(slot, op.inputs, here, op.scope).value
+                if same != there and made.get(there, op.index) < op.index:
+                    found[same, op.id] = there
+        return MappingProxyType(found)
 
     @cached_property
     def _replacing(self) -> Mapping[Any, Turn]:

@@ -92,7 +92,8 @@ class Marked:
             and any(slot.value == arrow.value for slot in op.inputs)
         ]
         pairs = [(arrow.value or "", each) for each in readers]
-        if pairs and all(pair in self.gone for pair in pairs):
+        former = not readers and any((arrow.value, each) in self.gone for each in members)
+        if former or (pairs and all(pair in self.gone for pair in pairs)):
             return replace(line, look=_outlined(line.look, "removed", theme))
         if pairs and all(pair in self.new for pair in pairs):
             return replace(line, look=_outlined(line.look, "added", theme))
