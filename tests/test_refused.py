@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import pytest
 import torch
 
 import torchrecorder
+from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.export import EXPORTERS
 from torchrecorder.export.exporter import by_suffix
 from torchrecorder.options import drawing
 from torchrecorder.style.attributes import FIELDS, KNOWN
 from torchrecorder.style.style import Style
+from torchrecorder.style.themes import LIGHT
 
 WRONG = {
     "depth": (-1, 1.5, "2", True),
@@ -185,6 +188,41 @@ CALLS = {
     "a rule must give a Look or None": lambda: torchrecorder.figure(
         RUN, rules=(lambda box, view, theme: 3,)
     ),
+}
+
+
+class Odd(torchrecorder.GraphvizStyler):
+    """Answers with no attributes."""
+
+    def style_node(self, node: Any) -> Any:
+        """A number."""
+        return 3
+
+
+class OddLines(torchrecorder.GraphvizStyler):
+    """Answers with an arrow that Graphviz does not have."""
+
+    def style_edge(self, from_node: Any, to_node: Any) -> dict[str, Any]:
+        """A misspelled one."""
+        return {"arrowhead": "nromal"}
+
+
+def _number(compute: Any, show: Any = str) -> Annotation:
+    return Annotation("mine", "Mine", "", compute, None, show)
+
+
+CALLS |= {
+    "rankdir is called direction here: .* not 'lr'": lambda: drawing(rankdir="lr"),
+    "bgcolor is called background here: .* not 'nocolor'": lambda: drawing(bgcolor="nocolor"),
+    "style must be .* not .'fillcolor'": lambda: drawing(style={"fillcolor": "red"}),
+    "what style_node gives must be a mapping": lambda: torchrecorder.make_dot(RUN, styler_cls=Odd),
+    "did you mean 'normal'": lambda: torchrecorder.make_dot(RUN, styler_cls=OddLines),
+    "compute must be something to call": lambda: _number(3),
+    "show must be something to call": lambda: _number(lambda recording: {}, None),
+    "what 'mine' computes must be a mapping from ids to numbers": lambda: RUN.top(
+        _number(lambda recording: dict.fromkeys(recording.ops, "x"))
+    ),
+    "looks must be a mapping to a Look from each of activation": lambda: replace(LIGHT, looks={}),
 }
 
 

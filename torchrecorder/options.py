@@ -42,7 +42,16 @@ def drawing(exporter: Exporter | None = None, **options: Any) -> Drawing:
         name = _OLD_NAMES.get(name, name)
         if value is not None or name not in given:
             given[name] = value
-    given = _with_theme(given)
+    try:
+        return _sorted(exporter, _with_theme(given))
+    except InvalidArgument as error:
+        for old, name in _OLD_NAMES.items():
+            if old in options and str(error).startswith(f"{name} must"):
+                raise InvalidArgument(f"{old} is called {name} here: {error}") from None
+        raise
+
+
+def _sorted(exporter: Exporter | None, given: Mapping[str, Any]) -> Drawing:
     view, style, writer = ViewOptions(), Style(), exporter
     groups = [_names(ViewOptions), _names(Style), _names(type(exporter)) if exporter else set()]
     others = {name: given[name] for name in given if not any(name in group for group in groups)}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
+from numbers import Real
 
 from torchrecorder.annotations.owned import Owned
-from torchrecorder.checks import guess, warn
+from torchrecorder.checks import CALLABLE, FLAG, TEXT, WORD, Check, check, check_one, guess, warn
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.graph.recording import Recording
 
@@ -15,6 +17,25 @@ TIMES, DEVICE = "times", "device"
 """What some need instead of a flag of `record`."""
 
 _WHY = {TIMES: "it was saved without times", DEVICE: "only a run on CUDA has it"}
+
+
+CHECKS: Mapping[str, Check] = {
+    "name": WORD,
+    "title": TEXT,
+    "unit": TEXT,
+    "compute": CALLABLE,
+    "merge": CALLABLE.or_none(),
+    "show": CALLABLE,
+    "logarithmic": FLAG,
+    "passes": FLAG,
+}
+
+NUMBERS = Check(
+    "a mapping from ids to numbers",
+    lambda value: isinstance(value, Mapping)
+    and all(isinstance(each, Real) for each in islice(value.values(), 1)),
+)
+"""The first number stands for all: there may be a hundred thousand."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +66,18 @@ class Annotation:
     needs: tuple[str, ...] = ()
     passes: bool = False
 
+    def __post_init__(self) -> None:
+        check(self, CHECKS)
+
     def on(self, recording: Recording) -> Numbers:
-        """The numbers of *recording*."""
-        return Numbers(self, self.compute(recording), Owned(recording))
+        """The numbers of *recording*.
+
+        Raises:
+            InvalidArgument: It computes no mapping to numbers.
+        """
+        found = self.compute(recording)
+        check_one(f"what {self.name!r} computes", found, NUMBERS)
+        return Numbers(self, found, Owned(recording))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from torchrecorder.checks import MAPPING, check_one
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.dot import GraphT, look_attributes, plain_label, to_dot
@@ -226,6 +227,7 @@ def _group(group: Group, view: View, styler: GraphvizStyler, depth: int) -> Grou
 def _look(look: Look, node: BaseNode, styler: GraphvizStyler) -> Look:
     """The attributes that the styler changed; the rest is left to the theme."""
     answer: Mapping[str, Any] = styler.style_node(node) or {}
+    check_one("what style_node gives", answer, MAPPING)
     changed = {
         name: str(value)
         for name, value in answer.items()
@@ -236,6 +238,7 @@ def _look(look: Look, node: BaseNode, styler: GraphvizStyler) -> Look:
 
 def _line(line: Line, nodes: Mapping[str, BaseNode], styler: GraphvizStyler) -> Line:
     answer = styler.style_edge(nodes[line.tail], nodes[line.head]) or {}
+    check_one("what style_edge gives", answer, MAPPING)
     if not answer:
         return line
     given = {name: str(value) for name, value in answer.items() if value is not None}

@@ -72,10 +72,10 @@ KNOWN: Mapping[str, frozenset[str]] = {
 """Everything that Graphviz knows of the graph, of boxes and of arrows, in the same order."""
 
 
-def by_field(given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def by_field(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Sort attributes to the fields of a style; leaves out what Graphviz does not know."""
     return {
-        field: {name: str(value) for name, value in given.items() if name in names}
+        field: {name: value for name, value in given.items() if name in names}
         for field, names in FIELDS.items()
     }
 

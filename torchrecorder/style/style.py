@@ -90,7 +90,7 @@ def family_of(box: Box, view: View) -> str:
 
 
 NUMBER = Check(
-    "the name of an annotation, such as 'forward_time'",
+    "the name of an annotation, such as 'forward_time',",
     lambda value: isinstance(value, (str, Annotation)),
 )
 

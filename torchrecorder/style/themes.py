@@ -11,9 +11,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
-from torchrecorder.checks import check, check_one
+from torchrecorder.checks import Check, check, check_one
 from torchrecorder.style.color import COLOR, mix
 from torchrecorder.style.figure import Look, Outline
+
+
+NAMES = frozenset(
+    """
+    input output parameter buffer constant tensor module region op hidden grad failed weights
+    norm attention activation pooling shape
+    """.split()
+)
+"""What a theme has a look for."""
+
+LOOKS = Check(
+    f"a mapping to a Look from each of {', '.join(sorted(NAMES))}",
+    lambda value: isinstance(value, Mapping)
+    and NAMES <= set(value)
+    and all(isinstance(each, Look) for each in value.values()),
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +64,7 @@ class Theme:
         check(self, {"paper": COLOR, "ink": COLOR})
         for color in self.heat:
             check_one("heat", color, COLOR)
+        check_one("looks", self.looks, LOOKS)
 
     def outlined(self, family: str, kind: str) -> Look:
         """The colours of a family in the outline of a kind, put together once."""

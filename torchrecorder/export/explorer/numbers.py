@@ -45,7 +45,7 @@ def columns(
         times: Whether measured times are among them.
     """
     chosen = [each for each in _chosen(style) if times or each.unit != "s"]
-    computed = [(each, found) for each in chosen if (found := each.compute(recording))]
+    computed = [(each, found) for each in chosen if (found := each.on(recording).by_node)]
     values = _values(recording, members, computed)
     entries = [
         _entry(each, column, strings)
