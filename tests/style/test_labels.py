@@ -130,12 +130,34 @@ def test_arguments_of_ops() -> None:
     """Defaults are left out; some need no name."""
     given = (("stride", "(2, 2)"), ("padding", "(0, 0)"), ("groups", "1"))
     assert arguments("conv2d", given) == ("stride 2",)
-    assert arguments("mul", (("other", "0.5"),)) == ("0.5",)
-    assert arguments("softmax", (("dim", "-1"), ("dtype", "torch.float32"))) == ("dim -1",)
-    assert arguments("gt", (("other", "0"),)) == ("> 0",)
+    given = (("dim", "-1"), ("_stacklevel", "3"), ("dtype", "torch.float32"))
+    assert arguments("softmax", given) == ("dim -1",)
+    given = (("ignore_index", "-100"), ("reduction", "'mean'"), ("label_smoothing", "0.1"))
+    assert arguments("cross_entropy", given) == ("label smoothing 0.1",)
+    assert arguments("max_pool2d", (("1", "3"), ("2", "2"))) == ("3×3", "stride 2")
     assert arguments("mean", (("dim", "(2, 3)"), ("size", "(7, 5)"))) == ("(7, 5)", "dim 2, 3")
     given = (("stride", "(2, 1)"), ("scale_factor", "(2, 3)"))
     assert arguments("interpolate", given) == ("stride 2×1", "×2×3")
+
+
+@pytest.mark.parametrize(
+    ("op", "name", "said"),
+    [
+        ("gt", "other", "> 2"),
+        ("mul_", "other", "× 2"),
+        ("sub", "other", "− 2"),
+        ("rsub", "other", "2 − …"),
+        ("div", "self", "2 ÷ …"),
+        ("pow", "exponent", "^ 2"),
+        ("pow", "self", "2 ^ …"),
+        ("where", "other", "else 2"),
+        ("masked_fill", "value", "value 2"),
+        ("clamp", "max", "max 2"),
+    ],
+)
+def test_numbers_say_what_they_are_for(op: str, name: str, said: str) -> None:
+    """A number alone below the name of an op would look like its result."""
+    assert arguments(op, ((name, "2"),)) == (said,)
 
 
 @pytest.mark.parametrize(

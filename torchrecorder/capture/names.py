@@ -47,6 +47,9 @@ _OPERATORS = {
     "_pad_packed_sequence": "pad_packed_sequence",
 }
 
+_REFLECTED = frozenset("__rdiv__ __rtruediv__ __rpow__ __rfloordiv__ __rmod__".split())
+"""Operators of a tensor that stands on the right, under the name of those on the left."""
+
 _READS_DATA = frozenset(
     "item tolist numpy bool() float() int() complex() contains equal allclose is_nonzero "
     "_local_scalar_dense backward".split()
@@ -133,11 +136,12 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         name = name.partition(".")[0]
     if isinstance(func, types.MethodWrapperType):
         return _attribute_facts(func, name)
+    parameters = ("other", "self") if name in _REFLECTED else _parameters(func)
     name = _plain_name(name)
     return FunctionFacts(
         name=name,
         qualname=_qualname(func, name),
-        parameters=_parameters(func),
+        parameters=parameters,
         ignored=name in _IGNORED or isinstance(func, torch.ScriptMethod),  # its inside is heard
         reads_data=name in _READS_DATA or is_collective(func),
         in_place=_writes_first(name),

@@ -34,7 +34,10 @@ REGIONS = {
 }
 
 
-SHOWN_BY_SHAPE = frozenset("view reshape flatten unflatten expand unsqueeze squeeze to".split())
+SHOWN_BY_SHAPE = frozenset(
+    "view reshape flatten unflatten expand unsqueeze squeeze to "
+    "zeros ones empty new_zeros new_ones new_empty".split()
+)
 """Ops whose arguments can be read off the shapes on the arrows."""
 
 

@@ -30,7 +30,7 @@ USUAL = {
     "padding_idx": None,
     "start_dim": "1",
     "end_dim": "-1",
-    "mode": "nearest",
+    "mode": "nearest constant",
     "p": "0.0",
     "dtype": None,
     "device": None,
@@ -51,6 +51,9 @@ USUAL = {
     "cudnn_enable": None,
     "use_input_stats": None,
     "normalized_shape": None,
+    "reduction": "mean",
+    "ignore_index": "-100",
+    "label_smoothing": "0.0",
 }
 """Values that need not be said; None for those that never need to be."""
 
@@ -81,13 +84,20 @@ FLAGS = {
 ORDER = ("kernel_size", "stride", "groups", "dilation", "num_layers", "padding")
 """What is said first, so that it is not cut."""
 
-SIGNS = {"gt": ">", "lt": "<", "ge": "≥", "le": "≤", "eq": "=", "ne": "≠"}
+SIGNS = {
+    **{"gt": ">", "lt": "<", "ge": "≥", "le": "≤", "eq": "=", "ne": "≠"},
+    **{"add": "+", "sub": "−", "rsub": "−", "mul": "×", "div": "÷", "pow": "^"},
+    **{"true_divide": "÷", "floor_divide": "÷", "remainder": "mod", "where": "else"},
+}
 """Ops whose other side, alone below their name, would look like a result."""
+
+POOL = {"1": "kernel_size", "2": "stride", "3": "padding"}
+"""What arguments of poolings are that have no name."""
 
 PLAIN = frozenset(
     """
-    other exponent value fill_value equation indices index start end step size sizes dims
-    dim0 dim1 min max split_size_or_sections chunks diagonal repeats
+    other exponent equation indices index start end step size sizes dims dim0 dim1
+    split_size_or_sections chunks diagonal repeats
     """.split()
 )
 """Arguments of ops that need no name."""
@@ -118,11 +128,19 @@ def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def arguments(op: str, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     """The arguments of an op that are not at their default, as short texts."""
-    named = {name: text for name, text in given if not text.startswith("torch.")}
+    named = {
+        POOL.get(name, name) if "_pool" in op else name: text.strip("'\"")
+        for name, text in given
+        if not text.startswith("torch.") and not name.startswith("_") and text != "()"
+    }
+    sign = SIGNS.get(op.rstrip("_"))
+    first = named.pop("self", named.pop("other", None) if op == "rsub" else None)
     plain = [named.pop(name) for name in list(named) if name in PLAIN or name.isdigit()]
-    if op in SIGNS and len(plain) == 1:
-        plain = [f"{SIGNS[op]} {plain[0]}"]
-    said = [*plain, *_worded("", named)]
+    if sign and first is not None:
+        plain.insert(0, f"{first} {sign} …")
+    elif sign and len(plain) == 1:
+        plain = [f"{sign} {plain[0]}"]
+    said = [*plain, *_worded(op, named)]
     return tuple(text for text in said if text and len(text) <= 20)[:4]
 
 
@@ -173,7 +191,7 @@ def _said(cls: str, name: str, text: str, kernel: str) -> str:
         return FLAGS[name, text]
     sized = name in SIDES or name.endswith(("_size", "_shape"))
     usual, plain = USUAL.get(name, ""), unify(text, "×" if sized else ", ")
-    if usual is None or plain in (usual, "None", "False"):
+    if usual is None or plain in (*usual.split(), "None", "False"):
         return ""
     if name == "kernel_size":
         return kernel
