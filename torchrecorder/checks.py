@@ -144,14 +144,20 @@ def path_of(value: object, name: str = "path") -> Path:
 
 
 def guess(name: object, known: Iterable[str]) -> str:
-    """``"; did you mean 'depth'?"`` where something is called nearly so, else nothing.
+    """``"; did you mean 'depth'?"`` where something is called nearly so, else nothing."""
+    meant = closest(name, known)
+    return f"; did you mean {meant!r}?" if meant is not None else ""
+
+
+def closest(name: object, known: Iterable[str]) -> str | None:
+    """What of the *known* is called nearly so.
 
     A word of a longer name is that name: ``"mean"`` is ``"activation_mean"``.
     """
     names, asked = {each.casefold(): each for each in known}, str(name).casefold()
     close = difflib.get_close_matches(asked, names, 1)
     close = close or [each for each in names if asked in re.split(r"[_.\W]+", each)]
-    return f"; did you mean {names[close[0]]!r}?" if close else ""
+    return names[close[0]] if close else None
 
 
 def warn_unmatched(option: str, patterns: Iterable[str], known: Iterable[str]) -> None:

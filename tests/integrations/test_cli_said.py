@@ -58,6 +58,10 @@ def test_what_the_page_prints() -> None:
     ("line", "said"),
     [
         ("rendr nets:Net", "did you mean 'render'?"),
+        ("render nets:Net --depth x", "--depth: it must be a whole number, not 'x'"),
+        ("render nets:Net --fontsize big", "--fontsize: it must be a number, not 'big'"),
+        ("render nets:Net --bakground red", "a figure does, by --option background=VALUE"),
+        ("render nets:Net --min_fontsize 3", "did you mean '--min-fontsize'?"),
         ("render nets:Net --dept 2", "render: error: it does not take --dept 2; did you mean"),
         ("render nets:Net --direction tb", "did you mean 'TB'?"),
         ("render nets:Net --hide relu", "a figure does, by --option hide=VALUE"),

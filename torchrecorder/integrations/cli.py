@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from torchrecorder import __version__
-from torchrecorder.checks import guess
+from torchrecorder.checks import closest, guess
 from torchrecorder.errors import LayoutFailed, Notice, TorchRecorderError
 from torchrecorder.integrations.commands import COMMANDS
 from torchrecorder.integrations.commands.command import Command
@@ -107,6 +107,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End, with the usage and *message* on stderr."""
+        message = re.sub(r"invalid int value: (.*)", r"it must be a whole number, not \1", message)
+        message = re.sub(r"invalid float value: (.*)", r"it must be a number, not \1", message)
         wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
         close = guess(wrong[1], re.findall(r"[\w-]+", wrong[2])) if wrong else ""
         super().error(f"{message}{close}; {self.prog} --help says more")
@@ -120,10 +122,13 @@ def strangers(unknown: Sequence[str], options: argparse.Namespace) -> str:
         script = options.script or f"-m {options.module}"
         after = f"what is meant for the script goes after --: {script} -- {' '.join(unknown)}"
         return f"{said}{guess(name, known)}; {after}"
-    plain = name.lstrip("-").replace("-", "_")
-    if "--option" in known and name != plain and plain in _drawn():
-        return f"{said}; a figure does, by --option {plain}=VALUE"
-    return f"{said}{guess(name, known) if name != plain else ''}"
+    if not name.startswith("-"):
+        return said
+    drawn = {f"--{each.replace('_', '-')}": each for each in _drawn()}
+    meant = closest(name.replace("_", "-"), [*known, *(drawn if "--option" in known else ())])
+    if meant not in drawn or meant in known:
+        return said + (f"; did you mean {meant!r}?" if meant is not None else "")
+    return f"{said}; a figure does, by --option {drawn[meant]}=VALUE"
 
 
 def _drawn() -> set[str]:
