@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from tests.zoo.case import Cases, Run, leaf, net
+from torch._higher_order_ops.map import map as map_rows
+
+from tests.zoo.case import Cases, Run, leaf, net, parameter
 
 CASES = Cases()
 case = CASES.case
@@ -78,3 +80,39 @@ def scaled_gradients() -> Run:
         return found + scaled.sum()
 
     return Run(net(forward), (torch.randn(2, 3),))
+
+
+@case(
+    "a condition between two modules, whose weights it reads",
+    """
+    sum = sum(x)
+    gt = gt(sum)
+    cond = cond(gt, x, fc.bias, fc.weight, other.bias, other.weight)
+    mul = mul(cond)
+    return mul
+    """,
+    replays=False,
+    lasting=True,  # the compiler marks the weights
+)
+def condition_of_modules() -> Run:
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: self.fc(x), lambda x: self.other(x), (x,)) * 2
+
+    return Run(net(forward, fc=nn.Linear(3, 3), other=nn.Linear(3, 3)), (leaf(2, 3),))
+
+
+@case(
+    "a function is mapped over rows, and closes over a weight",
+    """
+    map_impl = map_impl(x, w)
+    add = add(map_impl)
+    return add
+    """,
+    replays=False,
+    lasting=True,  # the compiler marks the weights
+)
+def mapped() -> Run:
+    def forward(self, x):
+        return map_rows(lambda row: row.sin() * self.w, x) + 1
+
+    return Run(net(forward, w=parameter(3)), (leaf(2, 3),))

@@ -24,6 +24,7 @@ from torchrecorder.capture.catalog import Catalog
 from torchrecorder.capture.extras import Extras
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.compilers import RunEagerly
+from torchrecorder.capture.conditions import CompiledOps
 from torchrecorder.capture.fastpaths import FastPaths
 from torchrecorder.capture.functions import Calls, FunctionCalls
 from torchrecorder.capture.headroom import Headroom
@@ -136,6 +137,7 @@ class Recorder:
             stack.enter_context(functions)
             stack.enter_context(self._modules)
             stack.enter_context(OptimizerSteps(tape, regions))
+            stack.enter_context(CompiledOps(functions, self._modules))
             stack.enter_context(ThreadsStarted(autograd.expect_strangers))
             self._exit = stack.pop_all()
         tape.resume()

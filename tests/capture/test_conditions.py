@@ -1,0 +1,83 @@
+"""Operators on functions run as they do plainly, and read what their functions close over."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch._higher_order_ops import utils
+from torch.nn.attention.flex_attention import flex_attention
+from torch.overrides import TorchFunctionMode
+
+import torchrecorder as tr
+
+pytestmark = pytest.mark.usefixtures("strict_but_quiet")
+
+
+class Either(torch.nn.Module):
+    """One of two modules, by the sign of what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: self.first(x), lambda x: self.second(x), (x,)) * 2
+
+
+class Passes(TorchFunctionMode):
+    """A mode of the user's own."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def names(recorder, op):
+    """What the one op of this name reads, by name."""
+    recording = recorder.recording
+    (found,) = (each for each in recording.ops.values() if each.name == op)
+    return {name for slot in found.inputs for name in recording.values[slot.value].names}
+
+
+def test_recorders_in_each_other_hear_it():
+    """With gradients, the outer as the inner, and nothing is left of either."""
+    torch.manual_seed(0)
+    model, x = Either(), torch.randn(2, 3, requires_grad=True)
+    entry, wanted = utils.setup_compilation_env, model(x)
+    with tr.Recorder(model) as outer, tr.Recorder(model, flops=True) as inner:
+        found = model(x)
+        found.sum().backward()
+    assert torch.equal(found, wanted)
+    (gradient,) = torch.autograd.grad(wanted.sum(), model.second.weight, allow_unused=True)
+    assert torch.equal(gradient, model.second.weight.grad)
+    weights = {name for name, _ in model.named_parameters()}
+    assert names(outer, "cond") >= weights and names(inner, "cond") >= weights
+    assert inner.recording.annotations["flops"].total() == 2 * 2 * 3 * 3
+    assert utils.setup_compilation_env is entry
+
+
+def test_a_mode_of_the_user_s_stays_where_it_is():
+    """It lies above ours before, while the compiler works, and after."""
+    model, x = Either(), torch.randn(2, 3)
+    with tr.Recorder(model) as recorder, Passes():
+        before = torch.overrides._get_current_function_mode_stack()
+        model(x)
+        assert torch.overrides._get_current_function_mode_stack() == before
+        x.sin()
+    assert [each.name for each in recorder.recording.ops.values()][-3:] == ["cond", "mul", "sin"]
+
+
+def test_attention_reads_what_its_score_closes_over():
+    """A bias in ``score_mod`` is an input of the op."""
+    x, bias = torch.randn(1, 2, 4, 4), torch.nn.Module()
+    bias.register_buffer("slopes", torch.randn(2))
+
+    def forward():
+        return flex_attention(
+            x, x, x, score_mod=lambda score, batch, head, i, j: score + bias.slopes[head] * (i - j)
+        )
+
+    wanted = forward()
+    with tr.Recorder(bias) as recorder:
+        found = forward()
+    assert torch.equal(found, wanted)
+    assert names(recorder, "flex_attention") == {"slopes"}

@@ -1,0 +1,123 @@
+"""CompiledOps: operators on functions, such as ``torch.cond``, run as they do plainly.
+
+PyTorch lets its compiler trace the functions, which makes inputs of what they close over, such
+as the weights of modules. Run eagerly, the operator would not know of these: some then fail,
+some give something else. So here the compiler may work, out of hearing; what it made is heard
+as it runs, as one op with all that it reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.modules import ModuleScopes
+
+_ENTRY = "setup_compilation_env"
+_HOMES = ("torch._higher_order_ops.utils", "torch.nn.attention.flex_attention")
+
+
+class CompiledOps:
+    """A context in which such operators are compiled, although nothing else is."""
+
+    def __init__(self, functions: TorchFunctionMode, modules: ModuleScopes) -> None:
+        self.functions = functions
+        self.modules = modules
+        self._before: tuple[CompiledOps, ...] = ()
+
+    def __enter__(self) -> CompiledOps:
+        self._before = _listening()
+        _now.listening = (*self._before, self)
+        _active.append(self)
+        _set_entry(_plain, _unheard)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _now.listening = self._before
+        _active.remove(self)
+        if not _active:
+            _set_entry(_unheard, _plain)
+
+
+_plain: Any = getattr(sys.modules.get(_HOMES[0]), _ENTRY, None)
+_active: list[CompiledOps] = []
+_now = threading.local()
+
+
+def _listening() -> tuple[CompiledOps, ...]:
+    """Those of this thread, outermost first."""
+    found: tuple[CompiledOps, ...] = getattr(_now, "listening", ())
+    return found
+
+
+def _set_entry(before: Any, after: Any) -> None:
+    """Where PyTorch prepares its compiler for such an operator, let *after* do it."""
+    for home in filter(None, map(sys.modules.get, _HOMES)):
+        if before is not None and getattr(home, _ENTRY, None) is before:
+            setattr(home, _ENTRY, after)
+
+
+@contextlib.contextmanager
+def _unheard() -> Iterator[Any]:
+    """As PyTorch's own, but nobody of us listens until what was compiled runs."""
+    from torchrecorder.capture.flops import FlopsCounted
+
+    listening, counting = _listening(), _get_current_dispatch_mode_stack()
+    modes = torch.overrides._get_current_function_mode_stack()
+    ours = [each.functions for each in listening]
+    alone = all(type(each) is FlopsCounted for each in counting)
+    with contextlib.ExitStack() as stack:
+        if not ours or not alone or not all(each in modes for each in ours):
+            yield stack.enter_context(_plain())
+            return
+        stack.enter_context(_disable_current_modes())
+        stack.enter_context(_only([each for each in modes if each not in ours], modes))
+        for each in listening:
+            stack.callback(each.modules.__enter__)
+            each.modules.__exit__()
+        stack.enter_context(_plain())
+        stack.enter_context(torch.compiler.set_stance("default"))
+        before, _now.back = getattr(_now, "back", ((), ())), (ours, counting)
+        stack.callback(setattr, _now, "back", before)
+        yield _run_heard
+
+
+@contextlib.contextmanager
+def _only(others: list[TorchFunctionMode], modes: list[TorchFunctionMode]) -> Iterator[None]:
+    """Of the function *modes*, which are all there are, the *others* only."""
+    _put_in_place(others)
+    try:
+        yield
+    finally:
+        _put_in_place(modes)
+
+
+def _put_in_place(modes: list[TorchFunctionMode]) -> None:
+    while torch._C._len_torch_function_stack():
+        _pop_mode()
+    for mode in modes:
+        _push_mode(mode)
+
+
+def _run_heard(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
+    """A backend: eager, in the hearing of the recorders that listen when it runs."""
+
+    def run(*args: Any) -> Any:
+        functions, counting = _now.back
+        with contextlib.ExitStack() as stack:
+            for mode in functions:
+                _push_mode(mode)
+                stack.callback(_pop_mode)
+            for mode in counting:
+                stack.enter_context(mode)
+            return graph.forward(*args)
+
+    return run
