@@ -140,6 +140,11 @@ def test_a_rule_a_theme_and_a_styler_are_told_the_same() -> None:
         figure(_run(), rules=(lambda box, view, theme: Look("blurple", "black", "black"),))
     with pytest.raises(InvalidArgument, match="attributes: fillcolor must be a colour"):
         Look("#ffffff", "black", "black", attributes={"fillcolor": "nocolour"})
+    with pytest.raises(InvalidArgument, match="did you mean 'octagon'"):
+        Look("#ffffff", "black", "black", outline="octogon")  # type: ignore[arg-type]
+    for wrong in ({"fill": ["red"]}, {"width": "wide"}, {"dash": "dotty"}):
+        with pytest.raises(InvalidArgument, match=f"^{next(iter(wrong))} must be"):
+            replace(LIGHT.line, **wrong)
     with pytest.raises(InvalidArgument, match="paper must be a colour"):
         replace(LIGHT, paper="papyrus")
     with pytest.raises(InvalidArgument, match="heat must be a colour"):

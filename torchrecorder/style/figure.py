@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, get_args
 
-from torchrecorder.checks import FROM_0, Check, check, one_of
+from torchrecorder.checks import FROM_0, Check, check, check_one, one_of
 from torchrecorder.style.color import COLOR
 from torchrecorder.style.paper import Paper
 from torchrecorder.style.values import SHAPES, checked
@@ -18,11 +19,22 @@ Dash = Literal["solid", "dashed", "dotted"]
 
 CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(("fill", "stroke", "text"), COLOR),
-    "outline": one_of(*dict.fromkeys((*get_args(Outline), *SHAPES))),
+    "outline": Check(
+        f"{one_of(*get_args(Outline)).said}, or another shape of Graphviz,",
+        lambda value: value in get_args(Outline) or value in SHAPES,
+        (*get_args(Outline), *SHAPES),
+    ),
     "dash": one_of(*get_args(Dash)),
     "width": FROM_0,
 }
 """What a look is made of: whoever makes one, a rule, a theme or a styler, reads the same."""
+
+
+@lru_cache(maxsize=4096)
+def _check_look(*given: object) -> None:
+    """Check what a look is made of once: a figure has many that are alike."""
+    for (name, wanted), value in zip(CHECKS.items(), given):
+        check_one(name, value, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,10 @@ class Look:
     attributes: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        check(self, CHECKS)
+        try:
+            _check_look(self.fill, self.stroke, self.text, self.outline, self.dash, self.width)
+        except TypeError:  # one of them cannot be remembered, and is none of what may be
+            check(self, CHECKS)
         if self.attributes:
             object.__setattr__(self, "attributes", checked(self.attributes, "attributes"))
 
