@@ -54,6 +54,20 @@ def test_a_figure_without_what_was_asked_for_warns(
     assert {each.filename for each in caught} == {__file__}
 
 
+def test_a_backward_pass_that_has_nowhere_to_start_warns() -> None:
+    """Of a frozen model, or without gradients; where inputs require grad, it runs."""
+    frozen = _Net().requires_grad_(False)
+    with pytest.warns(NothingFound, match="no output requires grad.*autograd=True") as caught:
+        torchrecorder.record(frozen, torch.ones(1, 4), backward=True)
+    with torch.no_grad(), pytest.warns(NothingFound, match="Gradients are off"):
+        torchrecorder.record(_Net(), torch.ones(1, 4), backward=True)
+    assert {each.filename for each in caught} == {__file__}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ran = torchrecorder.record(frozen, torch.ones(1, 4), backward=True, autograd=True)
+    assert ran.grad_runs
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -38,7 +38,10 @@ def call_arguments(
     if args is not None and input_shapes is not None:
         raise InvalidArgument("give either inputs or input_shapes, not both")
     if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise InvalidArgument(f"kwargs must be a mapping from names, not {shown(kwargs)}")
+        raise InvalidArgument(
+            f"kwargs must be a mapping from names, not {shown(kwargs)}; "
+            "several inputs go in one tuple: record(model, (x, y))"
+        )
     named = dict(kwargs or {})
     if input_shapes is not None:
         positional, more = _from_shapes(model, input_shapes)

@@ -17,7 +17,7 @@ from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detach
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.statistics import Choice
 from torchrecorder.capture.tensors import tensors_in
-from torchrecorder.checks import FLAG, Check, advised, check_one, whole_number
+from torchrecorder.checks import FLAG, Check, advised, check_one, warn, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.garbage import uncollected
 from torchrecorder.graph.recording import Recording
@@ -193,6 +193,11 @@ def _run_backward(output: Any, *, retain: bool) -> None:
         with torch._C.DisableTorchFunction():  # no op of the model's
             ones = [None if _is_scalar(each) else torch.ones_like(each) for each in losses]
         torch.autograd.backward(losses, ones, retain_graph=retain)
+    else:
+        warn(
+            "backward=True ran nothing: no output requires grad. Gradients are off, or the model "
+            "is frozen; then autograd=True has its inputs require grad"
+        )
 
 
 def _is_scalar(loss: Tensor) -> bool:
