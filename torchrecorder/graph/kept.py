@@ -29,7 +29,7 @@ class Tensors(Mapping[str, Any]):
         self._calls = calls
 
     def __getitem__(self, path: str) -> Any:
-        if path not in self._calls:
+        if not isinstance(path, str) or path not in self._calls:
             kept = ", ".join(map(repr, self._calls)) or "nothing"
             close = guess(path, self._calls) or f": record with keep=[{path!r}]."
             raise NotKept(f"no tensors were kept for {path!r}{close} Kept: {kept}")

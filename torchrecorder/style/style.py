@@ -14,6 +14,7 @@ from torchrecorder.checks import (
     FROM_0,
     MAPPING,
     RANGE,
+    TEXTS,
     WORD,
     Check,
     check,
@@ -99,6 +100,10 @@ def _all(holds: Callable[[object], bool], listed: object) -> bool:
     return isinstance(listed, (tuple, list)) and all(map(holds, listed))
 
 
+def _are_lines(value: object) -> bool:
+    return not isinstance(value, str) and TEXTS.holds(value)
+
+
 CHECKS: Mapping[str, Check] = {
     "theme": Check("a theme", lambda value: isinstance(value, Theme)),
     "rules": Check("a tuple of rules", lambda value: _all(callable, value)),
@@ -111,7 +116,10 @@ CHECKS: Mapping[str, Check] = {
     "fontsize": Check("a number of points above 0", ABOVE_0.holds),
     "min_fontsize": Check("a number of points from 0 on", FROM_0.holds),
     "background": COLOR.or_none(),
-    "notes": MAPPING,
+    "notes": Check(
+        "a mapping from ids to lists of texts",
+        lambda value: MAPPING.holds(value) and all(map(_are_lines, value.values())),
+    ),
     "finish": CALLABLE.or_none(),
 }
 """What the options of a style may be; names, attributes and lengths check themselves."""
