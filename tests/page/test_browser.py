@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from tests.page.test_data import HOSTILE, Page, data_of
 from tests.stepped import stepped
 from tests.views.test_fold import stack
 from torchrecorder.graph.recording import Recording
+from torchrecorder.style.figure import Figure, LegendEntry, Look
 from torchrecorder.testing import Builder
+from torchrecorder.views.view import View
 
 pytestmark = pytest.mark.page
 
@@ -234,6 +237,18 @@ def test_the_legend_of_kinds_has_their_outlines(visit: Visiting) -> None:
         "paths => paths.map(path => path.getAttribute('d'))"
     )
     assert len(drawn) > 2 and len(set(drawn)) > 2
+
+
+def test_a_row_of_the_legend_that_is_text_has_no_box(visit: Visiting) -> None:
+    """As the totals of a comparison."""
+    told = LegendEntry("all in all", Look("transparent", "black", "black", outline="plain"))
+
+    def finish(figure: Figure, view: View) -> Figure:
+        return replace(figure, legend=(*figure.legend, told))
+
+    row = visit(stack(3), legend=True, finish=finish).page.locator("#legend .entry").last
+    assert row.inner_text() == "all in all"
+    assert row.locator("path").count() == 0
 
 
 def test_names_are_shown_as_text(visit: Visiting) -> None:

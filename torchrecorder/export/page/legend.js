@@ -48,8 +48,9 @@ const createLegend = (element, model, state, told) => {
   function ofList(rows, palette) {
     return rows.map(([said, look]) => {
       const row = make("div", "entry");
-      const drawn = swatch(model.data.looks[look][palette.theme]);
-      row.append(drawn, make("span", "", model.text(said)));
+      const shown = model.data.looks[look][palette.theme];
+      if (shown.outline !== "plain") row.append(swatch(shown));
+      row.append(make("span", "", model.text(said)));
       return row;
     });
   }
