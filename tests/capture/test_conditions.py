@@ -55,6 +55,13 @@ def test_recorders_in_each_other_hear_it():
     assert utils.setup_compilation_env is entry
 
 
+def test_fake_tensors_read_the_same():
+    """Counted too; the fake mode stays on while the compiler works."""
+    model, x = Either(), torch.randn(2, 3, requires_grad=True)
+    real, fake = (tr.record(model, x, fake=fake, flops=fake) for fake in (False, True))
+    assert fake.ops["o2"].inputs == real.ops["o2"].inputs and len(real.ops["o2"].inputs) == 6
+
+
 def test_a_mode_of_the_user_s_stays_where_it_is():
     """It lies above ours before, while the compiler works, and after."""
     model, x = Either(), torch.randn(2, 3)

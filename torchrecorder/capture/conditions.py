@@ -9,6 +9,7 @@ as it runs, as one op with all that it reads.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
-from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 if TYPE_CHECKING:
     from torchrecorder.capture.modules import ModuleScopes
@@ -68,19 +69,18 @@ def _set_entry(before: Any, after: Any) -> None:
 @contextlib.contextmanager
 def _unheard() -> Iterator[Any]:
     """As PyTorch's own, but nobody of us listens until what was compiled runs."""
-    from torchrecorder.capture.flops import FlopsCounted
-
-    listening, counting = _listening(), _get_current_dispatch_mode_stack()
+    listening, counting = _listening(), _counting()
     modes = torch.overrides._get_current_function_mode_stack()
     ours = [each.functions for each in listening]
-    alone = all(type(each) is FlopsCounted for each in counting)
     with contextlib.ExitStack() as stack:
-        if not ours or not alone or not all(each in modes for each in ours):
+        if not ours or not all(each in modes for each in ours):
             yield stack.enter_context(_plain())
             return
-        stack.enter_context(_disable_current_modes())
+        for counts in reversed(counting):
+            stack.callback(counts.__enter__)
+            counts.__exit__(None, None, None)
         stack.enter_context(_only([each for each in modes if each not in ours], modes))
-        for each in listening:
+        for each in reversed(listening):
             stack.callback(each.modules.__enter__)
             each.modules.__exit__()
         stack.enter_context(_plain())
@@ -88,6 +88,15 @@ def _unheard() -> Iterator[Any]:
         before, _now.back = getattr(_now, "back", ((), ())), (ours, counting)
         stack.callback(setattr, _now, "back", before)
         yield _run_heard
+
+
+def _counting() -> list[TorchDispatchMode]:
+    """Our dispatch modes, if they are on top."""
+    from torchrecorder.capture.flops import FlopsCounted
+
+    modes = reversed(_get_current_dispatch_mode_stack())
+    found = list(itertools.takewhile(lambda mode: type(mode) is FlopsCounted, modes))
+    return found[::-1]
 
 
 @contextlib.contextmanager
