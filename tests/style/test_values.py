@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from torchrecorder import figure
-from torchrecorder.errors import InvalidArgument
+from torchrecorder.errors import InvalidArgument, NothingFound
 from torchrecorder.export.exporter import by_suffix
 from torchrecorder.layout import engine
 from torchrecorder.options import drawing
@@ -149,6 +149,12 @@ def test_a_rule_a_theme_and_a_styler_are_told_the_same() -> None:
         replace(LIGHT, paper="papyrus")
     with pytest.raises(InvalidArgument, match="heat must be a colour"):
         replace(LIGHT, heat=("white", "hot"))
+
+
+def test_an_attribute_that_graphviz_does_not_have_is_warned_of() -> None:
+    """Of a rule or a styler; scripts for torchrecorder 1.x run on."""
+    with pytest.warns(NothingFound, match="no attribute 'fillcolour'; did you mean 'fillcolor'"):
+        Look("#ffffff", "black", "black", attributes={"fillcolour": "red"})
 
 
 def test_a_rule_may_give_short_colours_and_names() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from torchrecorder.checks import guess, shown
+from torchrecorder.checks import guess, shown, warn
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.style.values import checked
 
@@ -71,6 +71,8 @@ KNOWN: Mapping[str, frozenset[str]] = {
 }
 """Everything that Graphviz knows of the graph, of boxes and of arrows, in the same order."""
 
+ANYWHERE = frozenset().union(*KNOWN.values())
+
 
 def by_field(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Sort attributes to the fields of a style; leaves out what Graphviz does not know."""
@@ -95,6 +97,13 @@ def as_written(field: str, given: object) -> dict[str, str]:
         if name not in KNOWN[field]:
             raise InvalidArgument(f"{field}: {_unknown(field, name)}")
     return checked(given, field)
+
+
+def warn_unknown(names: Iterable[str]) -> None:
+    """Warn of attributes that Graphviz has nowhere: it would say nothing, and do nothing."""
+    for name in names:
+        if name not in ANYWHERE:
+            warn(f"Graphviz has no attribute {name!r}{guess(name, sorted(ANYWHERE))}")
 
 
 def _unknown(field: str, name: object) -> str:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from torchrecorder.checks import FROM_0, Check, check, check_one, one_of
+from torchrecorder.style.attributes import warn_unknown
 from torchrecorder.style.color import COLOR
 from torchrecorder.style.paper import Paper
 from torchrecorder.style.values import SHAPES, checked
@@ -67,6 +68,7 @@ class Look:
         except TypeError:  # one of them cannot be remembered, and is none of what may be
             check(self, CHECKS)
         if self.attributes:
+            warn_unknown(self.attributes)
             object.__setattr__(self, "attributes", checked(self.attributes, "attributes"))
 
 
