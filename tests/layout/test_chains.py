@@ -51,3 +51,18 @@ def test_what_runs_beside_a_chain_does_not_pull_it_aside() -> None:
         before = steps
     found = middles(items, links, "step")
     assert max(found) - min(found) <= APART[False, False]
+
+
+def test_blocks_with_a_weight_beside_them_do_not_walk_aside() -> None:
+    """Where what would be best for a box is out of reach, it takes the best that is not."""
+    items, links, last = [Item("x", -1, 40, 20)], [], 0
+    for block in range(4):
+        items.append(Item(f"block{block}", -1, 60, 30, HEADER))
+        around = len(items) - 1
+        inside = [("f", 60.0), ("scale", 50.0), ("mul", 40.0), ("depth", 110.0), ("add", 40.0)]
+        items += [Item(f"{name}{block}", around, wide, 20) for name, wide in inside]
+        f, scale, mul, depth, add = range(around + 1, around + 6)
+        pairs = [(last, f), (f, mul), (scale, mul), (mul, depth), (depth, add), (last, add)]
+        links += [Link(one, other, "v") for one, other in pairs]
+        last = add
+    assert len(set(middles(items, links, "add"))) == 1

@@ -17,9 +17,10 @@ const settle = (() => {
   }
 
   // Of staying and of all that is asked for, what makes the shortest lines and least bends.
-  function cheapest(asked) {
+  function cheapest(asked, low = -Infinity, high = Infinity) {
     let best = 0, least = priceOf(asked, 0);
     for (const [far] of asked) {
+      if (far < low || far > high) continue;
       const price = priceOf(asked, far) + LEAST;
       if (price < least) [best, least] = [far, price];
     }
@@ -81,14 +82,20 @@ const settle = (() => {
       return sign < 0 ? at[body] - bodies[body].left - low : high - at[body] - bodies[body].right;
     }
 
-    // By how much a group would like to move.
-    function wishOf(mine) {
+    // How far off it is what a group is tied to, and how much that pulls.
+    function askedOf(mine) {
       const asked = [];
       for (const body of mine) {
         for (const [other, off, weight] of tied[body]) {
           if (mine.size === 1 || !mine.has(other)) asked.push([at[other] + off - at[body], weight]);
         }
       }
+      return asked;
+    }
+
+    // By how much a group would like to move.
+    function wishOf(mine) {
+      const asked = askedOf(mine);
       if (asked.length === 1) return asked[0][0];
       return asked.length > FEW ? median(asked) : cheapest(asked);
     }
@@ -104,25 +111,30 @@ const settle = (() => {
       }
     }
 
+    // How far a group can move to one side: as for its neighbours, and at all; and these.
+    function roomOf(mine, beside, sign) {
+      const found = [];
+      let least = Infinity, free = Infinity;
+      for (const body of mine) {
+        free = Math.min(free, freeOf(body, sign));
+        for (const [other, room] of beside[body]) {
+          if (mine.has(other)) continue;
+          const between = Math.abs(at[body] - at[other]) - room;
+          found.push([between, other]);
+          if (between < least) least = between;
+        }
+      }
+      least = Math.max(least, 0);
+      return [least, Math.min(least, free), found];
+    }
+
     // Move a group to one side, with those in its way as long as they all gain by it.
     function pull(group, beside, sign) {
       const mine = new Set(group);
       for (let time = 0; time < PUSHED; time++) {
         const wish = sign * wishOf(mine);
         if (!(wish >= LEAST)) return;
-        const found = [];
-        let least = Infinity, free = Infinity;
-        for (const body of mine) {
-          free = Math.min(free, freeOf(body, sign));
-          for (const [other, room] of beside[body]) {
-            if (mine.has(other)) continue;
-            const between = Math.abs(at[body] - at[other]) - room;
-            found.push([between, other]);
-            if (between < least) least = between;
-          }
-        }
-        least = Math.max(least, 0);
-        const room = Math.min(least, Math.max(free, 0));
+        const [least, most, found] = roomOf(mine, beside, sign), room = Math.max(most, 0);
         if (room > 0) move(mine, sign * Math.min(wish, room));
         if (wish <= room) return;
         for (const [between, other] of found) if (between <= least) mine.add(other);
@@ -132,6 +144,16 @@ const settle = (() => {
     function pullAll(groups) {
       for (const group of groups) pull(group, before, -1);
       for (const group of [...groups].reverse()) pull(group, after, 1);
+    }
+
+    // Move each group to where, of all places that it can reach, its lines are best.
+    function straighten(groups) {
+      for (const group of groups) {
+        const mine = new Set(group), asked = askedOf(mine);
+        if (asked.length < 2 || asked.length > FEW) continue;
+        const far = cheapest(asked, -roomOf(mine, before, -1)[1], roomOf(mine, after, 1)[1]);
+        if (Math.abs(far) >= LEAST) move(mine, far);
+      }
     }
 
     // Two and more bodies that are tied and in line, but for at most some points.
@@ -162,6 +184,8 @@ const settle = (() => {
       pullAll(joined(NEAR));
       if (at.every((here, body) => here === start[body])) break;
     }
+    straighten(order.map(body => [body]));
+    straighten(joined(LEAST));
     return at;
   };
 })();

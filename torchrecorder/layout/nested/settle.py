@@ -7,6 +7,7 @@ neighbours leave room. The page has the same code in ``settle.js``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -84,6 +85,8 @@ def settle(bodies: Sequence[Body], at: Sequence[float], ties: Sequence[Tie]) -> 
         settling.pull(settling.joined(NEAR))
         if settling.at == before:
             break
+    settling.straighten([[each] for each in settling.order])
+    settling.straighten(settling.joined(LEAST))
     return settling.at
 
 
@@ -178,15 +181,30 @@ class _Settling:
             return min(self.at[each] - self.bodies[each].left for each in group) - self.low
         return self.high - max(self.at[each] + self.bodies[each].right for each in group)
 
-    def _wish(self, group: Sequence[int]) -> float:
-        """By how much a group would like to move, for short lines with few bends."""
+    def straighten(self, groups: Sequence[Sequence[int]]) -> None:
+        """Move each group to where, of all places that it can reach, its lines are best."""
+        for group in groups:
+            asked = self._asked(group)
+            if 1 < len(asked) <= FEW:
+                low = min(self._room(group, self.before)[0], self._free(group, -1))
+                high = min(self._room(group, self.after)[0], self._free(group, 1))
+                far = _cheapest(asked, -low, high)
+                if abs(far) >= LEAST:
+                    self._move(group, far)
+
+    def _asked(self, group: Sequence[int]) -> list[tuple[float, float]]:
+        """How far off it is what a group is tied to, and how much that pulls."""
         mine = set(group) if len(group) > 1 else ()
-        asked = [
+        return [
             (self.at[other] + off - self.at[number], weight)
             for number in group
             for other, off, weight in self.tied[number]
             if other not in mine
         ]
+
+    def _wish(self, group: Sequence[int]) -> float:
+        """By how much a group would like to move, for short lines with few bends."""
+        asked = self._asked(group)
         if len(asked) == 1:
             return asked[0][0]
         if len(asked) > FEW:
@@ -211,10 +229,14 @@ class _Settling:
         return [group for group in members.values() if len(group) > 1]
 
 
-def _cheapest(asked: Sequence[tuple[float, float]]) -> float:
+def _cheapest(
+    asked: Sequence[tuple[float, float]], low: float = -math.inf, high: float = math.inf
+) -> float:
     """Of staying and of all that is asked for, what makes the shortest lines and least bends."""
     best, least = 0.0, _price(asked, 0.0)
     for far, _ in asked:
+        if not low <= far <= high:
+            continue
         price = _price(asked, far) + LEAST
         if price < least:
             best, least = far, price
