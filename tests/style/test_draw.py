@@ -11,7 +11,7 @@ from tests.figures import linear, network, regions
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style.color import contrast, faded, ink, mix, rgb, scale
 from torchrecorder.style.draw import draw
-from torchrecorder.style.figure import Figure, Shape
+from torchrecorder.style.figure import Figure, Shape, title_of
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import THEMES, Theme
 from torchrecorder.testing import Builder
@@ -199,6 +199,19 @@ def test_rules_of_ones_own_come_first() -> None:
     figure = figure_of(network(), Style(rules=(pink, *RULES)))
     fills = {shape.id: shape.look.fill for shape in figure.shapes}
     assert fills["o4"] == "#ffc0cb" and fills["s2"] == THEMES["light"].looks["weights"].fill
+
+
+def test_long_names_of_outputs_are_broken_at_a_dot() -> None:
+    """Many outputs stand side by side; what is no picture has the name in one piece."""
+    run, name = Builder(), "vision_model_output.pooler_output"
+    with run.scope("Net"):
+        run.op("relu", run.input())
+    recording = run.recording()
+    output = recording.outputs[0]._replace(name=name)
+    shape = figure_of(replace(recording, outputs=(output,))).shapes[-1]
+    lines = [text.text for text in shape.label if text.part == "title"]
+    assert lines == ["vision_model_output", ".pooler_output"]
+    assert title_of(shape.label) == name
 
 
 def test_legend_lists_what_is_there() -> None:

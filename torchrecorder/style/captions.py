@@ -41,6 +41,9 @@ SHOWN_BY_SHAPE = frozenset(
 """Ops whose arguments can be read off the shapes on the arrows."""
 
 
+WIDE = 24
+"""Letters in the title of an output from which on it is broken at a dot."""
+
 ROWS = 24
 """So many siblings of a fold are listed in its tooltip."""
 
@@ -247,7 +250,7 @@ class Captions:
         renamed = self.renamed.of([title, "output"])
         title = labels.shorten(title) if renamed is None else renamed
         title += f"  ×{box.count}" if box.count > 1 else ""
-        return Text(title, "title"), Text(labels.value(value, self.usual))
+        return *_at_dot(title), Text(labels.value(value, self.usual))
 
     def full_name(self, node: str) -> str:
         """What a scope, op, value or grad node is called, with the path to it."""
@@ -334,6 +337,13 @@ def _in_width(line: Text) -> Iterator[Text]:
         return
     for each in line.text.splitlines():
         yield from (Text(part, "title") for part in textwrap.wrap(each, 36))
+
+
+def _at_dot(title: str) -> Iterator[Text]:
+    """The title of an output in two lines where it is long: many stand beside each other."""
+    around, dot, name = title.rpartition(".")
+    lines = [around, dot + name] if dot and len(title) > WIDE else [title]
+    yield from (Text(each, "title") for each in lines)
 
 
 def _share(share: tuple[int, int]) -> Text:

@@ -87,8 +87,9 @@ class Text:
 
 
 def title_of(label: Sequence[Text]) -> str:
-    """The title of a label, which may be broken into several lines."""
-    return " ".join(each.text for each in label if each.part == "title") or label[0].text
+    """The title of a label, which may be broken into several lines, also before a dot."""
+    title = "\n".join(each.text for each in label if each.part == "title")
+    return title.replace("\n.", ".").replace("\n", " ") or label[0].text
 
 
 @dataclass(frozen=True, slots=True)
