@@ -49,8 +49,9 @@ def build(
         kept: Live tensors that the user asked to keep.
     """
     builder = _Builder()
+    take = builder.actions()
     for event in events:
-        builder.take[type(event)](event)
+        take[type(event)](event)
     return builder.recording(live, kept or Kept())
 
 
@@ -71,7 +72,10 @@ class _Builder:
         self.failures: list[Failure] = []
         self.lost = 0
         self.done: RunDone | None = None
-        self.take: dict[type, Callable[[Any], None]] = {
+
+    def actions(self) -> dict[type, Callable[[Any], None]]:
+        """What to do with each kind of event."""
+        return {
             ModuleSeen: self._module,
             ValueSeen: self._value,
             OpCalled: self._op,

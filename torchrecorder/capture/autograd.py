@@ -73,6 +73,12 @@ class AutogradWalk:
         """From now on a number may stand for the nodes of two threads."""
         self.key, self.meet = self.strangers.key, self.strangers.meet
 
+    def clear(self) -> None:
+        """Forget every node, and let go of those that are held."""
+        self.strangers.clear()
+        for found in (self.known, self.leaves, self.passed, self.made, self.owners):
+            found.clear()
+
     def is_recent(self, number: int) -> bool:
         """Whether the op that runs, or ran last, may have made the node with this number."""
         return self.since <= number < _next_number()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.values import Values
 
-_Held = list[tuple[Role, list[tuple[str, Tensor]]]]
-"""The parameters and the buffers that a module itself holds."""
+_Held = Mapping[str, "Tensor | None"]
 
 _MOST_NAMES = 16
 _USUAL = (Tensor, Parameter)
@@ -83,29 +82,29 @@ class Catalog:
 
     def _enter_all(self, root: Module) -> None:
         """Number and name *root* and all below it, in the order of ``named_modules()``."""
-        found = [(path, module, _holdings(module)) for path, module in named_modules(root)]
-        for path, module, _ in found:
+        found = list(named_modules(root))
+        for path, module in found:
             entry = self.entries.get(id(module)) or self._new(module)
             if len(entry.names) < _MOST_NAMES:
                 entry.names.append(path)
-        self._name_tensors(found)
-        for _, module, held in found:
-            entry = self.entries[id(module)]
-            if not entry.stated and not _waits(held):
-                self._state(entry, module, held)
-
-    def _name_tensors(self, modules: list[tuple[str, Module, _Held]]) -> None:
-        """Give parameters and buffers their names; a tied one has several."""
-        named = self.values.named
-        for path, _, held in modules:
             prefix = f"{path}." if path else ""
-            for role, own in held:
-                for name, tensor in own:
-                    full, known = prefix + name, named.get(id(tensor))
-                    if known is None:
-                        named[id(tensor)] = weakref.ref(tensor), role, (full,)
-                    elif len(known[2]) < _MOST_NAMES and full not in known[2]:
-                        named[id(tensor)] = *known[:2], (*known[2], full)
+            for role, held in _holdings(module):
+                self._name_tensors(prefix, role, held)
+        for _, module in found:
+            entry = self.entries[id(module)]
+            if not entry.stated and not _waits(module):
+                self._state(entry, module)
+
+    def _name_tensors(self, prefix: str, role: Role, held: _Held) -> None:
+        """Give parameters or buffers their names; a tied one has several."""
+        named = self.values.named
+        for name, tensor in held.items():
+            if isinstance(tensor, Tensor):
+                full, known = prefix + name, named.get(id(tensor))
+                if known is None:
+                    named[id(tensor)] = weakref.ref(tensor), role, (full,)
+                elif len(known[2]) < _MOST_NAMES and full not in known[2]:
+                    named[id(tensor)] = *known[:2], (*known[2], full)
 
     def _new(self, module: Module) -> CatalogEntry:
         cls = type(module)
@@ -122,9 +121,8 @@ class Catalog:
         entry = self.entries.get(id(module))
         if entry is None or entry.ref() is not module:
             entry = self._new(module)
-            held = _holdings(module)
-            if not _waits(held):
-                self._state(entry, module, held)
+            if not _waits(module):
+                self._state(entry, module)
         return entry
 
     def module(self, number: ModuleId | None) -> Module | None:
@@ -132,12 +130,14 @@ class Catalog:
         entry = self.numbers.get(number) if number is not None else None
         return entry.ref() if entry is not None else None
 
-    def living(self) -> Iterator[tuple[ModuleId, Module]]:
-        """The modules that still exist."""
-        for number, entry in self.numbers.items():
-            module = entry.ref()
-            if module is not None:
-                yield number, module
+    def references(self) -> dict[ModuleId, weakref.ref[Module]]:
+        """Weak references to all modules."""
+        return {number: entry.ref for number, entry in self.numbers.items()}
+
+    def clear(self) -> None:
+        """Forget every module."""
+        self.entries.clear()
+        self.numbers.clear()
 
     def path(self, entry: CatalogEntry, parent: str) -> tuple[str, str]:
         """Dotted path and short name of a module called from the module at *parent*."""
@@ -148,30 +148,29 @@ class Catalog:
             path = next((name for name in entry.names if name.startswith(prefix)), path)
         return path, path.removeprefix(prefix) or self.name
 
-    def begin(self, entry: CatalogEntry, module: Module) -> None:
+    def begin(self, module: Module) -> None:
         """A call begins; parameters that take shape in it are values already."""
-        if not entry.stated:
-            for _, own in _holdings(module):
-                for _, tensor in own:
-                    if _is_lazy(tensor):
-                        self._shapeless[id(tensor)] = self.values.read(tensor)
+        for _, held in _holdings(module):
+            for tensor in held.values():
+                if tensor is not None and _is_lazy(tensor):
+                    self._shapeless[id(tensor)] = self.values.read(tensor)
 
     def complete(self, module: Module) -> None:
         """State a module whose parameters took shape during its first call."""
         entry = self.entries.get(id(module))
         if entry is not None and not entry.stated:
-            self._state(entry, module, _holdings(module))
+            self._state(entry, module)
 
     def finish(self) -> None:
         """The run ends: state what is still unsaid."""
         for entry in list(self.entries.values()):
             module = entry.ref()
             if not entry.stated and module is not None:
-                self._state(entry, module, _holdings(module))
+                self._state(entry, module)
 
-    def _state(self, entry: CatalogEntry, module: Module, held: _Held) -> None:
+    def _state(self, entry: CatalogEntry, module: Module) -> None:
         entry.stated = True
-        slots = {role: self._slots(own, role) for role, own in held}
+        slots = {role: self._slots(held, role) for role, held in _holdings(module)}
         event = (
             entry.module,
             tuple(entry.names),
@@ -184,19 +183,19 @@ class Catalog:
         )
         self.tape.write(made(ModuleSeen, event))
 
-    def _slots(self, tensors: list[tuple[str, Tensor]], role: Role) -> tuple[Slot, ...]:
-        slots = []
-        for name, tensor in tensors:
-            if not _is_lazy(tensor):
-                value = self._shapeless.get(id(tensor))
-                if value is not None:
-                    self._shape(tensor, role, value)
-                else:
-                    value = self.values.peek(tensor)
-                if value is None:
-                    names = self.values.named.get(id(tensor))
-                    value = self.values.note(tensor, None, role, names[2] if names else (name,))
-                slots.append(made(Slot, (name, value)))
+    def _slots(self, held: _Held, role: Role) -> tuple[Slot, ...]:
+        values, slots = self.values, []
+        for name, tensor in held.items():
+            if not isinstance(tensor, Tensor) or _is_lazy(tensor):
+                continue
+            shapeless = self._shapeless.get(id(tensor)) if self._shapeless else None
+            if shapeless is not None:
+                self._shape(tensor, role, shapeless)
+            value = shapeless or values.peek(tensor)
+            if value is None:
+                known = values.named.get(id(tensor))
+                value = values.note(tensor, None, role, known[2] if known else (name,))
+            slots.append(made(Slot, (name, value)))
         return tuple(slots)
 
     def _shape(self, tensor: Tensor, role: Role, value: ValueId) -> None:
@@ -249,21 +248,22 @@ def named_modules(root: Module) -> Iterator[tuple[str, Module]]:
                 stack.append((prefix + name, child))
 
 
-def _holdings(module: Module) -> _Held:
-    found: _Held = []
-    for role, held in ((Role.PARAMETER, module._parameters), (Role.BUFFER, module._buffers)):
-        if held:
-            own = [(name, each) for name, each in held.items() if isinstance(each, Tensor)]
-            found.append((role, own))
+def _holdings(module: Module) -> list[tuple[Role, _Held]]:
+    """The parameters and the buffers that *module* itself holds."""
+    found: list[tuple[Role, _Held]] = []
+    if module._parameters:
+        found.append((Role.PARAMETER, module._parameters))
+    if module._buffers:
+        found.append((Role.BUFFER, module._buffers))
     return found
 
 
-def _waits(held: _Held) -> bool:
-    """Whether they are those of a lazy module, and have no shape yet."""
-    return any(_is_lazy(each) for _, own in held for _, each in own)
+def _waits(module: Module) -> bool:
+    """Whether it is a lazy module, whose parameters have no shape yet."""
+    return any(_is_lazy(each) for _, held in _holdings(module) for each in held.values())
 
 
-def _is_lazy(tensor: Tensor) -> bool:
+def _is_lazy(tensor: Any) -> bool:
     return type(tensor) not in _USUAL and is_lazy(tensor)
 
 

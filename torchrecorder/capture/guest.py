@@ -16,9 +16,11 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from torchrecorder.capture.catalog import named_modules
-from torch.utils._python_dispatch import _disable_current_modes
 from torch.nn.parameter import is_lazy
+from torch.utils._python_dispatch import _disable_current_modes
+
+from torchrecorder.capture.catalog import named_modules
+from torchrecorder.capture.tensors import UNVERSIONED, version_of
 
 
 @contextlib.contextmanager
@@ -29,8 +31,7 @@ def restored(model: Any) -> Iterator[None]:
             _keep_random_state(stack)
             if isinstance(model, Module):
                 modules = [module for _, module in named_modules(model)]
-                holding = [each for each in modules if each._buffers]
-                stack.callback(_put_back_buffers, [(each, _snapshot(each)) for each in holding])
+                stack.callback(_Buffers(modules).put_back)
                 _set_gradients_aside(stack, modules)
         try:
             yield
@@ -74,50 +75,77 @@ def _keep_random_state(stack: contextlib.ExitStack) -> None:
         stack.callback(torch.mps.set_rng_state, torch.mps.get_rng_state())
 
 
-_Buffers = dict[str, tuple[Tensor, "Tensor | None", int]]
-"""Each buffer, a copy of its bits, and its version."""
+class _Buffers:
+    """The buffers of some modules as they are now, to be put back.
+
+    Those of one data type on one device are copied and compared in one piece: most models
+    have hundreds, of a few numbers each.
+    """
+
+    def __init__(self, modules: list[Module]) -> None:
+        self.places: list[tuple[dict[str, Tensor], str, Tensor, int]] = []
+        kinds: dict[Any, list[Tensor]] = {}
+        for module in modules:
+            held: Any = module._buffers  # of a scripted module, no dict
+            for name, buffer in held.items():
+                if type(buffer) is not Tensor and (buffer is None or is_lazy(buffer)):
+                    continue
+                self.places.append((held, name, buffer, version_of(buffer)))
+                if not buffer.is_meta:
+                    kinds.setdefault(_kind(buffer), []).append(buffer)
+        with torch.no_grad():
+            self.copies = [
+                (each, [one.shape for one in each], _flat(each)) for each in kinds.values()
+            ]
+
+    def put_back(self) -> None:
+        """Write what differs, and only that."""
+        with torch.no_grad():
+            for buffers, shapes, before in self.copies:
+                if not _same_bits(buffers, before):
+                    _copy_back(buffers, shapes, before)
+        for held, name, buffer, version in self.places:
+            if name not in held or held[name] is not buffer:
+                held[name] = buffer
+            if version != UNVERSIONED and buffer._version != version:
+                torch._C._autograd._unsafe_set_version_counter((buffer,), (version,))
 
 
-def _snapshot(module: Module) -> _Buffers:
-    found: _Buffers = {}
-    for name, buffer in module._buffers.items():
-        if not isinstance(buffer, Tensor) or is_lazy(buffer):
-            continue
-        copied = None if buffer.is_meta else buffer.detach().clone()
-        found[name] = (buffer, copied, 0 if buffer.is_inference() else buffer._version)
-    return found
+def _kind(buffer: Tensor) -> Any:
+    """What buffers must have in common to be copied in one piece; odd ones are copied alone."""
+    if type(buffer) is not Tensor or buffer.layout is not torch.strided:
+        return id(buffer)
+    if buffer.is_nested or buffer.is_quantized:
+        return id(buffer)
+    return buffer.dtype, buffer.device
 
 
-def _put_back_buffers(buffers: list[tuple[Module, _Buffers]]) -> None:
-    with torch.no_grad():
-        for module, before in buffers:
-            held = module._buffers  # of a scripted module, no dict
-            for name, (buffer, copied, version) in before.items():
-                if name not in held or held[name] is not buffer:
-                    held[name] = buffer
-                if copied is not None:
-                    _put_back(buffer, copied, version)
+def _flat(buffers: list[Tensor]) -> Tensor:
+    """The numbers of all *buffers*, copied one after the other."""
+    if len(buffers) == 1:
+        return buffers[0].detach().clone()
+    return torch._C._nn.flatten_dense_tensors(buffers)  # type: ignore[no-any-return]
 
 
-def _put_back(buffer: Tensor, copied: Tensor, version: int) -> None:
-    inference = buffer.is_inference()
-    if not _same_bits(buffer, copied):
-        with torch.inference_mode() if inference else contextlib.nullcontext():
-            buffer.copy_(copied)
-    if not inference and buffer._version != version:
-        torch._C._autograd._unsafe_set_version_counter((buffer,), (version,))
+def _same_bits(buffers: list[Tensor], before: Tensor) -> bool:
+    try:
+        return torch.equal(buffers[0] if len(buffers) == 1 else _flat(buffers), before)
+    except (NotImplementedError, RuntimeError):  # sparse and other layouts cannot compare
+        return False
+
+
+def _copy_back(buffers: list[Tensor], shapes: list[torch.Size], before: Tensor) -> None:
+    parts = [before]
+    if len(buffers) > 1:
+        sizes = [shape.numel() for shape in shapes]
+        parts = [each.view(shape) for each, shape in zip(before.split(sizes), shapes)]
+    for buffer, part in zip(buffers, parts):
+        if len(buffers) == 1 or not _same_bits([buffer], part):
+            with torch.inference_mode() if buffer.is_inference() else contextlib.nullcontext():
+                buffer.copy_(part)
 
 
 def _put_back_gradients(gradients: Sequence[tuple[Tensor, Tensor | None]]) -> None:
     for parameter, gradient in gradients:
         if parameter.grad is not gradient:
             parameter.grad = gradient
-
-
-def _same_bits(buffer: Tensor, copied: Tensor) -> bool:
-    if buffer.shape != copied.shape:
-        return False
-    try:
-        return torch.equal(buffer, copied)
-    except (NotImplementedError, RuntimeError):  # sparse and other layouts cannot compare
-        return False

@@ -135,7 +135,8 @@ class ModuleScopes:
     def _enter(self, module: Module, args: tuple[Any, ...], frame: Any) -> None:
         source = self.regions.locate(_outside(frame))
         entry = self.catalog.find(module)
-        self.catalog.begin(entry, module)
+        if not entry.stated:
+            self.catalog.begin(module)
         path, name = self.catalog.path(entry, self.open[-1][1].event.path if self.open else "")
         opened = self.tape.enter(
             entry.kind,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import weakref
 from types import TracebackType
 from typing import Any
 
@@ -177,12 +176,11 @@ class Recorder:
             )
         )
         self._events = tuple(tape.events)
-        self._live = Live(
-            {number: weakref.ref(module) for number, module in self._catalog.living()}
-        )
+        tape.events.clear()  # the instruments refer to each other: only a collection frees them
+        self._live = Live(self._catalog.references())
         self._modules.values.clear()
-        self._modules.values.autograd.strangers.clear()
-        self._catalog.entries.clear()
+        self._modules.values.autograd.clear()
+        self._catalog.clear()
         if error is None:
             self._extras.warn_unmatched(self._events)
         if tape.lost:

@@ -30,11 +30,11 @@ _MODULE_CALLS = tuple(
     getattr(Module, name).__code__ for name in ("_call_impl", "_wrapped_call_impl")
 )
 _MODULE = ScopeKind.MODULE
-_PRETENDED = None  # in place of a kind
+_INSIDE, _PRETENDED = object(), object()
 _LIMIT = 200
 
 
-def _telling_codes() -> dict[int, ScopeKind | None]:
+def _telling_codes() -> dict[CodeType, object]:
     """The functions of PyTorch whose call is a module's, or a region of its own."""
     from torch.utils import checkpoint
 
@@ -42,16 +42,16 @@ def _telling_codes() -> dict[int, ScopeKind | None]:
         (torch.autograd.Function.apply, ScopeKind.CUSTOM_FUNCTION),
         (checkpoint.checkpoint, ScopeKind.CHECKPOINT),
     ]
-    codes: dict[int, ScopeKind | None] = {id(code): _MODULE for code in _MODULE_CALLS}
+    codes: dict[CodeType, object] = dict.fromkeys(_MODULE_CALLS, _MODULE)
     for function, kind in found:
         code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
         if isinstance(code, CodeType):
-            codes[id(code)] = kind
+            codes[code] = kind
     for each in torch.optim.Optimizer.profile_hook_step.__code__.co_consts:
         if isinstance(each, CodeType):  # what PyTorch wraps around the step of every optimizer
-            codes[id(each)] = ScopeKind.OPTIMIZER
+            codes[each] = ScopeKind.OPTIMIZER
     for function in (FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__):
-        codes[id(inspect.unwrap(function).__code__)] = _PRETENDED
+        codes[inspect.unwrap(function).__code__] = _PRETENDED
     return codes
 
 
@@ -63,9 +63,10 @@ class Sources:
     """Walks frames, and remembers which files belong to whom."""
 
     def __init__(self) -> None:
-        self._codes = _telling_codes()
-        self._files: dict[str, str | None] = {}
-        self._lines: dict[tuple[int, int], tuple[SourceLine, CodeType]] = {}
+        self._places = {id(code): place for code, place in _telling_codes().items()}
+        self._codes: list[CodeType] = []  # those in the table above, so that their ids stay taken
+        self._files: dict[str, object] = {}
+        self._lines: dict[tuple[int, int], SourceLine] = {}
         self._roots = _import_roots()
 
     def walk(
@@ -80,48 +81,52 @@ class Sources:
         """
         line: SourceLine | None = None
         regions: list[tuple[ScopeKind, FrameType]] = []
-        files, codes = self._files, self._codes
+        places = self._places
         for _ in range(_LIMIT):
             if frame is None:
                 break
             code = frame.f_code
-            name = files.get(code.co_filename, "")
-            if name == "":
-                name = self.shorten(code.co_filename)
-            if name is None:
-                if id(code) in codes:
-                    kind = codes[id(code)]
-                    if kind is _MODULE:
-                        break
-                    if kind is _PRETENDED:
-                        raise Pretended
-                    regions.append((kind, frame))
-            elif name is _END:
+            place = places.get(id(code)) or self._place(code)
+            if place is _MODULE or place is _END:
                 break
+            if place is _INSIDE:
+                pass
+            elif isinstance(place, ScopeKind):
+                regions.append((place, frame))
+            elif place is _PRETENDED:
+                raise Pretended
             elif line is None:
-                line = self._line(name, frame, code)
+                line = self._line(str(place), frame, code)
             frame = frame.f_back
         return line, regions
 
-    def _line(self, name: str, frame: FrameType, code: CodeType) -> SourceLine:
+    def _line(self, file: str, frame: FrameType, code: CodeType) -> SourceLine:
         """The line that *frame* is on; looked up once, as Python counts through the code."""
         place = id(code), frame.f_lasti
-        known = self._lines.get(place)
-        if known is None:
-            line = SourceLine(name, frame.f_lineno, code.co_name)
-            known = self._lines[place] = line, code  # the code, so that its id stays taken
-        return known[0]
+        line = self._lines.get(place)
+        if line is None:
+            line = self._lines[place] = SourceLine(file, frame.f_lineno, code.co_name)
+        return line
 
-    def shorten(self, filename: str) -> str | None:
-        """*filename* below the folder it is imported from; None inside PyTorch or us."""
+    def _place(self, code: CodeType) -> object:
+        """What *code* says of where we are: the name of its file, unless it is not the user's."""
+        file = code.co_filename
+        place = self._files.get(file)
+        if place is None:
+            place = self._files[file] = self._of_file(file)
+        self._places[id(code)] = place
+        self._codes.append(code)
+        return place
+
+    def _of_file(self, filename: str) -> object:
         if filename == _ENTRY:
-            self._files[filename] = _END
-        if filename not in self._files:
-            inside = filename.startswith((_TORCH, _OURS)) or filename.startswith("<frozen")
-            self._files[filename] = None if inside else self._relative(filename)
-        return self._files[filename]
+            return _END
+        if filename.startswith((_TORCH, _OURS, "<frozen")):
+            return _INSIDE
+        return self._relative(filename)
 
     def _relative(self, filename: str) -> str:
+        """*filename* below the folder it is imported from."""
         cell = cell_name(filename)
         if cell:
             return cell

@@ -34,18 +34,10 @@ if TYPE_CHECKING:
 class OpenScope:
     """A scope that is running."""
 
-    __slots__ = (
-        "event",
-        "scope",
-        "recompute",
-        "state",
-        "started",
-        "inputs",
-        "arguments",
-        "key",
-        "begun",
-        "cleanup",
-    )
+    inputs: tuple[Any, ...] = ()
+    key: object = None
+    begun = 0  # where the run was when the arguments had been read
+    cleanup: Callable[[], None] | None = None
 
     def __init__(self, event: ScopeEntered, state: Any, started: float) -> None:
         self.event = event
@@ -53,11 +45,7 @@ class OpenScope:
         self.recompute = event.recompute
         self.state = state  # grad mode and the like, as they were at the door
         self.started = started
-        self.inputs: tuple[Any, ...] = ()
         self.arguments: dict[int, Any] = {}
-        self.key: object = None
-        self.begun = 0  # where the run was when the arguments had been read
-        self.cleanup: Callable[[], None] | None = None
 
 
 class Tape:

@@ -46,6 +46,8 @@ from torchrecorder.events import (
 )
 
 _STRIDED = torch.strided
+_USUAL = frozenset((Tensor, Parameter))
+_PARAMETER = Role.PARAMETER
 
 if TYPE_CHECKING:
     from torchrecorder.capture.autograd import AutogradWalk
@@ -292,10 +294,15 @@ class Values:
         value: ValueId | None = None,
     ) -> ValueId:
         """Write what *tensor* is now."""
-        plain = type(tensor) is Tensor and tensor.layout is _STRIDED and not tensor.is_nested
-        shape = tuple(tensor.shape) if plain else shape_of(tensor)
-        dtype, size = self._words.dtypes.get(tensor.dtype) or self._words.dtype(tensor.dtype)
+        cls, words = type(tensor), self._words
+        dtype, size = words.dtypes.get(tensor.dtype) or words.dtype(tensor.dtype)
         device = tensor.device
+        if cls in _USUAL and tensor.layout is _STRIDED and not tensor.is_nested:
+            shape = tuple(tensor.shape)
+            number, kind = prod(shape), cls.__name__
+        else:
+            shape = shape_of(tensor)
+            number, kind = elements_of(tensor, shape), kind_of(tensor)
         value = value or self.tape.next_value()
         role = entry.role
         requires_grad = entry.requires_grad
@@ -303,15 +310,15 @@ class Values:
             value,
             shape,
             dtype,
-            self._words.devices.get(device) or self._words.device(device),
+            words.devices.get(device) or words.device(device),
             role,
             entry.names,
             producer,
             requires_grad,
             grad,
-            (prod(shape) if plain else elements_of(tensor, shape)) * size,
-            "Tensor" if plain else kind_of(tensor),
-            requires_grad and role is Role.PARAMETER,
+            number * size,
+            kind,
+            requires_grad and role is _PARAMETER,
             entry.storage.number,
         )
         self.tape.write(made(ValueSeen, event))
