@@ -112,3 +112,12 @@ def test_no_memory_is_needed():
         recording = torchrecorder.record(model, x, **options)
         (output,) = recording.outputs
         assert recording.values[output.value].shape == (1, 1_000_000)
+
+
+def test_input_behind_which_is_a_graph():
+    """An input that was computed with gradients is recorded like one that was not."""
+    model, x = torch.nn.Linear(3, 3), torch.ones(2, 3, requires_grad=True) * 1
+    recording = torchrecorder.record(model, x, fake=True)
+    assert recording.run.lost == 0
+    assert [op.name for op in recording.ops.values()] == ["linear"]
+    assert [recording.values[each.value].role.value for each in recording.inputs] == ["input"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import nn
 
@@ -318,5 +320,103 @@ def written_again_and_again() -> Run:
             total.add_(1)
         total[0] = 5
         return x * early[0], x[:, :2] * early[1]
+
+    return Run(net(forward), (leaf(2, 3),))
+
+
+@case(
+    "a node that lets no gradient through, and has no number",
+    """
+    sin = sin(x)
+    Error = Error?(sin)
+    mul = mul(Error)
+    return mul
+    """,
+    backward=False,
+)
+def no_gradient_allowed() -> Run:
+    def forward(self, x):
+        made = torch._C._functions.DelayedError("no gradient here", 1)(x.sin())
+        return made * 2
+
+    return Run(net(forward), (leaf(2, 3),))
+
+
+@case(
+    "a buffer takes another size, and is filled, as observers of quantization do",
+    """
+    resize_! = resize_(low)
+    detach = detach(x)
+    amin = amin(detach)
+    copy_! = copy_(resize_, amin)
+    sub = sub(x, copy_)
+    return sub
+    """,
+)
+def buffer_resized() -> Run:
+    def forward(self, x):
+        self.low.resize_(x.shape[-1:])
+        self.low.copy_(x.detach().amin(0))
+        return x - self.low
+
+    return Run(net(forward, low=torch.tensor([])), (leaf(2, 3),))
+
+
+@case(
+    "a parameter is made anew while the model runs",
+    """
+    detach = detach(fc.weight)
+    mul = mul(detach)
+    fc:
+        alias = alias(mul)
+        linear = linear(x, alias, fc.bias)
+        return linear
+    return linear
+    """,
+    lasting=True,
+)
+def parameter_made_anew() -> Run:
+    def forward(self, x):
+        self.fc.weight = nn.Parameter(self.fc.weight.detach() * 2)
+        return self.fc(x)
+
+    return Run(net(forward, fc=nn.Linear(3, 3)), (leaf(2, 3),))
+
+
+@case(
+    "parameters are views of a flat one, taken when the model was made",
+    """
+    alias = alias(flat)
+    alias2 = alias(flat)
+    linear = linear(x, alias, alias2)
+    return linear
+    """,
+)
+def views_of_flat_parameter() -> Run:
+    made = net(
+        lambda self, x: nn.functional.linear(x, self.weight, self.bias),
+        flat=nn.Parameter(torch.randn(12)),
+    )
+    made.weight, made.bias = made.flat[:9].view(3, 3), made.flat[9:]
+    return Run(made, (leaf(2, 3),))
+
+
+@case(
+    "tensors are copied as Python copies objects",
+    """
+    mul = mul(x)
+    detach = detach(mul)
+    deepcopy = deepcopy(detach)
+    mul2 = mul(x, deepcopy)
+    add = add(mul2, deepcopy)
+    return add
+    """,
+    reruns=False,  # what Python remembers of the copies is an argument too
+)
+def deeply_copied() -> Run:
+    def forward(self, x):
+        held = (x * 2).detach()
+        one, other = copy.deepcopy([held, held])
+        return x * one + other
 
     return Run(net(forward), (leaf(2, 3),))

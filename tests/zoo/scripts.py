@@ -455,7 +455,8 @@ def script_subclass() -> Run:
 @functools.cache
 def _frozen():
     """Made once: constants get objects of Python's when they are met, and keep them."""
-    child = torch.jit.freeze(script(Small().eval()))
+    with _disable_current_modes():  # whoever asks first, its constants are not fake
+        child = torch.jit.freeze(script(Small().eval()))
     for constant in child.graph.findAllNodes("prim::Constant"):
         constant.output().toIValue()
     return child

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import bisect
 import operator
-import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import get_gradient_edge
 
+from torchrecorder.capture.grad_facts import name_of, op_name, output_facts
 from torchrecorder.capture.tensors import node_behind
 from torchrecorder.capture.strangers import LEAF, Strangers
 from torchrecorder.events import (
@@ -79,6 +79,13 @@ class AutogradWalk:
         for found in (self.known, self.leaves, self.passed, self.made, self.owners):
             found.clear()
 
+    def is_older(self, node: Any) -> bool:
+        """Whether *node* was there before the run; one without a number, before the first op."""
+        number = self.key(node)
+        if number < 0 and node._sequence_nr() == LEAF:
+            return not self.starts and self.since == self.start
+        return 0 <= number < self.start
+
     def is_recent(self, number: int) -> bool:
         """Whether the op that runs, or ran last, may have made the node with this number."""
         return self.since <= number < _next_number()
@@ -133,7 +140,7 @@ class AutogradWalk:
     def known_as(self, node: Any) -> GradId | None:
         """The id of *node*, if it has been met."""
         number = self.key(node)
-        if number != LEAF:
+        if number != LEAF or not self._is_leaf(node):
             return self.known.get(number)
         value = self.values.peek(node.variable)
         return self.leaves.get(value) if value is not None else None
@@ -158,7 +165,7 @@ class AutogradWalk:
         known = self.known.get(number)
         if known is None and number in self.passed:
             return self.passed[number]
-        if known is None and number >= self.since:
+        if known is None and self.since <= number < LEAF:
             known = self._claim_usual(number, node, producer)
         if known is None:
             return self._edge(node, tensor.output_nr, producer)
@@ -184,7 +191,7 @@ class AutogradWalk:
             known = self.known.get(number)
             if known is not None:
                 following.append(made(GradEdge, (known, index)))
-            elif number == LEAF:
+            elif number == LEAF and self._is_leaf(parent):
                 following.append(made(GradEdge, (self._leaf(parent), index)))
             elif number in self.passed:
                 following.append(self.passed[number])
@@ -200,10 +207,10 @@ class AutogradWalk:
         if known is None:
             if number in self.passed:
                 return self.passed[number]
-            if number == LEAF:
+            if number == LEAF and self._is_leaf(node):
                 return GradEdge(self._leaf(node), index)
             self._claim(node, owner, scope or self.tape.scope)
-            known = self.known[number]
+            known = self.known[self.key(node)]
         return GradEdge(known, index)
 
     def _gather(self, node: Any) -> list[tuple[int, Any, _Parents]]:
@@ -212,8 +219,10 @@ class AutogradWalk:
         stack = [node]
         while stack:
             node = stack.pop()
+            if self.key(node) == LEAF and self._is_leaf(node):
+                continue
             number = self.key(node)
-            if number == LEAF or number in self.known or number in self.passed or number in found:
+            if number in self.known or number in self.passed or number in found:
                 continue
             parents = node.next_functions
             found[number] = (number, node, parents)
@@ -252,8 +261,8 @@ class AutogradWalk:
                 maker, place = self._maker(number)
             if maker is not None:
                 self._write(grad, each, maker, place, following)
-            elif 0 <= number < self.start:
-                self.tape.write(GradNodeFound(grad, _name(each), None, None, following, None))
+            elif self.is_older(each):
+                self.tape.write(GradNodeFound(grad, name_of(each), None, None, following, None))
             else:
                 op = self.tape.next_op()
                 self._write(grad, each, op, scope, following)
@@ -274,10 +283,21 @@ class AutogradWalk:
 
     def _name_of(self, node: Any) -> str:
         """The name of *node*; that of all nodes of its class, where the class bears it."""
-        name = _name(node)
+        name = name_of(node)
         if type(node).__name__ == name:
             self._names[type(node)] = name
         return name
+
+    def _is_leaf(self, node: Any) -> bool:
+        """Whether *node*, which has no number of its own, is that of a leaf; else a stranger.
+
+        A node that only raises, where no gradient is allowed to arrive, has no number either.
+        """
+        if hasattr(node, "variable"):
+            return True
+        self.expect_strangers()
+        self.meet(node)
+        return False
 
     def _leaf(self, node: Any) -> GradId:
         """The accumulation node of a leaf."""
@@ -314,9 +334,9 @@ class AutogradWalk:
             if edge is not None:
                 slots.append(Slot(str(number), self._value_of(edge)))
         outputs = []
-        for index, facts in enumerate(_output_facts(node)):
+        for index, facts in enumerate(output_facts(node)):
             outputs.append(self._invent(GradEdge(grad, index), op, *facts))
-        self.values.write_hidden(op, _op_name(_name(node)), tuple(slots), tuple(outputs))
+        self.values.write_hidden(op, op_name(name_of(node)), tuple(slots), tuple(outputs))
 
     def _value_of(self, edge: GradEdge) -> ValueId:
         """The value an edge stands for; made up from what autograd knows if none was seen."""
@@ -358,28 +378,3 @@ def _parents_first(
             behind = [key(parent) for parent, _ in found[number][2] if parent is not None]
             stack.extend((each, False) for each in behind if each in found)
     return list(ordered.values())
-
-
-def _output_facts(node: Any) -> list[tuple[tuple[int, ...], str, str, int]]:
-    """Shape, dtype, device and bytes of what a node's forward gave, as autograd noted them."""
-    facts = []
-    for each in getattr(node, "_input_metadata", ()):
-        shape = tuple(size if type(size) is int else -1 for size in each.shape)
-        elements = 1
-        for size in shape:
-            elements *= abs(size)
-        dtype = str(each.dtype).removeprefix("torch.")
-        facts.append((shape, dtype, str(each.device), elements * each.dtype.itemsize))
-    return facts
-
-
-def _name(node: Any) -> str:
-    return str(node.name()).rpartition("::")[2]
-
-
-def _op_name(node: str) -> str:
-    """``"NativeLayerNormBackward0"`` -> ``"native_layer_norm"``; other names stay."""
-    match = re.fullmatch(r"(\w+?)Backward(\d+)", node)
-    if match is None:
-        return node.removesuffix("Backward")
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", match[1]).lower()

@@ -95,15 +95,18 @@ class _Buffers:
                     kinds.setdefault(_kind(buffer), []).append(buffer)
         with torch.no_grad():
             self.copies = [
-                (each, [one.shape for one in each], _flat(each)) for each in kinds.values()
+                (each, [one.detach() for one in each], _flat(each)) for each in kinds.values()
             ]
 
     def put_back(self) -> None:
         """Write what differs, and only that."""
         with torch.no_grad():
-            for buffers, shapes, before in self.copies:
+            for buffers, wholes, before in self.copies:
+                for buffer, whole in zip(buffers, wholes):
+                    if buffer.layout is torch.strided and not buffer.is_set_to(whole):
+                        buffer.data = whole  # its memory, or its shape in it, is another one
                 if not _same_bits(buffers, before):
-                    _copy_back(buffers, shapes, before)
+                    _copy_back(buffers, before)
         for held, name, buffer, version in self.places:
             if name not in held or held[name] is not buffer:
                 held[name] = buffer
@@ -134,11 +137,10 @@ def _same_bits(buffers: list[Tensor], before: Tensor) -> bool:
         return False
 
 
-def _copy_back(buffers: list[Tensor], shapes: list[torch.Size], before: Tensor) -> None:
+def _copy_back(buffers: list[Tensor], before: Tensor) -> None:
     parts = [before]
     if len(buffers) > 1:
-        sizes = [shape.numel() for shape in shapes]
-        parts = [each.view(shape) for each, shape in zip(before.split(sizes), shapes)]
+        parts = list(torch._C._nn.unflatten_dense_tensors(before, buffers))
     for buffer, part in zip(buffers, parts):
         if len(buffers) == 1 or not _same_bits([buffer], part):
             with torch.inference_mode() if buffer.is_inference() else contextlib.nullcontext():

@@ -176,9 +176,10 @@ class ModuleScopes:
         with torch._C.DisableTorchFunction():
             opened = self.tape.enter(ScopeKind.FUNCTION, name, cls="function", state=mode_state())
             self.open.append((id(function), opened))
-            self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
+            with self.tape.losing("modules"):
+                self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
         result = function(*args, **kwargs)
-        with torch._C.DisableTorchFunction():
+        with torch._C.DisableTorchFunction(), self.tape.losing("modules"):
             self._leave(function, {}, result, False)
         return result
 

@@ -62,7 +62,7 @@ _IGNORED = frozenset(
     "is_shared is_set_to is_distributed is_storage get_device ndimension storage untyped_storage "
     "typed_storage _typed_storage sym_size sym_stride sym_numel requires_grad_ retain_grad "
     "register_hook register_post_accumulate_grad_hook __len__ __repr__ __str__ __format__ "
-    "__hash__ __dir__ __reduce_ex__ __reduce__ __setstate__ __deepcopy__ has_names "
+    "__hash__ __dir__ __reduce_ex__ __reduce__ __setstate__ has_names "
     "dim_order can_cast result_type promote_types _set_grad_enabled manual_seed "
     "_get_tracing_state _is_view _has_compatible_shallow_copy_type is_grad_enabled "
     "is_autocast_enabled get_default_dtype set_default_dtype _assert is_tensor "

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torchrecorder.capture.grad_facts import name_of
 from torchrecorder.capture.tensors import node_behind, version_of
 from torchrecorder.events import GradEdge, GradId, GradNodeFound
 
@@ -111,7 +112,9 @@ class Strangers:
     def _is_strange(self, node: Any) -> bool:
         number = int(node._sequence_nr())
         walk = self.walk
-        if number == LEAF or number in walk.passed:
+        if number == LEAF:
+            return not hasattr(node, "variable")
+        if number in walk.passed:
             return False
         if number in walk.known:
             return not self._is_same(node, number)
@@ -129,7 +132,7 @@ class Strangers:
         parents = node.next_functions
         if found is None or len(parents) != len(found.next):
             return False
-        if str(node.name()).rpartition("::")[2] != found.name:
+        if name_of(node) != found.name:
             return False
         if not all(map(self._leads, found.next, parents)):
             return False
@@ -141,15 +144,13 @@ class Strangers:
         if edge is None or node is None:
             return edge is None and node is None
         walk = self.walk
-        number = node._sequence_nr()
+        number = self.key(node)
         if number == LEAF:
             value = walk.values.peek(node.variable)
             return value is not None and walk.leaves.get(value) == edge.grad
         if number in walk.passed and walk.passed[number] == edge:
             return True
-        held = self.held.get(id(node))
-        known = self._numbers.get(edge.grad)
-        return edge.index == index and known == (number if held is None else held[1])
+        return edge.index == index and self._numbers.get(edge.grad) == number
 
     def _in_use(self, grad: GradId, node: Any) -> bool:
         """False if a tensor still has the node that is meant, and that one is not *node*."""

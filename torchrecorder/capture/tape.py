@@ -7,9 +7,10 @@ it listens (frames, tensors, modules) stay in that instrument and are dropped wi
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from torchrecorder.events import (
@@ -199,6 +200,14 @@ class Tape:
         )
         self.write(event)
         return event
+
+    @contextlib.contextmanager
+    def losing(self, instrument: str) -> Iterator[None]:
+        """Inside the block an instrument may stumble: see `lose`."""
+        try:
+            yield
+        except Exception as error:
+            self.lose(instrument, error)
 
     def lose(self, instrument: str, error: BaseException) -> None:
         """An instrument stumbled: note it, and let the run go on.

@@ -108,14 +108,17 @@ class Values:
         foreign = self.foreign.pop(id(tensor), None)
         if foreign is not None and foreign.result() is tensor:
             return self._adopt_foreign(tensor, foreign)
-        if node_behind(tensor) is not None:
+        node = node_behind(tensor)
+        if node is not None and not self.autograd.is_older(node):
+            return self.autograd.uncover(tensor)
+        before = self._held_before(tensor, self.storages.of(tensor))
+        if before is not None:
+            return self._adopt_alias(tensor, before)
+        if node is not None:
             return self.autograd.uncover(tensor)
         found = self.search_names(tensor)
         if found is not None:
             return self.note(tensor, None, found[0], (found[1],))
-        before = self._held_before(tensor, self.storages.of(tensor))
-        if before is not None:
-            return self._adopt_alias(tensor, before)
         if isinstance(tensor, Parameter):
             return self.note(tensor, None, Role.PARAMETER)
         return self.note(tensor, None, Role.CONSTANT)

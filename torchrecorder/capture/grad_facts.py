@@ -1,0 +1,32 @@
+"""What a grad node says of itself: its name, and what its forward gave."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+
+def output_facts(node: Any) -> list[tuple[tuple[int, ...], str, str, int]]:
+    """Shape, dtype, device and bytes of what a node's forward gave, as autograd noted them."""
+    facts = []
+    for each in getattr(node, "_input_metadata", ()):
+        shape = tuple(size if type(size) is int else -1 for size in each.shape)
+        elements = 1
+        for size in shape:
+            elements *= abs(size)
+        dtype = str(each.dtype).removeprefix("torch.")
+        facts.append((shape, dtype, str(each.device), elements * each.dtype.itemsize))
+    return facts
+
+
+def name_of(node: Any) -> str:
+    """What autograd calls *node*, without where that lives."""
+    return str(node.name()).rpartition("::")[2]
+
+
+def op_name(node: str) -> str:
+    """``"NativeLayerNormBackward0"`` -> ``"native_layer_norm"``; other names stay."""
+    match = re.fullmatch(r"(\w+?)Backward(\d+)", node)
+    if match is None:
+        return node.removesuffix("Backward")
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", match[1]).lower()
