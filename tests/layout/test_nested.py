@@ -419,6 +419,11 @@ def test_tracks_keep_overlapping_lines_apart() -> None:
     assert track[0] != track[1] and track[2] == 0 and 3 not in track
 
 
+def test_a_hair_is_no_bend() -> None:
+    """A line that is off by less than a point goes on, without a track."""
+    assert tracks({0: Run(0, 0, 0.9), 1: Run(10, 10, 11)}) == {1: 0}
+
+
 def test_slots_leave_the_middle_to_who_comes_straight() -> None:
     """The line from above goes straight on, the others stand beside it, in order."""
     assert slots([100.0, 50.0, 0.0], 50.0, 60.0) == [62.0, 50.0, 38.0]

@@ -153,6 +153,7 @@ def test_arguments_of_ops() -> None:
         ("where", "other", "else 2"),
         ("masked_fill", "value", "value 2"),
         ("clamp", "max", "max 2"),
+        ("tensor", "t", "2"),
     ],
 )
 def test_numbers_say_what_they_are_for(op: str, name: str, said: str) -> None:

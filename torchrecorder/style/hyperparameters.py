@@ -97,7 +97,7 @@ POOL = {"1": "kernel_size", "2": "stride", "3": "padding"}
 PLAIN = frozenset(
     """
     other exponent equation indices index start end step size sizes dims dim0 dim1
-    split_size_or_sections chunks diagonal repeats
+    split_size_or_sections chunks diagonal repeats t data
     """.split()
 )
 """Arguments of ops that need no name."""

@@ -7,7 +7,7 @@
 
 const createLayout = (() => {
   const PAD = 9, BELOW = 4, TRACK = 5, BUNDLE = 80, BEFORE = 8, ARROW = 10;
-  const STRAIGHT = 18, EDGE = 10, LEVEL = 0.5, CORNER = 5;
+  const STRAIGHT = 18, EDGE = 10, LEVEL = 1, CORNER = 5;
   const OUTSIDE = -1;
 
   // The track of each net that moves sideways in a gap. A run is {net, origin, left, right}.

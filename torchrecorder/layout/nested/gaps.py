@@ -29,7 +29,7 @@ CLOSE = 8.0
 ASIDE = 10.0
 """Points from the middle of a side at which a line may meet it, to come straight."""
 
-LEVEL = 0.5
+LEVEL = 1.0
 """Lines that would move sideways by less than this go straight."""
 
 
