@@ -40,6 +40,12 @@ class ScopeKind(str, Enum):
     OPTIMIZER = "optimizer"
 
 
+MODES = (
+    ScopeKind.NO_GRAD, ScopeKind.ENABLE_GRAD, ScopeKind.INFERENCE_MODE, ScopeKind.AUTOCAST
+)
+"""Regions that only say how what runs in them runs; where nothing does, they say nothing."""
+
+
 class OpKind(str, Enum):
     """How we know of an op."""
 

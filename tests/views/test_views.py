@@ -86,6 +86,36 @@ def test_regions_are_known_by_their_kind(closed: str) -> None:
     assert len(hidden) == len(boxes(view_of(regions(), depth=1))) - 1
 
 
+def test_a_mode_in_which_nothing_ran_is_not_shown() -> None:
+    """Functions of PyTorch that run under no_grad often only ask; an optimizer says more."""
+    run = Builder()
+    with run.scope("Net"):
+        x = run.input()
+        with run.scope("no_grad", "no_grad", kind=ScopeKind.NO_GRAD):
+            run.op("item", x, outputs=0)
+        with run.scope("no_grad", "no_grad", kind=ScopeKind.NO_GRAD):
+            pass
+        with run.scope("SGD", "SGD", kind=ScopeKind.OPTIMIZER):
+            pass
+        with run.scope("autocast", "autocast", kind=ScopeKind.AUTOCAST):
+            linear(run, "fc", x)
+    recording = run.recording()
+    assert boxes(view_of(recording, depth=1)) == ["x", "SGD", "autocast", "out:0"]
+    assert "no_grad" in boxes(view_of(recording, depth=1, queries=True))
+    listed = [line.split()[1] for line in recording.summary().splitlines() if "─ " in line]
+    assert listed == ["no_grad", "optimizer", "autocast", "autocast.fc"]
+
+
+def test_a_mode_that_is_all_of_a_module_is_shown() -> None:
+    """An open module would be empty without it."""
+    run = Builder()
+    with run.scope("Net"):
+        with run.scope("idle", "Idle"), run.scope("no_grad", "no_grad", kind=ScopeKind.NO_GRAD):
+            pass
+        linear(run, "fc", run.input())
+    assert "no_grad" in [each.rpartition(".")[2] for each in boxes(view_of(run.recording()))]
+
+
 def test_last_level_shows_ops_and_keeps_modules_that_only_hand_on() -> None:
     """An identity has no op of its own, so it stays a box."""
     recording = network()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from torchrecorder.annotations.owned import Owned, around
-from torchrecorder.events import STORED, ModuleId, OpKind, Role, ScopeKind, ValueId
+from torchrecorder.events import MODES, STORED, ModuleId, OpKind, Role, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style.captions import REGIONS
@@ -112,6 +112,8 @@ class _Rows:
         for item in self.recording.children[scope.id if scope else None]:
             if item.recompute or (isinstance(item, Op) and scope and not self.ops):
                 continue
+            if isinstance(item, Scope) and item.kind in MODES and not self._does_anything(item):
+                continue
             if isinstance(item, Op) and not self.ops and found and isinstance(found[-1][0], Op):
                 found[-1].append(item)
             else:
@@ -119,6 +121,9 @@ class _Rows:
         if scope is None or scope.call == 0:
             found.extend([each] for each in self.silent.get(scope.module if scope else None, ()))
         return [(depth, items) for items in reversed(found)]
+
+    def _does_anything(self, scope: Scope) -> bool:
+        return scope.failed or bool(self.recording.children[scope.id])
 
     def _scope(self, scope: Scope, depth: int) -> Row:
         return Row(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import STORED as STORED_ROLES
-from torchrecorder.events import OpId, OpKind, Role, ScopeKind, ValueId
+from torchrecorder.events import MODES, OpId, OpKind, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Recording
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
@@ -51,17 +51,44 @@ def is_reshape(op: Op) -> bool:
 
 @dataclass(frozen=True)
 class HideOps:
-    """Hide the op boxes for which one of *which* holds; arrows go through them."""
+    """Hide the op boxes for which one of *which* holds; arrows go through them.
+
+    A closed ``no_grad`` or other mode in which nothing else ran is hidden as well, unless
+    nothing would be left of what is around it.
+    """
 
     which: tuple[Callable[[Op], bool], ...]
 
     def __call__(self, view: View) -> View:
-        hidden = [box.id for box in view.boxes.values() if self._hides(view, box)]
-        return _without_idle_constants(view, without(view, hidden))
+        hidden = {box.id for box in view.boxes.values() if self._hides(view, box)}
+        hidden -= _last_of_all(view, hidden)
+        return _without_idle_constants(view, without(view, sorted(hidden)))
 
     def _hides(self, view: View, box: Box) -> bool:
-        op = view.recording.ops.get(OpId(box.id))
-        return op is not None and any(holds(op) for holds in self.which)
+        ops, scopes = view.recording.ops, view.recording.scopes
+        if box.kind is BoxKind.REGION and box.id in scopes:
+            inside = [scopes[ScopeId(each)] for each in box.members if each in scopes]
+            if any(scope.kind not in MODES or scope.failed for scope in inside):
+                return False
+            return all(self._quiet(ops[OpId(each)]) for each in box.members if each in ops)
+        return box.id in ops and self._quiet(ops[OpId(box.id)])
+
+    def _quiet(self, op: Op) -> bool:
+        return any(holds(op) for holds in self.which)
+
+
+def _last_of_all(view: View, hidden: Collection[str]) -> set[str]:
+    """Modes among the *hidden* whose clusters would be empty without them."""
+    filled: set[str | None] = {None}
+    for box in view.boxes.values():
+        around = box.cluster if box.id not in hidden else None
+        while around not in filled:
+            filled.add(around)
+            around = view.clusters[around].parent if around is not None else None
+    return {
+        box for box in hidden
+        if view.boxes[box].kind is BoxKind.REGION and view.boxes[box].cluster not in filled
+    }
 
 
 @dataclass(frozen=True)
