@@ -10,7 +10,7 @@ import contextlib
 import random
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from torchrecorder.capture.catalog import named_modules
 from torchrecorder.capture.tensors import UNVERSIONED, version_of
+from torchrecorder.events import made
 
 
 @contextlib.contextmanager
@@ -75,6 +76,16 @@ def _keep_random_state(stack: contextlib.ExitStack) -> None:
         stack.callback(torch.mps.set_rng_state, torch.mps.get_rng_state())
 
 
+class _Place(NamedTuple):
+    """A buffer, where its module holds it, and its form."""
+
+    held: dict[str, Tensor]
+    name: str
+    buffer: Tensor
+    version: int
+    shape: torch.Size | None
+
+
 class _Buffers:
     """The buffers of some modules as they are now, to be put back.
 
@@ -83,68 +94,79 @@ class _Buffers:
     """
 
     def __init__(self, modules: list[Module]) -> None:
-        self.places: list[tuple[dict[str, Tensor], str, Tensor, int]] = []
-        kinds: dict[Any, list[Tensor]] = {}
+        self.places: list[_Place] = []
+        kinds: dict[Any, list[_Place]] = {}
         for module in modules:
             held: Any = module._buffers  # of a scripted module, no dict
             for name, buffer in held.items():
                 if type(buffer) is not Tensor and (buffer is None or is_lazy(buffer)):
                     continue
-                self.places.append((held, name, buffer, version_of(buffer)))
+                kind, shape = _kind(buffer)
+                place = made(_Place, (held, name, buffer, version_of(buffer), shape))
+                self.places.append(place)
                 if not buffer.is_meta:
-                    kinds.setdefault(_kind(buffer), []).append(buffer)
+                    kinds.setdefault(kind, []).append(place)
         with torch.no_grad():
-            self.copies = [
-                (each, [one.detach() for one in each], _flat(each)) for each in kinds.values()
-            ]
+            self.copies = [(each, _numbers(each)) for each in kinds.values()]
 
     def put_back(self) -> None:
         """Write what differs, and only that."""
         with torch.no_grad():
-            for buffers, wholes, before in self.copies:
-                for buffer, whole in zip(buffers, wholes):
-                    if buffer.layout is torch.strided and not buffer.is_set_to(whole):
-                        buffer.data = whole  # its memory, or its shape in it, is another one
-                if not _same_bits(buffers, before):
-                    _copy_back(buffers, before)
-        for held, name, buffer, version in self.places:
+            for places, before in self.copies:
+                if any(_is_reshaped(each) for each in places) or not _same_bits(places, before):
+                    for place, part in zip(places, _parts(places, before)):
+                        _write(place, part)
+        for held, name, buffer, version, _ in self.places:
             if name not in held or held[name] is not buffer:
                 held[name] = buffer
             if version != UNVERSIONED and buffer._version != version:
                 torch._C._autograd._unsafe_set_version_counter((buffer,), (version,))
 
 
-def _kind(buffer: Tensor) -> Any:
-    """What buffers must have in common to be copied in one piece; odd ones are copied alone."""
-    if type(buffer) is not Tensor or buffer.layout is not torch.strided:
-        return id(buffer)
-    if buffer.is_nested or buffer.is_quantized:
-        return id(buffer)
-    return buffer.dtype, buffer.device
+def _kind(buffer: Tensor) -> tuple[Any, torch.Size | None]:
+    """What buffers copied in one piece have in common, and the shape; an odd one is alone."""
+    usual = type(buffer) is Tensor and buffer.layout is torch.strided
+    if not usual or buffer.is_nested or buffer.is_quantized:
+        return id(buffer), None
+    return (buffer.dtype, buffer.device), buffer.shape
 
 
-def _flat(buffers: list[Tensor]) -> Tensor:
-    """The numbers of all *buffers*, copied one after the other."""
+def _numbers(places: list[_Place]) -> Tensor:
+    """The numbers of all the buffers, copied one after the other; an odd one as it is."""
+    buffers = [each.buffer for each in places]
     if len(buffers) == 1:
-        return buffers[0].detach().clone()
+        copied = buffers[0].detach().clone()
+        return copied if places[0].shape is None else copied.flatten()
     return torch._C._nn.flatten_dense_tensors(buffers)  # type: ignore[no-any-return]
 
 
-def _same_bits(buffers: list[Tensor], before: Tensor) -> bool:
+def _parts(places: list[_Place], numbers: Tensor) -> list[Tensor]:
+    """The opposite."""
+    shapes = [each.shape for each in places if each.shape is not None]
+    if not shapes:
+        return [numbers]
+    parts = numbers.split([shape.numel() for shape in shapes])
+    return [part.view(shape) for part, shape in zip(parts, shapes)]
+
+
+def _is_reshaped(place: _Place) -> bool:
+    return place.shape is not None and place.buffer.shape != place.shape
+
+
+def _write(place: _Place, before: Tensor) -> None:
+    buffer = place.buffer
+    if _is_reshaped(place):
+        buffer.data = before.clone()
+    elif not _same_bits([place], before if place.shape is None else before.flatten()):
+        with torch.inference_mode() if buffer.is_inference() else contextlib.nullcontext():
+            buffer.copy_(before)
+
+
+def _same_bits(places: list[_Place], before: Tensor) -> bool:
     try:
-        return torch.equal(buffers[0] if len(buffers) == 1 else _flat(buffers), before)
+        return torch.equal(_numbers(places), before)
     except (NotImplementedError, RuntimeError):  # sparse and other layouts cannot compare
         return False
-
-
-def _copy_back(buffers: list[Tensor], before: Tensor) -> None:
-    parts = [before]
-    if len(buffers) > 1:
-        parts = list(torch._C._nn.unflatten_dense_tensors(before, buffers))
-    for buffer, part in zip(buffers, parts):
-        if len(buffers) == 1 or not _same_bits([buffer], part):
-            with torch.inference_mode() if buffer.is_inference() else contextlib.nullcontext():
-                buffer.copy_(part)
 
 
 def _put_back_gradients(gradients: Sequence[tuple[Tensor, Tensor | None]]) -> None:
