@@ -133,7 +133,9 @@ class ModuleScopes:
         )
 
     def _enter(self, module: Module, args: tuple[Any, ...], frame: Any) -> None:
-        source = self.regions.locate(_outside(frame))
+        door = sys._getframe(4)
+        outside = door.f_back if door.f_code is _WRAPPED else _outside(frame)
+        source = self.regions.locate(outside)
         entry = self.catalog.find(module)
         if not entry.stated:
             self.catalog.begin(module)
@@ -335,6 +337,8 @@ def _remove(handle: RemovableHandle) -> None:
 
 
 def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str, Tensor]]:
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return [(names[0] if names else "0", args[0])]
     found: list[tuple[str, Tensor]] = []
     if len(args) > len(names):
         names += tuple(map(str, range(len(names), len(args))))
@@ -346,6 +350,7 @@ def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str,
     return found
 
 
+_WRAPPED = Module._wrapped_call_impl.__code__
 _CALL_FRAMES = ("inner", "_call_impl", "_wrapped_call_impl")
 
 
