@@ -99,7 +99,9 @@ def test_distributed_tensors(build, mesh):
     sources = [each for each in recording.values.values() if each.producer is None]
     assert {each.id for each in sources} <= behind, flow(recording)
     assert not any(each.role.value == "constant" for each in sources)
-    assert_inert(lambda: (_fresh(build, mesh).model, _fresh(build, mesh).args, {}))
+    assert_inert(  # leaking: PyTorch keeps some tensors of its own from one call to another
+        lambda: (_fresh(build, mesh).model, _fresh(build, mesh).args, {}), leaking=True
+    )
 
 
 @pytest.mark.parametrize("build", [_sharded_input, _in_and_out, _parallel])
