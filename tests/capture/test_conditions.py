@@ -88,3 +88,16 @@ def test_attention_reads_what_its_score_closes_over():
         found = forward()
     assert torch.equal(found, wanted)
     assert names(recorder, "flex_attention") == {"slopes"}
+
+
+def test_exported_program_with_a_branch():
+    """The branch is an op of the program; what PyTorch traces for it did not run."""
+    x = torch.randn(2, 3, requires_grad=True)
+    program = torch.export.export(Either(), (x,)).module()
+    recording = tr.record(program, x)
+    (branch,) = (each for each in recording.ops.values() if each.name == "cond")
+    read = {name for slot in branch.inputs for name in recording.values[slot.value].names}
+    assert {f"{each}.weight" for each in ("first", "second")} <= read
+    assert branch.scope == next(iter(recording.scopes))
+    assert [each.path for each in recording.scopes.values()] == ["", "_guards_fn"]
+    assert recording.run.lost == 0

@@ -193,8 +193,7 @@ class Catalog:
                 self._shape(tensor, role, shapeless)
             value = shapeless or values.peek(tensor)
             if value is None:
-                known = values.named.get(id(tensor))
-                value = values.note(tensor, None, role, known[2] if known else (name,))
+                value = values.hold(tensor, role, name)
             slots.append(made(Slot, (name, value)))
         return tuple(slots)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.autograd import AutogradWalk
     from torchrecorder.capture.backward import BackwardRuns
     from torchrecorder.capture.regions import Regions
-    from torchrecorder.capture.tape import Tape
+    from torchrecorder.capture.tape import OpenScope, Tape
     from torchrecorder.capture.entries import Entry
     from torchrecorder.capture.values import Values
 
@@ -46,6 +46,7 @@ class Call:
         "op",
         "index",
         "facts",
+        "place",
         "wrapped",
         "tensors",
         "inputs",
@@ -57,6 +58,7 @@ class Call:
     op: OpId
     index: int
     facts: FunctionFacts
+    place: OpenScope | None
     wrapped: bool  # inside a transformation of torch.func
     tensors: list[tuple[str, Tensor]]
     inputs: tuple[Slot, ...]
@@ -122,6 +124,7 @@ class Calls:
         try:
             call.facts = facts
             call.source = self.regions.locate(frame)
+            call.place = tape.stack[-1] if tape.stack else None
             tensors, call.arguments = sort_arguments(facts, args, kwargs)
             call.wrapped = _peek_transformations() is not None
             if call.wrapped:
@@ -274,10 +277,10 @@ class Calls:
         writes: tuple[ValueId, ...],
         seconds: float | None,
     ) -> OpCalled:
-        facts, stack = call.facts, self.tape.stack
+        facts, place = call.facts, call.place
         event = (
             call.op,
-            stack[-1].scope if stack else None,
+            place.scope if place is not None else None,
             call.index,
             kind,
             facts.name,
@@ -288,7 +291,7 @@ class Calls:
             call.arguments,
             call.source,
             seconds,
-            stack[-1].recompute if stack else False,
+            place is not None and place.recompute,
         )
         self.tape.write(called := made(OpCalled, event))
         return called
@@ -327,11 +330,22 @@ class FunctionCalls(TorchFunctionMode):
         values = self.calls.values
         if values.aliases and holds_alias(values, args, kwargs):
             func = functools.partial(run_on_originals, values, func)
+        if facts.higher_order:
+            func = functools.partial(self._run_traced, func)
         if facts.ignored:
             if facts.grad_switch:
                 self.calls.regions.switched()
             return func(*args, **kwargs)
         return self.calls.around(func, facts, bool(types) or self.crowded, args, kwargs)
+
+    def _run_traced(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run an operator that may trace the functions it is given: their modules do not run."""
+        tape, before = self.calls.tape, self.calls.tape.deaf
+        tape.deaf = True
+        try:
+            return func(*args, **kwargs)
+        finally:
+            tape.deaf = before
 
 
 def _wrote(call: Call, name: str, tensor: Tensor, entry: Entry) -> bool:

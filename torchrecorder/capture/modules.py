@@ -81,7 +81,7 @@ class ModuleScopes:
 
     def _before(self, module: Module, args: tuple[Any, ...]) -> None:
         tape = self.tape
-        if threading.get_ident() != tape.thread:
+        if threading.get_ident() != tape.thread or tape.deaf:
             return
         frame = sys._getframe(1)
         tape.pause()
@@ -95,6 +95,8 @@ class ModuleScopes:
     def _after(self, module: Module, args: tuple[Any, ...], *rest: Any) -> Any:
         if threading.get_ident() != self.tape.thread:
             self._note_foreign(module, args, rest[-1])
+            return None
+        if self.tape.deaf:
             return None
         frame = sys._getframe(1)
         failed = len(rest) == 1

@@ -91,6 +91,7 @@ class FunctionFacts:
         grad_switch: It turns gradients on or off.
         writes: Arguments that it may write without counting up their version.
         runs_backward: It runs the autograd graph.
+        higher_order: It is an operator on functions.
         dispatched: The dispatcher calls it, below what counts up versions of what it writes.
     """
 
@@ -105,6 +106,7 @@ class FunctionFacts:
     grad_switch: bool = False
     writes: tuple[str, ...] = ()
     runs_backward: bool = False
+    higher_order: bool = False
     dispatched: bool = False
 
 
@@ -148,6 +150,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         grad_switch=name == "_set_grad_enabled",
         writes=silent_writes(func, name, _schemas(func)),
         runs_backward=func in _BACKWARD,
+        higher_order=isinstance(func, torch._ops.HigherOrderOperator),
     )
 
 

@@ -67,6 +67,7 @@ class Tape:
         self.own = 0.0  # seconds that the instruments took
         self.paused: float | None = None
         self.thread = threading.get_ident()
+        self.deaf = False  # calls of modules are not those of the model
         self.stack: list[OpenScope] = []
         self.index = 0
         self.ops = 0

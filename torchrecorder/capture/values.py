@@ -100,9 +100,8 @@ class Values:
 
     def _adopt(self, tensor: Tensor) -> ValueId:
         """A tensor that no instrument has met: from before the run, or from a hidden place."""
-        known = self.named.get(id(tensor))
-        if known is not None and known[0]() is tensor:
-            return self.note(tensor, None, known[1], known[2])
+        if self._is_named(tensor):
+            return self.note(tensor, None, *self.named[id(tensor)][1:])
         if functorch.is_functorch_wrapped_tensor(tensor):
             return self.read(innermost(tensor))
         foreign = self.foreign.pop(id(tensor), None)
@@ -122,6 +121,19 @@ class Values:
         if isinstance(tensor, Parameter):
             return self.note(tensor, None, Role.PARAMETER)
         return self.note(tensor, None, Role.CONSTANT)
+
+    def hold(self, tensor: Tensor, role: Role, name: str) -> ValueId:
+        """A module holds *tensor*, which no instrument has met, under this *name*."""
+        if self._is_named(tensor):
+            return self._adopt(tensor)
+        before = self._held_before(tensor, self.storages.of(tensor))
+        if before is not None:
+            return self._adopt_alias(tensor, before)
+        return self.note(tensor, None, role, (name,))
+
+    def _is_named(self, tensor: Tensor) -> bool:
+        known = self.named.get(id(tensor))
+        return known is not None and known[0]() is tensor
 
     def _held_before(self, tensor: Tensor, storage: Storage) -> ValueId | None:
         """What the memory of *tensor* was when it was met under another name, if it was."""
@@ -380,13 +392,9 @@ class Values:
     def clear(self) -> None:
         """Drop every weak reference now.
 
-        Left to the garbage collector, dozens of them would hang on each parameter. Should
-        it run while such a parameter is freed, CPython (3.11 at least) walks a list of
-        references that are no longer there, and the process dies.
+        Left to the garbage collector, dozens would hang on each parameter. If it runs while
+        that is freed, CPython (3.11) walks a list of what is no longer there, and dies.
         """
-        self.entries.clear()
-        self.aliases.clear()
-        self.named.clear()
-        self.foreign.clear()
-        self.aside.clear()
-        self.storages.clear()
+        tables = self.entries, self.aliases, self.named, self.foreign, self.aside, self.storages
+        for table in tables:
+            table.clear()
