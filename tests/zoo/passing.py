@@ -82,6 +82,24 @@ def root_identity() -> Run:
 
 
 @case(
+    "a model ends in modules that hand on: they lie on the way out",
+    """
+    mul = mul(x)
+    head:
+        pass = pass(mul)
+        return pass
+    drop:
+        dropout = dropout(pass)
+        return dropout
+    return dropout
+    """,
+)
+def identity_at_the_end() -> Run:
+    made = net(lambda self, x: self.drop(self.head(x * 2)), head=nn.Identity(), drop=nn.Dropout())
+    return Run(made.eval(), (leaf(2, 3),))
+
+
+@case(
     "one tensor is given as two inputs",
     """
     sub = sub(a, a)

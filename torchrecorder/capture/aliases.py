@@ -11,7 +11,7 @@ the user's own tensor again.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import torch
@@ -37,6 +37,20 @@ def hand_on(values: Values, output: Any, passed: set[int]) -> Any | None:
     return _exchange(
         output, lambda each: _alias(values, each) if id(each) in passed else None
     )
+
+
+def hand_out(values: Values, found: list[tuple[str, Tensor]], given: Container[int]) -> None:
+    """The outermost module returns *found*: tensors that aliases stand for are what these are.
+
+    So what it ends in, an identity or a dropout that is off, lies on the way out. Those
+    *given* to it, by identity, are what they were.
+    """
+    for _, tensor in found:
+        source = values.original(tensor)
+        entry = values.entries.get(id(source))
+        if source is not None and entry is not None and id(source) not in given:
+            values.read(source)
+            entry.value = values.read(tensor)
 
 
 def take_back(values: Values, output: Any, given: Iterable[Tensor] = ()) -> Any | None:

@@ -27,7 +27,7 @@ from torch.nn.modules.module import (
 from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
-from torchrecorder.capture.aliases import hand_on, take_back
+from torchrecorder.capture.aliases import hand_on, hand_out, take_back
 from torchrecorder.capture.entries import Foreign
 from torchrecorder.capture.lingering import Lingering, Waiting, has_hooks
 from torchrecorder.capture.regions import mode_state
@@ -257,6 +257,8 @@ class ModuleScopes:
     ) -> Any | None:
         """What to return instead of *output*: aliases of the arguments left untouched."""
         if len(self.open) == 1:
+            if self.values.aliases:
+                hand_out(self.values, found, opened.arguments)
             return take_back(self.values, output)
         given = [tensor for _, tensor in found if id(tensor) in opened.arguments]
         if (given or self.values.aliases) and self._in_function(sys._getframe(3)):
