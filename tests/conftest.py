@@ -63,6 +63,8 @@ def strict_but_quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+    if "torch._dynamo" in sys.modules:  # it compiles the same function only so many times
+        sys.modules["torch._dynamo"].reset()
 
 
 def _installed() -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tests.notation import flow
 
 each_case = pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)
 
-OTHERWISE = {"made_during_run"}
+OTHERWISE = {"made_during_run", "parameter_made_anew"}
 """A parameter made of a fake tensor is made by an op, one made of a real tensor is not."""
 
 

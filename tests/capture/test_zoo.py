@@ -105,4 +105,5 @@ def test_is_inert(case):
         run = case.make()
         return run.model, run.args, run.kwargs or {}
 
+    _recorded(case)  # what PyTorch compiles, it compiles anew for who listens, and keeps
     assert_inert(make, backward=case.backward, lasting=case.lasting)

@@ -10,6 +10,7 @@ import contextlib
 import random
 import sys
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -20,7 +21,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import _disable_current_modes
 
 from torchrecorder.capture.catalog import named_modules
-from torchrecorder.capture.tensors import UNVERSIONED, version_of
+from torchrecorder.capture.tensors import UNVERSIONED, shape_of, version_of
 from torchrecorder.events import made
 
 
@@ -83,7 +84,8 @@ class _Place(NamedTuple):
     name: str
     buffer: Tensor
     version: int
-    shape: torch.Size | None
+    shape: tuple[int, ...]
+    usual: bool
 
 
 class _Buffers:
@@ -101,10 +103,12 @@ class _Buffers:
             for name, buffer in held.items():
                 if type(buffer) is not Tensor and (buffer is None or is_lazy(buffer)):
                     continue
-                kind, shape = _kind(buffer)
-                place = made(_Place, (held, name, buffer, version_of(buffer), shape))
+                usual = _is_usual(buffer)
+                shape = buffer.shape if usual else shape_of(buffer)
+                place = made(_Place, (held, name, buffer, version_of(buffer), shape, usual))
                 self.places.append(place)
                 if not buffer.is_meta:
+                    kind = (buffer.dtype, buffer.device) if usual else id(buffer)
                     kinds.setdefault(kind, []).append(place)
         with torch.no_grad():
             self.copies = [(each, _numbers(each)) for each in kinds.values()]
@@ -116,19 +120,18 @@ class _Buffers:
                 if any(_is_reshaped(each) for each in places) or not _same_bits(places, before):
                     for place, part in zip(places, _parts(places, before)):
                         _write(place, part)
-        for held, name, buffer, version, _ in self.places:
+        for held, name, buffer, version, *_ in self.places:
             if name not in held or held[name] is not buffer:
                 held[name] = buffer
             if version != UNVERSIONED and buffer._version != version:
                 torch._C._autograd._unsafe_set_version_counter((buffer,), (version,))
 
 
-def _kind(buffer: Tensor) -> tuple[Any, torch.Size | None]:
-    """What buffers copied in one piece have in common, and the shape; an odd one is alone."""
-    usual = type(buffer) is Tensor and buffer.layout is torch.strided
-    if not usual or buffer.is_nested or buffer.is_quantized:
-        return id(buffer), None
-    return (buffer.dtype, buffer.device), buffer.shape
+def _is_usual(buffer: Tensor) -> bool:
+    """Whether *buffer* can be copied in one piece with others of its kind."""
+    if type(buffer) is not Tensor or buffer.layout is not torch.strided:
+        return False
+    return not buffer.is_nested and not buffer.is_quantized
 
 
 def _numbers(places: list[_Place]) -> Tensor:
@@ -136,28 +139,27 @@ def _numbers(places: list[_Place]) -> Tensor:
     buffers = [each.buffer for each in places]
     if len(buffers) == 1:
         copied = buffers[0].detach().clone()
-        return copied if places[0].shape is None else copied.flatten()
+        return copied.flatten() if places[0].usual else copied
     return torch._C._nn.flatten_dense_tensors(buffers)  # type: ignore[no-any-return]
 
 
 def _parts(places: list[_Place], numbers: Tensor) -> list[Tensor]:
     """The opposite."""
-    shapes = [each.shape for each in places if each.shape is not None]
-    if not shapes:
+    if not places[0].usual:
         return [numbers]
-    parts = numbers.split([shape.numel() for shape in shapes])
-    return [part.view(shape) for part, shape in zip(parts, shapes)]
+    parts = numbers.split([prod(each.shape) for each in places])
+    return [part.view(each.shape) for part, each in zip(parts, places)]
 
 
 def _is_reshaped(place: _Place) -> bool:
-    return place.shape is not None and place.buffer.shape != place.shape
+    return (place.buffer.shape if place.usual else shape_of(place.buffer)) != place.shape
 
 
 def _write(place: _Place, before: Tensor) -> None:
     buffer = place.buffer
     if _is_reshaped(place):
         buffer.data = before.clone()
-    elif not _same_bits([place], before if place.shape is None else before.flatten()):
+    elif not _same_bits([place], before.flatten() if place.usual else before):
         with torch.inference_mode() if buffer.is_inference() else contextlib.nullcontext():
             buffer.copy_(before)
 

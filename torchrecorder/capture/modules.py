@@ -31,6 +31,7 @@ from torchrecorder.capture.aliases import hand_on, hand_out, take_back
 from torchrecorder.capture.entries import Foreign
 from torchrecorder.capture.lingering import Lingering, Waiting, has_hooks
 from torchrecorder.capture.regions import mode_state
+from torchrecorder.capture.source import Pretended
 from torchrecorder.capture.tensors import node_behind, tensors_in
 from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId, made
 
@@ -88,6 +89,8 @@ class ModuleScopes:
         with torch._C.DisableTorchFunction():
             try:
                 self._enter(module, args, frame)
+            except Pretended:
+                pass
             except Exception as error:
                 tape.lose("modules", error)
         tape.resume()
