@@ -100,8 +100,9 @@ class Values:
 
     def _adopt(self, tensor: Tensor) -> ValueId:
         """A tensor that no instrument has met: from before the run, or from a hidden place."""
-        if self._is_named(tensor):
-            return self.note(tensor, None, *self.named[id(tensor)][1:])
+        known = self.named.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            return self.note(tensor, None, known[1], known[2])
         if functorch.is_functorch_wrapped_tensor(tensor):
             return self.read(innermost(tensor))
         foreign = self.foreign.pop(id(tensor), None)
@@ -124,16 +125,13 @@ class Values:
 
     def hold(self, tensor: Tensor, role: Role, name: str) -> ValueId:
         """A module holds *tensor*, which no instrument has met, under this *name*."""
-        if self._is_named(tensor):
-            return self._adopt(tensor)
+        known = self.named.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            return self.note(tensor, None, role, known[2])
         before = self._held_before(tensor, self.storages.of(tensor))
         if before is not None:
             return self._adopt_alias(tensor, before)
         return self.note(tensor, None, role, (name,))
-
-    def _is_named(self, tensor: Tensor) -> bool:
-        known = self.named.get(id(tensor))
-        return known is not None and known[0]() is tensor
 
     def _held_before(self, tensor: Tensor, storage: Storage) -> ValueId | None:
         """What the memory of *tensor* was when it was met under another name, if it was."""
