@@ -24,6 +24,9 @@ from torchrecorder.capture.catalog import named_modules
 from torchrecorder.capture.tensors import UNVERSIONED, shape_of, version_of
 from torchrecorder.events import made
 
+_SMALL = 1 << 14
+"""How many numbers a buffer may have to be copied with others, also for a comparison."""
+
 
 @contextlib.contextmanager
 def restored(model: Any) -> Iterator[None]:
@@ -91,7 +94,7 @@ class _Place(NamedTuple):
 class _Buffers:
     """The buffers of some modules as they are now, to be put back.
 
-    Those of one data type on one device are copied and compared in one piece: most models
+    Small ones of one data type on one device are copied and compared in one piece: most models
     have hundreds, of a few numbers each.
     """
 
@@ -111,7 +114,7 @@ class _Buffers:
                     kind = (buffer.dtype, buffer.device) if usual else id(buffer)
                     kinds.setdefault(kind, []).append(place)
         with torch.no_grad():
-            self.copies = [(each, _numbers(each)) for each in kinds.values()]
+            self.copies = [(each, _copied(each)) for each in kinds.values()]
 
     def put_back(self) -> None:
         """Write what differs, and only that."""
@@ -128,19 +131,24 @@ class _Buffers:
 
 
 def _is_usual(buffer: Tensor) -> bool:
-    """Whether *buffer* can be copied in one piece with others of its kind."""
+    """Whether *buffer* is to be copied in one piece with others of its kind."""
     if type(buffer) is not Tensor or buffer.layout is not torch.strided:
         return False
-    return not buffer.is_nested and not buffer.is_quantized
+    return not buffer.is_nested and not buffer.is_quantized and buffer.numel() <= _SMALL
 
 
 def _numbers(places: list[_Place]) -> Tensor:
-    """The numbers of all the buffers, copied one after the other; an odd one as it is."""
+    """The numbers of all the buffers, one after the other; one that is alone as it is."""
     buffers = [each.buffer for each in places]
-    if len(buffers) == 1:
-        copied = buffers[0].detach().clone()
-        return copied.flatten() if places[0].usual else copied
+    if not places[0].usual:
+        return buffers[0]
     return torch._C._nn.flatten_dense_tensors(buffers)  # type: ignore[no-any-return]
+
+
+def _copied(places: list[_Place]) -> Tensor:
+    """Those numbers, in memory of their own."""
+    numbers = _numbers(places)
+    return numbers if len(places) > 1 and places[0].usual else numbers.clone()
 
 
 def _parts(places: list[_Place], numbers: Tensor) -> list[Tensor]:

@@ -1,0 +1,66 @@
+"""Buffers are after a look what they were before, whatever their kind, and whatever was done."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+
+from tests.zoo.case import net
+
+KINDS = {
+    "small": lambda: torch.arange(6.0),
+    "of one number": lambda: torch.tensor(3),
+    "empty": lambda: torch.tensor([]),
+    "truth values": lambda: torch.tensor([True, False]),
+    "not a number": lambda: torch.tensor([1.0, float("nan"), -0.0]),
+    "large": lambda: torch.arange(40_000.0).view(200, 200),
+    "turned": lambda: torch.arange(6.0).view(2, 3).t(),
+    "sparse": lambda: torch.eye(3).to_sparse(),
+}
+
+
+def _written(self, x):
+    with torch.no_grad():
+        self.b.zero_() if self.b.layout is torch.sparse_coo else self.b.logical_not_()
+    return x
+
+
+def _resized(self, x):
+    if self.b.layout is torch.strided:
+        self.b.resize_(2, 5).fill_(1)
+    return x
+
+
+def _given_memory(self, x):
+    self.b.data = torch.zeros_like(self.b)
+    return x
+
+
+def _exchanged(self, x):
+    self.b = torch.ones(2)
+    return x
+
+
+def _bits(tensor):
+    tensor = tensor.to_dense() if tensor.layout is torch.sparse_coo else tensor.contiguous()
+    return tensor.shape, tensor.dtype, bytes(tensor.untyped_storage())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("forward", [_written, _resized, _given_memory, _exchanged])
+def test_buffers_are_put_back(kind, forward):
+    """Values, shape, version and identity; also of those beside it, and of one held twice."""
+    buffer = KINDS[kind]()
+    inner = net(forward, b=buffer, beside=torch.arange(3.0), whole=torch.arange(3))
+    model = nn.Sequential(inner, net(lambda self, x: x + 1, b=buffer))
+    before = [(each, _bits(each), each._version) for each in model.buffers()]
+    torchrecorder.record(model, torch.ones(2))
+    after = list(model.buffers())
+    assert [id(each) for each in after] == [id(each) for each, _, _ in before]
+    assert model[1].b is buffer
+    for each, bits, version in before:
+        assert _bits(each) == bits
+        assert each._version == version
