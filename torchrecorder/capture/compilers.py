@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -23,6 +24,11 @@ _COMPILER = "torch._dynamo"
 
 _ABOUT_US = "Using `torch.compile\\(module\\)` when there are global hooks"
 """What a compiled module says when it is called: the hooks are ours, unless some were there."""
+
+_lock = threading.Lock()
+_resting: list[RunEagerly] = []
+_stance = contextlib.ExitStack()
+"""The stance is that of all threads: the first recorder sets it, the last puts it back."""
 
 
 class RunEagerly(MetaPathFinder, Loader):
@@ -44,9 +50,17 @@ class RunEagerly(MetaPathFinder, Loader):
     def __exit__(self, *error: object) -> None:
         self._stop_waiting()
         self._exit.close()
+        with _lock:
+            if self in _resting:
+                _resting.remove(self)
+                if not _resting:
+                    _stance.close()
 
     def _set_stance(self) -> None:
-        self._exit.enter_context(torch.compiler.set_stance("force_eager"))
+        with _lock:
+            if not _resting:
+                _stance.enter_context(torch.compiler.set_stance("force_eager"))
+            _resting.append(self)
         if not self._hooked:
             self._exit.enter_context(_unsaid(_ABOUT_US))
 

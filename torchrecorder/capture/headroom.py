@@ -8,19 +8,33 @@ limit allows would fail because of us; so the limit is a third higher while we l
 from __future__ import annotations
 
 import sys
+import threading
 
 _OURS = 200  # frames of an instrument that works at the deepest place
+
+
+_lock = threading.Lock()
+_raised: list[int] = []
+_before: list[int] = []
+"""The limits of the recorders that listen now, and the one from before them all."""
 
 
 class Headroom:
     """A context with a higher recursion limit; leaves one that the program sets alone."""
 
     def __enter__(self) -> Headroom:
-        self.before = sys.getrecursionlimit()
-        self.raised = self.before + self.before // 3 + _OURS
-        sys.setrecursionlimit(self.raised)
+        with _lock:
+            limit = sys.getrecursionlimit()
+            if not _raised:
+                _before[:] = [limit]
+            self.raised = limit + limit // 3 + _OURS
+            _raised.append(self.raised)
+            sys.setrecursionlimit(self.raised)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if sys.getrecursionlimit() == self.raised:
-            sys.setrecursionlimit(self.before)
+        with _lock:
+            is_ours = sys.getrecursionlimit() == max(_raised)
+            _raised.remove(self.raised)
+            if is_ours:
+                sys.setrecursionlimit(max(_raised or _before))

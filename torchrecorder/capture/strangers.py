@@ -42,6 +42,7 @@ class ThreadsStarted:
     def __init__(self, tell: Callable[[], None]) -> None:
         self.tell = tell
         self._hook = self._hear
+        self._ended = False
 
     def __enter__(self) -> ThreadsStarted:
         self._before: Any = threading.getprofile()
@@ -49,14 +50,23 @@ class ThreadsStarted:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._ended = True
         if threading.getprofile() is self._hook:
-            threading.setprofile(self._before)
+            threading.setprofile(self._below())
 
     def _hear(self, frame: Any, event: str, argument: Any) -> None:
-        sys.setprofile(self._before)
+        below = self._below()
+        sys.setprofile(below)
         self.tell()
-        if self._before is not None:
-            self._before(frame, event, argument)
+        if below is not None:
+            below(frame, event, argument)
+
+    def _below(self) -> Any:
+        """What was there before, but for the hooks of recorders that have ended."""
+        hook, owner = self._before, getattr(self._before, "__self__", None)
+        while isinstance(owner, ThreadsStarted) and owner._ended:
+            hook, owner = owner._before, getattr(owner._before, "__self__", None)
+        return hook
 
 
 class Strangers:
