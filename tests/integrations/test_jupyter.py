@@ -137,11 +137,12 @@ def _only_below(monkeypatch, boxes):
 
 
 @pytest.fixture
-def shell():
+def shell(monkeypatch):
     """An IPython that runs cells, and is gone afterwards."""
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # it warns of one that is not its own
     yield InteractiveShell.instance(config=Config(HistoryManager={"hist_file": ":memory:"}))
     InteractiveShell.clear_instance()
 
