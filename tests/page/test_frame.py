@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,14 @@ def _inside(seen: Visit) -> Any:
     return seen.page.frames[1]
 
 
+def _until(frame: Any, condition: str) -> None:
+    """Wait for it from outside: the page forbids what Playwright would wait with inside."""
+    deadline = time.monotonic() + 20
+    while not frame.evaluate(condition):
+        assert time.monotonic() < deadline, condition
+        frame.wait_for_timeout(20)
+
+
 def test_works_where_there_is_no_address_nor_storage(notebook: Opening) -> None:
     """Boxes open in the frame."""
     frame = _inside(notebook())
@@ -86,9 +95,9 @@ def test_follows_the_notebook_when_it_turns_dark(notebook: Opening) -> None:
     frame = _inside(seen)
     seen.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
     frame.evaluate("page.stage.later()")
-    frame.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+    _until(frame, "document.documentElement.dataset.theme === 'dark'")
     paper = "getComputedStyle(document.body).backgroundColor"
-    frame.wait_for_function(f"{paper} === 'rgb(21, 24, 29)'")
+    _until(frame, f"{paper} === 'rgb(21, 24, 29)'")
 
 
 def test_the_wheel_is_the_notebooks_until_a_click(notebook: Opening) -> None:
@@ -103,7 +112,7 @@ def test_the_wheel_is_the_notebooks_until_a_click(notebook: Opening) -> None:
     at = seen.page.evaluate(scrolled)
     seen.page.mouse.click(30, 300)
     seen.page.mouse.wheel(0, 40)
-    frame.wait_for_function(f"page.stage.view().y > {before}")
+    _until(frame, f"page.stage.view().y > {before}")
     assert seen.page.evaluate(scrolled) == at
 
 
@@ -116,7 +125,7 @@ def test_the_wheel_is_ours_where_nothing_else_scrolls(notebook: Opening) -> None
     seen.page.mouse.wheel(0, 40)
     seen.page.wait_for_timeout(400)
     seen.page.mouse.wheel(0, 40)
-    frame.wait_for_function(f"page.stage.view().y > {before}")
+    _until(frame, f"page.stage.view().y > {before}")
 
 
 def test_the_figure_is_seen_at_its_size_where_frames_are_stripped(notebook: Opening) -> None:
