@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.values import Values
 
 _Held = Mapping[str, "Tensor | None"]
+"""The parameters, or the buffers, that a module itself holds."""
 
 _MOST_NAMES = 16
 _USUAL = (Tensor, Parameter)

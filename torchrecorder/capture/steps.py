@@ -52,9 +52,6 @@ class OptimizerSteps:
         if threading.get_ident() != self.tape.thread:
             return
         self.tape.pause()
-        with torch._C.DisableTorchFunction():
-            try:
-                what(step)
-            except Exception as error:
-                self.tape.lose("steps", error)
+        with torch._C.DisableTorchFunction(), self.tape.losing("steps"):
+            what(step)
         self.tape.resume()
