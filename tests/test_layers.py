@@ -6,7 +6,9 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "torchrecorder"
+import torchrecorder
+
+PACKAGE = Path(torchrecorder.__file__).parent
 
 LAYERS = {
     "errors": set(),
