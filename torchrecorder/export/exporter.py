@@ -7,10 +7,12 @@ import os
 import stat
 import tempfile
 from pathlib import Path
-from typing import ClassVar, Protocol, Union
+from typing import Any, ClassVar, Protocol, Union
 
-from torchrecorder.checks import guess
+from torchrecorder.checks import ABOVE_0, FLAG, Check, guess
 from torchrecorder.errors import UnknownFormat
+from torchrecorder.layout import engine
+from torchrecorder.option_table import option
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
@@ -26,6 +28,25 @@ class Exporter(Protocol):
 
     def export(self, view: View, style: Style) -> Union[str, bytes]:
         """The contents of the file."""
+
+
+def timeout_option() -> Any:
+    """The option of all formats that are laid out."""
+    return option(
+        "Seconds that the layout may take.",
+        Check("a number of seconds above 0", ABOVE_0.holds, read=ABOVE_0.read),
+        default=engine.TIMEOUT,
+        placeholder="SECONDS",
+    )
+
+
+def times_option() -> Any:
+    """The option of all formats that hold times."""
+    return option(
+        "Write measured times. Without them, two runs of the same model give the same bytes.",
+        FLAG,
+        default=True,
+    )
 
 
 def known() -> dict[str, type[Exporter]]:
