@@ -185,7 +185,11 @@ MOST = 1e6
 
 FLAG = one_of(True, False)
 TEXT = Check("a text", lambda value: isinstance(value, str), read=str)
-WORD = Check("a text that is not empty", lambda value: TEXT.holds(value) and value.strip(), read=str)
+WORD = Check(
+    "a text that is not empty",
+    lambda value: TEXT.holds(value) and value.strip(),
+    read=str,
+)
 TEXTS = Check("a text or a list of texts", _are_texts, read=words, several=True)
 ABOVE_0 = Check(
     "a number above 0", lambda value: _is_number(value) and 0 < value <= MOST, read=literal

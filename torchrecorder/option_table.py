@@ -28,7 +28,7 @@ class Option:
         check: What its value must be.
         default: Its value if it is not given.
         flag: A short flag of the command line, ``"-d"``.
-        off: The flag that turns it off, where that is not ``--no-`` and the name.
+        off: The flag that turns it off and its help, where ``--no-`` and the name do not do.
         placeholder: What stands for its value in a usage, ``"LENGTH"``.
     """
 
@@ -37,7 +37,7 @@ class Option:
     check: Check
     default: Any
     flag: str = ""
-    off: str = ""
+    off: tuple[str, str] | None = None
     placeholder: str = ""
 
     @property
@@ -51,33 +51,38 @@ class Option:
         """Its name where words are joined by hyphens: in shells and documents."""
         return self.name.replace("_", "-")
 
+    @property
+    def negated(self) -> tuple[str, str]:
+        """The flag that turns it off, and its help."""
+        return self.off or (f"--no-{self.spelled}", f"do not {self.brief}")
+
     def read(self, text: str | None) -> Any:
-        """The value that *text* stands for; None stands for an option without a value.
+        """The value that *text* stands for; None is an option without a value.
 
         Raises:
             InvalidArgument: It stands for none; the message begins with "it must be".
         """
-        rule = self.check._replace(optional=False)
-        if rule.read is None:
-            raise InvalidArgument("its value cannot be written as text")
+        rule = self.check
         if text is None or not text.strip():
             if rule.switch:
                 return True
             raise InvalidArgument("it needs a value")
-        value = rule.read(text.strip())
-        if value is None or not self.check.holds(value):
-            plain = rule.expected.replace("True, False", "yes, no").replace("True or False", "yes or no")
-            raise InvalidArgument(f"it must be {described(rule._replace(expected=plain), value)}")
+        value = rule.read(text.strip()) if rule.read is not None else text
+        if value is None or not rule.holds(value):
+            expected = rule.expected.replace("True, False", "yes, no")
+            expected = expected.replace("True or False", "yes or no")
+            spoken = rule._replace(expected=expected, optional=False)
+            raise InvalidArgument(f"it must be {described(spoken, value)}")
         return value
 
-    def read_all(self, texts: Iterable[str]) -> Any:
-        """The value of several *texts*: the last, or, where it takes several, all together."""
-        values = [self.read(text) for text in texts]
-        if not self.check.several:
-            return values[-1]
-        if isinstance(values[0], Mapping):
-            return {name: value for one in values for name, value in one.items()}
-        return tuple(value for one in values for value in one)
+    def joined(self, values: Iterable[Any]) -> Any:
+        """The value of an option that was given several times, or on several lines."""
+        *earlier, last = values
+        if not self.check.several or not earlier:
+            return last
+        if isinstance(last, Mapping):
+            return {name: value for one in (*earlier, last) for name, value in one.items()}
+        return tuple(value for one in (*earlier, last) for value in one)
 
 
 def option(
@@ -87,7 +92,7 @@ def option(
     default: Any = MISSING,
     factory: Any = MISSING,
     flag: str = "",
-    off: str = "",
+    off: tuple[str, str] | None = None,
     placeholder: str = "",
 ) -> Any:
     """A dataclass field that is an option; see `Option`."""

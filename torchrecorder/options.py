@@ -62,7 +62,7 @@ def drawing(exporter: Exporter | None = None, **options: Any) -> Drawing:
 
 
 def _sorted(exporter: Exporter | None, given: Mapping[str, Any]) -> Drawing:
-    own = {field.name for field in fields(exporter)} if exporter else set()  # type: ignore[arg-type]
+    own = _fields(exporter)
     known = {*VIEW, *STYLE, *own}
     graphviz = by_field({name: value for name, value in given.items() if name not in known})
     for name in given:
@@ -75,6 +75,10 @@ def _sorted(exporter: Exporter | None, given: Mapping[str, Any]) -> Drawing:
     if exporter is not None:
         exporter = replace(exporter, **_among(given, own))  # type: ignore[type-var]
     return Drawing(view, style, exporter)
+
+
+def _fields(exporter: Exporter | None) -> set[str]:
+    return {one.name for one in fields(exporter)} if exporter else set()  # type: ignore[arg-type]
 
 
 def _among(given: Mapping[str, Any], names: Mapping[str, Any] | set[str]) -> dict[str, Any]:

@@ -130,7 +130,8 @@ class Style:
     """How a figure looks."""
 
     theme: Theme = option(
-        "Colours and outlines. By name, or a `Theme`; ``\"print\"`` is safe in grey, None is light.",
+        "Colours and outlines. By name, or a `Theme`; ``\"print\"`` is safe in grey, None is "
+        "light.",
         THEME.or_none(),
         default=LIGHT,
     )
@@ -169,9 +170,9 @@ class Style:
     details: bool = option("Write hyperparameters and arguments on boxes.", FLAG, default=True)
     counts: bool = option("Write parameter counts on boxes.", FLAG, default=True)
     rename: Mapping[str, str] = option(
-        "Other names for modules, operations and tensors. ``{\"self_attn\": \"Attention\"}``: a path "
-        "or name gives the title, a class (``{\"BasicBlock\": \"Block\"}``) what stands after the "
-        "colon; patterns are allowed.",
+        "Other names for modules, operations and tensors. ``{\"self_attn\": \"Attention\"}``: a "
+        "path or name gives the title, a class (``{\"BasicBlock\": \"Block\"}``) what stands after "
+        "the colon; patterns are allowed.",
         PAIRS,
         factory=dict,
         placeholder="NAME=TEXT",

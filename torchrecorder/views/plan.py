@@ -85,9 +85,9 @@ class ViewOptions:
         placeholder="NAME",
     )
     hide: str | tuple[str, ...] = option(
-        "Leave these out. Modules by path or class, or operations, inputs, outputs, parameters "
-        "and buffers by name; patterns, separated by commas or in a tuple. Arrows go through "
-        "them.",
+        "Leave out these modules, operations, inputs, outputs or weights. Modules by path or "
+        "class, the rest by name; patterns, separated by commas or in a tuple. Arrows go "
+        "through them.",
         TEXTS,
         default=(),
         placeholder="NAME,...",

@@ -6,9 +6,15 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchrecorder.integrations.drawings import add_drawing_arguments, check, drawing_options
+from torchrecorder.integrations.drawings import (
+    add_drawing_arguments,
+    add_format_argument,
+    check,
+    drawing_options,
+    numbers_in,
+)
 from torchrecorder.integrations.progress import Progress
-from torchrecorder.integrations.targets import add_target_arguments, target_of
+from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
 
 
 @dataclass(frozen=True)
@@ -36,11 +42,9 @@ class Open:
             metavar="FILE",
             help="where to write it; the suffix is the format",
         )
+        add_format_argument(parser, "html")
         parser.add_argument(
-            "--format", default="html", help="of the temporary file: html (default), svg, pdf, png"
-        )
-        parser.add_argument(
-            "--no-browser", dest="browser", action="store_false", help="write it, and no more"
+            "--no-browser", dest="browser", action="store_false", help="only write it"
         )
         add_drawing_arguments(parser)
 
@@ -48,7 +52,8 @@ class Open:
         """Record, write, open."""
         from torchrecorder import api
 
-        target, chosen = target_of(options), drawing_options(options)
+        chosen = drawing_options(options)
+        target = measuring(target_of(options), numbers_in(chosen))
         check([options.output or Path(f"a.{options.format.lstrip('.')}")], chosen)
         with Progress() as progress:
             recording = target.recording(progress)
