@@ -90,7 +90,7 @@ def in_shell(message: str, options: Mapping[str, Option]) -> str:
     message = re.sub(r"record\(\.\.\., (.*?)\)", r"\1", message)
     message = re.sub(rf"^({names})(?=:? |: )", lambda found: f"--{found[1]}", message)
     message = re.sub(
-        rf"(?<![\w.-])({names})=(True|False|'[^']*'|\"[^\"]*\"|\.\.\.|)",
+        rf"(?<![\w.-])({names})=(True|False|'[^']*'|\"[^\"]*\"|\.\.\.|(?!\w))",
         lambda found: _typed(options[found[1]], found[2]),
         message,
     )

@@ -102,7 +102,7 @@ def _are_lines(value: object) -> bool:
 
 
 NUMBER = Check(
-    "the name of an annotation, such as 'forward_time',",
+    "the name of an annotation such as 'forward_time'",
     lambda value: isinstance(value, (str, Annotation)),
     tuple(annotation.name for annotation in ANNOTATIONS),
     read=str,
@@ -114,7 +114,7 @@ NUMBERS = NUMBER._replace(
     several=True,
 )
 THEME = Check(
-    f"{one_of(*THEMES).expected}, or a theme of your own,",
+    one_of(*THEMES).expected,
     lambda value: isinstance(value, Theme) or isinstance(value, str) and value in THEMES,
     tuple(THEMES),
     read=str,

@@ -79,7 +79,7 @@ SHAPE = Check(
     f"a shape of Graphviz: {', '.join(SHAPES[:24])} ...", lambda value: str(value) in SHAPES, SHAPES
 )
 SCHEME = Check(
-    "'x11', 'svg' or a scheme of ColorBrewer with its size, such as 'blues9',",
+    "'x11', 'svg' or a scheme of ColorBrewer with its size, such as 'blues9'",
     lambda value: str(value).lower() in ("", "x11", "svg", *SCHEMES),
     tuple(SCHEMES),
 )
