@@ -1,4 +1,4 @@
-"""Exporter: the protocol of a format, and finding one by a file's suffix."""
+"""Exporter: the protocol of a format, and writing a file whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import tempfile
 from pathlib import Path
 from typing import ClassVar, Protocol, Union
 
-from torchrecorder.checks import guess
-from torchrecorder.errors import UnknownFormat
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
@@ -26,29 +24,6 @@ class Exporter(Protocol):
 
     def export(self, view: View, style: Style) -> Union[str, bytes]:
         """The contents of the file."""
-
-
-def known() -> dict[str, type[Exporter]]:
-    """Exporters by suffix, in the order in which they are listed."""
-    from torchrecorder.export import EXPORTERS
-
-    return {exporter.suffix: exporter for exporter in EXPORTERS}
-
-
-def by_suffix(name: str) -> Exporter:
-    """The exporter for a file of this name, with its default options.
-
-    Raises:
-        UnknownFormat: None writes this suffix; the message lists those that do.
-    """
-    exporters = known()
-    fitting = [suffix for suffix in exporters if name.lower().endswith(suffix)]
-    if fitting:
-        return exporters[max(fitting, key=len)]()
-    suffix = Path(name).suffix
-    close = (guess(suffix, exporters) if suffix else "") or "."
-    wrong = f"no format is written as {suffix!r}" if suffix else f"{name!r} has no suffix"
-    raise UnknownFormat(f"{wrong}{close} Known: {', '.join(exporters)}")
 
 
 def write_file(path: Path, contents: str | bytes) -> None:

@@ -48,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     own, rest = parted(sys.argv[1:] if arguments is None else arguments)
-    options, unknown = parser().parse_known_args(own, argparse.Namespace(rest=rest))
+    top = parser()
+    given = argparse.Namespace(rest=rest, whole_parser=top)
+    options, unknown = top.parse_known_args(own, given)
     if unknown:
         options.parser.error(strangers(unknown, options))
     if "" not in sys.path and os.getcwd() not in sys.path:

@@ -76,7 +76,7 @@ def _option(action: argparse.Action) -> Option:
 def _values() -> Mapping[str, tuple[str, ...]]:
     """Values of options that take others too, by the name of the option."""
     from torchrecorder.annotations import ANNOTATIONS
-    from torchrecorder.export.exporter import known
+    from torchrecorder.export.formats import known
     from torchrecorder.style.themes import THEMES
 
     numbers = tuple(each.name for each in ANNOTATIONS)

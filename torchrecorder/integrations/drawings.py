@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.export.exporter import by_suffix, check_place
+from torchrecorder.export.exporter import check_place
+from torchrecorder.export.formats import by_suffix
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import settings_of
 from torchrecorder.options import drawing

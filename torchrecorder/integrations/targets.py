@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from torchrecorder.checks import warn
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
-from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.storage import SUFFIXES, load
+from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.finding import ModelFailed, find
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.shapes import Shape, parse_shape, tensors
+from torchrecorder.recording import Recording, load
 
 if TYPE_CHECKING:
     from torchrecorder.annotations.annotation import Annotation

@@ -84,7 +84,7 @@ class Compare:
 
     def run(self, options: argparse.Namespace) -> int:
         """Record or load both, and print."""
-        from torchrecorder.annotations.annotation import by_name
+        from torchrecorder.annotations.registry import by_name
         from torchrecorder.comparison.compare import compare
 
         first, second = target_of(options, options.before), target_of(options, options.after)

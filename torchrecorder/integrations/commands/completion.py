@@ -28,7 +28,5 @@ class Completion:
 
     def run(self, options: argparse.Namespace) -> int:
         """Print it."""
-        from torchrecorder.integrations.cli import parser
-
-        print(script(options.shell, parser()), end="")
+        print(script(options.shell, options.whole_parser), end="")
         return 0

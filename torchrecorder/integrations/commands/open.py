@@ -46,14 +46,14 @@ class Open:
 
     def run(self, options: argparse.Namespace) -> int:
         """Record, write, open."""
-        from torchrecorder import api
+        from torchrecorder import drawing
 
         target, chosen = target_of(options), drawing_options(options)
         check([options.output or Path(f"a.{options.format.lstrip('.')}")], chosen)
         with Progress() as progress:
             recording = target.recording(progress)
             progress.now("drawing it")
-            path = options.output or api.temporary(recording.name, options.format)
-            written = api.show(recording, path, browser=options.browser, **chosen)
+            path = options.output or drawing.temporary(recording.name, options.format)
+            written = drawing.show(recording, path, browser=options.browser, **chosen)
         print(written)
         return 0

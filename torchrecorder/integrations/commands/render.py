@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchrecorder.errors import TorchRecorderError
-from torchrecorder.graph.recording import Recording
 from torchrecorder.integrations.drawings import (
     add_drawing_arguments,
     add_output_argument,
@@ -19,6 +18,7 @@ from torchrecorder.integrations.drawings import (
 from torchrecorder.integrations.finding import ModelFailed
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments, target_of
+from torchrecorder.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Render:
     def _write(
         self, recording: Recording, options: argparse.Namespace, progress: Progress
     ) -> list[Path]:
-        from torchrecorder.api import file_name
+        from torchrecorder.drawing import file_name
 
         paths = options.output or [Path(f"{file_name(recording.name)}{self.suffix}")]
         return write(recording, paths, drawing_options(options), progress)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
-from torchrecorder.graph.recording import Recording
 from torchrecorder.integrations.drawings import (
     add_drawing_arguments,
     add_output_argument,
@@ -19,6 +18,7 @@ from torchrecorder.integrations.drawings import (
 )
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.scripts import Script
+from torchrecorder.recording import Recording
 
 NOTHING = 1
 """Exit code where a script ended well but its model was not called."""
@@ -99,7 +99,7 @@ def _nothing(script: Script) -> str:
 
 def _write(recording: Recording, options: argparse.Namespace, chosen: dict[str, Any]) -> int:
     """Write what was recorded; stdout is the script's, so paths are said on stderr."""
-    from torchrecorder.api import file_name
+    from torchrecorder.drawing import file_name
 
     paths = options.output or [Path(f"{file_name(recording.name)}.svg")]
     try:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.graph.recording import Recording
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
+from torchrecorder.recording import Recording
 
 if TYPE_CHECKING:
     from torchrecorder.annotations.annotation import Annotation
@@ -61,7 +61,7 @@ class Top:
 
     def run(self, options: argparse.Namespace) -> int:
         """Record and print."""
-        from torchrecorder.annotations.annotation import by_name
+        from torchrecorder.annotations.registry import by_name
 
         annotation = by_name(options.by)
         if options.n < 0:
