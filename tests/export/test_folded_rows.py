@@ -13,7 +13,7 @@ from tests.views.test_similar import stages
 from torchrecorder.export.folded_rows import folded
 from torchrecorder.export.rows import every_row
 from torchrecorder.export.similar_rows import similar_rows
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 
 def titles(recording: Recording, *, ops: bool = False) -> list[tuple[int, str]]:

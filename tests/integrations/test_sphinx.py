@@ -398,7 +398,7 @@ def test_figure_that_cannot_be_drawn(project, capsys, monkeypatch, builder):
     def fail(*args, **options):
         raise LayoutFailed("it takes too long")
 
-    monkeypatch.setattr("torchrecorder.api.render", fail)
+    monkeypatch.setattr("torchrecorder.drawing.render", fail)
     project.write("index.rst", PAGE)
     out = project.build(builder, strict=False)
     assert "index.rst:4: WARNING: it takes too long" in capsys.readouterr().err

@@ -28,7 +28,7 @@ from torch.optim.optimizer import (
 from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
 
 from torchrecorder.capture.recorder import Recorder
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 Choice = Callable[[Module, FrameType], bool]
 """Whether a module that is called, from this frame, is the awaited one."""

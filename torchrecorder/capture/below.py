@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.overrides import _get_current_function_mode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchrecorder.capture.functions import Call, Calls
+from torchrecorder.capture.call import Call
+from torchrecorder.capture.functions import Calls
 from torchrecorder.capture.names import FunctionFacts, operator_facts
 from torchrecorder.capture.tensors import UNSETTLED, innermost, tensors_in
 

@@ -17,7 +17,8 @@ from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.events import BYTES_PEAK, SECONDS_ON_DEVICE, GradId, Measured, OpId
 
 if TYPE_CHECKING:
-    from torchrecorder.capture.tape import OpenScope, Tape
+    from torchrecorder.capture.scope import OpenScope
+    from torchrecorder.capture.tape import Tape
 
 
 def in_use() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from torchrecorder.checks import Check, check_one
 from torchrecorder.events import (
@@ -17,12 +17,17 @@ from torchrecorder.events import (
     ScopeEntered,
     ValueSeen,
 )
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.recorder import Recorder
-    from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 _ATTRIBUTE = "torchrecorder_recorder"
+
+
+class HasRecording(Protocol):
+    """A recorder whose run is over."""
+
+    @property
+    def recording(self) -> Recording:
+        """What was recorded."""
 
 
 def explain(error: BaseException, failure: RunFailed, events: Sequence[Event]) -> None:
@@ -37,7 +42,7 @@ def explain(error: BaseException, failure: RunFailed, events: Sequence[Event]) -
             error.__notes__ = [*getattr(error, "__notes__", ()), note]
 
 
-def attach(error: BaseException, recorder: Recorder) -> None:
+def attach(error: BaseException, recorder: HasRecording) -> None:
     """Keep *recorder* with *error*, for `recording_of`."""
     with contextlib.suppress(Exception):  # the user's class may refuse to be written on
         setattr(error, _ATTRIBUTE, recorder)

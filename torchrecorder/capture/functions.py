@@ -20,11 +20,11 @@ from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.aliases import holds_alias, run_on_originals
 from torchrecorder.capture.arguments import sort_arguments
+from torchrecorder.capture.call import Call
 from torchrecorder.capture.names import FunctionFacts, facts_of
 from torchrecorder.capture.source import Pretended
 from torchrecorder.capture.tensors import innermost, tensors_in
-from torchrecorder.capture.writes import writes_now
-from torchrecorder.events import OpCalled, OpId, OpKind, Slot, SourceLine, ValueId, made
+from torchrecorder.events import OpCalled, OpKind, ValueId, made
 
 _peek_transformations = functorch.peek_interpreter_stack
 
@@ -34,37 +34,9 @@ if TYPE_CHECKING:
     from torchrecorder.capture.autograd import AutogradWalk
     from torchrecorder.capture.backward import BackwardRuns
     from torchrecorder.capture.regions import Regions
-    from torchrecorder.capture.tape import OpenScope, Tape
+    from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.entries import Entry
     from torchrecorder.capture.values import Values
-
-
-class Call:
-    """A torch function that is running."""
-
-    __slots__ = (
-        "op",
-        "index",
-        "facts",
-        "place",
-        "wrapped",
-        "tensors",
-        "inputs",
-        "arguments",
-        "source",
-        "started",
-    )
-
-    op: OpId
-    index: int
-    facts: FunctionFacts
-    place: OpenScope | None
-    wrapped: bool  # inside a transformation of torch.func
-    tensors: list[tuple[str, Tensor]]
-    inputs: tuple[Slot, ...]
-    arguments: tuple[tuple[str, str], ...]
-    source: SourceLine | None
-    started: float
 
 
 class Calls:
@@ -354,7 +326,7 @@ def _wrote(call: Call, name: str, tensor: Tensor, entry: Entry) -> bool:
     if call.facts.rebinds and first:
         return True
     if name.partition(".")[0] in call.facts.writes:
-        if call.facts.dispatched or writes_now(name, call):
+        if call.facts.dispatched or call.writes(name):
             return True
     if entry.version < 0:
         return name == "out" or first and (call.facts.in_place or _told_to(call.arguments))

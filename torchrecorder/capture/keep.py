@@ -17,7 +17,7 @@ from torchrecorder.graph.kept import Tensors
 
 if TYPE_CHECKING:
     from torchrecorder.capture.autograd import AutogradWalk
-    from torchrecorder.capture.tape import OpenScope
+    from torchrecorder.capture.scope import OpenScope
 
 _Call = dict[str, Any]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from torch.nn import Module
 
 if TYPE_CHECKING:
-    from torchrecorder.capture.tape import OpenScope
+    from torchrecorder.capture.scope import OpenScope
 
 _CALL = Module._call_impl.__code__
 

@@ -9,7 +9,7 @@ import torch
 from torch.nn import Module
 
 from torchrecorder.events import ModuleId
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 
 class Live:
@@ -18,7 +18,7 @@ class Live:
     def __init__(self, modules: dict[ModuleId, weakref.ref[Module]]) -> None:
         self._modules = modules
 
-    def fn(self, recording: Recording, node: str) -> Any:
+    def fn(self, recording: RecordedRun, node: str) -> Any:
         """The module of a scope, a meta tensor like a value; None if neither is to be had."""
         scopes: Any = recording.scopes
         values: Any = recording.values

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from torchrecorder.capture.catalog import Catalog
     from torchrecorder.capture.fastpaths import FastPaths
     from torchrecorder.capture.regions import Regions
-    from torchrecorder.capture.tape import OpenScope, Tape
+    from torchrecorder.capture.scope import OpenScope
+    from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.values import Values
 
 

@@ -42,7 +42,7 @@ from torchrecorder.checks import TEXT, Check, advised, check_one
 from torchrecorder.errors import RecorderInUse
 from torchrecorder.events import Event, RunDone
 from torchrecorder.graph.kept import Kept
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 
 MODEL = Check(
@@ -223,7 +223,7 @@ class Recorder:
         if self._events is None:
             raise RecorderInUse("the recording is there when the recorder's with block has ended")
         if self._recording is None:
-            self._recording = build(self._events, self._live, self._kept)
+            self._recording = build(self._events, Recording, self._live, self._kept)
         return self._recording
 
 

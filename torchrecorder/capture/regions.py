@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from torchrecorder.capture.lingering import Lingering
     from torchrecorder.capture.source import Sources
-    from torchrecorder.capture.tape import OpenScope, Tape
+    from torchrecorder.capture.scope import OpenScope
+    from torchrecorder.capture.tape import Tape
 
 
 class ModeState(NamedTuple):

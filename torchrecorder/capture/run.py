@@ -20,7 +20,7 @@ from torchrecorder.capture.tensors import tensors_in
 from torchrecorder.checks import FLAG, Check, advised, check_one, warn, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.garbage import uncollected
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 
 @advised

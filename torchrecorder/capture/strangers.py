@@ -14,16 +14,17 @@ import operator
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from torchrecorder.capture.grad_facts import name_of
 from torchrecorder.capture.tensors import node_behind, version_of
-from torchrecorder.events import GradEdge, GradId, GradNodeFound
+from torchrecorder.events import GradEdge, GradId, GradNodeFound, ValueId
 
 if TYPE_CHECKING:
-    from torchrecorder.capture.autograd import AutogradWalk
+    from torchrecorder.capture.tape import Tape
+    from torchrecorder.capture.values import Values
 
 _number = operator.methodcaller("_sequence_nr")
 _next_number = torch._C._autograd._get_sequence_nr
@@ -69,10 +70,27 @@ class ThreadsStarted:
         return hook
 
 
+class Walk(Protocol):
+    """What is asked here of the walk over the autograd graph."""
+
+    tape: Tape
+    values: Values
+    known: dict[int, GradId]
+    leaves: dict[ValueId, GradId]
+    passed: dict[int, GradEdge]
+    made: dict[GradEdge, ValueId]
+
+    def is_recent(self, number: int) -> bool:
+        """Whether the op that runs, or ran last, may have made the node with this number."""
+
+    def expect_strangers(self) -> None:
+        """From now on a number may stand for the nodes of two threads."""
+
+
 class Strangers:
     """Keys of grad nodes: numbers for those of this thread, below nought for strangers."""
 
-    def __init__(self, walk: AutogradWalk) -> None:
+    def __init__(self, walk: Walk) -> None:
         self.walk = walk
         self.held: dict[int, tuple[Any, int]] = {}
         self._found: dict[GradId, GradNodeFound] = {}

@@ -50,7 +50,7 @@ _USUAL = frozenset((Tensor, Parameter))
 _PARAMETER = Role.PARAMETER
 
 if TYPE_CHECKING:
-    from torchrecorder.capture.autograd import AutogradWalk
+    from torchrecorder.capture.grad_source import GradSource
     from torchrecorder.capture.tape import Tape
 
 
@@ -64,7 +64,7 @@ class Values:
         self._forget = forgetting(self.entries, self.aliases)
         self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]] = {}
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
-        self.autograd: AutogradWalk
+        self.autograd: GradSource
         self.gradients_from: OpId | None = None
         self.passed: OpCalled | None = None
         self.foreign: dict[int, Foreign] = {}

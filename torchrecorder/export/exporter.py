@@ -1,4 +1,4 @@
-"""Exporter: the protocol of a format, and finding one by a file's suffix."""
+"""Exporter: the protocol of a format, and writing a file whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Union
 
-from torchrecorder.checks import ABOVE_0, FLAG, Check, guess
-from torchrecorder.errors import UnknownFormat
+from torchrecorder.checks import ABOVE_0, FLAG, Check
 from torchrecorder.layout import engine
 from torchrecorder.option_table import option
 from torchrecorder.style.style import Style
@@ -47,29 +46,6 @@ def times_option() -> Any:
         FLAG,
         default=True,
     )
-
-
-def known() -> dict[str, type[Exporter]]:
-    """Exporters by suffix, in the order in which they are listed."""
-    from torchrecorder.export import EXPORTERS
-
-    return {exporter.suffix: exporter for exporter in EXPORTERS}
-
-
-def by_suffix(name: str) -> Exporter:
-    """The exporter for a file of this name, with its default options.
-
-    Raises:
-        UnknownFormat: None writes this suffix; the message lists those that do.
-    """
-    exporters = known()
-    fitting = [suffix for suffix in exporters if name.lower().endswith(suffix)]
-    if fitting:
-        return exporters[max(fitting, key=len)]()
-    suffix = Path(name).suffix
-    close = (guess(suffix, exporters) if suffix else "") or "."
-    wrong = f"no format is written as {suffix!r}" if suffix else f"{name!r} has no suffix"
-    raise UnknownFormat(f"{wrong}{close} Known: {', '.join(exporters)}")
 
 
 def write_file(path: Path, contents: str | bytes) -> None:

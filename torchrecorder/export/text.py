@@ -8,7 +8,8 @@ from typing import ClassVar, Literal, Union
 
 from torchrecorder.annotations import finite
 from torchrecorder.annotations.amounts import exact, of_bytes
-from torchrecorder.annotations.annotation import Annotation, numbers_of
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import numbers_of
 from torchrecorder.annotations.inside import Inside
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (

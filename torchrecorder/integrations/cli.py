@@ -51,7 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     own, rest = parted(sys.argv[1:] if arguments is None else arguments)
-    options, unknown = parser().parse_known_args(own, argparse.Namespace(rest=rest))
+    top = parser()
+    given = argparse.Namespace(rest=rest, whole_parser=top)
+    options, unknown = top.parse_known_args(own, given)
     if unknown:
         options.parser.error(unknown_arguments(unknown, options))
     if "" not in sys.path and os.getcwd() not in sys.path:
@@ -140,7 +142,6 @@ def parser() -> argparse.ArgumentParser:
     below = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in COMMANDS:
         _add(below, command)
-    top.set_defaults(whole=top)
     return top
 
 

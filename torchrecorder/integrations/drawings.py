@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from torchrecorder.annotations.annotation import Annotation, by_name
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import by_name
 from torchrecorder.checks import setting
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.export.exporter import by_suffix, check_place, known
+from torchrecorder.export.exporter import check_place
+from torchrecorder.export.formats import by_suffix, known
 from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.options import FORMAT, OPTIONS, STYLE, VIEW, drawing

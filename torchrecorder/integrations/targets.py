@@ -16,13 +16,13 @@ from typing import Any
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.checks import FLAG, TEXT, Check, literal, setting, warn, whole_number
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
-from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.storage import SUFFIXES, load
+from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.finding import ModelFailed, find
 from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.shapes import Shape, parse_shape, tensors
 from torchrecorder.option_table import documented, option, options_of
+from torchrecorder.recording import Recording, load
 
 TARGET = "package.module:name, file.py:name, or run.json"
 """What a target looks like."""

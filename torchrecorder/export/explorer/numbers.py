@@ -8,7 +8,8 @@ from typing import Any, Union
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
-from torchrecorder.annotations.annotation import Annotation, Numbers, by_name
+from torchrecorder.annotations.annotation import Annotation, Numbers
+from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.owned import Owned
 from torchrecorder.annotations.statistics import number, share
 from torchrecorder.graph.recording import Recording

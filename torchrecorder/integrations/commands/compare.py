@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.annotation import by_name
+from torchrecorder.annotations.registry import by_name
 from torchrecorder.checks import check_one, literal, whole_number
 from torchrecorder.integrations.drawings import (
     add_drawing_arguments,

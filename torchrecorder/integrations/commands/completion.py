@@ -30,7 +30,7 @@ class Completion:
 
     def run(self, options: argparse.Namespace) -> int:
         """Print it."""
-        print(script(options.shell, options.whole), end="")
+        print(script(options.shell, options.whole_parser), end="")
         return 0
 
 

@@ -50,7 +50,7 @@ class Open:
 
     def run(self, options: argparse.Namespace) -> int:
         """Record, write, open."""
-        from torchrecorder import api
+        from torchrecorder import drawing
 
         chosen = drawing_options(options)
         target = measuring(target_of(options), numbers_in(chosen))
@@ -58,7 +58,7 @@ class Open:
         with Progress() as progress:
             recording = target.recording(progress)
             progress.now("drawing it")
-            path = options.output or api.temporary(recording.name, options.format)
-            written = api.show(recording, path, browser=options.browser, **chosen)
+            path = options.output or drawing.temporary(recording.name, options.format)
+            written = drawing.show(recording, path, browser=options.browser, **chosen)
         print(written)
         return 0

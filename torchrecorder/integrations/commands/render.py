@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from torchrecorder.errors import TorchRecorderError
-from torchrecorder.graph.recording import Recording
 from torchrecorder.integrations.drawings import (
     add_drawing_arguments,
     add_output_argument,
@@ -23,6 +22,7 @@ from torchrecorder.integrations.drawings import (
 from torchrecorder.integrations.finding import ModelFailed
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
+from torchrecorder.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _write(
     recording: Recording, options: argparse.Namespace, chosen: dict[str, Any], progress: Progress
 ) -> tuple[list[Path], list[Path]]:
     """Write the files; returns their paths, and those that were asked for."""
-    from torchrecorder.api import file_name
+    from torchrecorder.drawing import file_name
 
     asked = outputs(options, file_name(recording.name))
     return write(recording, asked, chosen, progress, options.format), asked

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
-from torchrecorder.graph.recording import Recording
 from torchrecorder.integrations.drawings import (
     add_drawing_arguments,
     add_output_argument,
@@ -18,10 +17,11 @@ from torchrecorder.integrations.drawings import (
     numbers_in,
     write,
 )
+from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.scripts import Script
 from torchrecorder.integrations.targets import TARGET_OPTIONS, flags_for
-from torchrecorder.integrations.flags import add_flags, given
+from torchrecorder.recording import Recording
 
 RECORDED = ("flops", "stats", "name")
 """Options of a recorder; the script itself decides about the backward pass."""
@@ -105,7 +105,7 @@ def _nothing(script: Script) -> str:
 
 def _write(recording: Recording, options: argparse.Namespace, chosen: dict[str, Any]) -> int:
     """Write what was recorded; stdout is the script's, so paths are said on stderr."""
-    from torchrecorder.api import file_name
+    from torchrecorder.drawing import file_name
 
     paths = options.output or [Path(f"{file_name(recording.name)}.svg")]
     try:

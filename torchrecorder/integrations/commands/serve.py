@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.graph.recording import Recording
 from torchrecorder.integrations.drawings import (
     add_drawing_arguments,
     check,
@@ -22,6 +21,7 @@ from torchrecorder.integrations.drawings import (
 )
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
+from torchrecorder.recording import Recording
 
 LOCAL = "127.0.0.1"
 

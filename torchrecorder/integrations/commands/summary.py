@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.annotation import by_name
+from torchrecorder.annotations.registry import by_name
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.annotation import Annotation, by_name
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.results import Ranked
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.graph.recording import Recording
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
+from torchrecorder.recording import Recording
 
 
 @dataclass(frozen=True)
