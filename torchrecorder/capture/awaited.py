@@ -12,21 +12,26 @@ PyTorch's own for the default device is lower: it expects to be the lowest.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import Any
 
-import torch
 from torch.nn import Module
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+from torch.overrides import TorchFunctionMode
 
+from torchrecorder.capture.internals.access import (
+    count_function_modes,
+    default_device_mode,
+    get_frame,
+    pop_function_mode,
+    push_function_mode,
+)
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.graph.recording import Recording
 
@@ -119,7 +124,7 @@ class Awaited:
 
     def _put_with(self, others: list[TorchFunctionMode]) -> None:
         """Our modes and those of the program, in the right order."""
-        default = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+        default = default_device_mode()
         lowest = [mode for mode in others if mode is default]
         _put([*lowest, *self._modes, *(mode for mode in others if mode is not default)])
 
@@ -165,7 +170,7 @@ def _listening(plain: Any, awaited: Awaited) -> Any:
     """``Module.__call__``, with an ear."""
 
     def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:
-        if not awaited.hears(self, sys._getframe(1)):
+        if not awaited.hears(self, get_frame(1)):
             return plain(self, *args, **kwargs)
         try:
             return plain(self, *args, **kwargs)
@@ -178,12 +183,12 @@ def _listening(plain: Any, awaited: Awaited) -> Any:
 def _taken() -> list[TorchFunctionMode]:
     """All function modes, taken off; the lowest is the first."""
     taken = []
-    while torch._C._len_torch_function_stack():
-        taken.append(_pop_mode())
+    while count_function_modes():
+        taken.append(pop_function_mode())
     return taken[::-1]
 
 
 def _put(modes: list[TorchFunctionMode]) -> None:
     """The opposite."""
     for mode in modes:
-        _push_mode(mode)
+        push_function_mode(mode)

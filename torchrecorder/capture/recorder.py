@@ -9,7 +9,6 @@ then is the recording.
 from __future__ import annotations
 
 import contextlib
-import sys
 from types import TracebackType
 from typing import Any
 
@@ -27,6 +26,12 @@ from torchrecorder.capture.conditions import CompiledOps
 from torchrecorder.capture.fastpaths import FastPaths
 from torchrecorder.capture.functions import Calls, FunctionCalls
 from torchrecorder.capture.headroom import Headroom
+from torchrecorder.capture.internals.access import (
+    SEES_SAVED_TENSORS,
+    DisableTorchFunction,
+    compiled_from,
+    get_frame,
+)
 from torchrecorder.capture.live import Live
 from torchrecorder.capture.modules import ModuleScopes
 from torchrecorder.capture.regions import Regions
@@ -109,7 +114,7 @@ class Recorder:
         if self._used:
             raise RecorderInUse("this recorder was used before; make a new one for each run")
         self._used = True
-        with torch._C.DisableTorchFunction():  # function modes of others need not hear us
+        with DisableTorchFunction():  # function modes of others need not hear us
             self._set_up()
         return self
 
@@ -119,7 +124,7 @@ class Recorder:
         values = Values(tape)
         autograd = values.autograd = AutogradWalk(tape, values)
         regions = Regions(tape, Sources())
-        if self._extras.saved:
+        if self._extras.saved and SEES_SAVED_TENSORS:
             saved = SavedTensors(tape, values)
             autograd.met, regions.entered = saved.met, saved.entered
         self._catalog = Catalog(tape, values, _module_of(self._model), self._name)
@@ -150,7 +155,7 @@ class Recorder:
         assert self._exit is not None
         self._tape.pause()
         self._exit.close()
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             self._finish(error)
 
     def _finish(self, error: BaseException | None) -> None:
@@ -205,7 +210,7 @@ class Recorder:
         """
         if self._running is None:
             return ()
-        self._modules.settle(sys._getframe(1))
+        self._modules.settle(get_frame(1))
         return self._running.scopes
 
     @property
@@ -231,8 +236,7 @@ def _name_of(model: Any) -> str:
     if model is None:
         return "run"
     if isinstance(model, Module):
-        inner = getattr(model, "_orig_mod", model)
-        return type(inner).__name__
+        return type(compiled_from(model)).__name__
     return str(getattr(model, "__name__", type(model).__name__))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from torchrecorder.capture.internals.access import CHECKPOINT_FUNCTION, any_autocast
 from torchrecorder.events import ScopeEntered, ScopeKind, ScopeLeft, SourceLine
 
 if TYPE_CHECKING:
@@ -33,15 +34,14 @@ class ModeState(NamedTuple):
 
 _grad = torch.is_grad_enabled
 _inference = torch.is_inference_mode_enabled
-_any_autocast = torch._C._is_any_autocast_enabled
 _USUAL = {grad: ModeState(grad, False, "") for grad in (True, False)}
 
 
 def mode_state() -> ModeState:
     """The modes as they are now, in this thread."""
-    if not _inference() and not _any_autocast():
+    if not _inference() and not any_autocast():
         return _USUAL[_grad()]
-    return ModeState(_grad(), _inference(), _autocast() if _any_autocast() else "")
+    return ModeState(_grad(), _inference(), _autocast() if any_autocast() else "")
 
 
 def _autocast() -> str:
@@ -155,7 +155,7 @@ def _is_region(kind: ScopeKind, frame: FrameType) -> bool:
     """Checkpointing is built on a function of its own, which is no region of the user's."""
     if kind is not ScopeKind.CUSTOM_FUNCTION:
         return True
-    return getattr(frame.f_locals.get("cls"), "__name__", "") != "CheckpointFunction"
+    return getattr(frame.f_locals.get("cls"), "__name__", "") != CHECKPOINT_FUNCTION
 
 
 def _mode_kind(door: ModeState, state: ModeState, in_function: bool) -> ScopeKind | None:

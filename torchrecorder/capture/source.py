@@ -14,9 +14,13 @@ import sys
 from types import CodeType, FrameType
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.nn import Module
 
+from torchrecorder.capture.internals.access import (
+    CALL_CODE,
+    WRAPPED_CALL_CODE,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torchrecorder.events import ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -26,9 +30,6 @@ _END = "-"
 """What is outside of the file that records for a shell or a page of documentation is not the
 user's: the walk ends there."""
 
-_MODULE_CALLS = tuple(
-    getattr(Module, name).__code__ for name in ("_call_impl", "_wrapped_call_impl")
-)
 _MODULE = ScopeKind.MODULE
 _INSIDE, _PRETENDED = object(), object()
 _LIMIT = 200
@@ -42,7 +43,7 @@ def _telling_codes() -> dict[CodeType, object]:
         (torch.autograd.Function.apply, ScopeKind.CUSTOM_FUNCTION),
         (checkpoint.checkpoint, ScopeKind.CHECKPOINT),
     ]
-    codes: dict[CodeType, object] = dict.fromkeys(_MODULE_CALLS, _MODULE)
+    codes: dict[CodeType, object] = dict.fromkeys((CALL_CODE, WRAPPED_CALL_CODE), _MODULE)
     for function, kind in found:
         code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
         if isinstance(code, CodeType):
