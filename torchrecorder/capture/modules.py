@@ -29,9 +29,9 @@ from torch.utils.hooks import RemovableHandle
 from torchrecorder.capture.aliases import hand_on, hand_out, take_back
 from torchrecorder.capture.entries import Foreign
 from torchrecorder.capture.internals.access import (
-    CALL_FRAMES,
     WRAPPED_CALL_CODE,
     DisableTorchFunction,
+    caller_of_module,
     current_graph_task,
     forget_keyword_mark,
     get_frame,
@@ -74,7 +74,7 @@ class ModuleScopes:
 
     def __enter__(self) -> ModuleScopes:
         for handle in (
-            register_module_forward_pre_hook(self._before),
+            register_module_forward_pre_hook(self.before),
             register_module_forward_hook(self._after, with_kwargs=True, always_call=True),
         ):
             self._exit.callback(_remove, handle)
@@ -86,11 +86,14 @@ class ModuleScopes:
 
     # Hooks --------------------------------------------------------------------------
 
-    def _before(self, module: Module, args: tuple[Any, ...]) -> None:
+    def before(
+        self, module: Module, args: tuple[Any, ...], frame: FrameType | None = None
+    ) -> None:
+        """*module* is about to run; *frame* is that in which PyTorch runs its hooks."""
         tape = self.tape
         if threading.get_ident() != tape.thread or tape.deaf:
             return
-        frame = get_frame(1)
+        frame = frame or get_frame(1)
         tape.pause()
         with DisableTorchFunction():
             try:
@@ -144,8 +147,8 @@ class ModuleScopes:
         )
 
     def _enter(self, module: Module, args: tuple[Any, ...], frame: Any) -> None:
-        door = get_frame(4)
-        outside = door.f_back if door.f_code is WRAPPED_CALL_CODE else _outside(frame)
+        door = frame.f_back.f_back
+        outside = door.f_back if door.f_code is WRAPPED_CALL_CODE else caller_of_module(frame)
         source = self.regions.locate(outside)
         entry = self.catalog.find(module)
         if not entry.stated:
@@ -283,7 +286,7 @@ class ModuleScopes:
 
         What it returns may be the function's result, behind which autograd puts a node.
         """
-        _, regions = self.regions.sources.walk(_outside(frame))
+        _, regions = self.regions.sources.walk(caller_of_module(frame))
         return any(kind is ScopeKind.CUSTOM_FUNCTION for kind, _ in regions)
 
     def _uncover(self, opened: OpenScope, found: list[tuple[str, Tensor]]) -> None:
@@ -360,12 +363,3 @@ def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str,
         elif each is not None:
             found.extend(tensors_in(each, name))
     return found
-
-
-def _outside(frame: Any) -> Any:
-    """The frame that called the module whose hook runs in *frame*."""
-    for _ in range(4):
-        if frame is None or frame.f_code.co_name not in CALL_FRAMES:
-            break
-        frame = frame.f_back
-    return frame

@@ -9,7 +9,7 @@ then is the recording.
 from __future__ import annotations
 
 import contextlib
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 import torch
@@ -154,6 +154,7 @@ class Recorder:
     ) -> None:
         assert self._exit is not None
         self._tape.pause()
+        self._tape.deaf = True  # PyTorch runs hooks that were there when a module was called
         self._exit.close()
         with DisableTorchFunction():
             self._finish(error)
@@ -200,6 +201,10 @@ class Recorder:
                 return function(*args, **kwargs)
             function = function.__call__
         return self._modules.call_function(self._name, function, args, kwargs)
+
+    def module_called(self, module: Module, args: tuple[Any, ...], frame: FrameType) -> None:
+        """A hook in *frame* entered this block: the call of *module* has begun before it."""
+        self._modules.before(module, args, frame)
 
     @property
     def scopes(self) -> tuple[str, ...]:

@@ -113,6 +113,15 @@ CALL_FRAMES = ("inner", CALL_CODE.co_name, WRAPPED_CALL_CODE.co_name)
 """The functions of a module's call, from the one that runs hooks outwards."""
 
 
+def caller_of_module(frame: Any) -> Any:
+    """The frame that called the module whose hook runs in *frame*."""
+    for _ in range(4):
+        if frame is None or frame.f_code.co_name not in CALL_FRAMES:
+            break
+        frame = frame.f_back
+    return frame
+
+
 def has_own_hooks(module: Module) -> bool:
     """Whether hooks of the module's own follow the global ones."""
     held = module.__dict__.get
