@@ -8,6 +8,7 @@ from tests.notation import flow
 from torchrecorder import Recorder, record
 from torchrecorder.capture import custom_functions
 from torchrecorder.capture.custom_functions import AppliedFunctions
+from torchrecorder.capture.internals import access
 from torchrecorder.capture.inert import assert_inert
 from torchrecorder.capture.tape import Tape
 
@@ -29,14 +30,13 @@ def not_tried(monkeypatch):
 @pytest.fixture
 def apply_in_c(monkeypatch):
     """No frame of PyTorch's tells of a custom function."""
+    monkeypatch.setattr(access, "apply_code", lambda: None)
     monkeypatch.setattr(custom_functions, "apply_code", lambda: None)
 
 
 @pytest.fixture
 def unrecognised(monkeypatch, apply_in_c):
     """Nor does PyTorch make a context in a way that can be noticed."""
-    monkeypatch.setattr(custom_functions, "frame_codes", lambda: [])
-    monkeypatch.setattr("torchrecorder.capture.source.frame_codes", lambda: [])
     monkeypatch.setattr(AppliedFunctions, "note", lambda self, cls, caller: None)
     monkeypatch.setattr(Tape, "strict", False)
 

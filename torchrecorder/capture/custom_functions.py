@@ -13,15 +13,15 @@ tried on a function of our own before anything relies on it.
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Union
 
 import torch
-from torch.autograd import function as torch_functions
 from torch.autograd.function import BackwardCFunction, Function
+
+from torchrecorder.capture.internals.access import apply_code, forward_gradients, get_frame
 
 if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
@@ -34,7 +34,6 @@ _UNRECOGNISED = (
     "autograd functions cannot be recognised here"
 )
 
-_forward_grad = torch._C._is_fwd_grad_enabled
 _inference = torch.is_inference_mode_enabled
 
 
@@ -65,7 +64,7 @@ class Applied:
         """
         if caller.f_lasti != self.instruction:
             return False
-        if not _forward_grad() and (callee is None or not _inference()):
+        if not forward_gradients() and (callee is None or not _inference()):
             return True
         return callee is not None and callee.f_code in _codes_of(self.cls)
 
@@ -136,18 +135,6 @@ def class_of(running: FrameType | Applied) -> Any:
     return running.cls if isinstance(running, Applied) else running.f_locals.get("cls")
 
 
-def apply_code() -> CodeType | None:
-    """``Function.apply``, if it is Python."""
-    return getattr(Function.apply, "__code__", None)
-
-
-def frame_codes() -> list[CodeType]:
-    """The functions of PyTorch that apply a custom function, which is their local ``cls``."""
-    in_transformations = getattr(torch_functions, "_call_custom_function_call", None)
-    codes = apply_code(), getattr(in_transformations, "__code__", None)
-    return [code for code in codes if code is not None]
-
-
 # Contexts ---------------------------------------------------------------------------------
 
 _lock = threading.Lock()
@@ -158,7 +145,7 @@ _own_init: Any = vars(BackwardCFunction).get("__init__")
 
 def _init(self: Any, *args: Any, **kwargs: Any) -> None:
     """``BackwardCFunction.__init__``: a custom function is about to run."""
-    caller, thread = sys._getframe(1), threading.get_ident()
+    caller, thread = get_frame(1), threading.get_ident()
     for each in tuple(_active):
         if each.tape.thread == thread:
             try:
@@ -207,7 +194,7 @@ def _tried(recognise: Recognise) -> bool:
         found: list[list[Any]] = []
         with torch.inference_mode(False):
             for call in (_Trial.apply, _look):
-                call(lambda: found.append(recognise(sys._getframe())))
+                call(lambda: found.append(recognise(get_frame())))
         inside, outside = found
         _known.append([class_of(each) for each in inside] == [_Trial] and not outside)
     return _known[0]

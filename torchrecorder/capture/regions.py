@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from torchrecorder.capture.custom_functions import class_of
+from torchrecorder.capture.internals.access import CHECKPOINT_FUNCTION, any_autocast
 from torchrecorder.events import ScopeEntered, ScopeKind, ScopeLeft, SourceLine
 
 if TYPE_CHECKING:
@@ -34,15 +35,14 @@ class ModeState(NamedTuple):
 
 _grad = torch.is_grad_enabled
 _inference = torch.is_inference_mode_enabled
-_any_autocast = torch._C._is_any_autocast_enabled
 _USUAL = {grad: ModeState(grad, False, "") for grad in (True, False)}
 
 
 def mode_state() -> ModeState:
     """The modes as they are now, in this thread."""
-    if not _inference() and not _any_autocast():
+    if not _inference() and not any_autocast():
         return _USUAL[_grad()]
-    return ModeState(_grad(), _inference(), _autocast() if _any_autocast() else "")
+    return ModeState(_grad(), _inference(), _autocast() if any_autocast() else "")
 
 
 def _autocast() -> str:
@@ -159,7 +159,7 @@ def _name_of(region: Region) -> str:
 
 def _is_shown(region: Region) -> bool:
     """Checkpointing is built on a custom function, which is no region of its own."""
-    return region.kind is not ScopeKind.CUSTOM_FUNCTION or _name_of(region) != "CheckpointFunction"
+    return region.kind is not ScopeKind.CUSTOM_FUNCTION or _name_of(region) != CHECKPOINT_FUNCTION
 
 
 def _mode_kind(door: ModeState, state: ModeState, in_function: bool) -> ScopeKind | None:

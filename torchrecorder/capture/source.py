@@ -15,10 +15,15 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.nn import Module
 
-from torchrecorder.capture.custom_functions import AppliedFunctions, frame_codes
+from torchrecorder.capture.custom_functions import AppliedFunctions
+from torchrecorder.capture.internals.access import (
+    CALL_CODE,
+    WRAPPED_CALL_CODE,
+    FakeTensor,
+    FakeTensorMode,
+    apply_codes,
+)
 from torchrecorder.events import ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -28,9 +33,6 @@ _END = "-"
 """What is outside of the file that records for a shell or a page of documentation is not the
 user's: the walk ends there."""
 
-_MODULE_CALLS = tuple(
-    getattr(Module, name).__code__ for name in ("_call_impl", "_wrapped_call_impl")
-)
 _MODULE = ScopeKind.MODULE
 _INSIDE, _PRETENDED = object(), object()
 _LIMIT = 200
@@ -40,8 +42,8 @@ def _telling_codes() -> dict[CodeType, object]:
     """The functions of PyTorch whose call is a module's, or a region of its own."""
     from torch.utils import checkpoint
 
-    codes: dict[CodeType, object] = dict.fromkeys(_MODULE_CALLS, _MODULE)
-    codes.update(dict.fromkeys(frame_codes(), ScopeKind.CUSTOM_FUNCTION))
+    codes: dict[CodeType, object] = dict.fromkeys((CALL_CODE, WRAPPED_CALL_CODE), _MODULE)
+    codes.update(dict.fromkeys(apply_codes(), ScopeKind.CUSTOM_FUNCTION))
     codes[inspect.unwrap(checkpoint.checkpoint).__code__] = ScopeKind.CHECKPOINT
     for each in torch.optim.Optimizer.profile_hook_step.__code__.co_consts:
         if isinstance(each, CodeType):  # what PyTorch wraps around the step of every optimizer
