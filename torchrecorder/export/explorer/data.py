@@ -53,7 +53,7 @@ def page_data(given: Source) -> dict[str, Any]:
     tree, style = given.tree, given.style
     drawn = Drawn(tree, style)
     faces = tuple(drawn.faces())
-    columns = Columns(tree, Facts(tree.view, style.notes, tree.unfolded.similar))
+    columns = Columns(tree, Facts(tree.view, style.notes, tree.unfolded.similar), drawn.equal)
     items = columns.items(faces)
     tensors = Tensors(drawn, columns)
     laid = _plan(given, faces, tensors)
