@@ -78,7 +78,12 @@ def page_data(given: Source) -> dict[str, Any]:
         "tensors": tensors.columns(),
         "bundles": tensors.members(),
         "annotations": numbers.columns(
-            recording, list(_members(drawn)), style, columns.strings, times=given.times
+            recording,
+            list(_members(drawn)),
+            [place.parent for place in tree.places],
+            style,
+            columns.strings,
+            times=given.times,
         ),
         "color_by": _name(style.color_by),
         "color_range": style.color_range,

@@ -107,9 +107,10 @@ class Drawn:
         return done, repainted(plain, view, dark)
 
     def _closed(self, boxes: Mapping[str, Box]) -> tuple[Figure, Figure]:
-        view = self._distinct if self.is_shared else self.tree.view
+        view = self.tree.view
         chosen = {each: box for each, box in boxes.items() if each in self._chosen}
-        return self._both(replace(view, boxes=chosen, arrows=()))
+        clusters = {} if self.is_shared else view.clusters
+        return self._both(replace(view, boxes=chosen, clusters=clusters, arrows=()))
 
     def faces(self) -> Iterator[Face]:
         """One for each place of the tree."""
