@@ -28,6 +28,7 @@ from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.aliases import hand_on, hand_out, take_back
+from torchrecorder.capture.catalog import named_modules
 from torchrecorder.capture.entries import Foreign
 from torchrecorder.capture.lingering import Lingering, Waiting, has_hooks
 from torchrecorder.capture.regions import mode_state
@@ -332,8 +333,13 @@ class ModuleScopes:
 
 def _weights(module: Module) -> list[tuple[str, Tensor]]:
     """Parameters and buffers that a call of *module* may read."""
-    found = [*module.named_parameters(), *module.named_buffers()]
-    return [(name, each) for name, each in found if not is_lazy(each)]
+    return [
+        (f"{path}.{name}" if path else name, tensor)
+        for kind in ("_parameters", "_buffers")
+        for path, part in named_modules(module)
+        for name, tensor in getattr(part, kind).items()
+        if tensor is not None and not is_lazy(tensor)
+    ]
 
 
 def _remove(handle: RemovableHandle) -> None:

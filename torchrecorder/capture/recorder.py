@@ -19,7 +19,7 @@ from torch.nn import Module
 from torchrecorder.build import build
 from torchrecorder.capture.autograd import AutogradWalk
 from torchrecorder.capture.backward import BackwardRuns
-from torchrecorder.capture.catalog import Catalog
+from torchrecorder.capture.catalog import Catalog, uncompiled
 from torchrecorder.capture.extras import Extras
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.compilers import RunEagerly
@@ -156,7 +156,10 @@ class Recorder:
     def _finish(self, error: BaseException | None) -> None:
         tape = self._tape
         if error is not None:
-            explain(error, tape.conclude_failure(error), tape.events)
+            failure = tape.conclude_failure(error)
+            sources = self._modules.regions.sources
+            raised = sources.raised(error.__traceback__, backward=failure.backward)
+            explain(error, failure, tape.events, raised)
             attach(error, self)
         self._modules.leave_all(error)
         self._catalog.finish()
@@ -231,14 +234,15 @@ def _name_of(model: Any) -> str:
     if model is None:
         return "run"
     if isinstance(model, Module):
-        inner = getattr(model, "_orig_mod", model)
-        return type(inner).__name__
+        return type(uncompiled(model)).__name__
     return str(getattr(model, "__name__", type(model).__name__))
 
 
 def _module_of(model: Any) -> Module | None:
     """The module that *model* is, or is a method of."""
-    owner = getattr(model, "__self__", model)
+    if isinstance(model, Module):  # never asked for attributes: its class may compute them
+        return model
+    owner = getattr(model, "__self__", None)
     return owner if isinstance(owner, Module) else None
 
 

@@ -11,7 +11,7 @@ import inspect
 import os
 import re
 import sys
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -20,6 +20,7 @@ from torch.nn import Module
 from torchrecorder.events import ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+_AUTOGRAD = os.path.join(_TORCH, "autograd", "")
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _ENTRY = os.path.join(_OURS, "integrations", "targets.py")
 _END = "-"
@@ -99,6 +100,25 @@ class Sources:
                 line = self._line(str(place), frame, code)
             frame = frame.f_back
         return line, regions
+
+    def raised(self, traceback: TracebackType | None, *, backward: bool) -> SourceLine | None:
+        """The innermost line of the user's code in *traceback*.
+
+        Args:
+            traceback: Of the user's exception.
+            backward: Count only lines that run inside a backward pass, not the one that
+                started it.
+        """
+        found = None
+        counts = not backward
+        while traceback is not None:
+            code = traceback.tb_frame.f_code
+            place = self._place(code)
+            if isinstance(place, str) and counts:
+                found = SourceLine(place, traceback.tb_lineno, code.co_name)
+            counts = counts or code.co_filename.startswith(_AUTOGRAD)
+            traceback = traceback.tb_next
+        return found
 
     def _line(self, file: str, frame: FrameType, code: CodeType) -> SourceLine:
         """The line that *frame* is on; looked up once, as Python counts through the code."""
