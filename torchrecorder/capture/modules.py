@@ -13,6 +13,7 @@ import inspect
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
 from contextlib import ExitStack
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from torch.nn.modules.module import (
 from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
+from torchrecorder.capture.argument_objects import ArgumentObjects
 from torchrecorder.capture.aliases import hand_on, hand_out, take_back
 from torchrecorder.capture.catalog import named_modules
 from torchrecorder.capture.entries import Foreign
@@ -63,6 +65,7 @@ class ModuleScopes:
         self.regions = regions
         self.catalog = catalog
         self.open: list[tuple[int, OpenScope]] = []
+        self._objects = ArgumentObjects([])
         self._exit = ExitStack()
         self.lingering = regions.lingering = Lingering(self.open, self._finish)
         values.search_names = self._name_of
@@ -160,8 +163,11 @@ class ModuleScopes:
         self.open.append((id(module), opened))
         found = _arguments(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # PyTorch has no global pre-hook that is given them
-        if kwargs and type(kwargs) is dict:
-            found += tensors_in(kwargs)
+        if not kwargs or type(kwargs) is not dict:
+            kwargs = {}
+        found += tensors_in(kwargs)
+        if len(self.open) == 1:
+            self._objects = ArgumentObjects([*_named(args, entry.arguments), *kwargs.items()])
         self._take_in(opened, found)
         self.fast.enter(module, found)
         for observer in self.tape.observers:
@@ -184,6 +190,7 @@ class ModuleScopes:
         with torch._C.DisableTorchFunction():
             opened = self.tape.enter(ScopeKind.FUNCTION, name, cls="function", state=mode_state())
             self.open.append((id(function), opened))
+            self._objects = ArgumentObjects([*_named(args, names), *kwargs.items()])
             with self.tape.losing("modules"):
                 self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
         result = function(*args, **kwargs)
@@ -248,6 +255,8 @@ class ModuleScopes:
     def _close(self, opened: OpenScope, outputs: tuple[Slot, ...], *, failed: bool) -> None:
         self._trim(opened, failed)
         self.open.pop()
+        if not self.open:
+            self._objects = ArgumentObjects([])
         if opened.cleanup is not None:
             opened.cleanup()
         self.tape.stack.pop()
@@ -306,14 +315,15 @@ class ModuleScopes:
             self.values.write_hidden(op, opened.event.cls, opened.inputs + weights, made)
 
     def _name_of(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The name of a tensor that a running module holds as an attribute."""
+        """The name of a tensor that a running module, or an argument, holds as an attribute."""
         for _, opened in reversed(self.open):
             module = self.catalog.module(opened.event.module)
             found = self.catalog.attribute(module, tensor) if module is not None else None
             if found is not None:
                 role, name = found
                 return role, f"{opened.event.path}.{name}".lstrip(".")
-        return None
+        place = self._objects.name_of(tensor)
+        return (Role.INPUT, place) if place is not None else None
 
     def settle(self, frame: FrameType) -> None:
         """Close what is over, as seen from *frame*."""
@@ -353,14 +363,19 @@ def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str,
     if len(args) == 1 and isinstance(args[0], Tensor):
         return [(names[0] if names else "0", args[0])]
     found: list[tuple[str, Tensor]] = []
+    for name, value in _named(args, names):
+        if isinstance(value, Tensor):
+            found.append((name, value))
+        elif value is not None:
+            found.extend(tensors_in(value, name))
+    return found
+
+
+def _named(args: tuple[Any, ...], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Positional arguments with the names of their parameters, or their numbers."""
     if len(args) > len(names):
         names += tuple(map(str, range(len(names), len(args))))
-    for name, each in zip(names, args):
-        if isinstance(each, Tensor):
-            found.append((name, each))
-        elif each is not None:
-            found.extend(tensors_in(each, name))
-    return found
+    return zip(names, args)
 
 
 _WRAPPED = Module._wrapped_call_impl.__code__
