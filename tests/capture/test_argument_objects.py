@@ -110,3 +110,20 @@ def test_the_object_is_let_go_after_the_call():
         gc.collect()
         assert [reference() for reference in gone] == [None] * 2
     assert inputs(recorder.recording) == ["data.x"]
+
+
+def test_backward_starts_from_tensors_in_a_result_object():
+    """And the result's tensors are outputs."""
+
+    class Gives(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return SimpleNamespace(loss=self.linear(x).sum(), name="a result")
+
+    model = Gives()
+    recording = torchrecorder.record(model, torch.ones(2, 3), backward=True)
+    assert [slot.name for slot in recording.outputs] == ["loss"]
+    assert len(recording.backward_runs) == 1 and model.linear.weight.grad is None

@@ -84,4 +84,3 @@ def test_a_backward_that_fails_in_pytorch_names_no_line_of_backward():
         y.sum().backward()
     (note,) = caught.value.__notes__
     assert "ExpBackward0" in note and "raised at" not in note
-

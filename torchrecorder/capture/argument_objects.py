@@ -1,4 +1,4 @@
-"""Tensors inside objects that a model is called with: ``data.x``, ``batch.edge_index``.
+"""Tensors inside objects that a model takes or gives: ``data.x``, ``batch.edge_index``.
 
 Graph batches, tensor dictionaries, detections and plain classes hold their tensors in
 attributes. Those are looked up by identity, a bounded way down, when the run first reads a
@@ -47,8 +47,14 @@ class ArgumentObjects:
             for name, found in _tensors(self._arguments):
                 self._names.setdefault(id(found), (weakref.ref(found), name))
             self._arguments = []
-        reference, name = self._names.get(id(tensor), (None, None))
-        return name if reference is not None and reference() is tensor else None
+        known = self._names.get(id(tensor))
+        return known[1] if known is not None and known[0]() is tensor else None
+
+
+def tensors_in_objects(output: Any, known: set[int]) -> list[tuple[str, Tensor]]:
+    """Every tensor in objects below *output*, with its place; *known* ones left out."""
+    found = _tensors([("", output)])
+    return [(name, tensor) for name, tensor in found if id(tensor) not in known]
 
 
 def _tensors(arguments: list[tuple[str, Any]]) -> Iterator[tuple[str, Tensor]]:
@@ -71,8 +77,8 @@ def _parts(found: Any) -> list[tuple[str, Any]]:
     if isinstance(found, dict):
         return [(_key(key), value) for key, value in dict.items(found)]
     if isinstance(found, (tuple, list)):
-        base = tuple if isinstance(found, tuple) else list
-        return [(str(number), value) for number, value in enumerate(base.__iter__(found))]
+        values = tuple.__iter__(found) if isinstance(found, tuple) else list.__iter__(found)
+        return [(str(number), value) for number, value in enumerate(values)]
     return [*_attributes(found), *_slots(found)]
 
 

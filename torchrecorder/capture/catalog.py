@@ -285,4 +285,4 @@ def _is_training(module: Module, kind: ScopeKind) -> bool:
 def uncompiled(model: Any) -> Any:
     """The module that ``torch.compile`` wrapped, or *model* itself."""
     held = vars(model).get("_modules") if isinstance(model, Module) else None
-    return (held or {}).get("_orig_mod", model)
+    return held.get("_orig_mod", model) if isinstance(held, dict) else model

@@ -28,7 +28,7 @@ from torch.nn.modules.module import (
 from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
-from torchrecorder.capture.argument_objects import ArgumentObjects
+from torchrecorder.capture.argument_objects import ArgumentObjects, tensors_in_objects
 from torchrecorder.capture.aliases import hand_on, hand_out, take_back
 from torchrecorder.capture.catalog import named_modules
 from torchrecorder.capture.entries import Foreign
@@ -218,6 +218,8 @@ class ModuleScopes:
             self.tape.fail(error, None)
         self._trim(opened, failed)
         found = [] if failed else tensors_in(output)
+        if not failed and len(self.open) == 1 and not isinstance(output, Tensor):
+            found += tensors_in_objects(output, {id(tensor) for _, tensor in found})
         if found and self.tape.index == opened.begun:
             self._uncover(opened, found)
         replaced = self._hand_on(opened, output, found)
