@@ -51,10 +51,24 @@ class ArgumentObjects:
         return known[1] if known is not None and known[0]() is tensor else None
 
 
-def tensors_in_objects(output: Any, known: set[int]) -> list[tuple[str, Tensor]]:
-    """Every tensor in objects below *output*, with its place; *known* ones left out."""
-    found = _tensors([("", output)])
-    return [(name, tensor) for name, tensor in found if id(tensor) not in known]
+def tensors_in_objects(
+    arguments: list[tuple[str, Any]], known: list[tuple[str, Tensor]]
+) -> list[tuple[str, Tensor]]:
+    """Every tensor in objects below *arguments*, with its place; *known* ones left out."""
+    without = {id(tensor) for _, tensor in known}
+    return [(name, found) for name, found in _tensors(arguments) if id(found) not in without]
+
+
+def takes_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a class that is no tensor handles a torch function for one of these arguments."""
+    values = [*args, *kwargs.values()]
+    for value in args:
+        if isinstance(value, (tuple, list)):
+            values.extend(value)
+    return any(
+        not isinstance(value, Tensor) and hasattr(type(value), "__torch_function__")
+        for value in values
+    )
 
 
 def _tensors(arguments: list[tuple[str, Any]]) -> Iterator[tuple[str, Tensor]]:

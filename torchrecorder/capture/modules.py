@@ -13,7 +13,6 @@ import inspect
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
 from contextlib import ExitStack
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,7 @@ from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.argument_objects import ArgumentObjects, tensors_in_objects
 from torchrecorder.capture.aliases import hand_on, hand_out, take_back
+from torchrecorder.capture.arguments import named_arguments
 from torchrecorder.capture.catalog import named_modules
 from torchrecorder.capture.entries import Foreign
 from torchrecorder.capture.lingering import Lingering, Waiting, has_hooks
@@ -167,7 +167,7 @@ class ModuleScopes:
             kwargs = {}
         found += tensors_in(kwargs)
         if len(self.open) == 1:
-            self._objects = ArgumentObjects([*_named(args, entry.arguments), *kwargs.items()])
+            self._objects = ArgumentObjects([*named_arguments(args, entry.arguments), *kwargs.items()])
         self._take_in(opened, found)
         self.fast.enter(module, found)
         for observer in self.tape.observers:
@@ -190,7 +190,7 @@ class ModuleScopes:
         with torch._C.DisableTorchFunction():
             opened = self.tape.enter(ScopeKind.FUNCTION, name, cls="function", state=mode_state())
             self.open.append((id(function), opened))
-            self._objects = ArgumentObjects([*_named(args, names), *kwargs.items()])
+            self._objects = ArgumentObjects([*named_arguments(args, names), *kwargs.items()])
             with self.tape.losing("modules"):
                 self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
         result = function(*args, **kwargs)
@@ -219,7 +219,7 @@ class ModuleScopes:
         self._trim(opened, failed)
         found = [] if failed else tensors_in(output)
         if not failed and len(self.open) == 1 and not isinstance(output, Tensor):
-            found += tensors_in_objects(output, {id(tensor) for _, tensor in found})
+            found += tensors_in_objects([("", output)], found)
         if found and self.tape.index == opened.begun:
             self._uncover(opened, found)
         replaced = self._hand_on(opened, output, found)
@@ -365,19 +365,12 @@ def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str,
     if len(args) == 1 and isinstance(args[0], Tensor):
         return [(names[0] if names else "0", args[0])]
     found: list[tuple[str, Tensor]] = []
-    for name, value in _named(args, names):
+    for name, value in named_arguments(args, names):
         if isinstance(value, Tensor):
             found.append((name, value))
         elif value is not None:
             found.extend(tensors_in(value, name))
     return found
-
-
-def _named(args: tuple[Any, ...], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Positional arguments with the names of their parameters, or their numbers."""
-    if len(args) > len(names):
-        names += tuple(map(str, range(len(names), len(args))))
-    return zip(names, args)
 
 
 _WRAPPED = Module._wrapped_call_impl.__code__
