@@ -107,7 +107,7 @@ def _attributes(found: Any) -> list[tuple[str, Any]]:
 def _slots(found: Any) -> Iterator[tuple[str, Any]]:
     for cls in type(found).__mro__:
         for name, member in vars(cls).items():
-            if isinstance(member, types.MemberDescriptorType):
+            if isinstance(member, types.MemberDescriptorType) and name != "__dict__":
                 try:
                     yield name, member.__get__(found)
                 except AttributeError:  # not set

@@ -167,7 +167,8 @@ class ModuleScopes:
             kwargs = {}
         found += tensors_in(kwargs)
         if len(self.open) == 1:
-            self._objects = ArgumentObjects([*named_arguments(args, entry.arguments), *kwargs.items()])
+            named = named_arguments(args, entry.arguments)
+            self._objects = ArgumentObjects([*named, *kwargs.items()])
         self._take_in(opened, found)
         self.fast.enter(module, found)
         for observer in self.tape.observers:
