@@ -219,8 +219,8 @@ class ModuleScopes:
             self.tape.fail(error, None)
         self._trim(opened, failed)
         found = [] if failed else tensors_in(output)
-        if not failed and len(self.open) == 1 and not isinstance(output, Tensor):
-            found += tensors_in_objects([("", output)], found)
+        if not failed and not found:
+            found = tensors_in_objects([("", output)], [])
         if found and self.tape.index == opened.begun:
             self._uncover(opened, found)
         replaced = self._hand_on(opened, output, found)

@@ -188,8 +188,7 @@ def _set_apart(
 
 
 def _run_backward(output: Any, *, retain: bool) -> None:
-    given = tensors_in(output)
-    given += tensors_in_objects([("", output)], given)
+    given = tensors_in(output) or tensors_in_objects([("", output)], [])
     found = [(name, tensor) for name, tensor in given if tensor.requires_grad]
     losses = [each for name, each in found if name == "loss"] or [each for _, each in found]
     if losses:
