@@ -150,11 +150,20 @@ COMPOSED = torch._C.DispatchKey.CompositeImplicitAutograd
 DEVICE_KEYS = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 flatten_tensors: Any = torch._C._nn.flatten_dense_tensors
 
-OPERATOR_SETUP = "setup_compilation_env"
-"""The function with which PyTorch prepares its compiler for operators on functions."""
+OPERATOR_SETUP = "_set_compilation_env"
+"""The context in which PyTorch has its compiler trace operators on functions."""
 
-OPERATOR_HOMES = ("torch._higher_order_ops.utils", "torch.nn.attention.flex_attention")
-"""The modules that have it under that name."""
+_OPERATOR_FILES = "utils cond while_loop associative_scan invoke_subgraph strict_mode"
+OPERATOR_HOMES = (
+    *(f"torch._higher_order_ops.{name}" for name in _OPERATOR_FILES.split()),
+    "torch.nn.attention.flex_attention",
+)
+"""The modules that have it under that name, in some version."""
+
+
+def operator_setup() -> Any:
+    """That context; None where PyTorch does not have it."""
+    return find(f"{OPERATOR_HOMES[0]}.{OPERATOR_SETUP}")
 
 
 def fuses(device: str) -> bool:

@@ -205,9 +205,8 @@ BACKWARD_CALLS = Internal(
 OPERATOR_COMPILER = Internal(
     "the compiler of operators on functions",
     "torch.cond, flex_attention and others with all that they read",
-    "weights that their functions close over may have no edge",
-    ("torch._higher_order_ops.utils.setup_compilation_env",),
-    since="2.10",
+    "they are run eagerly: some fail, of some the weights they close over have no edge",
+    ("torch._higher_order_ops.utils._set_compilation_env",),
 )
 OPTIMIZER_FRAMES = Internal(
     "frames of an optimizer's step",
