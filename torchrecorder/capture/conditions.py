@@ -19,6 +19,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.internals.access import (
+    COUNTS_OPERATORS,
     OPERATOR_HOMES,
     OPERATOR_SETUP,
     TorchDispatchMode,
@@ -32,6 +33,11 @@ from torchrecorder.capture.internals.access import (
 
 if TYPE_CHECKING:
     from torchrecorder.capture.modules import ModuleScopes
+    from torchrecorder.capture.tape import Tape
+
+
+UNCOUNTED = "floating-point operations of operators on functions (torch.cond ...) were not counted"
+"""The note of a run in which they could not be."""
 
 
 class CompiledOps:
@@ -85,9 +91,7 @@ def _unrecorded() -> Iterator[None]:
         if not ours or not all(each in modes for each in ours):
             yield
             return
-        for counts in reversed(counting):
-            stack.callback(counts.__enter__)
-            counts.__exit__(None, None, None)
+        stack.enter_context(_without(counting))
         stack.enter_context(_only([each for each in modes if each not in ours], modes))
         for each in reversed(listening):
             stack.callback(each.modules.__enter__)
@@ -105,6 +109,26 @@ def _counting() -> list[TorchDispatchMode]:
     modes = reversed(dispatch_modes())
     found = list(itertools.takewhile(lambda mode: type(mode) is FlopsCounted, modes))
     return found[::-1]
+
+
+@contextlib.contextmanager
+def _without(counting: list[TorchDispatchMode]) -> Iterator[None]:
+    """Without those modes of ours, which are on top."""
+    for mode in reversed(counting):
+        mode.__exit__(None, None, None)
+    try:
+        yield
+    finally:
+        for mode in counting:
+            mode.__enter__()
+
+
+def countable(tape: Tape) -> contextlib.AbstractContextManager[None]:
+    """Around an operator on functions: nothing counts where PyTorch would refuse to run it so."""
+    counting = [] if COUNTS_OPERATORS else _counting()
+    if counting:
+        tape.notes.append(UNCOUNTED)
+    return _without(counting)
 
 
 @contextlib.contextmanager

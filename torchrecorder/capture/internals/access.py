@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from types import CodeType
 from typing import Any
 
 import torch
@@ -31,7 +32,13 @@ from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
 from torch.utils._python_dispatch import _disable_current_modes as without_dispatch_modes
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dispatch_modes
 
-from torchrecorder.capture.internals.table import BACKWARD_CALLS, SAVED_TENSORS, find
+from torchrecorder.capture.internals.table import (
+    BACKWARD_CALLS,
+    CHECKPOINT_FRAMES,
+    OPERATOR_MODES,
+    SAVED_TENSORS,
+    find,
+)
 
 __all__ = [
     "DisableTorchFunction", "FakeTensor", "FakeTensorMode", "HigherOrderOperator", "OpOverload",
@@ -46,6 +53,7 @@ get_frame = sys._getframe
 
 count_function_modes = torch._C._len_torch_function_stack
 count_dispatch_modes = torch._C._len_torch_dispatch_stack
+COUNTS_OPERATORS = OPERATOR_MODES.present
 WithoutSubclasses: Any = torch._C.DisableTorchFunctionSubclass
 any_autocast = torch._C._is_any_autocast_enabled
 
@@ -149,6 +157,9 @@ def compiled_from(model: Any) -> Any:
 COMPOSED = torch._C.DispatchKey.CompositeImplicitAutograd
 DEVICE_KEYS = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 flatten_tensors: Any = torch._C._nn.flatten_dense_tensors
+
+CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
+"""The function with which checkpointing prepares and ends; what is checkpointed runs outside."""
 
 OPERATOR_SETUP = "_set_compilation_env"
 """The context in which PyTorch has its compiler trace operators on functions."""
