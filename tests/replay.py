@@ -20,7 +20,7 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import Recording
 
 from tests.agreement import Agreement
-from tests.witness import is_of_checkpoint, Witness, innermost, name_of, tensors_of
+from tests.witness import Witness, innermost, is_of_checkpoint, name_of, tensors_of
 
 _CANNOT = {"backward", "grad", "run_backward"}
 """Functions that need the autograd graph of the run: their results are taken as given."""

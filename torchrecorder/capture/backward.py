@@ -2,9 +2,10 @@
 
 When ``backward()`` or ``grad()`` is called, every node behind its roots gets a hook before
 and one after it; they are removed when the call ends. A hook knows its node by our id
-alone: one that held the node would keep the whole graph alive. Accumulation nodes get
-only the hook before, and end where the next node of their thread begins. On a GPU nodes
-run in threads of the engine's own; their hooks run there too, one at a time.
+alone: one that held the node would keep the whole graph alive. Some nodes get only the hook
+before, and end where the next node of their thread begins: accumulation nodes, and those of
+custom functions where PyTorch would treat them differently. On a GPU nodes run in threads of
+the engine's own; their hooks run there too, one at a time.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from torchrecorder.capture.internals.access import (
     current_node,
     next_node_number,
     peek_transformations,
+    takes_post_hook,
 )
 from torchrecorder.capture.observer import Given
 from torchrecorder.events import (
@@ -168,10 +170,14 @@ class _Run:
 
     def listen(self, grad: GradId, node: Any) -> None:
         """Put hooks on *node*."""
-        listener = _Listener(self, grad, node.name() == ACCUMULATION)
+        listener = _Listener(self, grad)
         self._handles.append(node.register_prehook(listener.before))
-        if not listener.accumulates:
+        if node.name() == ACCUMULATION:
+            return
+        if takes_post_hook(node):
             self._handles.append(node.register_hook(listener.after))
+        else:
+            listener.ends_unheard = True
 
     def last_started(self) -> GradId | None:
         """The node that was running when the pass broke off."""
@@ -197,12 +203,22 @@ class _Listener:
     other nodes gave before: that is part of the node's time.
     """
 
-    __slots__ = ("run", "grad", "accumulates", "order", "started", "ended", "given", "gave", "done")
+    __slots__ = (
+        "run",
+        "grad",
+        "ends_unheard",
+        "order",
+        "started",
+        "ended",
+        "given",
+        "gave",
+        "done",
+    )
 
-    def __init__(self, run: _Run, grad: GradId, accumulates: bool) -> None:
+    def __init__(self, run: _Run, grad: GradId) -> None:
         self.run = run
         self.grad = grad
-        self.accumulates = accumulates
+        self.ends_unheard = False
         self.order = 0
         self.started = self.ended = 0.0
         self.given: tuple[Gradient | None, ...] = ()
@@ -259,10 +275,13 @@ class _Listener:
         else:
             tape.own += tape.clock() - entered
 
+    def _tell_end(self) -> None:
+        for observer in self.run.tape.observers:
+            observer.node_ended(self.grad, self.run.number)
+
     def _end(self, gave: Given) -> None:
         with DisableTorchFunction():
-            for observer in self.run.tape.observers:
-                observer.node_ended(self.grad, self.run.number)
+            self._tell_end()
             self.gave = self.run.runs.forms(gave)
         self.run.open.pop(self, None)
 
@@ -272,6 +291,8 @@ class _Listener:
         if self.done:
             return
         self.done = True
+        if self.ends_unheard:
+            self._tell_end()
         seconds = None if failed else max(0.0, now - self.started)
         run = self.run
         ran = (self.grad, run.number, self.order, seconds, self.given, self.gave, failed)

@@ -282,12 +282,12 @@ class ModuleScopes:
         return hand_on(self.values, output, passed) if passed else None
 
     def _in_function(self, frame: Any) -> bool:
-        """Whether a custom function called the module that PyTorch runs in *frame*.
+        """Whether a custom function may have called the module that PyTorch runs in *frame*.
 
         What it returns may be the function's result, behind which autograd puts a node.
         """
-        _, regions = self.regions.sources.walk(caller_of_module(frame))
-        return any(kind is ScopeKind.CUSTOM_FUNCTION for kind, _ in regions)
+        sources = self.regions.sources
+        return sources.functions.may_run(caller_of_module(frame), sources.custom_functions)
 
     def _uncover(self, opened: OpenScope, found: list[tuple[str, Tensor]]) -> None:
         """Results that nobody saw being made, of a scope in which nothing was seen.

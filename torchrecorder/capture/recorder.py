@@ -19,6 +19,7 @@ from torchrecorder.build import build
 from torchrecorder.capture.autograd import AutogradWalk
 from torchrecorder.capture.backward import BackwardRuns
 from torchrecorder.capture.catalog import Catalog
+from torchrecorder.capture.custom_functions import AppliedFunctions
 from torchrecorder.capture.extras import Extras
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.compilers import RunEagerly
@@ -123,7 +124,8 @@ class Recorder:
         tape.pause()
         values = Values(tape)
         autograd = values.autograd = AutogradWalk(tape, values)
-        regions = Regions(tape, Sources())
+        applied = AppliedFunctions(tape)
+        regions = Regions(tape, Sources(applied))
         if self._extras.saved and SEES_SAVED_TENSORS:
             saved = SavedTensors(tape, values)
             autograd.met, regions.entered = saved.met, saved.entered
@@ -136,6 +138,8 @@ class Recorder:
         with contextlib.ExitStack() as stack:
             self._running = Running(tape, self._backward)
             self._started = self._extras.start(tape, self._backward, self._running, stack)
+            stack.enter_context(applied)
+            applied.try_out(regions.sources.custom_functions)
             stack.enter_context(Headroom())
             stack.enter_context(RunEagerly())
             stack.enter_context(functions)
@@ -270,8 +274,9 @@ def _warn_lost(count: int, events: tuple[Event, ...]) -> None:
 
     first = next((event for event in events if isinstance(event, Lost)), None)
     told = f"; the first in {first.where or 'the model'!r}: {first.error}" if first else ""
+    facts = "1 fact" if count == 1 else f"{count} facts"
     warnings.warn(
-        f"torchrecorder could not record {count} facts of this run{told}. "
+        f"torchrecorder could not record {facts} of this run{told}. "
         "The run itself is not affected.",
         stacklevel=3,
     )

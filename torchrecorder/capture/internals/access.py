@@ -19,6 +19,7 @@ from torch._ops import OpOverload as OpOverload
 from torch._ops import OpOverloadPacket as OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor as FakeTensor
 from torch._subclasses.fake_tensor import FakeTensorMode as FakeTensorMode
+from torch.autograd.function import BackwardCFunction
 from torch.nn import Module
 from torch.nn.modules import module as module_hooks
 from torch.overrides import TorchFunctionMode
@@ -35,6 +36,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dis
 from torchrecorder.capture.internals.table import (
     BACKWARD_CALLS,
     CHECKPOINT_FRAMES,
+    GRADIENT_BUFFERS,
     OPERATOR_MODES,
     SAVED_TENSORS,
     find,
@@ -82,7 +84,33 @@ ACCUMULATION = "torch::autograd::AccumulateGrad"
 CHECKPOINT_FUNCTION = "CheckpointFunction"
 """The custom function that reentrant checkpointing is made of."""
 
+_USES_BUFFERS = GRADIENT_BUFFERS.present
+
+
+def takes_post_hook(node: Any) -> bool:
+    """Whether a hook after *node* changes nothing.
+
+    PyTorch keeps a hook for good, also one that was removed, and then refuses a custom function
+    its ``ctx.input_grad_buffers``.
+    """
+    return not (_USES_BUFFERS and isinstance(node, BackwardCFunction))
+
+
 SEES_SAVED_TENSORS = SAVED_TENSORS.present
+
+
+forward_gradients = torch._C._is_fwd_grad_enabled
+
+
+def apply_code() -> CodeType | None:
+    """``Function.apply``, where it is Python."""
+    return getattr(torch.autograd.Function.apply, "__code__", None)
+
+
+def apply_codes() -> list[CodeType]:
+    """The functions of PyTorch that apply a custom function, which is their local ``cls``."""
+    transformed = find("torch.autograd.function._call_custom_function_call.__code__")
+    return [code for code in (apply_code(), transformed) if code is not None]
 
 
 def saved_attributes(node: Any) -> tuple[str, ...]:

@@ -79,6 +79,26 @@ def _reaches_modes(function: Callable[..., Any]) -> bool:
     return "handle_torch_function" in function.__code__.co_names
 
 
+def _creates_contexts() -> bool:
+    """Whether PyTorch tells of a custom function that is applied: by its frame, or its context."""
+    if hasattr(torch.autograd.Function.apply, "__code__"):
+        return True
+    created = []
+
+    class Context(torch.autograd.function.BackwardCFunction):
+        def __init__(self) -> None:
+            created.append(self)
+
+    class Trial(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any) -> None:
+            """Nothing."""
+
+    Trial._backward_cls = Context
+    Trial.apply()  # type: ignore[no-untyped-call]
+    return bool(created)
+
+
 FUNCTION_MODES = _needed(
     "function modes",
     "every torch function that Python calls",
@@ -155,6 +175,21 @@ AUTOGRAD_ENGINE = _needed(
     "the node that runs now, and whether a part of forward is run again in backward",
     "torch._C._current_autograd_node",
     "torch._C._current_graph_task_id",
+)
+CUSTOM_FUNCTIONS = Internal(
+    "custom autograd functions",
+    "which of them is running",
+    "they are no regions, and modules that return their input cannot be told from it",
+    ("torch._C._is_fwd_grad_enabled", "torch.autograd.function.BackwardCFunction"),
+    ("_forward_cls",),
+    works=_creates_contexts,
+)
+GRADIENT_BUFFERS = Internal(
+    "gradient buffers of custom functions",
+    "a custom function may add to gradients itself, so its node gets no hook after it",
+    "the gradients that the node of a custom function hands on are recorded, too",
+    ("torch.autograd.function.FunctionCtx.input_grad_buffers",),
+    since="2.15",
 )
 TRANSFORMATIONS = _needed(
     "transformations of torch.func",
