@@ -3,6 +3,8 @@
 import copy
 import io
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -86,6 +88,19 @@ def test_the_autograd_graph_does_not_come_along():
     with pytest.raises(NotKept, match="replay=True"):
         copy.copy(recording).replay(ran)
     assert recording.replay(ran)
+
+
+def test_a_pickle_needs_no_torch(tmp_path):
+    """A real run's pickle is loaded where PyTorch is not installed."""
+    recording = torchrecorder.record(nn.Linear(4, 3), torch.ones(2, 4), backward=True)
+    (tmp_path / "run.pickle").write_bytes(pickle.dumps(recording))
+    program = (
+        "import pickle, sys; sys.modules['torch'] = None;"
+        "print(pickle.load(open(sys.argv[1], 'rb')))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "run.pickle")]
+    printed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    assert printed.strip() == repr(recording)
 
 
 def test_a_recording_goes_to_another_process_and_back():
