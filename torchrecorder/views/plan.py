@@ -240,4 +240,7 @@ def _patterns(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _any_holds(which: tuple[Callable[[Op], bool], ...], op: Op) -> bool:
-    return any(holds(op) for holds in which)
+    for holds in which:
+        if holds(op):
+            return True
+    return False
