@@ -52,6 +52,9 @@ class Check(NamedTuple):
     switch: bool = False
     several: bool = False
 
+    def __repr__(self) -> str:
+        return f"<Check: must be {self.expected}{' or None' * self.optional}>"
+
     def or_none(self) -> Check:
         """The same check, which None passes too."""
         return self._replace(

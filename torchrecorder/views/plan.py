@@ -65,7 +65,7 @@ class ViewOptions:
         placeholder="LEVELS",
     )
     focus: str | None = option(
-        "Show only this module, by its path or a pattern. So ``\"encoder.layer.*\"``; *depth* "
+        "Show only this module, by its path or a pattern. Such as ``\"encoder.layer.*\"``; *depth* "
         "counts from there.",
         TEXT.or_none(),
         default=None,
