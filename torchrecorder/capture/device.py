@@ -92,7 +92,7 @@ class DeviceWatched(Observer):
 
     def _memory(self) -> tuple[int, int]:
         """Bytes given out now, and at most."""
-        stats = torch._C._cuda_memoryStats(self.device)["allocated_bytes"]["all"]
+        stats = torch.cuda.memory_stats_as_nested_dict(self.device)["allocated_bytes"]["all"]
         return stats["current"], stats["peak"]
 
     def finish(self) -> None:

@@ -9,24 +9,25 @@ told of. Modes belong to a thread.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
-from torch._C import _functorch as functorch
 from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.aliases import holds_alias, run_on_originals
 from torchrecorder.capture.arguments import sort_arguments
 from torchrecorder.capture.call import Call
+from torchrecorder.capture.internals.access import (
+    DisableTorchFunction,
+    count_function_modes,
+    get_frame,
+    peek_transformations,
+)
 from torchrecorder.capture.names import FunctionFacts, facts_of
 from torchrecorder.capture.source import Pretended
 from torchrecorder.capture.tensors import innermost, tensors_in
 from torchrecorder.events import OpCalled, OpKind, ValueId, made
-
-_peek_transformations = functorch.peek_interpreter_stack
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -65,9 +66,9 @@ class Calls:
         kwargs: dict[str, Any],
     ) -> Any:
         """Run *func* as an op; *guarded* where somebody else could hear what we ask."""
-        frame = sys._getframe(2)
+        frame = get_frame(2)
         if guarded:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 call = self.begin(facts, args, kwargs, frame)
         else:
             call = self.begin(facts, args, kwargs, frame)
@@ -80,7 +81,7 @@ class Calls:
             self.fail(call, error)
             raise
         if guarded:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 self.end(call, result)
         else:
             self.end(call, result)
@@ -98,7 +99,7 @@ class Calls:
             call.source = self.regions.locate(frame)
             call.place = tape.stack[-1] if tape.stack else None
             tensors, call.arguments = sort_arguments(facts, args, kwargs)
-            call.wrapped = _peek_transformations() is not None
+            call.wrapped = peek_transformations() is not None
             if call.wrapped:
                 tensors = [(name, innermost(tensor)) for name, tensor in tensors]
             call.inputs = values.slots_of(tensors)
@@ -280,7 +281,7 @@ class FunctionCalls(TorchFunctionMode):
         self.crowded = False
 
     def __enter__(self) -> FunctionCalls:
-        self.crowded = torch._C._len_torch_function_stack() > 0
+        self.crowded = count_function_modes() > 0
         return super().__enter__()  # type: ignore[no-any-return, no-untyped-call]
 
     def __exit__(self, *error: Any) -> None:

@@ -18,9 +18,15 @@ from torch import Tensor
 from torch.nn import Module
 
 from torch.nn.parameter import is_lazy
-from torch.utils._python_dispatch import _disable_current_modes
 
 from torchrecorder.capture.catalog import named_modules
+from torchrecorder.capture.internals.access import (
+    DisableTorchFunction,
+    count_dispatch_modes,
+    flatten_tensors,
+    set_version_counters,
+    without_dispatch_modes,
+)
 from torchrecorder.capture.tensors import UNVERSIONED, shape_of, version_of
 from torchrecorder.events import made
 
@@ -47,14 +53,14 @@ def restored(model: Any) -> Iterator[None]:
 
 def unheard() -> contextlib.AbstractContextManager[Any]:
     """What we ask inside the block is no business of modes that somebody else entered."""
-    if torch._C._len_torch_dispatch_stack():
+    if count_dispatch_modes():
         return _without_modes()
-    return torch._C.DisableTorchFunction()
+    return DisableTorchFunction()
 
 
 @contextlib.contextmanager
 def _without_modes() -> Iterator[None]:
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
+    with DisableTorchFunction(), without_dispatch_modes():
         yield
 
 
@@ -127,7 +133,7 @@ class _Buffers:
             if name not in held or held[name] is not buffer:
                 held[name] = buffer
             if version != UNVERSIONED and buffer._version != version:
-                torch._C._autograd._unsafe_set_version_counter((buffer,), (version,))
+                set_version_counters((buffer,), (version,))
 
 
 def _is_usual(buffer: Tensor) -> bool:
@@ -142,7 +148,7 @@ def _numbers(places: list[_Place]) -> Tensor:
     buffers = [each.buffer for each in places]
     if not places[0].usual:
         return buffers[0]
-    return torch._C._nn.flatten_dense_tensors(buffers)  # type: ignore[no-any-return]
+    return flatten_tensors(buffers)  # type: ignore[no-any-return]
 
 
 def _copied(places: list[_Place]) -> Tensor:

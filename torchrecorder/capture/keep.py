@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from torchrecorder.capture.internals.access import DisableTorchFunction
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.statistics import Choice, chooses
 from torchrecorder.events import GradEdge, GradId
@@ -64,7 +65,7 @@ class TensorsKept(Observer):
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    with torch._C.DisableTorchFunction(), torch.no_grad():
+    with DisableTorchFunction(), torch.no_grad():
         return tensor.detach().clone()
 
 

@@ -17,7 +17,6 @@ from contextlib import ExitStack
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.modules.module import (
@@ -29,13 +28,20 @@ from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.aliases import hand_on, hand_out, take_back
 from torchrecorder.capture.entries import Foreign
-from torchrecorder.capture.lingering import Lingering, Waiting, has_hooks
+from torchrecorder.capture.internals.access import (
+    WRAPPED_CALL_CODE,
+    DisableTorchFunction,
+    caller_of_module,
+    current_graph_task,
+    forget_keyword_mark,
+    get_frame,
+    has_own_hooks,
+)
+from torchrecorder.capture.lingering import Lingering, Waiting
 from torchrecorder.capture.regions import mode_state
 from torchrecorder.capture.source import Pretended
 from torchrecorder.capture.tensors import node_behind, tensors_in
 from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId, made
-
-_graph_task = torch._C._current_graph_task_id
 
 if TYPE_CHECKING:
     from torchrecorder.capture.catalog import Catalog
@@ -69,7 +75,7 @@ class ModuleScopes:
 
     def __enter__(self) -> ModuleScopes:
         for handle in (
-            register_module_forward_pre_hook(self._before),
+            register_module_forward_pre_hook(self.before),
             register_module_forward_hook(self._after, with_kwargs=True, always_call=True),
         ):
             self._exit.callback(_remove, handle)
@@ -81,13 +87,16 @@ class ModuleScopes:
 
     # Hooks --------------------------------------------------------------------------
 
-    def _before(self, module: Module, args: tuple[Any, ...]) -> None:
+    def before(
+        self, module: Module, args: tuple[Any, ...], frame: FrameType | None = None
+    ) -> None:
+        """*module* is about to run; *frame* is that in which PyTorch runs its hooks."""
         tape = self.tape
         if threading.get_ident() != tape.thread or tape.deaf:
             return
-        frame = sys._getframe(1)
+        frame = frame or get_frame(1)
         tape.pause()
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             try:
                 self._enter(module, args, frame)
             except Pretended:
@@ -102,10 +111,10 @@ class ModuleScopes:
             return None
         if self.tape.deaf:
             return None
-        frame = sys._getframe(1)
+        frame = get_frame(1)
         failed = len(rest) == 1
         self.tape.pause()
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             try:
                 if self.lingering.waiting:
                     self.lingering.settle(frame, sys.exc_info()[1] if failed else None)
@@ -123,7 +132,7 @@ class ModuleScopes:
     def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
         """A module of ours ran in another thread: remember where its results come from."""
         if id(module) in self.catalog.entries:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 given = [
                     (name, weakref.ref(tensor))
                     for name, tensor in (*tensors_in(args), *_weights(module))
@@ -139,8 +148,8 @@ class ModuleScopes:
         )
 
     def _enter(self, module: Module, args: tuple[Any, ...], frame: Any) -> None:
-        door = sys._getframe(4)
-        outside = door.f_back if door.f_code is _WRAPPED else _outside(frame)
+        door = frame.f_back.f_back
+        outside = door.f_back if door.f_code is WRAPPED_CALL_CODE else caller_of_module(frame)
         source = self.regions.locate(outside)
         entry = self.catalog.find(module)
         if not entry.stated:
@@ -155,7 +164,7 @@ class ModuleScopes:
             entry.count_call(),
             source,
             self.regions.state,
-            _graph_task() != -1,
+            current_graph_task() != -1,
         )
         self.open.append((id(module), opened))
         found = _arguments(args, entry.arguments)
@@ -181,13 +190,13 @@ class ModuleScopes:
         code = getattr(inspect.unwrap(function), "__code__", None)
         names = code.co_varnames[: code.co_argcount] if code is not None else ()
         names = names[1:] if inspect.ismethod(function) else names
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             opened = self.tape.enter(ScopeKind.FUNCTION, name, cls="function", state=mode_state())
             self.open.append((id(function), opened))
             with self.tape.losing("modules"):
                 self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
         result = function(*args, **kwargs)
-        with torch._C.DisableTorchFunction(), self.tape.losing("modules"):
+        with DisableTorchFunction(), self.tape.losing("modules"):
             self._leave(function, {}, result, False)
         return result
 
@@ -216,7 +225,7 @@ class ModuleScopes:
         replaced = self._hand_on(opened, output, found)
         if replaced is not None:
             found = tensors_in(replaced)
-        if frame is not None and not failed and has_hooks(module):
+        if frame is not None and not failed and has_own_hooks(module):
             waiting = Waiting(opened, frame, self.tape.time(), self.tape.index)
             self.lingering.waiting.append(waiting)
         else:
@@ -265,7 +274,7 @@ class ModuleScopes:
                 hand_out(self.values, found, opened.arguments)
             return take_back(self.values, output)
         given = [tensor for _, tensor in found if id(tensor) in opened.arguments]
-        if (given or self.values.aliases) and self._in_function(sys._getframe(3)):
+        if (given or self.values.aliases) and self._in_function(get_frame(3)):
             return take_back(self.values, output, opened.arguments.values())
         if not given:
             return None
@@ -274,12 +283,12 @@ class ModuleScopes:
         return hand_on(self.values, output, passed) if passed else None
 
     def _in_function(self, frame: Any) -> bool:
-        """Whether a custom function called the module that PyTorch runs in *frame*.
+        """Whether a custom function may have called the module that PyTorch runs in *frame*.
 
         What it returns may be the function's result, behind which autograd puts a node.
         """
-        _, regions = self.regions.sources.walk(_outside(frame))
-        return any(kind is ScopeKind.CUSTOM_FUNCTION for kind, _ in regions)
+        sources = self.regions.sources
+        return sources.functions.may_run(caller_of_module(frame), sources.custom_functions)
 
     def _uncover(self, opened: OpenScope, found: list[tuple[str, Tensor]]) -> None:
         """Results that nobody saw being made, of a scope in which nothing was seen.
@@ -318,7 +327,7 @@ class ModuleScopes:
     def settle(self, frame: FrameType) -> None:
         """Close what is over, as seen from *frame*."""
         if threading.get_ident() == self.tape.thread:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 self.lingering.settle(frame)
 
     def leave_all(self, error: BaseException | None) -> None:
@@ -340,8 +349,7 @@ def _weights(module: Module) -> list[tuple[str, Tensor]]:
 def _remove(handle: RemovableHandle) -> None:
     """Remove a global hook; torch 2.13 forgets to remove its mark of ``with_kwargs``."""
     handle.remove()
-    marks = getattr(torch.nn.modules.module, "_global_forward_hooks_with_kwargs", {})
-    marks.pop(handle.id, None)
+    forget_keyword_mark(handle.id)
 
 
 def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str, Tensor]]:
@@ -356,16 +364,3 @@ def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str,
         elif each is not None:
             found.extend(tensors_in(each, name))
     return found
-
-
-_WRAPPED = Module._wrapped_call_impl.__code__
-_CALL_FRAMES = ("inner", "_call_impl", "_wrapped_call_impl")
-
-
-def _outside(frame: Any) -> Any:
-    """The frame that called the module whose hook runs in *frame*."""
-    for _ in range(4):
-        if frame is None or frame.f_code.co_name not in _CALL_FRAMES:
-            break
-        frame = frame.f_back
-    return frame

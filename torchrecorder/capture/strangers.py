@@ -16,9 +16,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
-
 from torchrecorder.capture.grad_facts import name_of
+from torchrecorder.capture.internals.access import next_node_number
 from torchrecorder.capture.tensors import node_behind, version_of
 from torchrecorder.events import GradEdge, GradId, GradNodeFound, ValueId
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from torchrecorder.capture.values import Values
 
 _number = operator.methodcaller("_sequence_nr")
-_next_number = torch._C._autograd._get_sequence_nr
 
 LEAF = 2**64 - 1
 """What autograd gives as the number of an accumulation node."""
@@ -132,7 +130,7 @@ class Strangers:
                 continue
             behind = [parent for parent, _ in node.next_functions if parent is not None]
             later = [each for each in map(_number, behind) if number < each < LEAF]
-            if number >= _next_number() or not known.keys().isdisjoint(later):
+            if number >= next_node_number() or not known.keys().isdisjoint(later):
                 return True
             stack.extend(behind)
         return False

@@ -22,7 +22,6 @@ from torchrecorder.checks import FLAG, LIST, advised, check_one, one_of, whole_n
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.export.folded_rows import folded
 from torchrecorder.export.rows import Row, every_row, fitting
-from torchrecorder.export.similar_rows import similar_rows
 from torchrecorder.export.table import Column, table, tree
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style import labels
@@ -85,7 +84,7 @@ def summary(
     check_one("fold", fold, one_of(*FOLDS))
     found = every_row(recording, ops=ops)
     if fold:
-        found = (similar_rows if fold == "similar" else folded)(recording, found)
+        found = folded(recording, found, similar=fold == "similar")
     listed = fitting(found, depth)
     filled = [_names(listed), *_Filler(recording, listed).columns(columns), *_notes(listed)]
     lines = list(table(filled))

@@ -32,7 +32,6 @@ from torchrecorder.views.hide import (
 )
 from torchrecorder.views.opened import OpenOps
 from torchrecorder.views.outputs import GroupOutputs
-from torchrecorder.views.similar import FoldSimilar, similar_repeats
 from torchrecorder.views.tensors import ShowTensors
 from torchrecorder.views.unfold import joined_outputs, members, with_blocks
 from torchrecorder.views.view import Step, Unfolded, View
@@ -164,28 +163,35 @@ def make_view(recording: Recording, options: ViewOptions = ViewOptions()) -> Vie
     HideNamed(_patterns(options.hide)).check("hide", grouped)
     Named(_patterns(options.closed)).check("closed", grouped)
     part = Focus(options.focus, options.since, options.until)(grouped)
-    view, _ = _made(part, options)
-    return replace(view, unfolded=partial(_unfolded, part, options))
-
-
-def _made(part: Recording, options: ViewOptions) -> tuple[View, View]:
-    """The view that *options* ask for, and the one it was made from."""
     if options.view == "backward":
-        return backward_view(part, options.depth), backward_view(part, sys.maxsize)
-    start = view = whole(part)
-    for step in plan(part, options):
+        view = backward_view(part, options.depth)
+        return replace(view, unfolded=partial(_unfolded_backward, part))
+    start = whole(part)
+    return replace(_steps(start, options), unfolded=partial(_unfolded, start, options))
+
+
+def _steps(view: View, options: ViewOptions) -> View:
+    for step in plan(view.recording, options):
         view = step(view)
-    return view, start
+    return view
 
 
-def _unfolded(part: Recording, options: ViewOptions) -> Unfolded:
-    """What there is to open in the view that *options* ask for."""
-    view, start = _made(part, replace(options, depth=max_depth(part), fold=False))
-    if options.view == "backward":
-        return Unfolded(start, members(start), ())
+def _unfolded_backward(part: Recording) -> Unfolded:
+    view = backward_view(part, sys.maxsize)
+    return Unfolded(view, members(view), ())
+
+
+def _unfolded(start: View, options: ViewOptions) -> Unfolded:
+    """What there is to open in the view that *options* ask for.
+
+    Args:
+        start: Everything that ran.
+        options: What is shown of it.
+    """
+    depth = max_depth(start.recording)
+    view = _steps(start, replace(options, depth=depth, fold=False))
     similar = options.fold == "similar"
-    found = similar_repeats if similar else repeats
-    view, groups = found(view) if options.fold else (view, ())
+    view, groups = repeats(view, similar) if options.fold else (view, ())
     whole_view, inside = joined_outputs(view, groups), with_blocks(members(start), view)
     return Unfolded(whole_view, inside, groups, similar)
 
@@ -208,8 +214,7 @@ def plan(recording: Recording, options: ViewOptions = ViewOptions()) -> list[Ste
     if choice.depth > max_depth(recording):
         steps.append(OpenOps())
     if options.fold:
-        fold: Step = FoldSimilar() if options.fold == "similar" else Fold()
-        steps += [fold, GroupOutputs()]
+        steps += [Fold(similar=options.fold == "similar"), GroupOutputs()]
     if options.tensors:
         steps.append(ShowTensors())
     return steps
