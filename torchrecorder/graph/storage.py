@@ -18,6 +18,7 @@ from torchrecorder.graph.recording import Made, RecordedRun, check_recording
 SUFFIXES = (".json", ".json.gz")
 """What the names of saved recordings end in."""
 
+
 @advised
 def save(recording: RecordedRun, path: str | Path, *, times: bool = True) -> Path:
     """Write *recording* to a file from which `load` makes an equal one.
