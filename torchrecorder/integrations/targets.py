@@ -55,7 +55,7 @@ class Target:
     as_is: bool = option("Record the target itself, do not call it.", FLAG, default=False)
     device: str | None = option(
         "Device to make it on: cpu, cuda, or meta (shapes only, no memory).",
-        TEXT._replace(known=("cpu", "cuda", "meta")).or_none(),
+        replace(TEXT, known=("cpu", "cuda", "meta")).or_none(),
         default=None,
         placeholder="DEVICE",
     )

@@ -41,7 +41,8 @@ from torchrecorder.views.whole import whole
 FOLDS: tuple[str | bool, ...] = (True, False, "similar")
 """What ``fold`` may be."""
 
-GROUPS = MAPPING._replace(
+GROUPS = replace(
+    MAPPING,
     several=True,
     read=lambda text: {name: words(members) for name, members in pair(text).items()},
 )
