@@ -43,6 +43,7 @@ LAYERS = {
         "events", "graph", "annotations", "views", "style", "layout", "export", "options",
         "drawing", "recording", "comparison", "capture", "api", "__init__",
     },
+    "version_1": {"api", "capture", "drawing", "export"},
     "__main__": {"integrations"},
 }
 """Each may import what it names, besides itself, errors, checks and option_table."""

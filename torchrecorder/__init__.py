@@ -6,6 +6,7 @@ What records imports torch, what loads and draws does not: names are imported wh
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from torchrecorder.series import Series
 
 __version__ = "2.0.0.dev0"
+
+__path__.append(os.path.join(__path__[0], "version_1"))
 
 _HOMES = {
     "GraphvizStyler": "torchrecorder.export.styler",

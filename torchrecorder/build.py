@@ -230,4 +230,7 @@ class _Builder:
                 if value.role in (Role.CONSTANT, Role.INPUT) and slot.value not in inputs:
                     inputs[slot.value] = slot
                     self.values[slot.value] = value._replace(role=Role.INPUT, names=(slot.name,))
+        for value in self.values.values():  # those inside objects are known once they are read
+            if value.role is Role.INPUT and value.id not in inputs:
+                inputs[value.id] = Slot(value.names[0], value.id)
         return tuple(inputs.values()), tuple(outputs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchrecorder.checks import advised
 from torchrecorder.graph.recording import RecordedRun
@@ -31,6 +31,13 @@ class Recording(RecordedRun):
     runs of the same model give equal recordings (times aside). `RecordedRun` lists its
     attributes.
     """
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say where to find what recordings of torchrecorder 1.x had."""
+        advice = ""
+        if name in ("nodes", "edges"):
+            advice = f": use recording.graph.{name}, or its scopes, ops and values"
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{advice}")
 
     def to_networkx(self, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
         """A copy as a ``networkx.MultiDiGraph`` with flat attributes, to compute with or write.

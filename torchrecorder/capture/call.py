@@ -19,6 +19,7 @@ class Call:
         "facts",
         "place",
         "wrapped",
+        "on_objects",
         "tensors",
         "inputs",
         "arguments",
@@ -31,6 +32,7 @@ class Call:
     facts: FunctionFacts
     place: OpenScope | None
     wrapped: bool  # inside a transformation of torch.func
+    on_objects: bool  # called with objects that are no tensors but take part in torch functions
     tensors: list[tuple[str, Tensor]]
     inputs: tuple[Slot, ...]
     arguments: tuple[tuple[str, str], ...]

@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.aliases import holds_alias, run_on_originals
-from torchrecorder.capture.arguments import sort_arguments
+from torchrecorder.capture.argument_objects import takes_part, tensors_in_objects
+from torchrecorder.capture.arguments import named_arguments, sort_arguments
 from torchrecorder.capture.call import Call
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
@@ -69,7 +70,7 @@ class Calls:
         frame = get_frame(2)
         if guarded:
             with DisableTorchFunction():
-                call = self.begin(facts, args, kwargs, frame)
+                call = self.begin(facts, args, kwargs, frame, guarded)
         else:
             call = self.begin(facts, args, kwargs, frame)
         del frame
@@ -88,9 +89,14 @@ class Calls:
         return result
 
     def begin(
-        self, facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
+        self,
+        facts: FunctionFacts,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        frame: FrameType,
+        guarded: bool = False,
     ) -> Call | None:
-        """Note what the call reads. None if it is no op, or the instrument stumbled."""
+        """Note what the call reads. None if it is no op, or the instrument failed."""
         tape, values = self.tape, self.values
         call = Call()
         call.started = tape.pause()
@@ -99,6 +105,10 @@ class Calls:
             call.source = self.regions.locate(frame)
             call.place = tape.stack[-1] if tape.stack else None
             tensors, call.arguments = sort_arguments(facts, args, kwargs)
+            call.on_objects = guarded and takes_part(args, kwargs)
+            if call.on_objects:
+                named = [*named_arguments(args, facts.parameters), *kwargs.items()]
+                tensors += tensors_in_objects(named, tensors)
             call.wrapped = peek_transformations() is not None
             if call.wrapped:
                 tensors = [(name, innermost(tensor)) for name, tensor in tensors]
@@ -198,7 +208,7 @@ class Calls:
         self, call: Call, result: Any, writes: dict[int, ValueId]
     ) -> tuple[ValueId, ...]:
         """The values that came into being: results first, then what was written."""
-        usual = not writes and not call.wrapped and not call.facts.attribute
+        usual = not (writes or call.wrapped or call.on_objects or call.facts.attribute)
         if usual and isinstance(result, Tensor):
             if self.values.aliases:
                 result = self.values.source(result)
@@ -218,6 +228,9 @@ class Calls:
             results = [tensor for _, tensor in tensors_in(result)]
         else:
             results = []
+        if call.on_objects:
+            known = [("", tensor) for tensor in results]
+            results += [tensor for _, tensor in tensors_in_objects([("", result)], known)]
         if call.wrapped:
             results = [innermost(tensor) for tensor in results]
         if self.values.aliases:

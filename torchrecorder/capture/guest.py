@@ -7,8 +7,6 @@ their version counter: an earlier forward of the user's may have saved them for 
 from __future__ import annotations
 
 import contextlib
-import random
-import sys
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -27,6 +25,7 @@ from torchrecorder.capture.internals.access import (
     set_version_counters,
     without_dispatch_modes,
 )
+from torchrecorder.capture.random_state import random_state_kept
 from torchrecorder.capture.tensors import UNVERSIONED, shape_of, version_of
 from torchrecorder.events import made
 
@@ -39,7 +38,7 @@ def restored(model: Any) -> Iterator[None]:
     """After the block, buffers, gradients and random state are those from before it."""
     with contextlib.ExitStack() as stack:
         with unheard():
-            _keep_random_state(stack)
+            stack.enter_context(random_state_kept())
             if isinstance(model, Module):
                 modules = [module for _, module in named_modules(model)]
                 stack.callback(_Buffers(modules).put_back)
@@ -72,18 +71,6 @@ def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> 
     for parameter, gradient in found:
         if gradient is not None:
             parameter.grad = None
-
-
-def _keep_random_state(stack: contextlib.ExitStack) -> None:
-    stack.callback(torch.set_rng_state, torch.get_rng_state())
-    stack.callback(random.setstate, random.getstate())
-    numpy_random: Any = sys.modules.get("numpy.random")  # NumPy loads it when it is first used
-    if numpy_random is not None:
-        stack.callback(numpy_random.set_state, numpy_random.get_state())
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        stack.callback(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all())
-    if torch.backends.mps.is_available():
-        stack.callback(torch.mps.set_rng_state, torch.mps.get_rng_state())
 
 
 class _Place(NamedTuple):

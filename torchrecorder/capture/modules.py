@@ -26,7 +26,10 @@ from torch.nn.modules.module import (
 from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
+from torchrecorder.capture.argument_objects import ArgumentObjects, tensors_in_objects
 from torchrecorder.capture.aliases import hand_on, hand_out, take_back
+from torchrecorder.capture.arguments import named_arguments
+from torchrecorder.capture.catalog import named_modules
 from torchrecorder.capture.entries import Foreign
 from torchrecorder.capture.internals.access import (
     WRAPPED_CALL_CODE,
@@ -69,6 +72,7 @@ class ModuleScopes:
         self.regions = regions
         self.catalog = catalog
         self.open: list[tuple[int, OpenScope]] = []
+        self._objects = ArgumentObjects([])
         self._exit = ExitStack()
         self.lingering = regions.lingering = Lingering(self.open, self._finish)
         values.search_names = self._name_of
@@ -169,8 +173,12 @@ class ModuleScopes:
         self.open.append((id(module), opened))
         found = _arguments(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # PyTorch has no global pre-hook that is given them
-        if kwargs and type(kwargs) is dict:
-            found += tensors_in(kwargs)
+        if not kwargs or type(kwargs) is not dict:
+            kwargs = {}
+        found += tensors_in(kwargs)
+        if len(self.open) == 1:
+            named = named_arguments(args, entry.arguments)
+            self._objects = ArgumentObjects([*named, *kwargs.items()])
         self._take_in(opened, found)
         self.fast.enter(module, found)
         for observer in self.tape.observers:
@@ -193,6 +201,7 @@ class ModuleScopes:
         with DisableTorchFunction():
             opened = self.tape.enter(ScopeKind.FUNCTION, name, cls="function", state=mode_state())
             self.open.append((id(function), opened))
+            self._objects = ArgumentObjects([*named_arguments(args, names), *kwargs.items()])
             with self.tape.losing("modules"):
                 self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
         result = function(*args, **kwargs)
@@ -220,6 +229,8 @@ class ModuleScopes:
             self.tape.fail(error, None)
         self._trim(opened, failed)
         found = [] if failed else tensors_in(output)
+        if not failed and not found:
+            found = tensors_in_objects([("", output)], [])
         if found and self.tape.index == opened.begun:
             self._uncover(opened, found)
         replaced = self._hand_on(opened, output, found)
@@ -257,6 +268,8 @@ class ModuleScopes:
     def _close(self, opened: OpenScope, outputs: tuple[Slot, ...], *, failed: bool) -> None:
         self._trim(opened, failed)
         self.open.pop()
+        if not self.open:
+            self._objects = ArgumentObjects([])
         if opened.cleanup is not None:
             opened.cleanup()
         self.tape.stack.pop()
@@ -315,14 +328,15 @@ class ModuleScopes:
             self.values.write_hidden(op, opened.event.cls, opened.inputs + weights, made)
 
     def _name_of(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The name of a tensor that a running module holds as an attribute."""
+        """The name of a tensor that a running module, or an argument, holds as an attribute."""
         for _, opened in reversed(self.open):
             module = self.catalog.module(opened.event.module)
             found = self.catalog.attribute(module, tensor) if module is not None else None
             if found is not None:
                 role, name = found
                 return role, f"{opened.event.path}.{name}".lstrip(".")
-        return None
+        place = self._objects.name_of(tensor)
+        return (Role.INPUT, place) if place is not None else None
 
     def settle(self, frame: FrameType) -> None:
         """Close what is over, as seen from *frame*."""
@@ -342,8 +356,13 @@ class ModuleScopes:
 
 def _weights(module: Module) -> list[tuple[str, Tensor]]:
     """Parameters and buffers that a call of *module* may read."""
-    found = [*module.named_parameters(), *module.named_buffers()]
-    return [(name, each) for name, each in found if not is_lazy(each)]
+    return [
+        (f"{path}.{name}" if path else name, tensor)
+        for kind in ("_parameters", "_buffers")
+        for path, part in named_modules(module)
+        for name, tensor in getattr(part, kind).items()
+        if tensor is not None and not is_lazy(tensor)
+    ]
 
 
 def _remove(handle: RemovableHandle) -> None:
@@ -356,11 +375,9 @@ def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str,
     if len(args) == 1 and isinstance(args[0], Tensor):
         return [(names[0] if names else "0", args[0])]
     found: list[tuple[str, Tensor]] = []
-    if len(args) > len(names):
-        names += tuple(map(str, range(len(names), len(args))))
-    for name, each in zip(names, args):
-        if isinstance(each, Tensor):
-            found.append((name, each))
-        elif each is not None:
-            found.extend(tensors_in(each, name))
+    for name, value in named_arguments(args, names):
+        if isinstance(value, Tensor):
+            found.append((name, value))
+        elif value is not None:
+            found.extend(tensors_in(value, name))
     return found

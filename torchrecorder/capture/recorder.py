@@ -166,7 +166,10 @@ class Recorder:
     def _finish(self, error: BaseException | None) -> None:
         tape = self._tape
         if error is not None:
-            explain(error, tape.conclude_failure(error), tape.events)
+            failure = tape.conclude_failure(error)
+            sources = self._modules.regions.sources
+            raised = sources.raised(error.__traceback__, backward=failure.backward)
+            explain(error, failure, tape.events, raised)
             attach(error, self)
         self._modules.leave_all(error)
         self._catalog.finish()
@@ -251,7 +254,9 @@ def _name_of(model: Any) -> str:
 
 def _module_of(model: Any) -> Module | None:
     """The module that *model* is, or is a method of."""
-    owner = getattr(model, "__self__", model)
+    if isinstance(model, Module):  # never asked for attributes: its class may compute them
+        return model
+    owner = getattr(model, "__self__", None)
     return owner if isinstance(owner, Module) else None
 
 

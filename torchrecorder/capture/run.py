@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from torchrecorder.capture.argument_objects import tensors_in_objects
 from torchrecorder.capture.extras import Extras
 from torchrecorder.capture.guest import restored
 from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
@@ -193,7 +194,8 @@ def _set_apart(
 
 
 def _run_backward(output: Any, *, retain: bool) -> None:
-    found = [(name, each) for name, each in tensors_in(output) if each.requires_grad]
+    given = tensors_in(output) or tensors_in_objects([("", output)], [])
+    found = [(name, tensor) for name, tensor in given if tensor.requires_grad]
     losses = [each for name, each in found if name == "loss"] or [each for _, each in found]
     if losses:
         with DisableTorchFunction():  # no op of the model's

@@ -11,7 +11,7 @@ import inspect
 import os
 import re
 import sys
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
 import torch
@@ -27,6 +27,7 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.events import ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+_AUTOGRAD = os.path.join(_TORCH, "autograd", "")
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _ENTRY = os.path.join(_OURS, "integrations", "targets.py")
 _END = "-"
@@ -113,6 +114,25 @@ class Sources:
         """The custom functions that run around *frame*, innermost first; see `class_of`."""
         _, regions = self.walk(frame)
         return [each.key for each in regions if each.kind is ScopeKind.CUSTOM_FUNCTION]
+
+    def raised(self, traceback: TracebackType | None, *, backward: bool) -> SourceLine | None:
+        """The innermost line of the user's code in *traceback*.
+
+        Args:
+            traceback: Of the user's exception.
+            backward: Count only lines that run inside a backward pass, not the one that
+                started it.
+        """
+        found = None
+        counts = not backward
+        while traceback is not None:
+            code = traceback.tb_frame.f_code
+            place = self._place(code)
+            if isinstance(place, str) and counts:
+                found = SourceLine(place, traceback.tb_lineno, code.co_name)
+            counts = counts or code.co_filename.startswith(_AUTOGRAD)
+            traceback = traceback.tb_next
+        return found
 
     def _line(self, file: str, frame: FrameType, code: CodeType) -> SourceLine:
         """The line that *frame* is on; looked up once, as Python counts through the code."""

@@ -102,9 +102,9 @@ class _Places:
     def column(self, annotation: Annotation, numbers: Mapping[str, float]) -> list[float | None]:
         """The number of each place."""
         found: list[list[float]] = [[] for _ in self.parents]
-        for node, number in numbers.items():
+        for node, amount in numbers.items():
             for place in self._of(node):
-                found[place].append(number)
+                found[place].append(amount)
         return [_one(annotation, each) for each in found]
 
     def _of(self, node: str) -> Iterable[int]:
@@ -113,7 +113,8 @@ class _Places:
         starts = [innermost, *self._owned.get(node, ())]
         if len(starts) == 1:
             return self._around(innermost)
-        return dict.fromkeys(place for start in dict.fromkeys(starts) for place in self._around(start))
+        found = (place for start in dict.fromkeys(starts) for place in self._around(start))
+        return dict.fromkeys(found)
 
     def _around(self, place: int) -> Iterator[int]:
         """A place and all around it."""
