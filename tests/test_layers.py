@@ -27,7 +27,7 @@ LAYERS = {
     "style": {"events", "graph", "annotations", "views"},
     "layout": {"style"},
     "export": {"events", "graph", "annotations", "views", "style", "layout"},
-    "options": {"views", "style", "export"},
+    "options": {"annotations", "views", "style", "export"},
     "drawing": {"graph", "views", "style", "export", "options"},
     "display": {"graph", "views", "style", "export"},
     "recording": {"graph", "annotations", "export", "drawing", "display"},
@@ -37,7 +37,7 @@ LAYERS = {
     },
     "capture": {"events", "graph", "build", "recording"},
     "series": {"events", "graph", "annotations", "export", "recording", "capture"},
-    "api": {"drawing", "capture"},
+    "api": {"annotations", "export", "options", "drawing", "capture"},
     "testing": {"events", "graph", "build", "recording", "capture"},
     "__init__": {
         "graph", "export", "drawing", "recording", "comparison", "capture", "series", "api",

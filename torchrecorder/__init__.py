@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchrecorder.api import render_network
+    from torchrecorder.api import render_network, summary
     from torchrecorder.capture.failures import recording_of
     from torchrecorder.capture.recorder import Recorder
     from torchrecorder.capture.run import record
@@ -38,6 +38,7 @@ _HOMES = {
     "recording_of": "torchrecorder.capture.failures",
     "render_network": "torchrecorder.api",
     "save": "torchrecorder.graph.storage",
+    "summary": "torchrecorder.api",
     "view": "torchrecorder.drawing",
 }
 
@@ -54,6 +55,7 @@ __all__ = [
     "recording_of",
     "render_network",
     "save",
+    "summary",
     "view",
 ]
 

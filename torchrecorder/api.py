@@ -1,15 +1,20 @@
-"""render_network: record a model and draw it, in one call."""
+"""render_network, summary: record a model and draw or list it, in one call."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from torchrecorder.checks import TEXT, check_one, path_of
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import annotation, flags_for
+from torchrecorder.checks import LIST, TEXT, check_one, path_of
 from torchrecorder.drawing import file_name, render
 from torchrecorder.errors import ArgumentMismatch
+from torchrecorder.export.text import DEFAULT, TENSORS
+from torchrecorder.export.text import summary as listed
+from torchrecorder.options import shown_numbers
 
 
 def render_network(
@@ -19,6 +24,7 @@ def render_network(
     *,
     name: str | None = None,
     input_shapes: Any = None,
+    dtypes: Any = None,
     directory: str | Path | None = None,
     filename: str | None = None,
     fmt: str = "svg",
@@ -38,6 +44,7 @@ def render_network(
             not given.
         input_shapes: Instead of *args*: a shape, a list of shapes, or a mapping from
             argument name to shape, for random inputs.
+        dtypes: Dtypes of *input_shapes*; see `record`.
         directory: Where the file goes; the current folder if not given.
         filename: Name of the file; its suffix, if it has one, sets the format.
         fmt: Format of a file whose name does not say it: ``"svg"``, ``"pdf"``, ``"png"``,
@@ -45,7 +52,8 @@ def render_network(
         input_data: The 1.x spelling of *args*.
         fake: Run on fake tensors: shapes only, no compute, no memory.
         autograd: Give a frozen model an autograd graph.
-        **options: See `Recording.render`.
+        **options: See `Recording.render`. What has to be measured for ``numbers`` and
+            ``color_by`` is measured.
 
     Returns:
         The path of the file.
@@ -65,15 +73,72 @@ def render_network(
         args,
         kwargs,
         input_shapes=input_shapes,
+        dtypes=dtypes,
         name=name,
         fake=fake,
         autograd=autograd,
         input_data=input_data,
+        **dict.fromkeys(flags_for(shown_numbers(options)), True),
     )
     path = folder / (filename or file_name(recording.name))
     if not filename or not path.suffix:
         path = path.with_name(f"{path.name}.{fmt.lstrip('.')}")
     return render(recording, path, **options)
+
+
+def summary(
+    model: Any,
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    depth: int | None = None,
+    columns: Sequence[str | Annotation] = DEFAULT,
+    ops: bool = False,
+    fold: bool | Literal["similar"] = True,
+    **options: Any,
+) -> str:
+    """Run *model* once and list what ran: modules, shapes, parameters.
+
+    Args:
+        model: An ``nn.Module``, or any function or method that works on tensors.
+        args: A tuple of positional arguments; a mapping of keyword arguments; or the one
+            positional argument.
+        kwargs: Keyword arguments of the model.
+        depth: Levels of scopes that are listed; see `Recording.summary`.
+        columns: ``"input"``, ``"output"``, or names of annotations. What has to be measured
+            for them is measured.
+        ops: List every op too.
+        fold: One line for what repeats; ``"similar"``: whatever differs.
+        **options: See `record`: ``input_shapes``, ``dtypes``, ``fake`` ...
+
+    Returns:
+        The table. A prompt or a notebook shows it without `print`.
+
+    Raises:
+        TorchRecorderError: The call cannot be made.
+        Exception: Whatever the model raises, with a note of where it happened.
+
+    Example:
+        >>> import torch, torchrecorder
+        >>> torchrecorder.summary(torch.nn.Linear(4, 2), input_shapes=(1, 4), columns=["output"])
+        Scope   Output
+        ──────────────
+        Linear  1×2
+        ──────────────
+        Total params             10
+        Trainable params         10
+        Non-trainable params      0
+        Input size             16 B
+        Forward pass size       8 B
+        Params size            40 B
+    """
+    from torchrecorder.capture.run import record
+
+    check_one("columns", columns, LIST)
+    numbers = (each for each in columns if each not in TENSORS)
+    needed = dict.fromkeys(flags_for(map(annotation, numbers)), True)
+    recording = record(model, args, kwargs, **{**needed, **options})
+    return listed(recording, depth, columns, ops=ops, fold=fold)
 
 
 def refuse_others(asked: Any, instead: Any, options: Mapping[str, Any]) -> None:

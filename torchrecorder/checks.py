@@ -18,9 +18,10 @@ import reprlib
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, NothingFound, Notice
 
@@ -31,7 +32,8 @@ _INTERNAL = (__name__.partition(".")[0] + ".", "contextlib")
 """Prefixes of the modules between a warning of ours and the caller it is attributed to."""
 
 
-class Check(NamedTuple):
+@dataclass(frozen=True, repr=False)
+class Check:
     """What a value must be.
 
     Attributes:
@@ -52,10 +54,13 @@ class Check(NamedTuple):
     switch: bool = False
     several: bool = False
 
+    def __repr__(self) -> str:
+        return f"<Check: must be {self.expected}{' or None' * self.optional}>"
+
     def or_none(self) -> Check:
         """The same check, which None passes too."""
-        return self._replace(
-            optional=True, holds=lambda value: value is None or self.holds(value)
+        return replace(
+            self, optional=True, holds=lambda value: value is None or self.holds(value)
         )
 
 

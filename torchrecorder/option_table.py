@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from torchrecorder.checks import Check, check, described
@@ -71,7 +71,7 @@ class Option:
         if value is None or not rule.holds(value):
             expected = rule.expected.replace("True, False", "yes, no")
             expected = expected.replace("True or False", "yes or no")
-            spoken = rule._replace(expected=expected, optional=False)
+            spoken = replace(rule, expected=expected, optional=False)
             raise InvalidArgument(f"it must be {described(spoken, value)}")
         return value
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import annotation
 from torchrecorder.checks import guess
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import EXPORTERS
@@ -59,6 +61,17 @@ def drawing(exporter: Exporter | None = None, **options: Any) -> Drawing:
             if old in options and str(error).startswith(f"{name} must"):
                 raise InvalidArgument(f"{old} is called {name} here: {error}") from None
         raise
+
+
+def shown_numbers(options: Mapping[str, Any]) -> list[Annotation]:
+    """The annotations that a figure with these options shows.
+
+    Raises:
+        UnknownAnnotation: There is none of such a name.
+    """
+    numbers, color_by = options.get("numbers") or (), options.get("color_by")
+    several = numbers if isinstance(numbers, (tuple, list)) else [numbers]
+    return [annotation(each) for each in (*several, color_by) if each is not None]
 
 
 def _sorted(exporter: Exporter | None, given: Mapping[str, Any]) -> Drawing:

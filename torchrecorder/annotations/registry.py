@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import DEVICE, TIMES, Annotation, Numbers, is_unmeasured
 from torchrecorder.checks import guess, warn
@@ -17,10 +19,15 @@ def numbers_of(recording: RecordedRun, which: str | Annotation) -> Numbers:
     Raises:
         UnknownAnnotation: No annotation has this name.
     """
-    numbers = (which if isinstance(which, Annotation) else by_name(which)).on(recording)
+    numbers = annotation(which).on(recording)
     if is_unmeasured(numbers):
         warn(unmeasured(numbers))
     return numbers
+
+
+def flags_for(numbers: Iterable[Annotation]) -> set[str]:
+    """The flags of `record` without which these numbers are not measured."""
+    return {flag for one in numbers for flag in one.needs} - {*_WHY}
 
 
 def unmeasured(numbers: Numbers) -> str:
@@ -39,6 +46,15 @@ def _how(needs: tuple[str, ...]) -> str:
     flags = ", ".join(f"{each}=True" for each in needs)
     grad = " of what requires grad" if {"saved", "backward"} & {*needs} else ""
     return f"record(..., {flags}){grad} measures it"
+
+
+def annotation(which: str | Annotation) -> Annotation:
+    """An annotation itself, or the one of that name.
+
+    Raises:
+        UnknownAnnotation: There is none.
+    """
+    return which if isinstance(which, Annotation) else by_name(which)
 
 
 def by_name(name: str) -> Annotation:

@@ -19,6 +19,7 @@ from torchrecorder.capture.aliases import holds_alias, run_on_originals
 from torchrecorder.capture.argument_objects import takes_part, tensors_in_objects
 from torchrecorder.capture.arguments import named_arguments, sort_arguments
 from torchrecorder.capture.call import Call
+from torchrecorder.capture.conditions import countable
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
     count_function_modes,
@@ -335,7 +336,8 @@ class FunctionCalls(TorchFunctionMode):
         tape, before = self.calls.tape, self.calls.tape.deaf
         tape.deaf = True
         try:
-            return func(*args, **kwargs)
+            with countable(tape):
+                return func(*args, **kwargs)
         finally:
             tape.deaf = before
 

@@ -189,7 +189,7 @@ class Recorder:
         tape.write(
             RunDone(
                 self._name,
-                torch.__version__,
+                str(torch.__version__),
                 _grad_mode(),
                 tuple(dict.fromkeys(tape.notes)),
                 tape.time() - tape.began,

@@ -38,6 +38,7 @@ def record(
     kwargs: Mapping[str, Any] | None = None,
     *,
     input_shapes: Any = None,
+    dtypes: Any = None,
     name: str | None = None,
     autograd: bool = False,
     backward: bool = False,
@@ -64,7 +65,9 @@ def record(
         kwargs: Keyword arguments of the model.
         input_shapes: Instead of *args*: a shape, a list of shapes, or a mapping from
             argument name to shape. The inputs are random, on the model's device, in its
-            precision.
+            precision. A pair is a shape and a dtype: ``{"ids": ((1, 16), torch.int64)}``.
+        dtypes: Dtypes of *input_shapes*: one for all, or a list or mapping that matches them.
+            Whole numbers are 0 or 1.
         name: Name of the recording; the class name if not given.
         autograd: Give a frozen model an autograd graph: floating-point inputs enter as
             leaves that require grad.
@@ -106,7 +109,7 @@ def record(
     if saved and not SEES_SAVED_TENSORS:
         warn("saved=True counts nothing: this version of PyTorch does not show what nodes keep")
     positional, named = call_arguments(
-        model, input_data if args is None else args, kwargs, input_shapes
+        model, input_data if args is None else args, kwargs, input_shapes, dtypes
     )
     before = _warmup(repeat, warmup)
     once = _Once(model, positional, named, name, autograd, backward, fake)

@@ -100,9 +100,9 @@ class Comparison:
             The path.
         """
         from torchrecorder.drawing import chosen_view
-        from torchrecorder.options import drawing
         from torchrecorder.export.exporter import write_file
         from torchrecorder.export.formats import by_suffix
+        from torchrecorder.options import drawing
         from torchrecorder.style.marked import Marked
         from torchrecorder.views.former import with_former
 

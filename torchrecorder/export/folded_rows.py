@@ -34,6 +34,7 @@ class _Folded:
         self.listed = listed
         self.place = {row.ids[0]: place for place, row in enumerate(listed)}
         self.tree = FoldTree(Rows(whole(recording), similar))
+        self.groups = {group[0]: group for group in self.tree.groups}
         self.differences = Differences(recording)
         self.order: dict[str, int] = {}
         self.ends: dict[str, int] = {}
@@ -48,36 +49,52 @@ class _Folded:
 
     def rows(self) -> list[Row]:
         """Rows in the order of what stays, each for all that it stands for."""
-        placed: list[tuple[tuple[int, int], Row]] = []
-        uncalled: dict[tuple[str | None, str], list[str]] = {}  # modules never called
+        placed = [
+            ((self.order[row.ids[0]], 0), self._row(row))
+            for row in self.listed
+            if row.ids[0] in self.order
+        ]
+        placed += self._never_called()
+        return [row for _, row in sorted(placed, key=lambda found: found[0])]
+
+    def _never_called(self) -> Iterator[tuple[tuple[int, int], Row]]:
+        """Rows of modules that were never called, at the end of what they belong to."""
+        found: dict[tuple[str | None, str], list[tuple[str | None, Row]]] = {}
         for row, around in zip(self.listed, _parents(self.listed)):
-            first = row.ids[0]
-            if first in self.order:
-                placed.append(((self.order[first], 0), self._row(row)))
-            elif first not in self.tree.stands:
+            if row.ids[0] not in self.order and row.ids[0] not in self.tree.stands:
                 home = None if around is None else self.tree.of(around)
-                ids = uncalled.setdefault((home, row.title), [])
-                ids.extend(row.ids)
-                if home == around:
-                    end = len(self.order) if home is None else self.ends[home]
-                    placed.append(((end, -1), replace(row, ids=ids)))  # type: ignore[arg-type]
-        placed.sort(key=lambda found: found[0])
-        return [replace(row, ids=tuple(row.ids)) for _, row in placed]
+                found.setdefault((home, row.title), []).append((around, row))
+        for (home, _), rows in found.items():
+            end = len(self.order) if home is None else self.ends[home]
+            ids = tuple(id_ for _, row in rows for id_ in row.ids)
+            shown = (row for around, row in rows if around == home)
+            yield from (((end, -1), replace(row, ids=ids)) for row in shown)
 
     def _row(self, row: Row) -> Row:
         node = self.tree.nodes[row.ids[0]]
         if len(row.ids) > 1 or len(node.instances) < 2:
             return row
-        title = row.title
-        if node.count > 1 or node.parent is not None and is_block(node.parent.id):
-            names = node.names or tuple(map(self._name, node.instances))
-            short = title.partition(" (")[0]
-            number = times(self.recording, max(node.count, len(names)), node.instances)
-            title = f"{labels.names(names)}{title.removeprefix(short)}  {number}"
+        title, block = row.title, self._block(node)
+        if node.count > 1 or block is not None:
+            names = node.names or self._names_in(block, node)
+            count = node.count if block is None else block.count
+            number = times(self.recording, count, node.instances)
+            title = f"{labels.names(names)}{title.removeprefix(_short(title))}  {number}"
         calls = (note for note in row.notes if not note.startswith("call "))
         notes = (*calls, *self._notes(node))
         last = self.listed[self.place[node.instances[-1]]] if self.tree.rows.similar else None
         return replace(row, title=title, ids=tuple(node.instances), notes=notes, last=last)
+
+    def _block(self, node: Node) -> Node | None:
+        """The repeated block that a node is in, unless it repeats in there itself."""
+        around = node.parent if node.count == 1 else None
+        return around if around is not None and is_block(around.id) else None
+
+    def _names_in(self, block: Node | None, node: Node) -> tuple[str, ...]:
+        """What the counterparts of *node* in the repeats of a block are called."""
+        parents, blocks = self.tree.rows.items.parent, set(self.groups[block.id] if block else ())
+        here = (item for item in node.instances if parents[item] in blocks)
+        return tuple(self._name(item) for item in here)
 
     def _notes(self, node: Node) -> Iterator[str]:
         """Where some repeats differ: how many have it, and in what those differ."""
@@ -91,6 +108,11 @@ class _Folded:
     def _name(self, item: str) -> str:
         scope, op = self.recording.scopes.get(ScopeId(item)), self.recording.ops.get(OpId(item))
         return scope.name if scope is not None else f"{op.name}()" if op is not None else item
+
+
+def _short(title: str) -> str:
+    """A title without the class."""
+    return title.partition(" (")[0]
 
 
 def _parents(listed: Sequence[Row]) -> Iterator[str | None]:

@@ -63,7 +63,7 @@ SCRIPTS = (
 STYLES = ("page.css",)
 """What it looks like."""
 
-ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+ESCAPES = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 """What has a meaning of its own inside a script element."""
 
 
@@ -102,7 +102,9 @@ def page(data: dict[str, Any]) -> str:
 def embedded(data: dict[str, Any]) -> str:
     """*data* as JSON that can stand in a script element, whatever texts are in it."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(ESCAPES)
+    for letter, escaped in ESCAPES.items():
+        text = text.replace(letter, escaped)
+    return text
 
 
 def policy(scripts: Sequence[str], css: str) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from operator import attrgetter
 from types import MappingProxyType
@@ -114,6 +114,18 @@ class RecordedRun:
         counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")
         texts = (f"{number} {what}{'s' * (number != 1)}" for number, what in counts)
         return f"<Recording of {self.name}: {', '.join(texts)}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle or a copy holds: the data, and the tensors that were kept.
+
+        The modules behind it and the autograd graph for `replay` stay with the original.
+        """
+        state = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
+        return {**state, "live": None, "kept": replace(self.kept, replay=None)}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        for name, content in state.items():
+            object.__setattr__(self, name, _frozen(content))
 
     @cached_property
     def graph(self) -> nx.MultiDiGraph:
@@ -248,6 +260,20 @@ class RecordedRun:
             if isinstance(node, str) and node in kind:
                 return kind[node]  # type: ignore[index, no-any-return]
         raise NotThere(f"no op, value or grad node has the id {shown(node)}")
+
+
+def _plain(content: Any) -> Any:
+    """Mappings as dicts, also those in mappings: a read-only view cannot be pickled."""
+    if isinstance(content, MappingProxyType):
+        return {key: _plain(inner) for key, inner in content.items()}
+    return content
+
+
+def _frozen(content: Any) -> Any:
+    """The opposite of `_plain`."""
+    if isinstance(content, dict):
+        return MappingProxyType({key: _frozen(inner) for key, inner in content.items()})
+    return content
 
 
 Made = TypeVar("Made", bound=RecordedRun)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,7 +83,9 @@ def loads(text: str | bytes, make: type[Made]) -> Made:
         InvalidRecording: It is not a saved recording, or damaged.
     """
     try:
-        data = json.loads(text, parse_constant=_refuse)
+        data = json.loads(
+            text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse
+        )
     except (ValueError, RecursionError) as error:
         raise InvalidRecording(f"this is not a saved recording: {error}") from None
     return decode(data, make)
@@ -123,5 +126,19 @@ def _json(data: Any) -> str:
     return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
 
+def _whole(text: str) -> int:
+    """A whole number of at most 64 bits, so that it can be computed with."""
+    if len(text) > 18 and not -(2**63) < int(text) < 2**63:
+        raise ValueError(f"the whole number {text[:20]}… is too large")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return number
+
+
 def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not a number in JSON")

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.annotations.registry import by_name
 from torchrecorder.checks import setting
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.exporter import check_place
@@ -77,17 +75,6 @@ def drawing_options(options: argparse.Namespace) -> dict[str, Any]:
     for text in options.option:
         chosen.update(setting(text))
     return chosen
-
-
-def numbers_in(chosen: Mapping[str, Any]) -> list[Annotation]:
-    """The numbers that a figure with these options shows.
-
-    Raises:
-        UnknownAnnotation: There is no such number.
-    """
-    numbers = chosen.get("numbers", ())
-    names = [numbers] if isinstance(numbers, str) else [*numbers]
-    return [by_name(name) for name in (*names, chosen.get("color_by")) if name is not None]
 
 
 def outputs(options: argparse.Namespace, name: str) -> list[Path]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import flags_for
 from torchrecorder.checks import FLAG, TEXT, Check, literal, setting, warn, whole_number
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
 from torchrecorder.graph.storage import SUFFIXES
@@ -55,7 +56,7 @@ class Target:
     as_is: bool = option("Record the target itself, do not call it.", FLAG, default=False)
     device: str | None = option(
         "Device to make it on: cpu, cuda, or meta (shapes only, no memory).",
-        TEXT._replace(known=("cpu", "cuda", "meta")).or_none(),
+        replace(TEXT, known=("cpu", "cuda", "meta")).or_none(),
         default=None,
         placeholder="DEVICE",
     )
@@ -187,11 +188,6 @@ def measuring(target: Target, numbers: Iterable[Annotation]) -> Target:
     """*target*, set to measure what these numbers need; a saved one has what it has."""
     needed: dict[str, Any] = dict.fromkeys(flags_for(numbers), True)
     return replace(target, **needed)
-
-
-def flags_for(numbers: Iterable[Annotation]) -> set[str]:
-    """The options of ``record`` without which these numbers are not measured."""
-    return {flag for one in numbers for flag in one.needs} & {*RECORDED}
 
 
 def _device(name: str) -> Any:

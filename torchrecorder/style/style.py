@@ -107,7 +107,8 @@ NUMBER = Check(
     tuple(annotation.name for annotation in ANNOTATIONS),
     read=str,
 )
-NUMBERS = NUMBER._replace(
+NUMBERS = replace(
+    NUMBER,
     expected="names of annotations",
     holds=lambda value: _all(NUMBER.holds, value),
     read=words,

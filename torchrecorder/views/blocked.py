@@ -115,10 +115,7 @@ def without_single_blocks(view: View, kept: Collection[str] = ()) -> View:
 
     return replace(
         view,
-        boxes={
-            name: replace(box, cluster=outside(box.cluster)) if box.cluster in lone else box
-            for name, box in view.boxes.items()
-        },
+        boxes={name: box.moved(outside(box.cluster)) for name, box in view.boxes.items()},
         clusters={
             name: replace(each, parent=outside(each.parent)) if each.parent in lone else each
             for name, each in clusters.items()
@@ -130,7 +127,7 @@ def without_single_blocks(view: View, kept: Collection[str] = ()) -> View:
 def _moved(view: View, parents: Mapping[str, str | None]) -> View:
     """*view* with the clusters that *parents* names, around what they are named for."""
     boxes = {
-        name: replace(box, cluster=parents[name]) if name in parents else box
+        name: box.moved(parents[name]) if name in parents else box
         for name, box in view.boxes.items()
     }
     added = {name: Cluster(name, around) for name, around in parents.items() if is_block(name)}

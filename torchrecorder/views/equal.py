@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torchrecorder.events import GradId, OpId
+from torchrecorder.views.hide import STORED
 from torchrecorder.views.items import Items
 from torchrecorder.views.kin import without_numbers
 from torchrecorder.views.view import Arrow, BoxKind
+from torchrecorder.views.whole import stored_values
 
 
 class Equal:
@@ -79,6 +81,7 @@ class _Wiring:
         self.view = items.view
         self.into: dict[str, list[Arrow]] = {item: [] for item in candidates}
         self.out_of: dict[str, list[Arrow]] = {item: [] for item in self.into}
+        self._stored = stored_values(items.view.recording)
         self._places: dict[str, dict[str, int]] = {}
         self._forms: dict[str, tuple[object, ...]] = {}
         for arrow, (tails, heads) in zip(self.view.arrows, items.crossings if self.into else ()):
@@ -117,10 +120,14 @@ class _Wiring:
         return "out" if self.view.boxes[box].kind is BoxKind.OUTPUT else box
 
     def start(self, arrow: Arrow) -> tuple[object, ...]:
-        """What an arrow brings from where; each repeat may read a parameter of its own."""
-        tail = self.view.boxes[arrow.tail]
-        if tail.kind in (BoxKind.PARAMETER, BoxKind.BUFFER) and arrow.value is not None:
-            return tail.kind, self.view.recording.values[arrow.value].shape
+        """What an arrow brings from where; each repeat may read a parameter of its own.
+
+        So it may where the step of an optimizer has updated these parameters.
+        """
+        value, kind = arrow.value, self.view.boxes[arrow.tail].kind
+        if value is not None and (value in self._stored or kind in STORED):
+            role = self._stored.get(value, kind)
+            return role.value, self.view.recording.values[value].shape
         return arrow.tail, arrow.value
 
     def step(self, one: Arrow, other: Arrow) -> int:

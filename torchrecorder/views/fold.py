@@ -193,8 +193,8 @@ class FoldTree:
         return drawn.id not in self.stands
 
     def _box(self, box: Box) -> Box:
-        fields, around = self._folded(box.id), self._home(box.id)
-        return replace(box, cluster=around, **fields) if fields or around != box.cluster else box
+        moved, fields = box.moved(self._home(box.id)), self._folded(box.id)
+        return replace(moved, **fields) if fields else moved
 
     def _cluster(self, cluster: Cluster) -> Cluster:
         return replace(cluster, parent=self._home(cluster.id), **self._folded(cluster.id))

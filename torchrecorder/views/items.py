@@ -58,14 +58,28 @@ class Items:
     @cached_property
     def crossings(self) -> list[tuple[list[str], list[str]]]:
         """For each arrow the items that it leaves and those that it enters, innermost first."""
-        found = []
+        parted: dict[tuple[str | None, str | None], tuple[list[str], list[str]]] = {}
+        found: list[tuple[list[str], list[str]]] = []
+        parent = self.parent
         for arrow in self.view.arrows:
-            tails, heads = [*self.around(arrow.tail)], [*self.around(arrow.head)]
-            while tails and heads and tails[-1] == heads[-1]:
-                tails.pop()
-                heads.pop()
-            found.append((tails, heads))
+            if arrow.tail == arrow.head:
+                found.append(([], []))
+                continue
+            ends = parent[arrow.tail], parent[arrow.head]
+            if ends not in parted:
+                parted[ends] = self._parted(*ends)
+            tails, heads = parted[ends]
+            found.append(([arrow.tail, *tails], [arrow.head, *heads]))
         return found
+
+    def _parted(self, one: str | None, other: str | None) -> tuple[list[str], list[str]]:
+        """The clusters around each of two items that are not around the other."""
+        tails = [*self.around(one)] if one is not None else []
+        heads = [*self.around(other)] if other is not None else []
+        while tails and heads and tails[-1] == heads[-1]:
+            tails.pop()
+            heads.pop()
+        return tails, heads
 
     @cached_property
     def readers(self) -> Mapping[str, Sequence[str]]:

@@ -41,7 +41,8 @@ from torchrecorder.views.whole import whole
 FOLDS: tuple[str | bool, ...] = (True, False, "similar")
 """What ``fold`` may be."""
 
-GROUPS = MAPPING._replace(
+GROUPS = replace(
+    MAPPING,
     several=True,
     read=lambda text: {name: words(members) for name, members in pair(text).items()},
 )
@@ -64,7 +65,7 @@ class ViewOptions:
         placeholder="LEVELS",
     )
     focus: str | None = option(
-        "Show only this module, by its path or a pattern. So ``\"encoder.layer.*\"``; *depth* "
+        "Show only this module, by its path or a pattern. Such as ``\"encoder.layer.*\"``; *depth* "
         "counts from there.",
         TEXT.or_none(),
         default=None,
@@ -240,4 +241,7 @@ def _patterns(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _any_holds(which: tuple[Callable[[Op], bool], ...], op: Op) -> bool:
-    return any(holds(op) for holds in which)
+    for holds in which:
+        if holds(op):
+            return True
+    return False

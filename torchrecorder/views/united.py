@@ -140,7 +140,7 @@ class _Arrows:
         tail, head = self.tree.of(arrow.tail), self.tree.of(arrow.head)
         if (tail, head) == (arrow.tail, arrow.head):
             return arrow
-        return replace(arrow, tail=tail, head=head)
+        return Arrow(tail, head, arrow.value, arrow.slot, arrow.some)
 
     def _cross(self, arrow: Arrow, moved: Arrow, group: int) -> None:
         """Note an arrow from one sibling of a group to another."""

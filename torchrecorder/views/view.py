@@ -55,6 +55,15 @@ class Box:
     instances: tuple[str, ...] = ()
     share: tuple[int, int] | None = None
 
+    def moved(self, cluster: str | None) -> Box:
+        """The same box in another cluster; faster than ``dataclasses.replace``."""
+        if cluster == self.cluster:
+            return self
+        return Box(
+            self.id, self.kind, cluster, self.members, self.count, self.names, self.instances,
+            self.share,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:

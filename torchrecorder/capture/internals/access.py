@@ -35,7 +35,9 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dis
 
 from torchrecorder.capture.internals.table import (
     BACKWARD_CALLS,
+    CHECKPOINT_FRAMES,
     GRADIENT_BUFFERS,
+    OPERATOR_MODES,
     SAVED_TENSORS,
     find,
 )
@@ -53,6 +55,7 @@ get_frame = sys._getframe
 
 count_function_modes = torch._C._len_torch_function_stack
 count_dispatch_modes = torch._C._len_torch_dispatch_stack
+COUNTS_OPERATORS = OPERATOR_MODES.present
 WithoutSubclasses: Any = torch._C.DisableTorchFunctionSubclass
 any_autocast = torch._C._is_any_autocast_enabled
 
@@ -184,11 +187,23 @@ COMPOSED = torch._C.DispatchKey.CompositeImplicitAutograd
 DEVICE_KEYS = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 flatten_tensors: Any = torch._C._nn.flatten_dense_tensors
 
-OPERATOR_SETUP = "setup_compilation_env"
-"""The function with which PyTorch prepares its compiler for operators on functions."""
+CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
+"""The function with which checkpointing prepares and ends; what is checkpointed runs outside."""
 
-OPERATOR_HOMES = ("torch._higher_order_ops.utils", "torch.nn.attention.flex_attention")
-"""The modules that have it under that name."""
+OPERATOR_SETUP = "_set_compilation_env"
+"""The context in which PyTorch has its compiler trace operators on functions."""
+
+_OPERATOR_FILES = "utils cond while_loop associative_scan invoke_subgraph strict_mode"
+OPERATOR_HOMES = (
+    *(f"torch._higher_order_ops.{name}" for name in _OPERATOR_FILES.split()),
+    "torch.nn.attention.flex_attention",
+)
+"""The modules that have it under that name, in some version."""
+
+
+def operator_setup() -> Any:
+    """That context; None where PyTorch does not have it."""
+    return find(f"{OPERATOR_HOMES[0]}.{OPERATOR_SETUP}")
 
 
 def fuses(device: str) -> bool:

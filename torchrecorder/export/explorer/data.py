@@ -13,7 +13,7 @@ from torchrecorder.export.explorer.drawn import Drawn, Face
 from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.export.explorer.tensors import Tensors
 from torchrecorder.layout import engine
-from torchrecorder.layout.nested import Item, Plan, plan
+from torchrecorder.layout.nested import Item, Plan, constants, plan
 from torchrecorder.style.style import Style
 from torchrecorder.views.tree import Place, Tree
 from torchrecorder.views.unfold import members
@@ -62,6 +62,7 @@ def page_data(given: Source) -> dict[str, Any]:
         "format": FORMAT,
         "name": recording.name,
         "direction": style.direction,
+        "layout": constants.to_json(),
         "fontname": style.fontname,
         "fontsize": style.fontsize,
         "theme": themes.preferred(style),

@@ -110,11 +110,11 @@ class _Places:
     def _of(self, node: str) -> Iterable[int]:
         """The places that *node* counts for: those around it, and around calls of its owners."""
         innermost = self.innermost.get(node, -1)
-        starts = [innermost, *self._owned.get(node, ())]
-        if len(starts) == 1:
+        owners = self._owned.get(node)
+        if owners is None:
             return self._around(innermost)
-        found = (place for start in dict.fromkeys(starts) for place in self._around(start))
-        return dict.fromkeys(found)
+        starts = dict.fromkeys((innermost, *owners))
+        return dict.fromkeys(place for start in starts for place in self._around(start))
 
     def _around(self, place: int) -> Iterator[int]:
         """A place and all around it."""

@@ -15,7 +15,6 @@ from torchrecorder.integrations.drawings import (
     add_output_argument,
     check,
     drawing_options,
-    numbers_in,
     write,
 )
 from torchrecorder.integrations.flags import add_flags
@@ -28,6 +27,7 @@ from torchrecorder.integrations.targets import (
     measuring,
     target_of,
 )
+from torchrecorder.options import shown_numbers
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Compare:
         paths, chosen = options.output or [], drawing_options(options)
         check(paths, chosen)
         numbers = numbers_of(options.number)
-        needed = [*map(by_name, numbers), *numbers_in(chosen)]
+        needed = [*map(by_name, numbers), *shown_numbers(chosen)]
         first, second = (measuring(target, needed) for target in (first, second))
         second = replace(second, set={**second.set, **getattr(options, "then", {})})
         with Progress() as progress:

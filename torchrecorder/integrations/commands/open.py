@@ -11,10 +11,10 @@ from torchrecorder.integrations.drawings import (
     add_format_argument,
     check,
     drawing_options,
-    numbers_in,
 )
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
+from torchrecorder.options import shown_numbers
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Open:
         from torchrecorder import drawing
 
         chosen = drawing_options(options)
-        target = measuring(target_of(options), numbers_in(chosen))
+        target = measuring(target_of(options), shown_numbers(chosen))
         check([options.output or Path(f"a.{options.format.lstrip('.')}")], chosen)
         with Progress() as progress:
             recording = target.recording(progress)

@@ -14,7 +14,6 @@ from torchrecorder.integrations.drawings import (
     add_output_argument,
     check,
     drawing_options,
-    numbers_in,
     outputs,
     tell,
     write,
@@ -22,6 +21,7 @@ from torchrecorder.integrations.drawings import (
 from torchrecorder.integrations.finding import ModelFailed
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
+from torchrecorder.options import shown_numbers
 from torchrecorder.recording import Recording
 
 
@@ -54,7 +54,7 @@ class Render:
     def run(self, options: argparse.Namespace) -> int:
         """Record and write."""
         chosen = drawing_options(options)
-        target = measuring(target_of(options), numbers_in(chosen))
+        target = measuring(target_of(options), shown_numbers(chosen))
         check(outputs(options, "a"), chosen, options.format)
         with Progress() as progress:
             try:

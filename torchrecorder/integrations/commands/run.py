@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torchrecorder.annotations.registry import flags_for
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.integrations.drawings import (
     add_drawing_arguments,
     add_output_argument,
     check,
     drawing_options,
-    numbers_in,
     write,
 )
 from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.scripts import Script
-from torchrecorder.integrations.targets import TARGET_OPTIONS, flags_for
+from torchrecorder.integrations.targets import TARGET_OPTIONS
+from torchrecorder.options import shown_numbers
 from torchrecorder.recording import Recording
 
 RECORDED = ("flops", "stats", "name")
@@ -90,7 +91,7 @@ def _script(options: argparse.Namespace) -> Script:
 
 def _recorder_options(options: argparse.Namespace, chosen: dict[str, Any]) -> dict[str, Any]:
     """What was asked to be recorded, and what the numbers in the figure need."""
-    needed = flags_for(numbers_in(chosen)) & {*RECORDED}
+    needed = flags_for(shown_numbers(chosen)) & {*RECORDED}
     return {**dict.fromkeys(needed, True), **given(options, RECORDED)}
 
 

@@ -17,10 +17,10 @@ from torchrecorder.integrations.drawings import (
     add_drawing_arguments,
     check,
     drawing_options,
-    numbers_in,
 )
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
+from torchrecorder.options import shown_numbers
 from torchrecorder.recording import Recording
 
 LOCAL = "127.0.0.1"
@@ -55,7 +55,7 @@ class Serve:
     def run(self, options: argparse.Namespace) -> int:
         """Record, then serve until it is interrupted."""
         chosen = drawing_options(options)
-        target = measuring(target_of(options), numbers_in(chosen))
+        target = measuring(target_of(options), shown_numbers(chosen))
         check([Path("page.html")], chosen)
         with _server(options.host, options.port) as server:
             with Progress() as progress:

@@ -7,13 +7,11 @@ from functools import partial
 from typing import NamedTuple
 
 from torchrecorder.layout.nested.compose import compose
-from torchrecorder.layout.nested.composed import PAD, Composed, Point, Room
+from torchrecorder.layout.nested.composed import Composed, Point, Room
+from torchrecorder.layout.nested.constants import BELOW, PAD
 from torchrecorder.layout.nested.nets import OUTSIDE, End
 from torchrecorder.layout.nested.plan import Plan
 from torchrecorder.layout.nested.wrap import wrapped
-
-BELOW = 4.0
-"""Points between the text in the corner of a scope and what is in it."""
 
 COLUMNS = 4
 """Columns on a page, at most."""
