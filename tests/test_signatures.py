@@ -7,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
-from typing import get_type_hints
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
@@ -36,10 +36,10 @@ def test_drawing_options_are_those_of_the_table() -> None:
 @pytest.mark.parametrize("name", sorted(OPTIONS))
 def test_a_default_is_of_its_type(name: str) -> None:
     """None only where None is possible; a flag is a flag."""
-    default, hint = OPTIONS[name].default, str(get_type_hints(DrawingOptions)[name])
-    optional = "None" in hint or "Optional" in hint
-    assert isinstance(default, bool) <= ("bool" in hint)
-    assert optional == OPTIONS[name].check.optional or default is None and optional
+    default, hint = OPTIONS[name].default, get_type_hints(DrawingOptions)[name]
+    kinds = get_args(hint) or (hint,)
+    assert isinstance(default, bool) <= (bool in kinds)
+    assert (type(None) in kinds) == (OPTIONS[name].check.optional or default is None)
 
 
 def test_record_options_are_those_of_record() -> None:
