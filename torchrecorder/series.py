@@ -81,6 +81,10 @@ class Series:
         self._scopes = (scopes,) if isinstance(scopes, str) else scopes
         self._steps = 0
 
+    def __repr__(self) -> str:
+        steps, scopes = len({point.step for point in self.points}), len(self.scopes)
+        return f"<Series: {steps} recorded steps of {scopes} scopes>"
+
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
         """One step of the loop: forward, loss and backward go into this block."""

@@ -113,6 +113,17 @@ class Recorder:
         self._exit: contextlib.ExitStack | None = None
         self._used = False
 
+    def __repr__(self) -> str:
+        if self._events is not None:
+            return f"<Recorder of {self._name}: done, {self.recording!r}>"
+        return f"<Recorder of {self._name}: {'recording' if self._used else 'not entered yet'}>"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """What a notebook shows: the recording, when there is one."""
+        if self._events is None:
+            return {"text/plain": repr(self)}
+        return self.recording._repr_mimebundle_(include, exclude)
+
     def __enter__(self) -> Recorder:
         if self._used:
             raise RecorderInUse("this recorder was used before; make a new one for each run")

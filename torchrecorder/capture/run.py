@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import Tensor
@@ -29,6 +29,41 @@ from torchrecorder.checks import FLAG, Check, advised, check_one, warn, whole_nu
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.garbage import uncollected
 from torchrecorder.recording import Recording
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from torchrecorder.capture.signatures import RecordOptions
+
+
+@overload
+def record(
+    model: Any,
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[RecordOptions],
+) -> Recording: ...
+
+
+@overload
+def record(
+    model: Any,
+    *,
+    input_shapes: Sequence[Any] | Mapping[str, Any],
+    dtypes: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[RecordOptions],
+) -> Recording: ...
+
+
+@overload
+def record(
+    model: Any,
+    *,
+    input_data: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[RecordOptions],
+) -> Recording: ...
 
 
 @advised

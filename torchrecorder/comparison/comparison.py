@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchrecorder.checks import path_of, takes, whole_number
 from torchrecorder.comparison.change import Change, ChangeKind
@@ -17,6 +17,11 @@ from torchrecorder.comparison.numbers import BRIEF, Total
 from torchrecorder.comparison.overlay import joint_name, overlay
 from torchrecorder.console import encodable
 from torchrecorder.recording import Recording
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from torchrecorder.signatures import DrawingOptions
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ class Comparison:
             ],
         }
 
-    def render(self, path: str | Path, **options: Any) -> Path:
+    def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
         """Draw both recordings laid over each other: what is new, gone and different.
 
         Args:

@@ -148,11 +148,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add(below: argparse._SubParsersAction[Any], command: Command) -> None:
-    said, _, more = (inspect.getdoc(type(command)) or "").partition("\n\n")
+    brief, _, more = (inspect.getdoc(type(command)) or "").partition("\n\n")
     added = below.add_parser(
         command.name,
-        help=said.rstrip(".")[:1].lower() + said.rstrip(".")[1:],
-        description=said,
+        help=brief.rstrip(".")[:1].lower() + brief.rstrip(".")[1:],
+        description=brief,
         epilog=more,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
