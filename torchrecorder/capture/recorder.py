@@ -248,11 +248,14 @@ class Recorder:
 
         Forward and backward alike: in backward, those whose forward made the grad node
         that is running. For hooks and other tools; empty outside the block.
+        Another thread, such as that of a sampling profiler, is told the scopes of the
+        thread that is recorded.
         """
-        if self._running is None:
+        running, modules = self._running, getattr(self, "_modules", None)
+        if running is None or modules is None:
             return ()
-        self._modules.settle(get_frame(1))
-        return self._running.scopes
+        modules.settle(get_frame(1))
+        return running.scopes
 
     @property
     def is_backward(self) -> bool:
