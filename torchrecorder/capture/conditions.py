@@ -19,7 +19,6 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.internals.access import (
-    COUNTS_OPERATORS,
     OPERATOR_HOMES,
     OPERATOR_SETUP,
     TorchDispatchMode,
@@ -33,11 +32,6 @@ from torchrecorder.capture.internals.access import (
 
 if TYPE_CHECKING:
     from torchrecorder.capture.modules import ModuleScopes
-    from torchrecorder.capture.tape import Tape
-
-
-UNCOUNTED = "floating-point operations of operators on functions (torch.cond ...) were not counted"
-"""The note of a run in which they could not be."""
 
 
 class CompiledOps:
@@ -91,7 +85,9 @@ def _unrecorded() -> Iterator[None]:
         if not ours or not all(each in modes for each in ours):
             yield
             return
-        stack.enter_context(_without(counting))
+        for counts in reversed(counting):
+            stack.callback(counts.__enter__)
+            counts.__exit__(None, None, None)
         stack.enter_context(_only([each for each in modes if each not in ours], modes))
         for each in reversed(listening):
             stack.callback(each.modules.__enter__)
@@ -109,26 +105,6 @@ def _counting() -> list[TorchDispatchMode]:
     modes = reversed(dispatch_modes())
     found = list(itertools.takewhile(lambda mode: type(mode) is FlopsCounted, modes))
     return found[::-1]
-
-
-@contextlib.contextmanager
-def _without(counting: list[TorchDispatchMode]) -> Iterator[None]:
-    """Without those modes of ours, which are on top."""
-    for mode in reversed(counting):
-        mode.__exit__(None, None, None)
-    try:
-        yield
-    finally:
-        for mode in counting:
-            mode.__enter__()
-
-
-def countable(tape: Tape) -> contextlib.AbstractContextManager[None]:
-    """Around an operator on functions: nothing counts where PyTorch would refuse to run it so."""
-    counting = [] if COUNTS_OPERATORS else _counting()
-    if counting:
-        tape.notes.append(UNCOUNTED)
-    return _without(counting)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,6 @@ from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.aliases import holds_alias, run_on_originals
 from torchrecorder.capture.arguments import sort_arguments
-from torchrecorder.capture.conditions import countable
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
     count_function_modes,
@@ -345,8 +344,7 @@ class FunctionCalls(TorchFunctionMode):
         tape, before = self.calls.tape, self.calls.tape.deaf
         tape.deaf = True
         try:
-            with countable(tape):
-                return func(*args, **kwargs)
+            return func(*args, **kwargs)
         finally:
             tape.deaf = before
 
