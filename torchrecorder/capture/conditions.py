@@ -2,8 +2,8 @@
 
 PyTorch lets its compiler trace the functions, which makes inputs of what they close over, such
 as the weights of modules. Run eagerly, the operator would not know of these: some then fail,
-some give something else. So here the compiler may work, out of hearing; what it made is heard
-as it runs, as one op with all that it reads.
+some give something else. So here the compiler may work, while nothing is recorded; what it
+compiled is recorded as it runs, as one op with all that it reads.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from torchrecorder.capture.internals.access import (
     count_function_modes,
     dispatch_modes,
     function_modes,
+    operator_setup,
     pop_function_mode,
     push_function_mode,
 )
@@ -49,17 +50,17 @@ class CompiledOps:
         self._before = _listening()
         _now.listening = (*self._before, self)
         _active.append(self)
-        _set_entry(_plain, _unheard)
+        _replace_setup(_plain, _unrecorded)
         return self
 
     def __exit__(self, *error: object) -> None:
         _now.listening = self._before
         _active.remove(self)
         if not _active:
-            _set_entry(_unheard, _plain)
+            _replace_setup(_unrecorded, _plain)
 
 
-_plain: Any = getattr(sys.modules.get(OPERATOR_HOMES[0]), OPERATOR_SETUP, None)
+_plain: Any = operator_setup()
 _active: list[CompiledOps] = []
 _now = threading.local()
 
@@ -70,7 +71,7 @@ def _listening() -> tuple[CompiledOps, ...]:
     return found
 
 
-def _set_entry(before: Any, after: Any) -> None:
+def _replace_setup(before: Any, after: Any) -> None:
     """Where PyTorch prepares its compiler for such an operator, let *after* do it."""
     for home in filter(None, map(sys.modules.get, OPERATOR_HOMES)):
         if before is not None and getattr(home, OPERATOR_SETUP, None) is before:
@@ -78,28 +79,30 @@ def _set_entry(before: Any, after: Any) -> None:
 
 
 @contextlib.contextmanager
-def _unheard() -> Iterator[Any]:
-    """As PyTorch's own, but nobody of us listens until what was compiled runs."""
+def _unrecorded() -> Iterator[Any]:
+    """As PyTorch's own setup, but nothing is recorded until what was compiled runs."""
     listening, away = _listening(), None
-    try:
-        away = _take_away(listening)
-    except Exception as error:
-        listening[-1].lose(error)
-    if away is None:
-        with _plain() as backend:
-            yield backend
-        return
-    try:
-        yield _run_heard
-    finally:
+    with _plain() as backend:
         try:
-            away.close()
+            away = _take_away(listening)
         except Exception as error:
             listening[-1].lose(error)
+        try:
+            yield backend
+        finally:
+            if away is not None:
+                _give_back(away, listening[-1])
+
+
+def _give_back(away: contextlib.ExitStack, last: CompiledOps) -> None:
+    try:
+        away.close()
+    except Exception as error:
+        last.lose(error)
 
 
 def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
-    """Take our instruments away, and prepare the compiler; None where others are in between."""
+    """Stop recording, and let the compiler work; None where modes of others are in between."""
     counting, modes = _counting(), function_modes()
     ours = [each.functions for each in listening]
     if not ours or not all(each in modes for each in ours):
@@ -112,8 +115,7 @@ def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | Non
         for each in reversed(listening):
             stack.callback(each.modules.__enter__)
             each.modules.__exit__()
-        stack.enter_context(_plain())
-        stack.enter_context(torch.compiler.set_stance("default"))
+        stack.enter_context(torch.compiler.set_stance("default", force_backend=_run_recorded))
         before, _now.back = getattr(_now, "back", ((), ())), (ours, counting)
         stack.callback(setattr, _now, "back", before)
         return stack.pop_all()
@@ -145,8 +147,8 @@ def _put_in_place(modes: list[TorchFunctionMode]) -> None:
         push_function_mode(mode)
 
 
-def _run_heard(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
-    """A backend: eager, in the hearing of the recorders that listen when it runs."""
+def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
+    """A backend of the compiler: eager, recorded by those that record when it runs."""
 
     def run(*args: Any) -> Any:
         with contextlib.ExitStack() as stack:

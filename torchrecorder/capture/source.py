@@ -19,6 +19,7 @@ import torch
 from torchrecorder.capture.custom_functions import AppliedFunctions
 from torchrecorder.capture.internals.access import (
     CALL_CODE,
+    CHECKPOINT_CODE,
     WRAPPED_CALL_CODE,
     FakeTensor,
     FakeTensorMode,
@@ -50,11 +51,15 @@ def _telling_codes() -> dict[CodeType, object]:
             codes[each] = ScopeKind.OPTIMIZER
     for function in (FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__):
         codes[inspect.unwrap(function).__code__] = _PRETENDED
+    if CHECKPOINT_CODE is not None:
+        codes[CHECKPOINT_CODE] = _PRETENDED
     return codes
 
 
 class Pretended(Exception):
-    """What runs is the way in which fake tensors find out a shape, and none of the user's."""
+    """What runs is PyTorch's own work, none of the user's: on the shape of a fake tensor, or on
+    what a checkpoint keeps.
+    """
 
 
 class Region(NamedTuple):
@@ -82,7 +87,7 @@ class Sources:
         The line is None if a module call comes first; regions are given innermost first.
 
         Raises:
-            Pretended: Between the two, PyTorch works out the shape of a fake tensor.
+            Pretended: Between the two, PyTorch works for itself.
         """
         line: SourceLine | None = None
         regions: list[Region] = []

@@ -7,7 +7,7 @@ function around each would cost time on every operation; the table lists them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
@@ -35,7 +35,9 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dis
 
 from torchrecorder.capture.internals.table import (
     BACKWARD_CALLS,
+    CHECKPOINT_FRAMES,
     GRADIENT_BUFFERS,
+    OPERATOR_MODES,
     SAVED_TENSORS,
     find,
 )
@@ -183,11 +185,47 @@ COMPOSED = torch._C.DispatchKey.CompositeImplicitAutograd
 DEVICE_KEYS = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 flatten_tensors: Any = torch._C._nn.flatten_dense_tensors
 
-OPERATOR_SETUP = "setup_compilation_env"
-"""The function with which PyTorch prepares its compiler for operators on functions."""
+CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
+"""The function with which checkpointing prepares and ends; what is checkpointed runs outside."""
 
-OPERATOR_HOMES = ("torch._higher_order_ops.utils", "torch.nn.attention.flex_attention")
-"""The modules that have it under that name."""
+OPERATOR_SETUP = "_set_compilation_env"
+"""The context in which PyTorch has its compiler trace operators on functions."""
+
+_OPERATOR_FILES = "utils cond while_loop associative_scan invoke_subgraph strict_mode"
+OPERATOR_HOMES = (
+    *(f"torch._higher_order_ops.{name}" for name in _OPERATOR_FILES.split()),
+    "torch.nn.attention.flex_attention",
+)
+"""The modules that have it under that name, in some version."""
+
+
+def operator_setup() -> Any:
+    """That context; None where PyTorch does not have it."""
+    return find(f"{OPERATOR_HOMES[0]}.{OPERATOR_SETUP}")
+
+
+SHOWS_OPERATORS = OPERATOR_MODES.present
+
+
+def give_operators_rules(
+    mode: type[TorchDispatchMode], run: Callable[[Any, Any, tuple[Any, ...], Any], Any]
+) -> None:
+    """Let operators on functions run under *mode*, where PyTorch asks for a rule to do that.
+
+    Args:
+        mode: The class of the modes.
+        run: The rule; called with the mode, the operator, and its arguments of both kinds.
+    """
+    for operator in list((find("torch._ops._higher_order_ops") or {}).values()):
+        if mode not in operator.python_key_table:
+            operator.py_impl(mode)(_rule(operator, run))
+
+
+def _rule(operator: Any, run: Callable[[Any, Any, tuple[Any, ...], Any], Any]) -> Any:
+    def rule(mode: Any, *args: Any, **kwargs: Any) -> Any:
+        return run(mode, operator, args, kwargs)
+
+    return rule
 
 
 def fuses(device: str) -> bool:

@@ -240,9 +240,21 @@ BACKWARD_CALLS = Internal(
 OPERATOR_COMPILER = Internal(
     "the compiler of operators on functions",
     "torch.cond, flex_attention and others with all that they read",
-    "weights that their functions close over may have no edge",
-    ("torch._higher_order_ops.utils.setup_compilation_env",),
-    since="2.10",
+    "they are run eagerly: some fail, of some the weights they close over have no edge",
+    ("torch._higher_order_ops.utils._set_compilation_env",),
+)
+OPERATOR_MODES = Internal(
+    "operators on functions in dispatch modes",
+    "floating-point operations inside of torch.cond and the like",
+    "those are not counted, and a note of the recording says so",
+    ("torch.utils._python_dispatch.TorchDispatchMode.supports_higher_order_operators",),
+    since="2.9",
+)
+CHECKPOINT_FRAMES = Internal(
+    "frames of checkpointing",
+    "operations that checkpointing does for itself are left out",
+    "checkpoints may show an operation on an empty tensor",
+    ("torch.utils.checkpoint._checkpoint_without_reentrant_generator.__code__",),
 )
 OPTIMIZER_FRAMES = Internal(
     "frames of an optimizer's step",
