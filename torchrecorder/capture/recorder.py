@@ -25,6 +25,7 @@ from torchrecorder.capture.custom_functions import AppliedFunctions
 from torchrecorder.capture.extras import Extras, Started
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.compilers import RunEagerly
+from torchrecorder.capture.consistent import consistent
 from torchrecorder.capture.conditions import CompiledOps
 from torchrecorder.capture.fastpaths import FastPaths
 from torchrecorder.capture.functions import Calls, FunctionCalls
@@ -207,7 +208,7 @@ class Recorder:
                 tape.own,
             )
         )
-        self._events = tuple(tape.events)
+        self._events = tuple(consistent(tape.events) if tape.lost else tape.events)
         tape.events.clear()  # the instruments refer to each other: only a collection frees them
         self._live = Live(self._catalog.references())
         self._modules.values.clear()
