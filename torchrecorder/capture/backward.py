@@ -93,12 +93,20 @@ class BackwardRuns:
 
     def _leave(self, op: OpId, seconds: float | None, *, failed: bool) -> None:
         if self.running and self.running[-1].op == op:
-            run = self.running.pop()
+            run = self.running[-1]
             run.leave(failed=failed)
+            self.running.pop()
             self.tape.write(BackwardRan(run.number, op, seconds, run.create_graph, failed))
+
+    def abandon(self, op: OpId | None) -> None:
+        """An instrument failed at the call *op*: if it runs backward, do without the rest."""
+        if self.running and self.running[-1].op == op:
+            self.running.pop().remove_hooks()
 
     def finish(self) -> None:
         """The recording ends: tell which nodes were made by running others."""
+        for run in self.running:
+            run.remove_hooks()
         if not self._makers:
             return
         starts = [number for number, _ in self._makers]
@@ -179,16 +187,20 @@ class _Run:
         else:
             listener.ends_unheard = True
 
+    def remove_hooks(self) -> None:
+        """Take the hooks off the nodes again."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
     def last_started(self) -> GradId | None:
         """The node that was running when the pass broke off."""
         return next((each.grad for each in reversed(self.open)), None)
 
     def leave(self, *, failed: bool) -> None:
         """Remove the hooks; a node that is still running broke off, or was an accumulation."""
+        self.remove_hooks()
         now = self.tape.time()
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
         broke = next(reversed(self.open), None) if failed else None
         for listener in dict.fromkeys([*self.open, *self.latest.values()]):
             listener.close(listener.ended or now, failed=listener is broke)
@@ -227,20 +239,20 @@ class _Listener:
 
     def before(self, given: Given) -> None:
         """The node is about to run."""
-        tape = self.run.tape
-        here = threading.get_ident()
-        entered = tape.clock()
-        if here == tape.thread:
-            tape.pause()
         try:
+            tape = self.run.tape
+            here = threading.get_ident()
+            entered = tape.clock()
+            if here == tape.thread:
+                tape.pause()
             self._begin(given, here, entered - tape.own)
+            if here == tape.thread:
+                tape.resume()
+            else:
+                tape.own += tape.clock() - entered
+            self.started = tape.time()
         except Exception as error:
-            tape.lose("backward", error)
-        if here == tape.thread:
-            tape.resume()
-        else:
-            tape.own += tape.clock() - entered
-        self.started = tape.time()
+            self.run.tape.lose("backward", error)
 
     def _begin(self, given: Given, here: int, now: float) -> None:
         run = self.run
@@ -258,22 +270,21 @@ class _Listener:
 
     def after(self, gave: Given, given: Given) -> None:
         """The node has run."""
-        tape = self.run.tape
-        here = threading.get_ident()
-        self.ended = tape.time()
-        entered = tape.clock()
-        if here == tape.thread:
-            tape.pause()
         try:
+            tape = self.run.tape
+            here = threading.get_ident()
+            self.ended = tape.time()
+            entered = tape.clock()
+            if here == tape.thread:
+                tape.pause()
             self._end(gave)
-            if here != tape.thread:  # there the engine waits between nodes
-                self.close(self.ended)
+            if here == tape.thread:
+                tape.resume()
+            else:
+                self.close(self.ended)  # there the engine waits between nodes
+                tape.own += tape.clock() - entered
         except Exception as error:
-            tape.lose("backward", error)
-        if here == tape.thread:
-            tape.resume()
-        else:
-            tape.own += tape.clock() - entered
+            self.run.tape.lose("backward", error)
 
     def _tell_end(self) -> None:
         for observer in self.run.tape.observers:

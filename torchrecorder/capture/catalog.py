@@ -79,7 +79,8 @@ class Catalog:
         self._classes: dict[type[Module], ClassFacts] = {}
         self._shapeless: dict[int, ValueId] = {}  # what lazy parameters were at first
         if root is not None:
-            self._enter_all(root)
+            with tape.losing("names of modules"):
+                self._enter_all(root)
 
     def _enter_all(self, root: Module) -> None:
         """Number and name *root* and all below it, in the order of ``named_modules()``."""
@@ -170,7 +171,6 @@ class Catalog:
                 self._state(entry, module)
 
     def _state(self, entry: CatalogEntry, module: Module) -> None:
-        entry.stated = True
         slots = {role: self._slots(held, role) for role, held in _holdings(module)}
         event = (
             entry.module,
@@ -183,6 +183,7 @@ class Catalog:
             bool(getattr(module, "training", False)),  # a frozen script has no mode
         )
         self.tape.write(made(ModuleSeen, event))
+        entry.stated = True
 
     def _slots(self, held: _Held, role: Role) -> tuple[Slot, ...]:
         values, slots = self.values, []

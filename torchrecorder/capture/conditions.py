@@ -42,6 +42,10 @@ class CompiledOps:
         self.modules = modules
         self._before: tuple[CompiledOps, ...] = ()
 
+    def lose(self, error: Exception) -> None:
+        """Such an operator could not be recorded."""
+        self.modules.tape.lose("operators on functions", error)
+
     def __enter__(self) -> CompiledOps:
         self._before = _listening()
         _now.listening = (*self._before, self)
@@ -75,16 +79,35 @@ def _replace_setup(before: Any, after: Any) -> None:
 
 
 @contextlib.contextmanager
-def _unrecorded() -> Iterator[None]:
+def _unrecorded() -> Iterator[Any]:
     """As PyTorch's own setup, but nothing is recorded until what was compiled runs."""
-    listening, counting = _listening(), _counting()
-    modes = function_modes()
+    listening, away = _listening(), None
+    with _plain() as backend:
+        try:
+            away = _take_away(listening)
+        except Exception as error:
+            listening[-1].lose(error)
+        try:
+            yield backend
+        finally:
+            if away is not None:
+                _give_back(away, listening[-1])
+
+
+def _give_back(away: contextlib.ExitStack, last: CompiledOps) -> None:
+    try:
+        away.close()
+    except Exception as error:
+        last.lose(error)
+
+
+def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
+    """Stop recording, and let the compiler work; None where modes of others are in between."""
+    counting, modes = _counting(), function_modes()
     ours = [each.functions for each in listening]
+    if not ours or not all(each in modes for each in ours):
+        return None
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_plain())
-        if not ours or not all(each in modes for each in ours):
-            yield
-            return
         for counts in reversed(counting):
             stack.callback(counts.__enter__)
             counts.__exit__(None, None, None)
@@ -95,7 +118,7 @@ def _unrecorded() -> Iterator[None]:
         stack.enter_context(torch.compiler.set_stance("default", force_backend=_run_recorded))
         before, _now.back = getattr(_now, "back", ((), ())), (ours, counting)
         stack.callback(setattr, _now, "back", before)
-        yield
+        return stack.pop_all()
 
 
 def _counting() -> list[TorchDispatchMode]:
@@ -128,13 +151,21 @@ def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[...
     """A backend of the compiler: eager, recorded by those that record when it runs."""
 
     def run(*args: Any) -> Any:
-        functions, counting = _now.back
         with contextlib.ExitStack() as stack:
-            for mode in functions:
-                push_function_mode(mode)
-                stack.callback(pop_function_mode)
-            for mode in counting:
-                stack.enter_context(mode)
+            try:
+                _bring_back(stack)
+            except Exception as error:
+                _listening()[-1].lose(error)
             return graph.forward(*args)
 
     return run
+
+
+def _bring_back(stack: contextlib.ExitStack) -> None:
+    """The modes that were taken away listen until *stack* is left."""
+    functions, counting = _now.back
+    for function in functions:
+        push_function_mode(function)
+        stack.callback(pop_function_mode)
+    for counts in counting:
+        stack.enter_context(counts)
