@@ -19,7 +19,6 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.internals.access import (
-    COUNTS_OPERATORS,
     OPERATOR_HOMES,
     OPERATOR_SETUP,
     TorchDispatchMode,
@@ -33,11 +32,6 @@ from torchrecorder.capture.internals.access import (
 
 if TYPE_CHECKING:
     from torchrecorder.capture.modules import ModuleScopes
-    from torchrecorder.capture.tape import Tape
-
-
-UNCOUNTED = "floating-point operations of operators on functions (torch.cond ...) were not counted"
-"""The note of a run in which they could not be."""
 
 
 class CompiledOps:
@@ -87,7 +81,7 @@ def _replace_setup(before: Any, after: Any) -> None:
 @contextlib.contextmanager
 def _unrecorded() -> Iterator[Any]:
     """As PyTorch's own setup, but nothing is recorded until what was compiled runs."""
-    listening, away = _listening(), contextlib.ExitStack()
+    listening, away = _listening(), None
     with _plain() as backend:
         try:
             away = _take_away(listening)
@@ -96,20 +90,27 @@ def _unrecorded() -> Iterator[Any]:
         try:
             yield backend
         finally:
-            try:
-                away.close()
-            except Exception as error:
-                listening[-1].lose(error)
+            if away is not None:
+                _give_back(away, listening[-1])
 
 
-def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack:
-    """Take our instruments away until the stack is closed, if no others lie in between."""
+def _give_back(away: contextlib.ExitStack, last: CompiledOps) -> None:
+    try:
+        away.close()
+    except Exception as error:
+        last.lose(error)
+
+
+def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
+    """Stop recording, and let the compiler work; None where modes of others are in between."""
     counting, modes = _counting(), function_modes()
     ours = [each.functions for each in listening]
+    if not ours or not all(each in modes for each in ours):
+        return None
     with contextlib.ExitStack() as stack:
-        if not ours or not all(each in modes for each in ours):
-            return stack.pop_all()
-        stack.enter_context(_without(counting))
+        for counts in reversed(counting):
+            stack.callback(counts.__enter__)
+            counts.__exit__(None, None, None)
         stack.enter_context(_only([each for each in modes if each not in ours], modes))
         for each in reversed(listening):
             stack.callback(each.modules.__enter__)
@@ -127,26 +128,6 @@ def _counting() -> list[TorchDispatchMode]:
     modes = reversed(dispatch_modes())
     found = list(itertools.takewhile(lambda mode: type(mode) is FlopsCounted, modes))
     return found[::-1]
-
-
-@contextlib.contextmanager
-def _without(counting: list[TorchDispatchMode]) -> Iterator[None]:
-    """Without those modes of ours, which are on top."""
-    for mode in reversed(counting):
-        mode.__exit__(None, None, None)
-    try:
-        yield
-    finally:
-        for mode in counting:
-            mode.__enter__()
-
-
-def countable(tape: Tape) -> contextlib.AbstractContextManager[None]:
-    """Around an operator on functions: nothing counts where PyTorch would refuse to run it so."""
-    counting = [] if COUNTS_OPERATORS else _counting()
-    if counting:
-        tape.notes.append(UNCOUNTED)
-    return _without(counting)
 
 
 @contextlib.contextmanager

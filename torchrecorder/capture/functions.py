@@ -20,7 +20,6 @@ from torchrecorder.capture.argument_objects import takes_part, tensors_in_object
 from torchrecorder.capture.arguments import named_arguments, sort_arguments
 from torchrecorder.capture.call import Call
 from torchrecorder.capture.call_site import CallSites
-from torchrecorder.capture.conditions import countable
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
     count_function_modes,
@@ -341,8 +340,7 @@ class FunctionCalls(TorchFunctionMode):
         tape, before = self.calls.tape, self.calls.tape.deaf
         tape.deaf = True
         try:
-            with countable(tape):
-                return func(*args, **kwargs)
+            return func(*args, **kwargs)
         finally:
             tape.deaf = before
 
