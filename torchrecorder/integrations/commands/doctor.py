@@ -15,7 +15,7 @@ from torchrecorder.export import paper_pdf
 from torchrecorder.layout import engine, fonts
 from torchrecorder.style.paper import Paper
 
-_NEEDED = ("torch", "networkx", "graphviz", "pygraphviz", "jinja2")
+_NEEDED = ("torch", "networkx", "graphviz", "pygraphviz", "jinja2", "msgspec")
 _USEFUL = {
     "IPython": "for figures in notebooks",
     "sphinx": "for figures in documentation",
