@@ -13,7 +13,7 @@ import pytest
 from torchrecorder.annotations.registry import by_name
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.comparison import Comparison
-from torchrecorder.comparison.numbers import told
+from torchrecorder.comparison.numbers import change_text
 from torchrecorder.errors import InvalidArgument, NothingFound, UnknownAnnotation
 from torchrecorder.events import Statistics
 from torchrecorder.recording import Recording
@@ -163,4 +163,4 @@ def test_how_a_number_is_said_to_change(
 ) -> None:
     """From the factor on, with the share of growth or a factor where it is ten times as much."""
     plain = replace(by_name("gradient_norm"), show=lambda number: f"{number:g}")
-    assert told(plain, before, after, factor) == text
+    assert change_text(plain, before, after, factor) == text
