@@ -334,17 +334,3 @@ def test_a_model_of_another_class_is_the_same_where_half_its_modules_are(
     names = {(before.scopes[one].name, after.scopes[other].name) for one, other in pairs}
     assert {("Net", "Better"), *((name, name) for name in set(old) & set(new))} <= names
     assert lines(before, after)[0] == "replaced Better Net → Better"
-
-
-def test_a_model_put_into_another_one_is_found_there() -> None:
-    """A wrapper has none of its names: the model is looked for inside, and is not renamed to it."""
-    inner = Builder("Wrapper")
-    with inner.scope("Wrapper"):
-        x = inner.input("x")
-        with inner.scope("net", "Net"):
-            for name in "ab":
-                with inner.scope(name, "Linear"):
-                    x = inner.op("linear", x, inner.parameter("weight"))
-    wrapped = inner.recording()
-    matching = match(_of("Net", *"ab"), wrapped)
-    assert wrapped.scopes[matching.scopes["s0"]].name == "net"
