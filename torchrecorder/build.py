@@ -35,6 +35,7 @@ from torchrecorder.graph.garbage import uncollected
 from torchrecorder.graph.kept import Kept
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import Failure, LiveObjects, Made, RunFacts
+from torchrecorder.graph.repair import repaired
 
 
 @uncollected()
@@ -44,7 +45,7 @@ def build(
     live: LiveObjects | None = None,
     kept: Kept | None = None,
 ) -> Made:
-    """The recording that *events* describe.
+    """The recording that *events* describe: one that holds together, whatever they left out.
 
     Args:
         events: What the instruments wrote, in order. The last is a `RunDone`.
@@ -56,7 +57,7 @@ def build(
     take = builder.actions()
     for event in events:
         take[type(event)](event)
-    return builder.recording(make, live, kept or Kept())
+    return repaired(builder.recording(make, live, kept or Kept()))
 
 
 class _Builder:
@@ -119,11 +120,12 @@ class _Builder:
 
     def _grad_ran(self, event: GradNodeRan) -> None:
         self.grad_runs.append(GradRun(*event))
-        if event.failed:
+        if event.failed and event.grad in self.grads:
             self.grads[event.grad] = self.grads[event.grad]._replace(failed=True)
 
     def _grad_made(self, event: GradNodeMade) -> None:
-        self.grads[event.grad] = self.grads[event.grad]._replace(made_by=event.by)
+        if event.grad in self.grads:
+            self.grads[event.grad] = self.grads[event.grad]._replace(made_by=event.by)
 
     def _measured(self, event: Measured) -> None:
         amounts = self.measured.setdefault(event.quantity, {})
@@ -175,7 +177,7 @@ class _Builder:
             backward_runs=tuple(self.backward_runs),
             grad_runs=tuple(self.grad_runs),
             measured=self._amounts(),
-            statistics=tuple(self.statistics),
+            statistics=tuple(filter(self._is_of_known, self.statistics)),
             kept=kept,
         )
 
@@ -191,6 +193,10 @@ class _Builder:
                     placed[place] = placed.get(place, 0) + amount
             amounts[quantity] = MappingProxyType(placed)
         return MappingProxyType(amounts)
+
+    def _is_of_known(self, found: Statistics) -> bool:
+        """Whether the value or grad node that has these statistics was recorded."""
+        return found.node in (self.values if found.run < 0 else self.grads)
 
     def _give_aliases(self) -> None:
         """Let an op give what other names of the memory it wrote were found to hold later."""
@@ -210,7 +216,7 @@ class _Builder:
     def _called_modules(self, scopes: dict[ScopeId, Scope]) -> dict[ModuleId, Module]:
         calls: dict[ModuleId, list[ScopeId]] = {module: [] for module in self.modules}
         for scope in scopes.values():
-            if scope.module is not None:
+            if scope.module in calls:
                 calls[scope.module].append(scope.id)
         return {
             module: made(Module, (*event, tuple(calls[module])))
@@ -226,8 +232,10 @@ class _Builder:
                 continue
             outputs.extend(scope.outputs)
             for slot in scope.inputs:
-                value = self.values[slot.value]
-                if value.role in (Role.CONSTANT, Role.INPUT) and slot.value not in inputs:
+                value = self.values.get(slot.value)
+                if value is None or slot.value in inputs:
+                    continue
+                if value.role in (Role.CONSTANT, Role.INPUT):
                     inputs[slot.value] = slot
                     self.values[slot.value] = value._replace(role=Role.INPUT, names=(slot.name,))
         for value in self.values.values():  # those inside objects are known once they are read

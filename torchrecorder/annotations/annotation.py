@@ -13,7 +13,7 @@ from torchrecorder.checks import CALLABLE, FLAG, TEXT, WORD, Check, check, check
 from torchrecorder.graph.recording import RecordedRun
 
 TIMES, DEVICE = "times", "device"
-"""What some need instead of a flag of `record`."""
+"""Needs of annotations that are not flags of `record`."""
 
 
 CHECKS: Mapping[str, Check] = {
@@ -130,10 +130,10 @@ class Numbers:
 
 
 def measured(quantity: str) -> Callable[[RecordedRun], Mapping[str, float]]:
-    """What computes an annotation that the run itself has measured."""
+    """The `compute` of an annotation whose numbers the run itself has measured."""
     return lambda recording: dict(recording.measured.get(quantity, {}))
 
 
 def is_unmeasured(numbers: Numbers) -> bool:
-    """Whether there are none because nobody asked for them when it was recorded."""
+    """Whether there are none because the run was recorded without measuring them."""
     return bool(numbers.annotation.needs) and not numbers.by_node

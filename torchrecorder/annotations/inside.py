@@ -1,4 +1,4 @@
-"""Inside: what lies in a scope or belongs to an op, for adding numbers up."""
+"""Inside: the members of scopes and ops, for adding numbers up."""
 
 from __future__ import annotations
 

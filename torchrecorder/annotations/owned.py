@@ -1,4 +1,4 @@
-"""Owned: the parameters and buffers that stand behind scopes, tied ones once."""
+"""Owned: the parameters and buffers of scopes and modules, tied ones once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registry: annotations by name, and what to say of numbers that were not measured."""
+"""Registry: annotations by name, and the message for numbers that were not measured."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def flags_for(numbers: Iterable[Annotation]) -> set[str]:
 
 
 def unmeasured(numbers: Numbers) -> str:
-    """What to say where there are none: how to get them, and what there is."""
+    """A message: why there are no such numbers, how to get them, and which ones there are."""
     recording, wanted = numbers.owned.recording, numbers.annotation
     present = ", ".join(each.name for each in ANNOTATIONS if each.on(recording).by_node)
     return (
@@ -66,9 +66,9 @@ def by_name(name: str) -> Annotation:
     known = {each.name: each for each in ANNOTATIONS}
     if isinstance(name, str) and name in known:
         return known[name]
-    said = f"no annotation is called {name!r}"
+    problem = f"no annotation is called {name!r}"
     if measured_so := [each.name for each in ANNOTATIONS if name in each.needs]:
         raise UnknownAnnotation(
-            f"{said}: record(..., {name}=True) measures {', '.join(measured_so)}"
+            f"{problem}: record(..., {name}=True) measures {', '.join(measured_so)}"
         )
-    raise UnknownAnnotation(f"{said}{guess(name, known) or '.'} Known: {', '.join(known)}")
+    raise UnknownAnnotation(f"{problem}{guess(name, known) or '.'} Known: {', '.join(known)}")

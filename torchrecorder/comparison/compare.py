@@ -12,7 +12,7 @@ from torchrecorder.comparison.change import Change, ChangeKind
 from torchrecorder.comparison.comparison import Comparison
 from torchrecorder.comparison.match import Matching, match
 from torchrecorder.comparison.numbers import Total, Wanted, factors, places, totals
-from torchrecorder.comparison.said import Said, differences, form, hyperparameters, size
+from torchrecorder.comparison.said import DisplayNames, differences, form, hyperparameters, size
 from torchrecorder.comparison.wiring import Wiring, by_name
 from torchrecorder.events import STORED, ModuleId, OpId, Role, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
@@ -20,7 +20,7 @@ from torchrecorder.graph.recording import RecordedRun, check_recording
 from torchrecorder.recording import Recording
 
 NOTABLE = 1e-4
-"""A difference of fewer seconds is no change in time."""
+"""Differences of fewer seconds are not reported."""
 
 LAST = float("inf")
 """The place of what comes after the run."""
@@ -54,9 +54,9 @@ def compare(
         A comparison; it is false if nothing differs.
 
     Raises:
-        InvalidArgument: *times* is not a factor above 1, *numbers* are no names or factors, or
-            one of the two is no recording.
-        UnknownAnnotation: One of *numbers* is none.
+        InvalidArgument: *times* is not a factor above 1, *numbers* are neither names nor
+            factors, or one of the first two is not a recording.
+        UnknownAnnotation: No annotation has one of the names in *numbers*.
 
     Example:
         >>> import torch, torchrecorder
@@ -86,15 +86,15 @@ def compare(
 def _measured(
     before: RecordedRun, after: RecordedRun, matching: Matching, wanted: Mapping[str, float]
 ) -> Iterator[Placed]:
-    """What is wanted, where it differs."""
-    said = Said(after)
+    """Changes of the numbers that were asked for, module by module."""
+    said = DisplayNames(after)
     for one, other, text in places(before, after, matching.scopes, wanted):
         place = after.scopes[other].index, 4
         yield place, Change(ChangeKind.MEASURED, one, other, said.scope(other), text)
 
 
 def _overall(summed: Iterable[Total], wanted: Mapping[str, float]) -> Iterator[Placed]:
-    """What is wanted, where the runs as a whole differ."""
+    """Changes of the numbers that were asked for, of the whole run."""
     for each in summed:
         if each.name in wanted and each.text:
             yield (-1, 1), Change(ChangeKind.MEASURED, "", "", "the whole run", each.said)

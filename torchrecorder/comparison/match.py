@@ -1,4 +1,4 @@
-"""Match: which scopes, ops, values and modules of two recordings are the same ones.
+"""Match: which scopes, ops, values and modules of two recordings correspond.
 
 From the outside in: within a matched pair of scopes, what is directly inside is aligned,
 first by all that is known of it, then by less and less. What is left over is looked for
@@ -33,7 +33,7 @@ class Matching:
 
 
 def match(before: RecordedRun, after: RecordedRun) -> Matching:
-    """What is the same in both recordings."""
+    """What corresponds in both recordings."""
     matcher = _Matcher(Side(before), Side(after))
     matcher.steps()
     matcher.stored()
@@ -86,18 +86,18 @@ def _placed(side: Side, step: Step) -> Hashable:
 
 
 TIERS: tuple[Key, ...] = (_exact, _made_of, _named, _roughly, _placed)
-"""What two steps must agree in, from all to little."""
+"""What two steps must agree in, from everything to little."""
 
 
 class _Pairs:
-    """Pairs, of which no side has two."""
+    """One-to-one pairs."""
 
     def __init__(self) -> None:
         self.there: dict[Any, Any] = {}
         self.back: dict[Any, Any] = {}
 
     def add(self, a: Any, b: Any) -> bool:
-        """Whether neither had another before."""
+        """Add a pair unless one of the two has a partner; whether it was added."""
         if a in self.there or b in self.back:
             return False
         self.there[a], self.back[b] = b, a

@@ -1,4 +1,4 @@
-"""Overlay: two recordings as one, so that everything that draws one draws both."""
+"""Overlay: two recordings merged into one, so that whatever draws one can draw both."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from torchrecorder.graph.recording import RecordedRun
 
 Step = Union[Scope, Op]
 Turn = tuple[tuple[Slot, ...], frozenset[ValueId]]
-"""What is no longer read, and what is read now only."""
+"""Inputs that are no longer read, and values that only the second recording reads."""
 
 GONE = "old_"
-"""What the ids of things begin with that only the first recording has."""
+"""The prefix of the ids of what only the first recording has."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Overlay:
         new: What is read in the second recording only.
         instead: For what is read as the result of the same module, but of another part of
             it than in the first recording: what was read there.
-        notes: What is to be said of each thing that differs, by its id.
+        notes: A text for each thing that differs, by its id.
     """
 
     recording: RecordedRun
@@ -117,7 +117,7 @@ class _Merger:
                 waiting.extend(reversed(inside.get(step.id, [])))
 
     def _inside(self) -> dict[str | None, list[Step]]:
-        """What lies in each scope: what is gone comes after what it came after."""
+        """The steps in each scope; a removed step comes after the one that it followed."""
         inside: dict[str | None, list[Step]] = {}
         behind = self._behind()
         for scope, steps in self.after.children.items():
@@ -131,7 +131,7 @@ class _Merger:
         return inside
 
     def _behind(self) -> dict[tuple[str | None, str | None], list[Step]]:
-        """What is gone, by the scope it lay in and the step there that it followed."""
+        """Removed steps, by the scope they were in and the step there that they followed."""
         behind: dict[tuple[str | None, str | None], list[Step]] = {}
         for scope, steps in self.before.children.items():
             around, last = self._there(scope), None
@@ -282,7 +282,7 @@ class _Merger:
     # Marks ------------------------------------------------------------------------------
 
     def _marks(self) -> Iterator[tuple[str, ChangeKind]]:
-        """What differs most is said last, and stays."""
+        """Pairs of id and mark; of several for one id the last counts, which is the weightiest."""
         weights = {kind: place for place, kind in enumerate(reversed(ChangeKind))}
         for each in sorted(self.changes, key=lambda each: weights[each.kind]):
             value = self.after.values.get(ValueId(each.after or ""))

@@ -1,4 +1,4 @@
-"""Said: what people call the ops, scopes and tensors of a recording."""
+"""Display names of the ops, scopes and tensors of a recording."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 
 DEFAULT = "default"
-"""What is said of a hyperparameter that nothing is said of."""
+"""The text for a hyperparameter that is not given."""
 
 UNNAMED: Mapping[str, tuple[str, ...]] = {
     "Embedding": ("num_embeddings", "embedding_dim"),
@@ -24,11 +24,11 @@ UNNAMED: Mapping[str, tuple[str, ...]] = {
     "Pad": ("padding",),
     "Softshrink": ("lambd",),
 }
-"""What modules of PyTorch, and those that are called after them, say without its name."""
+"""Hyperparameters that `extra_repr` gives without a name, by part of the class name."""
 
 
-class Said:
-    """Names for what is in one recording."""
+class DisplayNames:
+    """Display names for one recording."""
 
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording

@@ -1,4 +1,4 @@
-"""Skeletons: what scopes are made of, whatever the shapes of the tensors that went through."""
+"""Skeletons: a digest of each scope that does not depend on the shapes of tensors."""
 
 from __future__ import annotations
 

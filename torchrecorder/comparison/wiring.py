@@ -1,4 +1,4 @@
-"""Wiring: whether the same arrives in both recordings."""
+"""Wiring: whether two matched readers get matching tensors."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from functools import cached_property
 from itertools import zip_longest
 
 from torchrecorder.comparison.match import Matching
-from torchrecorder.comparison.said import Said
+from torchrecorder.comparison.said import DisplayNames
 from torchrecorder.events import STORED, ScopeId, Slot, ValueId
 from torchrecorder.graph.recording import RecordedRun
 
 
 class Wiring:
-    """Compares what two matched readers are given."""
+    """Compares what two matched readers get."""
 
     def __init__(self, before: RecordedRun, after: RecordedRun, matching: Matching) -> None:
         self.before, self.after, self.matching = before, after, matching
-        self.old, self.new = Said(before), Said(after)
+        self.old, self.new = DisplayNames(before), DisplayNames(after)
 
     def same(self, one: Slot | None, other: Slot | None, reader: ScopeId | None) -> bool:
-        """Whether the same arrives, as far as somebody in *reader* can tell."""
+        """Whether two slots hold matching tensors, as far as the scope *reader* can tell.
+
+        A tensor that leaves a matched scope at the same output counts as the same outside of it.
+        """
         if one is None or other is None:
             return one is other
         if self.matching.values.get(one.value) == other.value:
@@ -40,7 +43,7 @@ class Wiring:
         return handed
 
     def known(self, one: Slot | None, other: Slot | None) -> bool:
-        """Whether it is about a parameter that is listed as added or removed itself."""
+        """Whether the slot is a parameter that is itself listed as added or removed."""
         if one is not None and other is not None:
             return False
         if one is not None:

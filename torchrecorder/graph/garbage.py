@@ -1,4 +1,4 @@
-"""Garbage: no passes of the cyclic collector while thousands of small facts are made."""
+"""Pause the cyclic garbage collector while thousands of small objects are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kept: tensors that the user asked to keep, beside a recording and not in it."""
+"""Kept: tensors that the user asked to keep; they go with a recording, but are not saved."""
 
 from __future__ import annotations
 

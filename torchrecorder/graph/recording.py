@@ -284,7 +284,7 @@ Recording = RecordedRun
 
 
 def check_recording(given: object) -> None:
-    """Refuse what is no recording.
+    """Refuse what is not a recording.
 
     Raises:
         InvalidArgument: *given* is something else; the message says how to get one.
