@@ -15,7 +15,7 @@ from tests.test_properties import RUNS, graph_of, ops_in
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.align import aligned
 from torchrecorder.export.explorer.data import page_data, source
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
