@@ -59,7 +59,8 @@ class Items:
     def crossings(self) -> list[tuple[list[str], list[str]]]:
         """For each arrow the items that it leaves and those that it enters, innermost first."""
         parted: dict[tuple[str | None, str | None], tuple[list[str], list[str]]] = {}
-        found, parent = [], self.parent
+        found: list[tuple[list[str], list[str]]] = []
+        parent = self.parent
         for arrow in self.view.arrows:
             if arrow.tail == arrow.head:
                 found.append(([], []))
