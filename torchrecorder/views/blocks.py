@@ -93,11 +93,11 @@ def loose_unit(recording: Recording, item: str) -> Unit:
 
     Ops are then the same step of a loop if the same line of the program called them.
     """
-    op = recording.ops.get(OpId(item))
+    unit, op = unit_of(recording, item), recording.ops.get(OpId(item))
     if op is not None:
-        key = (op.kind, op.qualname, op.failed, op.source) if op.source is not None else None
-        return unit_of(recording, item)._replace(key=key)
-    unit, key = unit_of(recording, item), loose_fold_key(recording, item)
+        called = (op.kind, op.qualname, op.failed, op.source)
+        return unit._replace(key=called if op.source is not None else None)
+    key = loose_fold_key(recording, item)
     return unit._replace(key=(key, _contents(recording, item)) if key else None)
 
 

@@ -182,9 +182,9 @@ class HideStored:
 
     Attributes:
         everywhere: Hide all of them. Otherwise those stay that are read by an op which
-            stands directly in a scope with other scopes in it, such as a class token or
-            a table of positions, or the average that it updates: no box of a module speaks
-            for them there. What an op takes as its weight or bias goes without saying.
+            stands directly in a scope with other scopes in it, such as a class token, a
+            position embedding or a running average: no module box represents them there.
+            The weights and biases of such ops are hidden too.
     """
 
     everywhere: bool = False
