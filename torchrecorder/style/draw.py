@@ -12,7 +12,7 @@ from torchrecorder.graph.garbage import uncollected
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
-from torchrecorder.style.heat import Heat, Said
+from torchrecorder.style.heat import BoxNumbers, Heat
 from torchrecorder.style.legend import legend
 from torchrecorder.style.marks import Marks
 from torchrecorder.style.style import Style, failed
@@ -94,7 +94,7 @@ def _shapes(
     view: View, style: Style, captions: Captions, heat: Heat | None
 ) -> Iterator[Shape]:
     marks = Marks(view)
-    said = Said(view, tuple(each for each in style.numbers if each != style.color_by))
+    numbers = BoxNumbers(view, tuple(each for each in style.numbers if each != style.color_by))
     for box in view.boxes.values():
         look, label = style.look(box, view), (*captions.box(box), *_idle(view, box))
         if box.share is not None:
@@ -105,7 +105,7 @@ def _shapes(
         yield Shape(
             id=box.id,
             group=box.cluster,
-            label=(*label, *said.lines(box), *marks.lines(box)) if said or marks else label,
+            label=(*label, *numbers.lines(box), *marks.lines(box)) if numbers or marks else label,
             look=marks.look(box, look, style.theme, heated=heated) if marks else look,
             tooltip=captions.tooltip(box),
             count=box.count,

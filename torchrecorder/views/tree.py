@@ -1,4 +1,4 @@
-"""Tree: everything that can be opened and closed, each thing in its place."""
+"""Tree: boxes, clusters and folds of a view in which everything can be opened."""
 
 from __future__ import annotations
 
