@@ -147,3 +147,37 @@ def test_a_fold_in_a_fold_stands_for_the_product() -> None:
     (box,) = [box for box in view.boxes.values() if box.id.startswith("s")]
     assert view.copies(box) == 6 and box.count == 1
     assert sum(member in view.recording.ops for member in box.members) == 6
+
+
+def test_only_siblings_that_may_differ_are_listed_one_by_one() -> None:
+    """A fold of equal siblings needs no list: the first of them shows what all are."""
+    recording = row(4, inner=True)
+    (equal,) = [box for box in view_of(recording, depth=1).boxes.values() if box.count > 1]
+    similar = view_of(recording, depth=1, fold="similar").boxes[equal.id]
+    assert equal.instances == () and len(similar.instances) == similar.count == equal.count == 4
+
+
+def test_a_loop_that_is_cut_by_its_wiring_folds_only_where_it_is_long_enough() -> None:
+    """Rounds that another operation reads stand alone, with those between them."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h, kept = run.input(), []
+        for number in range(9):
+            h = run.op("tanh", run.op("sin", h))
+            kept += [h] if number in (1, 3) else []
+        run.op("cat", h, *kept)
+    view = view_of(run.recording(), depth=2)
+    assert [cluster.count for cluster in view.clusters.values() if cluster.count > 1] == [5]
+    assert len(view.boxes) == 2 + 2 * 4 + 2 + 1
+
+
+@pytest.mark.parametrize("extra, opened", [("relu", True), ("view", False), ("item", False)])
+def test_a_module_of_one_operation_stays_closed(extra: str, opened: bool) -> None:
+    """Operations that only reshape, or return no tensor, do not count."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input()
+        with run.scope("layer", "Layer"):
+            h = run.op("linear", h, run.parameter("weight"))
+            run.op(extra, h, outputs=0 if extra == "item" else 1)
+    assert ("layer" in boxes(view_of(run.recording()))) is not opened
