@@ -1,4 +1,4 @@
-"""Differences: what is not the same in siblings that are drawn as one."""
+"""Differences between siblings that are drawn as one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torchrecorder.views.hide import RESHAPES, is_pass, is_query
 from torchrecorder.views.kin import without_numbers
 
 SHOWN = 4
-"""So many differences stand on a box; the rest is in its tooltip."""
+"""The maximum number of differences on a box; the rest is in its tooltip."""
 
 WIDTHS = frozenset(
     "in_features out_features in_channels out_channels num_features normalized_shape nx nf".split()
@@ -50,7 +50,7 @@ class Facet(NamedTuple):
 
 
 class Differences:
-    """Tells how calls of one class differ from each other."""
+    """How calls of one class differ from each other."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
@@ -59,19 +59,19 @@ class Differences:
         self._found: dict[tuple[str, ...], tuple[Facet, ...]] = {}
 
     def of(self, scopes: tuple[str, ...]) -> tuple[Facet, ...]:
-        """What differs between these scopes, the weightiest first; worked out once."""
+        """The differences between these scopes, the most important first."""
         if scopes not in self._found:
             repeats = [_Repeat(self.recording, ScopeId(each)) for each in scopes]
             self._found[scopes] = tuple(_facets(repeats))
         return self._found[scopes]
 
     def brief(self, scopes: tuple[str, ...], kinds: Collection[str] = KINDS) -> tuple[str, ...]:
-        """The weightiest differences of these kinds, in a few words each."""
+        """The most important differences of these kinds, in a few words each."""
         said = [facet.brief for facet in self.of(scopes) if facet.kind in kinds]
         return (*said[:SHOWN], *(["…"] if len(said) > SHOWN else []))
 
     def table(self, scopes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        """For each repeat its name and all in which it differs."""
+        """For each repeat its name and all of its differences."""
         facets = self.of(scopes)
         inside = [self.inside.scopes(ScopeId(each)) for each in scopes]
         counts = [int(self.weights.of(each) or 0) for each in inside]

@@ -1,4 +1,4 @@
-"""Heat: boxes coloured by a number, the number on them, and the scale beside them."""
+"""Colour scale: boxes coloured by a number, the number on them, and the legend."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Heat:
         self.low, self.high = self._ends() if ends is None else ends
 
     def _each(self, box: Box) -> float | None:
-        """The number of a box; the mean of several siblings, which are no hotter than each is."""
+        """The number of a box; of folded siblings the mean."""
         number = self.numbers.of(box.members)
         summed = number is not None and self.annotation.merge is sum
         return number / self.view.copies(box) if number is not None and summed else number
@@ -51,7 +51,7 @@ class Heat:
         return (min(0.0, *shown) if counts else min(shown)), max(shown)
 
     def look(self, box: Box, look: Look) -> Look:
-        """*look* in the colour of the box's number; paper where it has none."""
+        """*look* in the colour of the box's number; that of the paper if it has none."""
         number = self.found.get(box.id)
         if number is None:
             quiet = mix(look.stroke, self.theme.paper, 0.4)
@@ -73,10 +73,10 @@ class Heat:
 
     def lines(self, box: Box) -> tuple[Text, ...]:
         """The number of the box."""
-        return (Text(said(self.numbers, self.view, box)),) if box.id in self.found else ()
+        return (Text(box_line(self.numbers, self.view, box)),) if box.id in self.found else ()
 
     def legend(self) -> tuple[LegendEntry, ...]:
-        """What the colours stand for, little to much."""
+        """The legend of the scale, from low to high."""
         if not self.found:
             return (LegendEntry(f"{self.annotation.title}: nothing recorded", self._swatch(0.0)),)
         steps = [
@@ -106,7 +106,7 @@ class Heat:
         return Look(fill, mix(fill, self.theme.ink, 0.45), ink(fill), "box")
 
 
-class Said:
+class BoxNumbers:
     """Numbers that stand on boxes, each with its title."""
 
     def __init__(self, view: View, annotations: tuple[Union[str, Annotation], ...]) -> None:
@@ -118,11 +118,11 @@ class Said:
 
     def lines(self, box: Box) -> tuple[Text, ...]:
         """One line per number that the box has."""
-        found = (said(each, self.view, box) for each in self.numbers)
+        found = (box_line(each, self.view, box) for each in self.numbers)
         return tuple(Text(text) for text in found if text)
 
 
-def said(numbers: Numbers, view: View, box: Box) -> str:
+def box_line(numbers: Numbers, view: View, box: Box) -> str:
     """The number of a box with its title; empty where it has none."""
     text = numbers.text(box.members)
     if not text:

@@ -65,7 +65,7 @@ def shorten(text: str, limit: int = 48) -> str:
 
 
 def names(siblings: tuple[str, ...]) -> str:
-    """The range of names of a fold: ``layers.0 … layers.11``; what is one name is said once."""
+    """The range of names of a fold, ``layers.0 … layers.11``; equal names are listed once."""
     first, last = (*siblings[:1], *siblings[-1:]) if siblings else ("", "")
     if first == last:
         return first

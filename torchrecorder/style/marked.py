@@ -1,4 +1,4 @@
-"""Marked: looks for boxes and arrows that are marked as new, gone or different."""
+"""Colours of differences: boxes and arrows that are added, removed or changed."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from torchrecorder.style.themes import Theme
 from torchrecorder.views.view import Arrow, Box, View
 
 HUES = {"added": "#009e73", "removed": "#d55e00", "": "#e69f00"}
-"""Colours of what is new, of what is gone, and of everything else that differs."""
+"""Colours of what was added, of what was removed, and of all other differences."""
 
 WORDS = {"added": "added", "removed": "removed", "": "different"}
-"""What the legend calls them."""
+"""Their names in the legend."""
 
 
 @dataclass(frozen=True)
 class Marked:
-    """Colours what differs, and lets the rest step back.
+    """Colours what differs; the rest is pale.
 
     Attributes:
         marks: How scopes, ops and values differ, by id: ``"added"``, ``"removed"`` or more.
-        gone: Pairs of value and op: what is no longer read.
-        new: Pairs of value and op: what was not read before.
-        notes: What else is said of them, by id.
-        said: What is said of the whole, below the legend.
+        gone: Pairs of value and op: reads that were removed.
+        new: Pairs of value and op: reads that were added.
+        notes: More about the differences, by id; shown by pages.
+        said: Lines below the legend.
     """
 
     marks: Mapping[str, str]
@@ -38,7 +38,7 @@ class Marked:
     said: tuple[str, ...] = ()
 
     def style(self, style: Style) -> Style:
-        """*style* with these marks; a finish of its own comes first."""
+        """*style* with these marks, applied after its own ``finish``."""
         earlier = style.finish
 
         def finish(figure: Figure, view: View) -> Figure:
@@ -49,7 +49,7 @@ class Marked:
         return replace(style, rules=rules, finish=finish, notes={**style.notes, **self.notes})
 
     def rule(self, box: Box, view: View, theme: Theme) -> Look | None:
-        """The look of a box: its own mark, or that something in it is marked."""
+        """The look of a box: that of its mark, pale if it has none."""
         answers = (rule(box, view, theme) for rule in RULES)
         plain = next(look for look in answers if look is not None)
         mark = self.of(box)
@@ -59,7 +59,7 @@ class Marked:
         return _tinted(plain, mark, theme)
 
     def of(self, box: Box) -> str | None:
-        """The mark of a box; that of what it stands for if that is all alike."""
+        """The mark of a box; ``"changed"`` if something in it is marked."""
         if box.id in self.marks:
             return self.marks[box.id]
         found = {self.marks[each] for each in box.members if each in self.marks}
@@ -106,7 +106,7 @@ def _tinted(look: Look, mark: str, theme: Theme) -> Look:
 
 
 def _outlined(look: Look, mark: str, theme: Theme) -> Look:
-    """In the colour of the mark; dashed if gone, so that it can be told without colour."""
+    """In the colour of the mark; dashed if removed, so that it is recognised without colour."""
     stroke = mix(HUES.get(mark, HUES[""]), theme.ink, 0.2)
     dash = "dashed" if mark == "removed" else look.dash
     return replace(look, stroke=stroke, dash=dash, width=max(look.width, 1.8))

@@ -13,7 +13,7 @@ from torchrecorder.views.view import Box, View
 
 
 class Marks:
-    """Picks out the boxes in which numbers ceased to be finite, forward or backward."""
+    """Marks the boxes in which the first NaN or infinity appeared, forward or backward."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -29,7 +29,7 @@ class Marks:
         return bool(self._said)
 
     def lines(self, box: Box) -> tuple[Text, ...]:
-        """What is to be said on a box."""
+        """The captions of a box."""
         if not self._said:
             return ()
         found = [each for each in box.members if each in self._said]

@@ -39,7 +39,7 @@ class Renaming:
         return op.name if found is None else found
 
     def check(self, *recordings: Recording) -> None:
-        """Warn of names that nothing in any of *recordings* is called by."""
+        """Warn of names that match nothing in any of *recordings*."""
         if self.names:
             known = (name for each in recordings for name in called(each))
             warn_unmatched("rename", self.names, known)

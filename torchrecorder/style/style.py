@@ -1,4 +1,4 @@
-"""Style: rules from box to look, and what is said on boxes and arrows."""
+"""Style: rules from box to look, and which captions boxes and arrows have."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def by_failure(box: Box, view: View, theme: Theme) -> Look | None:
 
 
 def by_idleness(box: Box, view: View, theme: Theme) -> Look | None:
-    """What had no part in the backward pass: outlined only, as what is not known to have run."""
+    """Boxes that did not take part in the backward pass: only outlined."""
     if not view.is_idle(box):
         return None
     look, quiet = by_kind(box, view, theme), theme.looks[BoxKind.GRAD.value]
@@ -71,7 +71,7 @@ def by_kind(box: Box, view: View, theme: Theme) -> Look:
 
 
 RULES: tuple[Rule, ...] = (by_failure, by_idleness, by_family, by_kind)
-"""First answer wins."""
+"""The first rule that returns a look wins."""
 
 
 def failed(node: str, view: View) -> bool:

@@ -1,4 +1,4 @@
-"""Together: one text for what several repeats, drawn as one, would say each."""
+"""Merge the captions of folded siblings; numbers become ranges."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torchrecorder.style import labels
 from torchrecorder.views.view import Arrow, View
 
 MOST = 5
-"""So many settings are said of several modules."""
+"""The maximum number of merged settings."""
 
 SQUARE = re.compile(r"\d+(×\d+)+")
 
 
 def together(said: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Short texts of several modules as those of one, numbers as ranges.
+    """The short texts of several modules merged into those of one; numbers become ranges.
 
     Example:
         >>> together([("64 → 64", "3×3"), ("128 → 128", "3×3", "stride 2")])
@@ -35,7 +35,7 @@ def together(said: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _joined(texts: Sequence[str]) -> str:
-    """Kernels such as 3×3 as they are, other numbers as their range."""
+    """One text for several: sizes such as 3×3 are listed, other numbers become a range."""
     if len(set(texts)) > 1 and SQUARE.fullmatch(texts[0]):
         return labels.several(tuple(texts))
     return labels.span(texts)
@@ -46,14 +46,14 @@ def _counted(text: str, there: int, of: int) -> str:
 
 
 def first_to_last(texts: Sequence[str]) -> str:
-    """Texts that cannot be joined as their first and last."""
+    """The first and last of several texts, if they differ."""
     if all(text == texts[0] for text in texts):
         return texts[0]
     return f"{texts[0]} … {texts[-1]}" if texts[0] != texts[-1] else f"{texts[0]} …"
 
 
 def times(recording: Recording, count: int, instances: Sequence[str]) -> str:
-    """``×4``, or ``×3 … 6`` where there are several folds of different length in one."""
+    """``×4``, or ``×3 … 6`` if folds of different lengths are merged."""
     around = Counter(
         recording.scopes[ScopeId(each)].parent for each in instances if each in recording.scopes
     )
@@ -62,7 +62,7 @@ def times(recording: Recording, count: int, instances: Sequence[str]) -> str:
 
 
 def given(view: View, arrow: Arrow, value: ValueId) -> Iterator[ValueId]:
-    """What the tail of an arrow gives in each of the repeats for which it stands."""
+    """What the tail of an arrow returns in each of the repeats for which it stands."""
     box, recording = view.boxes[arrow.tail], view.recording
     rows = [tuple(_results(recording, each)) for each in box.instances]
     place = next((row.index(value) for row in rows if value in row), -1)
@@ -73,10 +73,10 @@ def given(view: View, arrow: Arrow, value: ValueId) -> Iterator[ValueId]:
 
 
 def same(view: View, arrow: Arrow) -> ValueId | None:
-    """What the tail of an arrow gives; where it stands for several, what the first of them does.
+    """What the tail of an arrow returns; if it stands for several, what the first of them does.
 
-    Arrows that go through what is hidden have one such value if one tensor went in there,
-    whatever became of it.
+    Arrows through hidden boxes have the same value if the same tensor goes into those,
+    whatever they compute from it.
     """
     value = view.given(arrow) or arrow.value
     if value is None or not view.boxes[arrow.tail].instances:
@@ -85,7 +85,7 @@ def same(view: View, arrow: Arrow) -> ValueId | None:
 
 
 def result(recording: Recording, item: str, value: ValueId | None) -> int:
-    """Which of the results of an op or scope a value is, counted from 0; after them if none."""
+    """The index of a value among the results of an op or scope; their number if it is none."""
     results = list(_results(recording, item))
     return results.index(value) if value in results else len(results)
 

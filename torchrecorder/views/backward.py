@@ -93,7 +93,7 @@ class _Backward:
         return homes
 
     def _is_pass(self, op: OpId) -> bool:
-        """A call of backward owns the nodes of a double backward, and is no place for them."""
+        """Whether an op is a call of backward: nodes of a double backward are not drawn in it."""
         return any(run.op == op for run in self.recording.backward_runs)
 
     def _id(self, grad: GradNode) -> str:

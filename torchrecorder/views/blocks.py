@@ -1,7 +1,7 @@
-"""Blocks: siblings that repeat together, as layers of two sorts in turn, or ops in a loop.
+"""Blocks: siblings that repeat as a group, such as alternating layers, or the ops of a loop.
 
-One by one they are no repeats of each other; block by block they are. Here they are found,
-by what they do; whether they are wired alike is seen when they fold.
+Taken singly they are not repeats of each other; block by block they are. Blocks are found here
+by the fold keys of their members; their wiring is compared when they fold (see `equal`).
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import NamedTuple
 from torchrecorder.events import OpId, ScopeId, Slot, SourceLine, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import Recording
-from torchrecorder.views.kin import enough, kin, loose_kin, without_numbers
+from torchrecorder.views.kin import enough, fold_key, loose_fold_key, without_numbers
 from torchrecorder.views.periods import Run, runs
 
 PREFIX = "block:"
-"""How the ids of blocks begin."""
+"""The ids of blocks start with it."""
 
 SAVED = 6
-"""Plain siblings fold from so many on that need not be drawn then."""
+"""Minimum number of boxes that a fold of plain siblings must save."""
 
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
 _LEVELS = 4
-"""Loops in loops are found so deep."""
+"""How many levels of nested loops are found."""
 
 
 def is_block(item: str) -> bool:
-    """Whether *item* is a cluster made here."""
+    """Whether *item* is the id of a block."""
     return item.startswith(PREFIX)
 
 
@@ -43,12 +43,12 @@ class Unit(NamedTuple):
     """One sibling, or a run of blocks that counts as one.
 
     Attributes:
-        key: What equal ones have in common; None if it cannot repeat.
+        key: Its fold key; None if it cannot repeat.
         items: The siblings.
-        composed: Whether scopes lie inside one of them.
-        alone: Whether it is a scope: those fold without a block.
+        composed: Whether one of them contains scopes.
+        alone: Whether it is a single scope, which folds without a block.
         source: The line that called it.
-        pools: Whether it makes fewer numbers of one tensor, without weights.
+        pools: Whether it reduces the size of one tensor, without weights.
     """
 
     key: Hashable
@@ -60,7 +60,7 @@ class Unit(NamedTuple):
 
 
 Parts = tuple[tuple[Unit, ...], ...]
-"""The blocks of a run, of equal units each."""
+"""The blocks of a run; their units are pairwise equal."""
 
 
 def unit_of(recording: Recording, item: str) -> Unit:
@@ -72,7 +72,7 @@ def unit_of(recording: Recording, item: str) -> Unit:
         module = recording.module_of(scope)
         plain = not composed and not (module and module.stored)
         pools = plain and _pools(recording, scope.inputs, [each.value for each in scope.outputs])
-        return Unit(kin(recording, item), (item,), composed, True, scope.source, pools)
+        return Unit(fold_key(recording, item), (item,), composed, True, scope.source, pools)
     op = recording.ops.get(OpId(item))
     if op is None:
         return Unit(None, (item,))
@@ -81,7 +81,7 @@ def unit_of(recording: Recording, item: str) -> Unit:
 
 
 def _pools(recording: Recording, given: Sequence[Slot], made: Sequence[ValueId]) -> bool:
-    """Whether one tensor goes in, and one of fewer numbers comes out."""
+    """Whether there is one input and one smaller output."""
     if len(given) != 1 or len(made) != 1:
         return False
     values = recording.values
@@ -89,31 +89,31 @@ def _pools(recording: Recording, given: Sequence[Slot], made: Sequence[ValueId])
 
 
 def loose_unit(recording: Recording, item: str) -> Unit:
-    """The unit that a scope or op is where sizes and settings may differ.
+    """The unit that a scope or op is if sizes and settings may differ.
 
-    Ops then are the same step of a loop if the same line of the program called them.
+    Ops are then the same step of a loop if the same line of the program called them.
     """
-    op = recording.ops.get(OpId(item))
+    unit, op = unit_of(recording, item), recording.ops.get(OpId(item))
     if op is not None:
-        key = (op.kind, op.qualname, op.failed, op.source) if op.source is not None else None
-        return unit_of(recording, item)._replace(key=key)
-    unit, kin_key = unit_of(recording, item), loose_kin(recording, item)
-    return unit._replace(key=(kin_key, _contents(recording, item)) if kin_key else None)
+        called = (op.kind, op.qualname, op.failed, op.source)
+        return unit._replace(key=called if op.source is not None else None)
+    key = loose_fold_key(recording, item)
+    return unit._replace(key=(key, _contents(recording, item)) if key else None)
 
 
 def _contents(recording: Recording, item: str) -> Hashable:
-    """What begins a mere container, whose class does not tell what it is for."""
+    """The first scope in a container, whose class alone does not tell its purpose."""
     scope = recording.scopes.get(ScopeId(item))
     if scope is None or scope.cls not in CONTAINERS:
         return None
-    inner = (loose_kin(recording, child.id) for child in recording.children[scope.id])
+    inner = (loose_fold_key(recording, child.id) for child in recording.children[scope.id])
     return next(filter(None, inner), None)
 
 
 def op_key(recording: Recording, op: Op) -> Hashable:
-    """What ops have in common that may be the same step of a loop.
+    """The fold key of an op.
 
-    Numbers among their arguments may differ: a loop tells its ops which round it is.
+    Numbers in its arguments do not count: the ops of a loop may be given the index.
     """
     values = recording.values
     return (
@@ -137,14 +137,14 @@ def items_of(part: Sequence[Unit]) -> tuple[str, ...]:
 
 
 Readers = Mapping[str, Sequence[str]]
-"""For siblings, those that read something of theirs."""
+"""For each sibling, those that read one of its outputs."""
 
 
 def blocks(units: Sequence[Unit], readers: Readers = {}) -> Iterator[Parts]:
-    """The runs of blocks among siblings; those inside others come before them.
+    """The runs of blocks among siblings; nested runs come before those that contain them.
 
-    Where a run may be cut into blocks in several ways, it is cut so that the least leads
-    from one block to the next.
+    If a run can be cut into blocks in several ways, the cut is chosen that the fewest edges
+    cross.
     """
     row = list(units)
     for _ in range(_LEVELS):
@@ -156,7 +156,7 @@ def blocks(units: Sequence[Unit], readers: Readers = {}) -> Iterator[Parts]:
 
 
 def _runs(row: Sequence[Unit], readers: Readers) -> Iterator[tuple[int, Parts]]:
-    """Where each run begins, and its blocks; scopes alone are left to fold on their own."""
+    """The start of each run, and its blocks; runs of single scopes need no blocks."""
 
     def wanted(run: Run) -> bool:
         return _is_alone(row, run) or _is_worth(row, run)
@@ -169,10 +169,10 @@ def _runs(row: Sequence[Unit], readers: Readers) -> Iterator[tuple[int, Parts]]:
 
 
 def _beginning(row: Sequence[Unit], run: Run, readers: Readers) -> int:
-    """Where the first block begins: where the second reads least of what was made before it.
+    """Where the first block begins: where the fewest values pass to the second block.
 
-    Where that leaves a choice, the program goes back to a line above there, or the first
-    ends with a pooling.
+    Ties are broken by a jump back to an earlier source line, then by a pooling at the end of
+    the first block.
     """
     part = row[run.start : run.start + 2 * run.period + run.spare]
     place = {item: number for number, unit in enumerate(part) for item in unit.items}
@@ -180,8 +180,8 @@ def _beginning(row: Sequence[Unit], run: Run, readers: Readers) -> int:
     for item, number in place.items():
         reads = [place[each] - number for each in readers.get(item, ()) if each in place]
         reach = max((far for far in reads if 0 < far <= run.period), default=0)
-        change[number + 1] += 1
-        change[number + reach + 1] -= 1
+        change[number + 1] += 1  # the value is alive from here on ...
+        change[number + reach + 1] -= 1  # ... to its last reader
     passing = list(accumulate(change))
     starts = range(run.spare + 1)
 
@@ -194,7 +194,7 @@ def _beginning(row: Sequence[Unit], run: Run, readers: Readers) -> int:
 
 
 def _goes_back(units: Sequence[Unit]) -> bool:
-    """Whether the second of two units was called by a line above that of the first."""
+    """Whether the second of two units was called from a line above that of the first."""
     one, other = (unit.source for unit in units)
     if one is None or other is None or one[::2] != other[::2]:
         return False
@@ -227,7 +227,7 @@ def _collapsed(row: Sequence[Unit], found: Mapping[int, Parts]) -> Iterator[Unit
 def repeated(
     recording: Recording, unit: Callable[[Recording, str], Unit] = unit_of
 ) -> frozenset[str]:
-    """What need not be drawn if all that repeats folds: scopes and ops, and all scopes in them."""
+    """The scopes and ops that are not drawn if all repeats fold."""
     gone: set[str | None] = set()
     for around, children in recording.children.items():
         if around in gone:
@@ -247,7 +247,7 @@ def repeated(
 
 
 def _later(recording: Recording, units: Sequence[Unit]) -> Iterator[str]:
-    """Scopes that follow enough of their kin."""
+    """Scopes in rows that are long enough to fold, without the first of each."""
     for _, group in groupby((unit for unit in units if unit.alone), key=lambda unit: unit.key):
         row = [unit.items[0] for unit in group]
         if len(row) >= enough(recording, row[0]):

@@ -1,4 +1,4 @@
-"""Close scopes into boxes: below a depth, by choice, or because nothing in them shows."""
+"""Close scopes into boxes: below a depth, by name, or because nothing in them is shown."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def close(view: View, closes: Callable[[str], bool]) -> View:
 def _closed_by(
     clusters: Mapping[str, Cluster], closes: Callable[[str], bool]
 ) -> dict[str | None, str | None]:
-    """For each cluster the closed one that swallows it, if any."""
+    """For each cluster the outermost closed one around it, if any."""
     home: dict[str | None, str | None] = {None: None}
     for cluster in clusters.values():
         around = home[cluster.parent]
@@ -73,7 +73,7 @@ def _closed_by(
 
 
 def _boxes(view: View, home: Mapping[str | None, str | None]) -> dict[str, Box]:
-    """The boxes left, a closed scope standing where its first op stood."""
+    """The boxes that remain; a closed scope takes the place of its first op."""
     members: dict[str, list[str]] = {}
     for cluster in view.clusters:
         closed = home[cluster]

@@ -11,7 +11,7 @@ from torchrecorder.views.collapse import Quiet
 from torchrecorder.views.hide import bookkeeping, is_pass, is_query, is_reshape
 
 ENOUGH = 40
-"""The default depth keeps to so many boxes where it can."""
+"""The default depth draws at most so many boxes if possible."""
 
 
 def scope_depths(recording: Recording) -> dict[str | None, int]:
@@ -53,8 +53,8 @@ def steps(recording: Recording) -> frozenset[str]:
 def plain_modules(recording: Recording, quiet: Quiet) -> frozenset[str]:
     """Innermost modules that stand for one op, such as a convolution or an activation.
 
-    Opening one shows nothing that its box does not say. Ops that only reshape, ask or keep
-    count do not make a module less plain.
+    Opening one shows nothing that its box does not say. Ops that only reshape, return no
+    tensor or update buffers do not count.
     """
     kept = bookkeeping(recording)
     work: Counter[str | None] = Counter()
@@ -112,12 +112,12 @@ def choose(
     quiet: Quiet,
     repeated: frozenset[str] = frozenset(),
 ) -> Choice:
-    """What to open where *depth* is asked for, or where (None) nothing is.
+    """What to open for a *depth*; None chooses one.
 
     The last level opens everything; the levels before keep plain modules and the steps of
-    optimizers closed. Unasked, show every op that is not alone in its module if that makes at
-    most about 40 boxes; otherwise keep all innermost modules and the steps of optimizers
-    closed, and go as deep as 40 boxes allow. What is *repeated* does not count.
+    optimizers closed. By default, show every op that is not alone in its module if that makes
+    at most 40 boxes; otherwise keep all innermost modules and the steps of optimizers closed,
+    and choose the deepest level with at most 40 boxes. *repeated* boxes do not count.
     """
     deepest = max_depth(recording)
     plain = plain_modules(recording, quiet)

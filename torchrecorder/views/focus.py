@@ -1,8 +1,7 @@
-"""Focus: the part of a recording that is asked for, as a recording of its own.
+"""Focus: a selected part of a recording, as a recording of its own.
 
-One scope or several by path or pattern; what depends on a tensor; what a tensor depends
-on; what lies between two. Values that enter the part are its inputs, values that leave it
-its outputs.
+Scopes by path or pattern; what depends on a tensor; what a tensor depends on; what lies between
+two. Values that enter the part are its inputs, values that leave it its outputs.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Focus:
         return _Part(recording, kept, roots).recording() if asked else recording
 
     def _nothing(self, recording: Recording) -> str:
-        """Why no op is left."""
+        """The message if no op is selected."""
         since, until = self.since, self.until
         if since is not None and until is not None:
             swapped = _after(recording, until) & _before(recording, since)
@@ -87,7 +86,7 @@ def scopes_like(recording: Recording, pattern: str) -> tuple[ScopeId, ...]:
 
 
 def advice(what: str, name: str, known: Iterable[str]) -> str:
-    """What to say where nothing is called *name*."""
+    """The message if nothing is called *name*, with similar names."""
     names = [each for each in dict.fromkeys(known) if each]
     near = get_close_matches(name, names, 3, 0.4) or names[:3]
     return f"no {what} is called {name!r}; there are {', '.join(map(repr, near)) or 'none'}"
@@ -173,7 +172,7 @@ def _reach(start: Iterable[OpId], step: Step) -> set[OpId]:
 
 
 class _Part:
-    """Cuts ops out of a recording."""
+    """Builds the recording of a subset of the ops."""
 
     def __init__(self, recording: Recording, kept: set[OpId], roots: tuple[ScopeId, ...]) -> None:
         self.whole = recording
@@ -198,7 +197,7 @@ class _Part:
         )
 
     def _scopes(self) -> dict[ScopeId, Scope]:
-        """The scopes of what is kept; those that were asked for stand at the top."""
+        """The scopes of what is kept; those that were selected are at the top."""
         inside: set[ScopeId] = set(self.roots)
         for op in self.ops.values():
             for scope in self.whole.within(op.scope):
@@ -219,7 +218,7 @@ class _Part:
         return module._replace(calls=tuple(call for call in module.calls if call in self.scopes))
 
     def _inputs(self) -> tuple[Slot, ...]:
-        """Values that come from outside, named as the scope's arguments or by their maker."""
+        """Values from outside, named as the scope's arguments or by their producer."""
         given = {slot.value: slot.name for root in self.roots for slot in self._at(root).inputs}
         read = (slot.value for op in self.ops.values() for slot in op.inputs)
         values = self.whole.values
@@ -236,7 +235,7 @@ class _Part:
         return value.role is Role.INPUT or value.producer is not None
 
     def _origin(self, value: Value) -> str:
-        """What people call the place that a value comes from."""
+        """The name of the op or module that a value comes from."""
         op = self.whole.ops.get(value.producer or OpId(""))
         if op is None:
             return value.names[0] if value.names else "input"
@@ -257,7 +256,7 @@ class _Part:
         return (*given, *(Slot("", value) for value in ends if self._leaves(value)))
 
     def _leaves(self, value: ValueId) -> bool:
-        """Whether something outside takes the value further."""
+        """Whether an op outside reads the value."""
         readers = (self.whole.ops[op] for op in self.whole.consumers.get(value, ()))
         return any(op.id not in self.ops and op.outputs for op in readers)
 

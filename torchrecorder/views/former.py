@@ -1,4 +1,4 @@
-"""Former: ways that something took in another run, where they are not those that are drawn."""
+"""Arrows of a compared recording that the drawn recording does not have."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Read = tuple[str, str]
 
 
 def with_former(view: View, instead: Mapping[Read, ValueId]) -> tuple[View, frozenset[Read]]:
-    """*view* with an arrow for each thing that was read *instead*, if another box gave it.
+    """*view* with an arrow for each value that was read *instead*, if another box made it.
 
     Returns:
-        The view, and what is read in the place of something that is now drawn.
+        The view, and the reads that have such an arrow now.
     """
     arrows: list[Arrow] = []
     turned: set[Read] = set()

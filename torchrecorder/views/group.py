@@ -1,4 +1,4 @@
-"""Group: chosen siblings under a made-up name, as a scope like any other.
+"""Group: chosen siblings in a new scope with a name of its own.
 
 The scope is put into the recording before a view is made of it. So depth, folding, focus
 and every format treat it as they treat a module; nothing about ops and values changes.
@@ -20,7 +20,7 @@ from torchrecorder.graph.recording import Recording
 from torchrecorder.views.focus import advice
 
 Members = Mapping[str, Union[str, Sequence[str]]]
-"""For each made-up name, what it stands for: patterns, in a sequence or separated by commas."""
+"""For each new name the patterns of its members, in a sequence or separated by commas."""
 
 Item = Union[Scope, Op]
 
@@ -95,7 +95,7 @@ def _path(recording: Recording, item: Item) -> str:
 def _by_parent(
     recording: Recording, name: str, wanted: tuple[str, ...]
 ) -> dict[ScopeId | None, list[Item]]:
-    """What the patterns of one group fit, by the scope that it stands in."""
+    """The items that match the patterns of a group, by the scope they are in."""
     found: dict[ScopeId | None, list[Item]] = {}
     hits: dict[str, set[ScopeId | None]] = {pattern: set() for pattern in wanted}
     inside: set[str | None] = set()
@@ -120,7 +120,7 @@ def _by_parent(
 
 
 def _weights(recording: Recording, pattern: str) -> list[Value]:
-    """The parameters and buffers that *pattern* fits."""
+    """The parameters and buffers that match *pattern*."""
     return [
         value
         for value in recording.values.values()
@@ -131,7 +131,7 @@ def _weights(recording: Recording, pattern: str) -> list[Value]:
 def _check_read_inside(
     recording: Recording, name: str, weights: Sequence[Value], inside: Collection[str | None]
 ) -> None:
-    """Parameters and buffers stand where they are read: their readers have to be in the group."""
+    """Parameters and buffers are drawn beside their readers, which must be in the group."""
     for weight in weights:
         readers = [recording.ops[op] for op in recording.consumers.get(weight.id, ())]
         outside = {_path(recording, op): None for op in readers if op.id not in inside}
@@ -156,7 +156,7 @@ def _check(
     found: Mapping[ScopeId | None, Sequence[Item]],
     hits: Mapping[str, set[ScopeId | None]],
 ) -> None:
-    """Every pattern fits something, and what belongs together stands together."""
+    """Check that every pattern matches, and that the members of a group are siblings."""
     for pattern, parents in hits.items():
         if not parents:
             known = (_path(recording, item) for _, item in _run_through(recording))
@@ -252,7 +252,7 @@ class _Gathered:
         )
 
     def _inputs(self) -> Iterator[Slot]:
-        """What comes in, under the names that the members have for it."""
+        """The inputs, with the names that the members have for them."""
         read: dict[ValueId, str] = {}
         for item in [*self.items, *self.ops.values()]:
             for slot in item.inputs:
@@ -263,7 +263,7 @@ class _Gathered:
                 yield Slot(name, value)
 
     def _outputs(self) -> Iterator[Slot]:
-        """What is made here and used elsewhere: results of the model, the last made, the rest."""
+        """Values that are used outside: outputs of the model first, then the latest."""
         given = {slot.value: number for number, slot in enumerate(self.old.outputs)}
         back = self._coming_back()
         used = [
@@ -279,7 +279,7 @@ class _Gathered:
         return (Slot(str(number), value) for number, value in enumerate(dict.fromkeys(used)))
 
     def _coming_back(self) -> set[ValueId]:
-        """What is made here, leaves, and is part of what comes in again."""
+        """Values computed here that inputs from outside depend on."""
         waiting = [slot.value for slot in self._inputs()]
         seen, back = set(waiting), set()
         while waiting:
@@ -295,7 +295,7 @@ class _Gathered:
 
 
 def _free(recording: Recording, name: str) -> str:
-    """*name*, with a number where a scope has that id: one for each scope it is made in."""
+    """*name*, with a number if a scope has that id already."""
     number, found = 1, name
     while found in recording.scopes:
         number += 1

@@ -1,4 +1,4 @@
-"""Kin: siblings that are repeats of each other."""
+"""Fold keys: equal for siblings that may be repeats of each other."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import Recording
 
 
-def kin(recording: Recording, item: str) -> tuple[str, str] | None:
-    """What repeats have in common: their structure, and their names but for numbers.
+def fold_key(recording: Recording, item: str) -> tuple[str, str] | None:
+    """What equal repeats have in common: structure, and names without their numbers.
 
-    None for what is no scope. ``fc1`` and ``fc2`` may be kin, ``query`` and ``key`` are not.
+    None if *item* is not a scope. ``fc1`` and ``fc2`` may fold, ``query`` and ``key`` may not.
     """
     scope = recording.scopes.get(ScopeId(item))
     if scope is None:
@@ -21,10 +21,10 @@ def kin(recording: Recording, item: str) -> tuple[str, str] | None:
     return recording.structures[scope.id], without_numbers(scope.name)
 
 
-def loose_kin(recording: Recording, item: str) -> tuple[object, ...] | None:
-    """What repeats have in common where sizes, wiring and optional parts may differ.
+def loose_fold_key(recording: Recording, item: str) -> tuple[object, ...] | None:
+    """What similar repeats have in common: class, and names without their numbers.
 
-    Their class, and their names but for numbers; None for what is no scope.
+    Sizes, wiring and optional parts may differ. None if *item* is not a scope.
     """
     scope = recording.scopes.get(ScopeId(item))
     if scope is None:
@@ -34,11 +34,11 @@ def loose_kin(recording: Recording, item: str) -> tuple[object, ...] | None:
 
 @lru_cache(maxsize=4096)
 def without_numbers(text: str) -> str:
-    """*text* with a zero for each number in it."""
+    """*text* with every number replaced by 0."""
     return re.sub(r"\d+", "0", text)
 
 
 def enough(recording: Recording, item: str) -> int:
-    """How many repeats are worth a fold: two, or three of what has no scopes inside."""
+    """The minimum number of repeats that fold: two, or three if no scopes are inside."""
     children = recording.children[ScopeId(item)]
     return 2 if any(isinstance(child, Scope) for child in children) else 3

@@ -55,11 +55,11 @@ class Inside:
                     yield Arrow(edge.grad, grad.id, None)
 
     def made(self, edge: GradEdge | None) -> str:
-        """The grad node that gave a value with this edge behind it."""
+        """The grad node that made a value with this edge."""
         return edge.grad if edge is not None and edge.grad in self.grads else self.last
 
     def took(self, edge: GradEdge | None) -> Sequence[GradId]:
-        """The grad nodes that took a value with this edge behind it."""
+        """The grad nodes that read a value with this edge."""
         return (self.first,) if edge is None else self.readers.get(edge, (self.first,))
 
 
@@ -94,7 +94,7 @@ def _outer(view: View, opened: Mapping[str, Inside]) -> Iterator[Arrow]:
 
 
 def _behind(recording: Recording) -> dict[str | None, GradEdge]:
-    """What stands behind each value in the autograd graph; for a leaf, what sums it up."""
+    """The edge of each value in the autograd graph; that of a leaf is its AccumulateGrad node."""
     found: dict[str | None, GradEdge] = {
         value.id: value.grad for value in recording.values.values() if value.grad is not None
     }

@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 LONGEST = 256
-"""Blocks with more elements are not looked for."""
+"""The maximum number of elements in a block."""
 
 _TRIES = 12
-"""How many lengths of a block are tried at each place: the next places of its element."""
+"""How many periods are tried at each position: distances to the next equal elements."""
 
 _BASE, _PRIME = 1_000_003, (1 << 61) - 1
 
@@ -20,10 +20,10 @@ class Run(NamedTuple):
 
     Attributes:
         start: Where the first block begins.
-        period: Elements of a block.
-        times: How many blocks there are.
-        spare: How many elements behind the last block go on in the same way: the blocks may
-            as well begin up to so many elements later.
+        period: The number of elements in a block.
+        times: The number of blocks.
+        spare: How many elements after the last block continue the pattern: the blocks may as
+            well begin up to so many elements later.
     """
 
     start: int
@@ -38,10 +38,10 @@ class Run(NamedTuple):
 
 
 def runs(keys: Sequence[Hashable], wanted: Callable[[Run], bool] = bool) -> Iterator[Run]:
-    """The runs of equal blocks in *keys*, which do not overlap, in order.
+    """The runs of equal blocks in *keys*, in order and without overlap.
 
-    At each place the block is taken that explains most of what follows, and of several that
-    do the shortest. An element None equals no other. Runs that are not *wanted* do not count.
+    At each position the longest run is taken; of several, the one with the shortest period.
+    None equals no other element. Runs that are not *wanted* are skipped.
 
     Example:
         >>> [tuple(run) for run in runs("xababab")]
@@ -61,7 +61,7 @@ def runs(keys: Sequence[Hashable], wanted: Callable[[Run], bool] = bool) -> Iter
 
 
 class _Sequence:
-    """A sequence whose parts can be compared at once."""
+    """A sequence with a rolling hash, so that parts are compared in constant time."""
 
     def __init__(self, keys: Sequence[Hashable], wanted: Callable[[Run], bool]) -> None:
         self.wanted = wanted
@@ -81,7 +81,7 @@ class _Sequence:
             self.powers.append(self.powers[-1] * _BASE % _PRIME)
 
     def best(self, start: int) -> Run | None:
-        """The run that begins at *start* and explains most."""
+        """The longest run that begins at *start*."""
         best = None
         for period in self._candidates(start):
             if best is not None and best.end == len(self.codes):

@@ -39,7 +39,7 @@ from torchrecorder.views.whole import whole
 
 
 FOLDS: tuple[str | bool, ...] = (True, False, "similar")
-"""What ``fold`` may be."""
+"""The valid values of ``fold``."""
 
 GROUPS = replace(
     MAPPING,
@@ -222,7 +222,7 @@ def plan(recording: Recording, options: ViewOptions = ViewOptions()) -> list[Ste
 
 
 def _repeated(recording: Recording, options: ViewOptions) -> frozenset[str]:
-    """What need not be counted where the depth is chosen: what folds away."""
+    """What does not count when the depth is chosen, because it folds."""
     if options.depth is not None or not options.fold:
         return frozenset()
     unit = loose_unit if options.fold == "similar" else unit_of
@@ -230,7 +230,7 @@ def _repeated(recording: Recording, options: ViewOptions) -> frozenset[str]:
 
 
 def _quiet(options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:
-    """What says of an op that it is not shown."""
+    """The conditions under which an op is not shown."""
     shown = {is_query: options.queries, is_reshape: options.reshapes}
     return (is_pass, *(holds for holds, wanted in shown.items() if not wanted))
 

@@ -23,7 +23,7 @@ class Rows:
         rule: Finds the groups of siblings that repeat, and gives the key of each item.
     """
 
-    def __init__(self, view: View, similar: bool = False) -> None:
+    def __init__(self, view: View, similar: bool) -> None:
         self.similar = similar
         self.items, keys = with_block_clusters(view, loose_unit if similar else unit_of)
         self.view = self.items.view

@@ -1,7 +1,7 @@
 """Similar siblings: of one class, although sizes, wiring or an optional part differ.
 
-Siblings that are told apart by their wiring alone are one box too: as nothing stands between
-them in the run, an arrow that enters or leaves one of them does so for the box.
+Siblings that differ in their wiring alone fold too: they are adjacent in the run, so an arrow
+into or out of one of them is drawn to the box of all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Recording
 from torchrecorder.views.blocks import is_block
 from torchrecorder.views.items import Items
-from torchrecorder.views.kin import loose_kin
+from torchrecorder.views.kin import loose_fold_key
 
 
 class Similar:
@@ -36,7 +36,7 @@ class Similar:
         recording, is_open = self.recording, item in self.items.view.clusters
         if is_block(item):
             return "block", self.keys[item]
-        found = loose_kin(recording, item)
+        found = loose_fold_key(recording, item)
         if found is not None:
             return "scope", is_open, found
         step = recording.ops.get(OpId(item)) or recording.grad_nodes.get(GradId(item))
@@ -84,4 +84,4 @@ class Similar:
 
 
 def _step(recording: Recording, child: Scope | Op) -> Hashable:
-    return child.name if isinstance(child, Op) else loose_kin(recording, child.id)
+    return child.name if isinstance(child, Op) else loose_fold_key(recording, child.id)

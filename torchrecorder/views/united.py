@@ -44,12 +44,12 @@ class Tree(Protocol):
 
 @dataclass
 class _Gate:
-    """What goes through the edge of siblings that are one.
+    """The arrows that cross the border of a fold.
 
     Attributes:
-        joins: From which box of one sibling something comes to which entry of the next.
-        entries: What is drawn into them from outside.
-        exits: What is drawn out of each of their boxes.
+        joins: Arrows between siblings, by their tail and the entry in the next sibling.
+        entries: Arrows drawn from outside, by the entry.
+        exits: Arrows drawn to the outside, by their tail.
     """
 
     joins: dict[tuple[str, Entry], Arrow] = field(default_factory=dict)
@@ -57,25 +57,26 @@ class _Gate:
     exits: dict[str, list[Arrow]] = field(default_factory=dict)
 
     def missing(self) -> Iterator[Arrow]:
-        """Ways in and out for what only leads from one sibling to the next."""
+        """Arrows into and out of the fold for what only connects two siblings."""
         origin: dict[str, Arrow] = {}
-        ways: dict[Entry, list[Arrow]] = {}
+        exits: dict[Entry, list[Arrow]] = {}
         for tail, entry in self.joins:
             if entry in self.entries:
                 origin.setdefault(tail, self.entries[entry])
             if tail in self.exits:
-                ways.setdefault(entry, self.exits[tail])
+                exits.setdefault(entry, self.exits[tail])
         for (tail, entry), arrow in self.joins.items():
             if entry not in self.entries and tail in origin:
                 yield replace(arrow, tail=origin[tail].tail, value=origin[tail].value)
-            for way in ways.get(entry, ()) if tail not in self.exits else ():
-                yield replace(arrow, head=way.head, slot=way.slot)
+            for leaving in exits.get(entry, ()) if tail not in self.exits else ():
+                yield replace(arrow, head=leaving.head, slot=leaving.slot)
 
 
 def fold_arrows(tree: Tree) -> Iterable[Arrow]:
     """The arrows of the view in which siblings are joined.
 
-    Those that all repeats have come first: the trunk that they share with others is theirs.
+    Those that all repeats have come first: where several arrows share a trunk, it looks like
+    theirs.
     """
     found = _Arrows(tree)
     if not tree.rows.similar:
@@ -109,7 +110,7 @@ class _Arrows:
                 yield replace(arrow, some=True)
 
     def _lacks(self, ends: Ends, arrow: Arrow) -> bool:
-        """Whether an arrow is missing where its head is, or goes to what is not everywhere."""
+        """Whether some repeats lack an arrow, or one of its ends."""
         tree = self.tree
         if tree.part(arrow.tail) != tree.part(arrow.head):
             return True
@@ -143,13 +144,13 @@ class _Arrows:
         return Arrow(tail, head, arrow.value, arrow.slot, arrow.some)
 
     def _cross(self, arrow: Arrow, moved: Arrow, group: int) -> None:
-        """Note an arrow from one sibling of a group to another."""
+        """Register an arrow from one sibling of a group to another."""
         sibling, entry = self.tree.of(self.tree.groups[group][0]), (moved.head, moved.slot)
         self.gates.setdefault(sibling, _Gate()).joins.setdefault((moved.tail, entry), moved)
         self.joined.setdefault(entry, set()).add(arrow.head)
 
     def _pass(self, arrow: Arrow) -> None:
-        """Note at each gate what goes through it."""
+        """Register an arrow at each gate that it crosses."""
         tails, heads = [*self.tree.around(arrow.tail)], [*self.tree.around(arrow.head)]
         while tails and heads and tails[-1] == heads[-1]:
             tails.pop()
@@ -162,7 +163,7 @@ class _Arrows:
                 self.gates[item].entries.setdefault((arrow.head, arrow.slot), arrow)
 
     def _seated(self, box: str) -> dict[int, int]:
-        """The groups a box is in, innermost first, and which of the siblings it is in."""
+        """The groups a box is in, innermost first, with the index of its sibling in each."""
         if box not in self._seats:
             seats: dict[int, int] = {}
             found: str | None = box

@@ -41,9 +41,9 @@ class Box:
         members: Every recorded scope, op, value and grad node it stands for.
         count: More than 1 for a fold: so many siblings in one box.
         names: For a fold, the names of the siblings.
-        instances: Where siblings that differ are folded, what the box stands for one by one:
-            the siblings, or the part of each that is in this place. Itself first.
-        share: Where only some of the repeats have it: in how many, and of how many.
+        instances: If siblings that differ are folded, everything that the box stands for:
+            the siblings, or the counterpart in each of them. Itself first.
+        share: If only some of the repeats have it: in how many, and of how many.
     """
 
     id: str
@@ -111,7 +111,7 @@ class View:
 
     Attributes:
         backward: It shows the autograd graph, and what ran in it.
-        unfolded: Gives what there is to open in this view, for formats that can do that.
+        unfolded: Returns everything that can be opened, for formats in which boxes open.
     """
 
     recording: Recording
@@ -137,7 +137,7 @@ class View:
         return Nesting({each.id: each.parent for each in self.clusters.values()})
 
     def is_idle(self, box: Box) -> bool:
-        """Whether *box* had no part in the backward pass that is shown."""
+        """Whether *box* did not take part in the backward pass that is shown."""
         if not self.backward or not self._ran:
             return False
         grads = [each for each in box.members if each in self.recording.grad_nodes]
@@ -148,7 +148,7 @@ class View:
         return frozenset(ran.grad for ran in self.recording.grad_runs)
 
     def copies(self, box: Box) -> int:
-        """For how many *box* stands: itself a fold, or inside of one that is open."""
+        """How many repeats *box* stands for, counting the open folds around it."""
         around = self.nesting.around(box.cluster)
         folded = prod([box.count, *(self.clusters[each].count for each in around)])
         return len(box.instances) if folded > 1 and box.instances else folded
@@ -219,4 +219,4 @@ class Unfolded:
 
 
 Step = Callable[[View], View]
-"""A simplification: takes a view, gives another."""
+"""A step that makes a view smaller."""

@@ -17,7 +17,7 @@ SOURCES = {
     Role.CONSTANT: BoxKind.CONSTANT,
     Role.INNER: BoxKind.CONSTANT,
 }
-"""What a value is drawn as where no drawn op made it."""
+"""What a value is drawn as if no drawn op made it."""
 
 
 def whole(recording: Recording) -> View:
@@ -37,7 +37,7 @@ def scope_kind(scope: Scope) -> BoxKind:
 
 
 def stored_values(recording: Recording) -> dict[ValueId, Role]:
-    """Parameters and buffers, and what became of them when they were written."""
+    """Parameters and buffers, and their values after in-place writes, with their roles."""
     roles = {
         name: value.role
         for value in recording.values.values()
@@ -113,7 +113,7 @@ class _Whole:
             yield box
 
     def _sources(self) -> Iterator[Box]:
-        """Boxes of values that nothing drawn has made: inputs first, others as read."""
+        """Boxes of values that no drawn op made: inputs first, others in the order of reading."""
         first = dict.fromkeys(slot.value for slot in self.recording.inputs)
         for value in [*first, *(each for each in self.readers if each not in first)]:
             if self._tail(value) == value:
@@ -127,7 +127,7 @@ class _Whole:
         return Box(value, kind, around, (value,))
 
     def _written(self) -> Iterator[Box]:
-        """What became of parameters and buffers that an op wrote in place."""
+        """The new values of parameters and buffers that an op wrote in place."""
         for op in self.ops.values():
             for value in op.writes:
                 role = self.stored.get(value)
