@@ -16,6 +16,7 @@ from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Line, Look, Shape, Text
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
+from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.plan import ViewOptions, make_view
 
 
@@ -53,6 +54,26 @@ def test_too_many_arrows() -> None:
     assert 0 < lines(text) <= 20
     assert "closed to depth 1" in text
     assert text.count("Block7") == 1
+
+
+@pytest.mark.parametrize("most", range(9, 60, 3))
+def test_as_much_stays_open_as_fits(most: int) -> None:
+    """Of all depths that fit, the figure is closed to the deepest."""
+    run = Builder("Deep")
+    with run.scope("Deep"):
+        x = run.input("x")
+        for block in range(3):
+            with run.scope(f"block{block}", "Block"):
+                for part in range(2):
+                    with run.scope(f"block{block}.part{part}", "Part"):
+                        for layer in range(2):
+                            x = linear(run, f"block{block}.part{part}.fc{layer}", x)
+    view = make_view(run.recording(), ViewOptions(depth=9, fold=False))
+    views = [*(Collapse(depth)(view) for depth in range(5)), view]
+    fitting = [depth for depth, each in enumerate(views) if len(each.arrows) <= most]
+    text = Mermaid(most_lines=most).export(view, Style())
+    assert lines(text) == len(views[fitting[-1]].arrows) <= most
+    assert ("closed to depth" in text) == (len(view.arrows) > most)
 
 
 def test_too_many_characters() -> None:

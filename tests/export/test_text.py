@@ -125,6 +125,17 @@ def test_called_again() -> None:
     assert "(recurrent)" in line
 
 
+def test_only_what_modules_hold_is_recurrent() -> None:
+    """The second call makes tensors and takes time of its own: those columns have numbers."""
+    columns = ("parameters", "trainable", "parameter_bytes", "buffer_bytes", "output_bytes")
+    shown = summary(odd(), columns=columns)
+    (first,) = (line for line in shown.splitlines() if "call 1 of 2" in line)
+    (second,) = (line for line in shown.splitlines() if "call 2 of 2" in line)
+    assert "(recurrent)" not in first
+    assert second.count("(recurrent)") == 3, "there are no buffers"
+    assert second.split("(recurrent)")[-1].split()[:2] == ["32", "B"]
+
+
 def test_never_called() -> None:
     """Modules that were not called are listed, with what became of their weights."""
     notes = {row.title: row.notes for row in rows(odd())}
