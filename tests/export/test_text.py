@@ -16,7 +16,7 @@ from torchrecorder.export.rows import rows
 from torchrecorder.export.table import Column, table, tree, width
 from torchrecorder.export.text import Txt, summary
 from torchrecorder.graph.nodes import Module
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.plan import make_view
@@ -125,15 +125,19 @@ def test_called_again() -> None:
     assert "(recurrent)" in line
 
 
-def test_only_what_modules_hold_is_recurrent() -> None:
-    """The second call makes tensors and takes time of its own: those columns have numbers."""
-    columns = ("parameters", "trainable", "parameter_bytes", "buffer_bytes", "output_bytes")
-    shown = summary(odd(), columns=columns)
-    (first,) = (line for line in shown.splitlines() if "call 1 of 2" in line)
-    (second,) = (line for line in shown.splitlines() if "call 2 of 2" in line)
-    assert "(recurrent)" not in first
-    assert second.count("(recurrent)") == 3, "there are no buffers"
-    assert second.split("(recurrent)")[-1].split()[:2] == ["32", "B"]
+def test_only_what_is_stored_is_marked_as_recurrent() -> None:
+    """A second call makes outputs of its own: those have their number. Nothing has no mark."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for _ in range(2):
+            x = linear(run, "cell", x)
+            with run.scope("act", "ReLU"):
+                x = run.op("relu", x)
+    text = summary(run.recording(), columns=["parameters", "output_bytes"])
+    cell, act = text.splitlines()[5:7]
+    assert cell.split() == "├─ cell (Linear) (recurrent) 32 B call 2 of 2".split()
+    assert act.split() == "└─ act (ReLU) 32 B".split()
 
 
 def test_never_called() -> None:
@@ -173,6 +177,12 @@ def test_regions_are_rows() -> None:
 def test_depth(depth: int, count: int) -> None:
     """Depth 0 lists the outermost call, 1 what is in it, and so on."""
     assert len(rows(network(), depth)) == count
+
+
+def test_wrong_fold() -> None:
+    """Repeats are listed one by one, folded, or with those that are only similar."""
+    with pytest.raises(InvalidArgument, match="fold must be .*'similar', not 'alike'"):
+        summary(network(), fold="alike")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("depth", [-1, 1.5, True, "2"])
@@ -245,12 +255,33 @@ def test_failure() -> None:
     assert [line.split()[-1] for line in text.splitlines()[2:4]] == ["failed", "failed"]
 
 
-def test_many_tensors() -> None:
+@pytest.mark.parametrize(
+    ("names", "shown"), [("a", "1×2"), ("ab", "1×2, 1×2"), ("abc", "1×2, 1×2 +1")]
+)
+def test_many_tensors(names: str, shown: str) -> None:
     """Two tensors are shown, of more only how many."""
     run = Builder("Net")
     with run.scope("Net"):
-        run.op("cat", *(run.input(name, (1, 2)) for name in "abcd"))
-    assert "  1×2, 1×2 +2  " in summary(run.recording()).splitlines()[2]
+        run.op("cat", *(run.input(name, (1, 2)) for name in names))
+    assert f"  {shown}  " in summary(run.recording()).splitlines()[2]
+
+
+def test_each_input_has_its_size() -> None:
+    """All inputs together; one that two calls read counts once."""
+    run = Builder("Net")
+    x, y = run.input("x", (2, 4)), run.input("y", (4,))
+    for _ in range(2):
+        with run.scope("Net"):
+            run.op("add", x, y)
+    assert total(run.recording(), "Input size") == "48 B"
+
+
+def test_what_was_lost_is_said() -> None:
+    """A recording with gaps says how many; one without says nothing."""
+    found = network()
+    text = summary(replace(found, run=replace(found.run, lost=3)))
+    assert text.splitlines()[-1] == "Note: 3 facts were lost"
+    assert "Note:" not in summary(found)
 
 
 def test_written_parameter_counts_once() -> None:
@@ -300,6 +331,7 @@ def test_exporter() -> None:
     recording = network()
     text = Txt(depth=1, ops=True).export(make_view(recording), Style())
     assert text == summary(recording, 1, ops=True) + "\n"
+    assert Txt().export(make_view(recording), Style()) == summary(recording) + "\n"
 
 
 def test_tree() -> None:

@@ -9,8 +9,9 @@ from typing import Any, Union
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
-from torchrecorder.annotations.annotation import Annotation, Numbers, by_name
+from torchrecorder.annotations.annotation import Annotation, Numbers
 from torchrecorder.annotations.owned import Owned, around, own
+from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.statistics import number, share
 from torchrecorder.graph.nodes import Module
 from torchrecorder.graph.recording import Recording
