@@ -19,7 +19,8 @@ FLAGS = doctest.NORMALIZE_WHITESPACE
 def _modules() -> list[str]:
     paths = sorted(PACKAGE.rglob("*.py"))
     with_examples = (path for path in paths if ">>>" in path.read_text(encoding="utf-8"))
-    return [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in with_examples]
+    inside = (path.relative_to(PACKAGE.parent).with_suffix("") for path in with_examples)
+    return [".".join(path.parts) for path in inside]
 
 
 def _pages() -> list[Path]:

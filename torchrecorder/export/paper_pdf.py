@@ -76,7 +76,7 @@ def _drawing(document: PdfWriter) -> list[StreamObject]:
 
     contents = document.pages[0]["/Contents"].get_object()
     parts = contents if isinstance(contents, ArrayObject) else [contents]
-    found = (part.get_object() for part in parts)
+    found = (part.get_object() for part in parts if part is not None)
     return [stream for stream in found if isinstance(stream, StreamObject)]
 
 

@@ -143,7 +143,7 @@ def _attempt(
 ) -> tuple[list[bytes], _Trouble | None]:
     """Do *jobs* up to the first that fails; *cheaper* goes for the first of them."""
     request = b"".join(_request(jobs, cheaper))
-    command = [sys.executable, "-I", "-S", str(_CHILD), _folder(), str(int(limit) + _GRACE)]
+    command = [sys.executable, "-I", "-S", str(_CHILD), require(), str(int(limit) + _GRACE)]
     try:
         with fonts.environment() as variables:
             code, answer, said = _spoken_to(command, request, variables, limit)
@@ -259,7 +259,7 @@ def _installed() -> str | None:
     return next(iter(found.submodule_search_locations or ()), None) if found else None
 
 
-def _folder() -> str:
+def require() -> str:
     """Where the compiled part of pygraphviz is.
 
     Raises:
