@@ -13,6 +13,7 @@ from typing import Any
 from torchrecorder.checks import takes, whole_number
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.numbers import BRIEF, Total
+from torchrecorder.console import encodable
 from torchrecorder.graph.recording import Recording
 
 
@@ -103,7 +104,7 @@ class Comparison:
         Args:
             limit: How many lines there are; None for all.
         """
-        return "\n".join(self._lines(limit))
+        return encodable("\n".join(self._lines(limit)))
 
     def __repr__(self) -> str:
         """The text: what a console, a notebook and a failed assertion show."""

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, Union
 
 from torchrecorder.checks import Check, check_one, shown
+from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
     GradId,
@@ -343,13 +344,12 @@ class Recording:
         Args:
             depth: Levels of scopes that are listed under the outermost calls; if not given,
                 the deepest that keeps to about 400 lines.
-            **options: ``columns`` (``"input"``, ``"output"``, names of annotations),
-                ``ops`` (list every op too) and ``fold`` (one line for what repeats;
-                ``"similar"``: whatever differs).
+            **options: ``columns`` (``"input"``, ``"output"``, names of annotations), ``ops``
+                (list every op too) and ``fold`` (one line for repeats; ``"similar"`` ones too).
         """
         from torchrecorder.export.text import summary
 
-        return summary(self, depth, **options)
+        return encodable(summary(self, depth, **options))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """What a notebook shows."""

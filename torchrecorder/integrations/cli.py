@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from torchrecorder import __version__
 from torchrecorder.checks import closest, guess
+from torchrecorder.console import printable
 from torchrecorder.errors import LayoutFailed, Notice, TorchRecorderError
 from torchrecorder.integrations.commands import COMMANDS
 from torchrecorder.integrations.commands.command import Command
@@ -48,13 +49,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     own, rest = parted(sys.argv[1:] if arguments is None else arguments)
-    options, unknown = parser().parse_known_args(own, argparse.Namespace(rest=rest))
+    with printable():
+        options, unknown = parser().parse_known_args(own, argparse.Namespace(rest=rest))
     if unknown:
         options.parser.error(strangers(unknown, options))
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        with _warned():
+        with _warned(), contextlib.nullcontext() if options.takes_rest else printable():
             code: int = options.run(options)
         sys.stdout.flush()
         return code
