@@ -237,8 +237,9 @@ def test_the_name_of_a_recording_is_no_path(folder, capsys):
     assert (folder / ".._out_side.svg").exists()
 
 
-def test_a_model_that_raises_is_drawn_until_then(folder, capsys):
+def test_a_model_that_raises_is_drawn_until_then(folder, capsys, monkeypatch):
     """The user's error with its place, exit code 1, and a figure of what ran."""
+    monkeypatch.syspath_prepend(folder)
     with pytest.raises(RuntimeError) as plain:
         importlib.import_module("cli_nets").Wrong()(torch.ones(2, 4))
     code, out, err = run(capsys, "render", "cli_nets:Wrong", "--shape", "2,4", "-o", "a.svg")
