@@ -12,6 +12,7 @@ from torchrecorder.build import build
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.repeats import medians
+from torchrecorder.recording import Recording
 
 
 def test_forward_time_of_a_scope_is_that_of_all_in_it():
@@ -124,7 +125,7 @@ def test_medians_of_repeats_add_up():
             else each
             for each in events()
         ]
-        return build(told)
+        return build(told, Recording)
 
     found = medians(stepped(), [slower(1), slower(2), slower(9)])
     assert found.ops["o0"].seconds == 6.0

@@ -6,7 +6,6 @@ import re
 import sys
 import textwrap
 import warnings
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -22,8 +21,7 @@ from torchrecorder.errors import LayoutFailed  # noqa: E402
 from torchrecorder.integrations.sphinx import options  # noqa: E402
 from torchrecorder.integrations.sphinx.alt import described  # noqa: E402
 from torchrecorder.integrations.sphinx.links import aside, with_addresses  # noqa: E402
-from torchrecorder.style.style import Style  # noqa: E402
-from torchrecorder.views.plan import ViewOptions  # noqa: E402
+from torchrecorder.options import OPTIONS  # noqa: E402
 
 NETS = '''
 from pathlib import Path
@@ -342,9 +340,9 @@ WRONG = {
     "a wrong shape": ("NETS:net", "   :shape: 1;x", 4, "cannot read the shape 'x'"),
     "a model that raises": ("NETS:broken", "   :shape: 1,4", 4, "mat1 and mat2"),
     "a factory that leaves": ("NETS:leaving", "", 4, "SystemExit: enough"),
-    "a wrong theme": ("NETS:net", "   :theme: pink", 4, "or 'print', not 'pink'"),
+    "a wrong theme": ("NETS:net", "   :theme: pink", 4, ":theme: it must be 'light', 'dark' or"),
     "a wrong option": ("NETS:net", "   :option: dept=2", 4, "did you mean 'depth'"),
-    "a wrong depth": ("NETS:net", "   :depth: -2", 4, "depth must be a whole number from 0 on"),
+    "a wrong depth": ("NETS:net", "   :depth: -2", 4, ":depth: it must be a whole number"),
     "bad syntax": ("", "\n   import torch\n   x = = 3", 7, "SyntaxError"),
     "code that raises": ("", "\n   import torch\n\n   1 / 0", 8, "ZeroDivisionError"),
     "code without a model": ("", "\n   import torch", 4, "its last line must be a model"),
@@ -368,15 +366,11 @@ def test_warnings(project, capsys, case):
     assert re.search(r"\w+", message)[0] in html.partition("torchrecorder-failed")[2]
 
 
-def test_an_option_that_cannot_be_read(project, capsys):
-    """An unknown option, or a value that is none, is an error of the directive."""
-    for option in ("fold: perhaps", "dept: 2"):
-        project.write(f"{option[:4]}.rst", f"A\n=\n\n.. torchrecorder:: NETS:net\n   :{option}\n")
-    project.write("index.rst", "Page\n====\n")
+def test_an_unknown_option(project, capsys):
+    """It is an error of the directive, with a suggestion."""
+    project.write("index.rst", "A\n=\n\n.. torchrecorder:: NETS:net\n   :dept: 2\n")
     project.build(strict=False)
-    said = capsys.readouterr().err
-    assert "'perhaps' is neither yes nor no" in said
-    assert "did you mean 'depth'" in said
+    assert "did you mean 'depth'" in capsys.readouterr().err
 
 
 def test_a_bare_assertion_is_told_by_its_line(project, capsys):
@@ -404,7 +398,7 @@ def test_figure_that_cannot_be_drawn(project, capsys, monkeypatch, builder):
     def fail(*args, **options):
         raise LayoutFailed("it takes too long")
 
-    monkeypatch.setattr("torchrecorder.api.render", fail)
+    monkeypatch.setattr("torchrecorder.drawing.render", fail)
     project.write("index.rst", PAGE)
     out = project.build(builder, strict=False)
     assert "index.rst:4: WARNING: it takes too long" in capsys.readouterr().err
@@ -445,22 +439,30 @@ def test_addresses(address, page, folder, seen):
     assert aside(address, page, folder) == seen
 
 
-def test_every_option_of_a_figure_can_be_said():
-    """What text can say of a view or a style is an option; objects and functions are not."""
-    simple = ("bool", "int | None", "float", "str | None", "str", "tuple[str, ...]")
-    named = [each for each in (*fields(ViewOptions), *fields(Style)) if each.type in simple]
-    assert len(named) > 15
-    assert {each.name for each in named} - set(options.PLACED) <= set(options.ALL)
-    assert {"color_by", "color-range", "numbers", "rename", "group"} <= set(options.ALL)
-    assert not {"rules", "finish", "attributes", "node_attributes"} & set(options.ALL)
+def test_options_of_the_directive():
+    """What text can express of a drawing is an option, also with hyphens; functions are not."""
+    written = {name for name, one in OPTIONS.items() if one.check.read is not None}
+    assert written <= set(options.ALL) and len(written) > 30
+    assert {"color-range", "edge-attributes", "as-is", "label"} <= set(options.ALL)
+    assert not {"rules", "finish", "notes"} & set(options.ALL)
 
 
-def test_names_in_pairs():
-    """What is renamed and what is grouped stands on lines of its own."""
-    assert options.pairs("fc = Classifier\nconv1=Stem") == {"fc": "Classifier", "conv1": "Stem"}
-    assert options.groups("Stem = conv1, bn1") == {"Stem": ("conv1", "bn1")}
-    with pytest.raises(ValueError, match="NAME = NAME"):
-        options.pairs("fc")
+def test_several_values():
+    """They stand on lines of their own, or between semicolons."""
+    given = {
+        "rename": "fc = Classifier\nconv1=Stem", "group": "Stem = conv1, bn1", "hide": "a, b; c",
+        "node-attributes": "penwidth=2", "option": "ranksep=1; nodesep=0.5", "fold": None,
+    }
+    assert options.drawing(given) == {
+        "rename": {"fc": "Classifier", "conv1": "Stem"}, "group": {"Stem": ("conv1", "bn1")},
+        "hide": ("a", "b", "c"), "node_attributes": {"penwidth": "2"}, "ranksep": 1,
+        "nodesep": 0.5, "fold": True,
+    }
+    made = options.target("nets:Net", {"shape": "1,3\nx=2", "arg": "3; gelu", "set": "bias=no"})
+    assert [(shape.name, shape.sizes) for shape in made.shape] == [(None, (1, 3)), ("x", (2,))]
+    assert (made.arg, made.set, made.seed, made.train) == ((3, "gelu"), {"bias": "no"}, 0, False)
+    with pytest.raises(ValueError, match=":rename: cannot read 'fc': write NAME=TEXT"):
+        options.drawing({"rename": "fc"})
 
 
 def test_links_without_addresses_are_none():
@@ -510,7 +512,8 @@ def test_figure_for_the_paper(project, style, system, shown):
 
 def test_fold_is_a_word_or_a_flag():
     """As `Recording.render` takes it."""
-    read = options.DRAWN["fold"]
-    assert [read(text) for text in (None, "yes", "no", "similar")] == [True, True, False, "similar"]
-    with pytest.raises(ValueError, match="neither yes nor no"):
-        read("perhaps")
+    texts = (None, "yes", "no", "similar")
+    read = [options.drawing({"fold": text})["fold"] for text in texts]
+    assert read == [True, True, False, "similar"]
+    with pytest.raises(ValueError, match=":fold: it must be yes, no or 'similar', not 'perhaps'"):
+        options.drawing({"fold": "perhaps"})

@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from tests.zoo.case import Case
-from tests.zoo import calls, found, gradients, hidden, inplace, kinds, passing, regions
+from tests.zoo import calls, found, functions, gradients, hidden, inplace, kinds, passing, regions
 from tests.zoo import scripts, uncommon, values
 
 CASES: tuple[Case, ...] = tuple(
     each
     for topic in (
-        inplace, passing, calls, values, kinds, gradients, regions, hidden, scripts, found,
+        inplace, passing, calls, values, kinds, gradients, regions, functions, hidden, scripts, found,
         uncommon,
     )
     for each in topic.CASES

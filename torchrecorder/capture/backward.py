@@ -17,9 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch as functorch
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from torchrecorder.capture.internals.access import (
+    ACCUMULATION,
+    DisableTorchFunction,
+    current_node,
+    next_node_number,
+    peek_transformations,
+)
 from torchrecorder.capture.observer import Given
 from torchrecorder.events import (
     BackwardRan,
@@ -40,9 +46,6 @@ if TYPE_CHECKING:
     from torchrecorder.capture.autograd import AutogradWalk
     from torchrecorder.capture.tape import Tape
 
-_next_number = torch._C._autograd._get_sequence_nr
-_ACCUMULATE = "torch::autograd::AccumulateGrad"
-
 
 class BackwardRuns:
     """Hears every node of the backward passes that this thread starts."""
@@ -62,9 +65,9 @@ class BackwardRuns:
         run = _Run(self, self._count, op, bool(_create_graph(args, kwargs)))
         self._count += 1
         self.running.append(run)
-        if functorch.peek_interpreter_stack() is not None:
+        if peek_transformations() is not None:
             return  # torch.func runs graphs of its own, behind its wrappers
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             for node in _behind(_roots(args, kwargs)):
                 grad = self.autograd.grad_of(node)
                 if grad is not None:
@@ -104,7 +107,7 @@ class BackwardRuns:
 
     def current(self) -> GradId | None:
         """The grad node that this thread is running; None where it runs none, or not ours."""
-        node = torch._C._current_autograd_node()
+        node = current_node()
         if node is None:
             return None
         return self.autograd.known_as(node)
@@ -115,7 +118,7 @@ class BackwardRuns:
 
     def makes(self, grad: GradId | str) -> None:
         """Nodes numbered from here on are made by *grad*; by none of ours if it is empty."""
-        self._makers.append((int(_next_number()), GradId(grad)))
+        self._makers.append((int(next_node_number()), GradId(grad)))
 
     def forms(self, gradients: Sequence[Tensor | None]) -> tuple[Gradient | None, ...]:
         """The forms of *gradients*."""
@@ -165,7 +168,7 @@ class _Run:
 
     def listen(self, grad: GradId, node: Any) -> None:
         """Put hooks on *node*."""
-        listener = _Listener(self, grad, node.name() == _ACCUMULATE)
+        listener = _Listener(self, grad, node.name() == ACCUMULATION)
         self._handles.append(node.register_prehook(listener.before))
         if not listener.accumulates:
             self._handles.append(node.register_hook(listener.after))
@@ -230,7 +233,7 @@ class _Listener:
         run.latest[here] = self
         self.order, run.order = run.order, run.order + 1
         run.open[self] = None
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             self.given = run.runs.forms(given)
             for observer in run.tape.observers:
                 observer.node_begins(self.grad, run.number, given)
@@ -257,7 +260,7 @@ class _Listener:
             tape.own += tape.clock() - entered
 
     def _end(self, gave: Given) -> None:
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             for observer in self.run.tape.observers:
                 observer.node_ended(self.grad, self.run.number)
             self.gave = self.run.runs.forms(gave)

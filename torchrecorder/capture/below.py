@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.overrides import _get_current_function_mode
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchrecorder.capture.functions import Call, Calls
+from torchrecorder.capture.call import Call
+from torchrecorder.capture.functions import Calls
+from torchrecorder.capture.internals.access import (
+    DisableTorchFunction,
+    TorchDispatchMode,
+    current_function_mode,
+    next_node_number,
+)
 from torchrecorder.capture.names import FunctionFacts, operator_facts
 from torchrecorder.capture.tensors import UNSETTLED, innermost, tensors_in
 
@@ -24,7 +29,6 @@ if TYPE_CHECKING:
     from torchrecorder.capture.functions import FunctionCalls
 
 _DETACH = torch.ops.aten.detach.default
-_next_number = torch._C._autograd._get_sequence_nr
 
 
 class Below:
@@ -43,7 +47,7 @@ class Below:
             detaches: Else, that the program may detach tensors, and not only autograd.
         """
         if alone:
-            if _get_current_function_mode() is not self.heard:
+            if current_function_mode() is not self.heard:
                 return False
             self.heard.__exit__(None, None, None)
         self.alone, self.mode = alone, DispatchCalls(self.heard.calls, alone, detaches)
@@ -83,7 +87,7 @@ class DispatchCalls(TorchDispatchMode):
     ) -> Any:
         """Run *func* and note it."""
         try:
-            with torch._C.DisableTorchFunction():  # modes of others hear no operators
+            with DisableTorchFunction():  # modes of others hear no operators
                 return self._run(func, args, kwargs or {})
         except KeyboardInterrupt:
             self.interrupted = True
@@ -138,7 +142,7 @@ class _GradsBelow:
 
     def __init__(self, walk: AutogradWalk) -> None:
         self.walk = walk
-        self.start = _next_number()
+        self.start = next_node_number()
         self.end = walk.end
 
     def begin(self) -> None:

@@ -20,6 +20,8 @@ from typing import Any
 
 import torch
 
+from torchrecorder.capture.internals.access import has_global_hooks
+
 _COMPILER = "torch._dynamo"
 
 _ABOUT_US = "Using `torch.compile\\(module\\)` when there are global hooks"
@@ -40,7 +42,7 @@ class RunEagerly(MetaPathFinder, Loader):
         self._spec: ModuleSpec | None = None
 
     def __enter__(self) -> RunEagerly:
-        self._hooked = torch.nn.modules.module._has_any_global_hook()
+        self._hooked = has_global_hooks()
         if _COMPILER in sys.modules:
             self._set_stance()
         else:

@@ -16,14 +16,21 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+from torch.overrides import TorchFunctionMode
+
+from torchrecorder.capture.internals.access import (
+    OPERATOR_HOMES,
+    OPERATOR_SETUP,
+    TorchDispatchMode,
+    count_function_modes,
+    dispatch_modes,
+    function_modes,
+    pop_function_mode,
+    push_function_mode,
+)
 
 if TYPE_CHECKING:
     from torchrecorder.capture.modules import ModuleScopes
-
-_ENTRY = "setup_compilation_env"
-_HOMES = ("torch._higher_order_ops.utils", "torch.nn.attention.flex_attention")
 
 
 class CompiledOps:
@@ -48,7 +55,7 @@ class CompiledOps:
             _set_entry(_unheard, _plain)
 
 
-_plain: Any = getattr(sys.modules.get(_HOMES[0]), _ENTRY, None)
+_plain: Any = getattr(sys.modules.get(OPERATOR_HOMES[0]), OPERATOR_SETUP, None)
 _active: list[CompiledOps] = []
 _now = threading.local()
 
@@ -61,16 +68,16 @@ def _listening() -> tuple[CompiledOps, ...]:
 
 def _set_entry(before: Any, after: Any) -> None:
     """Where PyTorch prepares its compiler for such an operator, let *after* do it."""
-    for home in filter(None, map(sys.modules.get, _HOMES)):
-        if before is not None and getattr(home, _ENTRY, None) is before:
-            setattr(home, _ENTRY, after)
+    for home in filter(None, map(sys.modules.get, OPERATOR_HOMES)):
+        if before is not None and getattr(home, OPERATOR_SETUP, None) is before:
+            setattr(home, OPERATOR_SETUP, after)
 
 
 @contextlib.contextmanager
 def _unheard() -> Iterator[Any]:
     """As PyTorch's own, but nobody of us listens until what was compiled runs."""
     listening, counting = _listening(), _counting()
-    modes = torch.overrides._get_current_function_mode_stack()
+    modes = function_modes()
     ours = [each.functions for each in listening]
     with contextlib.ExitStack() as stack:
         if not ours or not all(each in modes for each in ours):
@@ -94,7 +101,7 @@ def _counting() -> list[TorchDispatchMode]:
     """Our dispatch modes, if they are on top."""
     from torchrecorder.capture.flops import FlopsCounted
 
-    modes = reversed(_get_current_dispatch_mode_stack())
+    modes = reversed(dispatch_modes())
     found = list(itertools.takewhile(lambda mode: type(mode) is FlopsCounted, modes))
     return found[::-1]
 
@@ -110,10 +117,10 @@ def _only(others: list[TorchFunctionMode], modes: list[TorchFunctionMode]) -> It
 
 
 def _put_in_place(modes: list[TorchFunctionMode]) -> None:
-    while torch._C._len_torch_function_stack():
-        _pop_mode()
+    while count_function_modes():
+        pop_function_mode()
     for mode in modes:
-        _push_mode(mode)
+        push_function_mode(mode)
 
 
 def _run_heard(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
@@ -123,8 +130,8 @@ def _run_heard(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., A
         functions, counting = _now.back
         with contextlib.ExitStack() as stack:
             for mode in functions:
-                _push_mode(mode)
-                stack.callback(_pop_mode)
+                push_function_mode(mode)
+                stack.callback(pop_function_mode)
             for mode in counting:
                 stack.enter_context(mode)
             return graph.forward(*args)

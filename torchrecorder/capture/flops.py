@@ -11,18 +11,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._ops import HigherOrderOperator
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from torchrecorder.capture.internals.access import (
+    COMPOSED,
+    DEVICE_KEYS,
+    HigherOrderOperator,
+    TorchDispatchMode,
+    current_node,
+)
 from torchrecorder.events import FLOPS_BACKWARD, FLOPS_FORWARD, Measured
 
 if TYPE_CHECKING:
     from torchrecorder.capture.backward import BackwardRuns
     from torchrecorder.capture.tape import Tape
 
-_COMPOSED = torch._C.DispatchKey.CompositeImplicitAutograd
-_DEVICES = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 _FORM = frozenset(
     "sym_is_contiguous is_contiguous is_strides_like_format is_non_overlapping_and_dense size "
     "sym_size stride sym_stride storage_offset sym_storage_offset numel sym_numel dim layout "
@@ -58,7 +61,7 @@ class FlopsCounted(TorchDispatchMode):
                 return NotImplemented  # their class takes it apart, in our hearing
             if not nested and self._is_composed(func):
                 with self:
-                    return func._op_dk(_COMPOSED, *args, **kwargs)
+                    return func._op_dk(COMPOSED, *args, **kwargs)
         result = func(*args, **kwargs)
         if formula is not None:
             self._count(formula, args, kwargs, result)
@@ -77,8 +80,8 @@ class FlopsCounted(TorchDispatchMode):
         """Whether PyTorch runs *func* as other kernels, for want of one of its own."""
         found = self._composed.get(func)
         if found is None:
-            found = self._composed[func] = func.has_kernel_for_dispatch_key(_COMPOSED) and not any(
-                func.has_kernel_for_dispatch_key(device) for device in _DEVICES
+            found = self._composed[func] = func.has_kernel_for_dispatch_key(COMPOSED) and not any(
+                func.has_kernel_for_dispatch_key(device) for device in DEVICE_KEYS
             )
         return found
 
@@ -88,7 +91,7 @@ class FlopsCounted(TorchDispatchMode):
         except Exception as error:  # formulas exist that expect arguments in one spelling only
             self.tape.lose("flops", error)
             return
-        if torch._C._current_autograd_node() is not None:
+        if current_node() is not None:
             node = self.backward.current() or self.backward.last_started() or "run"
             self.tape.write(Measured(FLOPS_BACKWARD, node, amount))
         else:

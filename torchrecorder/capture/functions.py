@@ -9,24 +9,26 @@ told of. Modes belong to a thread.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
-from torch._C import _functorch as functorch
 from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.aliases import holds_alias, run_on_originals
-from torchrecorder.capture.arguments import sort_arguments
+from torchrecorder.capture.argument_objects import takes_part, tensors_in_objects
+from torchrecorder.capture.arguments import named_arguments, sort_arguments
+from torchrecorder.capture.call import Call
+from torchrecorder.capture.internals.access import (
+    DisableTorchFunction,
+    count_function_modes,
+    get_frame,
+    peek_transformations,
+)
 from torchrecorder.capture.names import FunctionFacts, facts_of
 from torchrecorder.capture.source import Pretended
 from torchrecorder.capture.tensors import innermost, tensors_in
-from torchrecorder.capture.writes import writes_now
-from torchrecorder.events import OpCalled, OpId, OpKind, Slot, SourceLine, ValueId, made
-
-_peek_transformations = functorch.peek_interpreter_stack
+from torchrecorder.events import OpCalled, OpKind, ValueId, made
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -34,37 +36,9 @@ if TYPE_CHECKING:
     from torchrecorder.capture.autograd import AutogradWalk
     from torchrecorder.capture.backward import BackwardRuns
     from torchrecorder.capture.regions import Regions
-    from torchrecorder.capture.tape import OpenScope, Tape
+    from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.entries import Entry
     from torchrecorder.capture.values import Values
-
-
-class Call:
-    """A torch function that is running."""
-
-    __slots__ = (
-        "op",
-        "index",
-        "facts",
-        "place",
-        "wrapped",
-        "tensors",
-        "inputs",
-        "arguments",
-        "source",
-        "started",
-    )
-
-    op: OpId
-    index: int
-    facts: FunctionFacts
-    place: OpenScope | None
-    wrapped: bool  # inside a transformation of torch.func
-    tensors: list[tuple[str, Tensor]]
-    inputs: tuple[Slot, ...]
-    arguments: tuple[tuple[str, str], ...]
-    source: SourceLine | None
-    started: float
 
 
 class Calls:
@@ -93,10 +67,10 @@ class Calls:
         kwargs: dict[str, Any],
     ) -> Any:
         """Run *func* as an op; *guarded* where somebody else could hear what we ask."""
-        frame = sys._getframe(2)
+        frame = get_frame(2)
         if guarded:
-            with torch._C.DisableTorchFunction():
-                call = self.begin(facts, args, kwargs, frame)
+            with DisableTorchFunction():
+                call = self.begin(facts, args, kwargs, frame, guarded)
         else:
             call = self.begin(facts, args, kwargs, frame)
         del frame
@@ -108,16 +82,21 @@ class Calls:
             self.fail(call, error)
             raise
         if guarded:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 self.end(call, result)
         else:
             self.end(call, result)
         return result
 
     def begin(
-        self, facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
+        self,
+        facts: FunctionFacts,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        frame: FrameType,
+        guarded: bool = False,
     ) -> Call | None:
-        """Note what the call reads. None if it is no op, or the instrument stumbled."""
+        """Note what the call reads. None if it is no op, or the instrument failed."""
         tape, values = self.tape, self.values
         call = Call()
         call.started = tape.pause()
@@ -126,7 +105,11 @@ class Calls:
             call.source = self.regions.locate(frame)
             call.place = tape.stack[-1] if tape.stack else None
             tensors, call.arguments = sort_arguments(facts, args, kwargs)
-            call.wrapped = _peek_transformations() is not None
+            call.on_objects = guarded and takes_part(args, kwargs)
+            if call.on_objects:
+                named = [*named_arguments(args, facts.parameters), *kwargs.items()]
+                tensors += tensors_in_objects(named, tensors)
+            call.wrapped = peek_transformations() is not None
             if call.wrapped:
                 tensors = [(name, innermost(tensor)) for name, tensor in tensors]
             call.inputs = values.slots_of(tensors)
@@ -225,7 +208,7 @@ class Calls:
         self, call: Call, result: Any, writes: dict[int, ValueId]
     ) -> tuple[ValueId, ...]:
         """The values that came into being: results first, then what was written."""
-        usual = not writes and not call.wrapped and not call.facts.attribute
+        usual = not (writes or call.wrapped or call.on_objects or call.facts.attribute)
         if usual and isinstance(result, Tensor):
             if self.values.aliases:
                 result = self.values.source(result)
@@ -245,6 +228,9 @@ class Calls:
             results = [tensor for _, tensor in tensors_in(result)]
         else:
             results = []
+        if call.on_objects:
+            known = [("", tensor) for tensor in results]
+            results += [tensor for _, tensor in tensors_in_objects([("", result)], known)]
         if call.wrapped:
             results = [innermost(tensor) for tensor in results]
         if self.values.aliases:
@@ -308,7 +294,7 @@ class FunctionCalls(TorchFunctionMode):
         self.crowded = False
 
     def __enter__(self) -> FunctionCalls:
-        self.crowded = torch._C._len_torch_function_stack() > 0
+        self.crowded = count_function_modes() > 0
         return super().__enter__()  # type: ignore[no-any-return, no-untyped-call]
 
     def __exit__(self, *error: Any) -> None:
@@ -354,7 +340,7 @@ def _wrote(call: Call, name: str, tensor: Tensor, entry: Entry) -> bool:
     if call.facts.rebinds and first:
         return True
     if name.partition(".")[0] in call.facts.writes:
-        if call.facts.dispatched or writes_now(name, call):
+        if call.facts.dispatched or call.writes(name):
             return True
     if entry.version < 0:
         return name == "out" or first and (call.facts.in_place or _told_to(call.arguments))

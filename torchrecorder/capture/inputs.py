@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from torchrecorder.capture.internals.access import compiled_from
 from torchrecorder.capture.tensors import tensors_in
 from torchrecorder.checks import shown
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument
@@ -58,7 +59,7 @@ def call_arguments(
 
 
 def _check_signature(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    inner: Any = getattr(model, "_orig_mod", model)  # what torch.compile wraps
+    inner: Any = compiled_from(model)
     called = inner.forward if isinstance(inner, Module) else model
     try:
         signature = inspect.signature(called)

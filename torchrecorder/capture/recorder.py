@@ -9,8 +9,7 @@ then is the recording.
 from __future__ import annotations
 
 import contextlib
-import sys
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 import torch
@@ -20,6 +19,7 @@ from torchrecorder.build import build
 from torchrecorder.capture.autograd import AutogradWalk
 from torchrecorder.capture.backward import BackwardRuns
 from torchrecorder.capture.catalog import Catalog
+from torchrecorder.capture.custom_functions import AppliedFunctions
 from torchrecorder.capture.extras import Extras
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.compilers import RunEagerly
@@ -27,6 +27,12 @@ from torchrecorder.capture.conditions import CompiledOps
 from torchrecorder.capture.fastpaths import FastPaths
 from torchrecorder.capture.functions import Calls, FunctionCalls
 from torchrecorder.capture.headroom import Headroom
+from torchrecorder.capture.internals.access import (
+    SEES_SAVED_TENSORS,
+    DisableTorchFunction,
+    compiled_from,
+    get_frame,
+)
 from torchrecorder.capture.live import Live
 from torchrecorder.capture.modules import ModuleScopes
 from torchrecorder.capture.regions import Regions
@@ -42,7 +48,7 @@ from torchrecorder.checks import TEXT, Check, advised, check_one
 from torchrecorder.errors import RecorderInUse
 from torchrecorder.events import Event, RunDone
 from torchrecorder.graph.kept import Kept
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 
 MODEL = Check(
@@ -109,7 +115,7 @@ class Recorder:
         if self._used:
             raise RecorderInUse("this recorder was used before; make a new one for each run")
         self._used = True
-        with torch._C.DisableTorchFunction():  # function modes of others need not hear us
+        with DisableTorchFunction():  # function modes of others need not hear us
             self._set_up()
         return self
 
@@ -118,8 +124,9 @@ class Recorder:
         tape.pause()
         values = Values(tape)
         autograd = values.autograd = AutogradWalk(tape, values)
-        regions = Regions(tape, Sources())
-        if self._extras.saved:
+        applied = AppliedFunctions(tape)
+        regions = Regions(tape, Sources(applied))
+        if self._extras.saved and SEES_SAVED_TENSORS:
             saved = SavedTensors(tape, values)
             autograd.met, regions.entered = saved.met, saved.entered
         self._catalog = Catalog(tape, values, _module_of(self._model), self._name)
@@ -131,6 +138,8 @@ class Recorder:
         with contextlib.ExitStack() as stack:
             self._running = Running(tape, self._backward)
             self._started = self._extras.start(tape, self._backward, self._running, stack)
+            stack.enter_context(applied)
+            applied.try_out(regions.sources.custom_functions)
             stack.enter_context(Headroom())
             stack.enter_context(RunEagerly())
             stack.enter_context(functions)
@@ -149,14 +158,18 @@ class Recorder:
     ) -> None:
         assert self._exit is not None
         self._tape.pause()
+        self._tape.deaf = True  # PyTorch runs hooks that were there when a module was called
         self._exit.close()
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             self._finish(error)
 
     def _finish(self, error: BaseException | None) -> None:
         tape = self._tape
         if error is not None:
-            explain(error, tape.conclude_failure(error), tape.events)
+            failure = tape.conclude_failure(error)
+            sources = self._modules.regions.sources
+            raised = sources.raised(error.__traceback__, backward=failure.backward)
+            explain(error, failure, tape.events, raised)
             attach(error, self)
         self._modules.leave_all(error)
         self._catalog.finish()
@@ -196,6 +209,10 @@ class Recorder:
             function = function.__call__
         return self._modules.call_function(self._name, function, args, kwargs)
 
+    def module_called(self, module: Module, args: tuple[Any, ...], frame: FrameType) -> None:
+        """A hook in *frame* entered this block: the call of *module* has begun before it."""
+        self._modules.before(module, args, frame)
+
     @property
     def scopes(self) -> tuple[str, ...]:
         """Dotted paths of the modules that are running now, outermost first.
@@ -205,7 +222,7 @@ class Recorder:
         """
         if self._running is None:
             return ()
-        self._modules.settle(sys._getframe(1))
+        self._modules.settle(get_frame(1))
         return self._running.scopes
 
     @property
@@ -223,7 +240,7 @@ class Recorder:
         if self._events is None:
             raise RecorderInUse("the recording is there when the recorder's with block has ended")
         if self._recording is None:
-            self._recording = build(self._events, self._live, self._kept)
+            self._recording = build(self._events, Recording, self._live, self._kept)
         return self._recording
 
 
@@ -231,14 +248,15 @@ def _name_of(model: Any) -> str:
     if model is None:
         return "run"
     if isinstance(model, Module):
-        inner = getattr(model, "_orig_mod", model)
-        return type(inner).__name__
+        return type(compiled_from(model)).__name__
     return str(getattr(model, "__name__", type(model).__name__))
 
 
 def _module_of(model: Any) -> Module | None:
     """The module that *model* is, or is a method of."""
-    owner = getattr(model, "__self__", model)
+    if isinstance(model, Module):  # never asked for attributes: its class may compute them
+        return model
+    owner = getattr(model, "__self__", None)
     return owner if isinstance(owner, Module) else None
 
 
@@ -261,8 +279,9 @@ def _warn_lost(count: int, events: tuple[Event, ...]) -> None:
 
     first = next((event for event in events if isinstance(event, Lost)), None)
     told = f"; the first in {first.where or 'the model'!r}: {first.error}" if first else ""
+    facts = "1 fact" if count == 1 else f"{count} facts"
     warnings.warn(
-        f"torchrecorder could not record {count} facts of this run{told}. "
+        f"torchrecorder could not record {facts} of this run{told}. "
         "The run itself is not affected.",
         stacklevel=3,
     )

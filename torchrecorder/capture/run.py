@@ -11,16 +11,24 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from torchrecorder.capture.argument_objects import tensors_in_objects
 from torchrecorder.capture.extras import Extras
 from torchrecorder.capture.guest import restored
 from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
+from torchrecorder.capture.internals.access import (
+    SEES_SAVED_TENSORS,
+    DisableTorchFunction,
+    FakeTensorMode,
+    pytree,
+    run_backward,
+)
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.statistics import Choice
 from torchrecorder.capture.tensors import tensors_in
 from torchrecorder.checks import FLAG, Check, advised, check_one, warn, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.garbage import uncollected
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 
 @advised
@@ -95,6 +103,8 @@ def record(
     check_one("saved", saved, FLAG.or_none())
     if args is not None and input_data is not None:
         raise InvalidArgument("give either args or input_data, its old name, not both")
+    if saved and not SEES_SAVED_TENSORS:
+        warn("saved=True counts nothing: this version of PyTorch does not show what nodes keep")
     positional, named = call_arguments(
         model, input_data if args is None else args, kwargs, input_shapes
     )
@@ -156,9 +166,6 @@ def _faked(
     stack: contextlib.ExitStack, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Enter fake mode, and the arguments as fake tensors."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.utils import _pytree as pytree
-
     mode = FakeTensorMode(allow_non_fake_inputs=True)
 
     def fake(found: Any) -> Any:
@@ -187,12 +194,13 @@ def _set_apart(
 
 
 def _run_backward(output: Any, *, retain: bool) -> None:
-    found = [(name, each) for name, each in tensors_in(output) if each.requires_grad]
+    given = tensors_in(output) or tensors_in_objects([("", output)], [])
+    found = [(name, tensor) for name, tensor in given if tensor.requires_grad]
     losses = [each for name, each in found if name == "loss"] or [each for _, each in found]
     if losses:
-        with torch._C.DisableTorchFunction():  # no op of the model's
+        with DisableTorchFunction():  # no op of the model's
             ones = [None if _is_scalar(each) else torch.ones_like(each) for each in losses]
-        torch.autograd.backward(losses, ones, retain_graph=retain)
+        run_backward(losses, ones, retain_graph=retain)
     else:
         warn(
             "backward=True ran nothing: no output requires grad. Gradients are off, or the model "

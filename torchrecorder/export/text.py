@@ -8,7 +8,8 @@ from typing import ClassVar, Literal, Union
 
 from torchrecorder.annotations import finite
 from torchrecorder.annotations.amounts import exact, of_bytes
-from torchrecorder.annotations.annotation import Annotation, numbers_of
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import numbers_of
 from torchrecorder.annotations.inside import Inside
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
@@ -21,7 +22,6 @@ from torchrecorder.checks import FLAG, LIST, advised, check_one, one_of, whole_n
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.export.folded_rows import folded
 from torchrecorder.export.rows import Row, every_row, fitting
-from torchrecorder.export.similar_rows import similar_rows
 from torchrecorder.export.table import Column, table, tree
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style import labels
@@ -84,7 +84,7 @@ def summary(
     check_one("fold", fold, one_of(*FOLDS))
     found = every_row(recording, ops=ops)
     if fold:
-        found = (similar_rows if fold == "similar" else folded)(recording, found)
+        found = folded(recording, found, similar=fold == "similar")
     listed = fitting(found, depth)
     filled = [_names(listed), *_Filler(recording, listed).columns(columns), *_notes(listed)]
     lines = list(table(filled))

@@ -13,7 +13,7 @@ from typing import Any
 
 from torchrecorder.errors import InvalidRecording, RecordingVersionError
 from torchrecorder.graph.kinds import Id, Kind, Many, Misfit, Node, Number, Reader, Writer, said
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import Made, RecordedRun
 from torchrecorder.graph.tables import NODE_TABLES, RUN, SLOTS, TABLES, Table
 
 FORMAT = "torchrecorder recording"
@@ -23,7 +23,7 @@ VERSION = 1
 """Counts up when an older reader would misunderstand what is written."""
 
 
-def encode(recording: Recording, *, times: bool = True) -> dict[str, Any]:
+def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
     """*recording* as plain JSON data.
 
     Args:
@@ -42,8 +42,12 @@ def encode(recording: Recording, *, times: bool = True) -> dict[str, Any]:
     return {**head, "strings": list(writer.strings), **parts}
 
 
-def decode(data: Any) -> Recording:
-    """The recording that *data* says.
+def decode(data: Any, make: type[Made]) -> Made:
+    """The recording in *data*.
+
+    Args:
+        data: What `encode` gave.
+        make: The class of the recording.
 
     Raises:
         RecordingVersionError: It was saved by a newer version.
@@ -60,7 +64,7 @@ def decode(data: Any) -> Recording:
     fields["outputs"] = _part(data, "outputs", SLOTS, reader)
     fields["run"] = _part(data, "run", RUN, reader)
     fields["measured"] = _measured(_object(data, "measured"), reader)
-    recording = Recording(**fields)
+    recording = make(**fields)
     _check(recording)
     return recording
 
@@ -68,7 +72,7 @@ def decode(data: Any) -> Recording:
 # Writing --------------------------------------------------------------------------------
 
 
-def _rows(recording: Recording) -> dict[str, dict[str, int]]:
+def _rows(recording: RecordedRun) -> dict[str, dict[str, int]]:
     """The number of each row in its table, and of each node under the empty name."""
     rows = {
         table.name: {each: row for row, each in enumerate(getattr(recording, table.name))}
@@ -79,7 +83,7 @@ def _rows(recording: Recording) -> dict[str, dict[str, int]]:
     return {**rows, "": {each: number for number, each in enumerate(nodes)}}
 
 
-def _parts(recording: Recording, writer: Writer) -> Any:
+def _parts(recording: RecordedRun, writer: Writer) -> Any:
     yield "run", RUN.write(recording.run, writer)
     yield "inputs", SLOTS.write(recording.inputs, writer)
     yield "outputs", SLOTS.write(recording.outputs, writer)
@@ -193,7 +197,7 @@ def _measured(data: Mapping[str, Any], reader: Reader) -> Mapping[str, Mapping[s
     return MappingProxyType(measured)
 
 
-def _check(recording: Recording) -> None:
+def _check(recording: RecordedRun) -> None:
     """What other code relies on: scopes nest without a loop, modules know their calls."""
     _check_nesting(recording)
     for each in recording.statistics:
@@ -205,7 +209,7 @@ def _check(recording: Recording) -> None:
         raise InvalidRecording("modules and scopes do not agree on which calls there were")
 
 
-def _check_nesting(recording: Recording) -> None:
+def _check_nesting(recording: RecordedRun) -> None:
     again: dict[str, bool] = {}
     for scope in recording.scopes.values():
         if scope.parent is not None and scope.parent not in again:

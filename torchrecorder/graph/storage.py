@@ -13,17 +13,14 @@ from typing import Any
 from torchrecorder.checks import FLAG, advised, check_one, path_of, whole_number
 from torchrecorder.errors import InvalidArgument, InvalidRecording
 from torchrecorder.graph.codec import decode, encode
-from torchrecorder.graph.recording import Recording, check_recording
+from torchrecorder.graph.recording import Made, RecordedRun, check_recording
 
 SUFFIXES = (".json", ".json.gz")
 """What the names of saved recordings end in."""
 
-LIMIT = 128 * 2**20
-"""A file that unpacks to more bytes is not read, unless the caller allows it."""
-
 
 @advised
-def save(recording: Recording, path: str | Path, *, times: bool = True) -> Path:
+def save(recording: RecordedRun, path: str | Path, *, times: bool = True) -> Path:
     """Write *recording* to a file from which `load` makes an equal one.
 
     Args:
@@ -51,18 +48,13 @@ def save(recording: Recording, path: str | Path, *, times: bool = True) -> Path:
     return target
 
 
-@advised
-def load(path: str | Path, *, limit: int = LIMIT) -> Recording:
-    """The recording in a file. PyTorch need not be installed; nothing in the file is run.
+def load(path: str | Path, *, make: type[Made], limit: int) -> Made:
+    """The recording in a file; `torchrecorder.load` says more.
 
     Args:
         path: A file that `save` wrote, compressed or not.
+        make: The class of the recording.
         limit: The number of bytes that the file may unpack to.
-
-    Raises:
-        RecordingVersionError: It was saved by a newer version.
-        InvalidRecording: It is not a saved recording, damaged, or beyond *limit*.
-        OSError: It cannot be read.
     """
     check_one("limit", limit, whole_number(1))
     with open(path_of(path), "rb") as file:
@@ -74,16 +66,16 @@ def load(path: str | Path, *, limit: int = LIMIT) -> Recording:
             f"{Path(path).name} holds more than {limit:,} bytes;"
             " if you trust it, load(path, limit=...) reads more"
         )
-    return loads(data)
+    return loads(data, make)
 
 
-def dumps(recording: Recording, *, times: bool = True) -> str:
+def dumps(recording: RecordedRun, *, times: bool = True) -> str:
     """*recording* as JSON text, one line per column."""
     return "".join(_lines(encode(recording, times=times)))
 
 
-def loads(text: str | bytes) -> Recording:
-    """The recording in JSON text.
+def loads(text: str | bytes, make: type[Made]) -> Made:
+    """The recording in JSON text, as an instance of *make*.
 
     Raises:
         RecordingVersionError: It was saved by a newer version.
@@ -93,7 +85,7 @@ def loads(text: str | bytes) -> Recording:
         data = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise InvalidRecording(f"this is not a saved recording: {error}") from None
-    return decode(data)
+    return decode(data, make)
 
 
 def packed(data: bytes) -> bytes:

@@ -53,7 +53,7 @@ def page_data(given: Source) -> dict[str, Any]:
     tree, style = given.tree, given.style
     drawn = Drawn(tree, style)
     faces = tuple(drawn.faces())
-    columns = Columns(tree, Facts(tree.view, style.notes, tree.unfolded.similar))
+    columns = Columns(tree, Facts(tree.view, style.notes, tree.unfolded.similar), drawn.equal)
     items = columns.items(faces)
     tensors = Tensors(drawn, columns)
     laid = _plan(given, faces, tensors)
@@ -78,7 +78,12 @@ def page_data(given: Source) -> dict[str, Any]:
         "tensors": tensors.columns(),
         "bundles": tensors.members(),
         "annotations": numbers.columns(
-            recording, list(_members(drawn)), style, columns.strings, times=given.times
+            recording,
+            list(_members(drawn)),
+            [place.parent for place in tree.places],
+            style,
+            columns.strings,
+            times=given.times,
         ),
         "color_by": _name(style.color_by),
         "color_range": style.color_range,

@@ -91,7 +91,7 @@ class _Placing:
         self.children = plan.children()
         self.turned = plan.direction in ("LR", "RL")
         can = [number for number, each in enumerate(plan.items) if each.header is not None]
-        wanted = can if opened is None else set(opened)
+        wanted = set(can if opened is None else opened)
         self.open = [number for number in can if number in wanted]
 
     def picture(self, page: tuple[float, float] | None) -> Picture:
