@@ -215,6 +215,15 @@ def test_no_child_can_be_started(monkeypatch):
         engine.run(PAIR)
 
 
+@pytest.mark.parametrize("executable", ["", None])
+def test_inside_a_program_that_embeds_python(monkeypatch, tmp_path, executable):
+    """It may not know of an interpreter; then the one on the path does."""
+    (tmp_path / "python").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", executable)
+    assert b">a</text>" in engine.run(PAIR)
+
+
 def test_without_pygraphviz(no_graphviz):
     """Without the wheel the error says what to install, and what works without it."""
     with pytest.raises(LayoutFailed, match="pip install 'pygraphviz>=2.0'.*Without it, .svg"):

@@ -143,7 +143,8 @@ def _attempt(
 ) -> tuple[list[bytes], _Trouble | None]:
     """Do *jobs* up to the first that fails; *cheaper* goes for the first of them."""
     request = b"".join(_request(jobs, cheaper))
-    command = [sys.executable, "-I", "-S", str(_CHILD), require(), str(int(limit) + _GRACE)]
+    python = sys.executable or "python"  # programs that embed Python may have none
+    command = [python, "-I", "-S", str(_CHILD), require(), str(int(limit) + _GRACE)]
     try:
         with fonts.environment() as variables:
             code, answer, said = _spoken_to(command, request, variables, limit)
