@@ -47,10 +47,13 @@ CELLS = (
 PINNED = "3.11"
 """The version of Python for everything that is not about versions."""
 
+COLUMNS = ("core tests", "first picture", "doctor")
+"""What is tried in each environment."""
+
 QUICK = ("-m", "not slow and not page", "-q", "-n", os.environ.get("TEST_PROCESSES", "auto"))
 """What the core tests are, and in how many processes they run."""
 
-OWN_INDEX_ONLY = {"PIP_CONSTRAINT": os.devnull}
+UNPINNED = {"PIP_CONSTRAINT": os.devnull}
 """Pins that a machine has for other projects would decide which PyTorch is tested."""
 
 nox.options.sessions = ["lint", "types"]
@@ -187,17 +190,21 @@ def _cell(session: nox.Session, name: str, pins: Sequence[str], *, numpy: bool =
     cell = f"{name}, Python {session.python}"
     log = LOGS / f"{re.sub(r'[^a-z0-9.]+', '-', cell.lower())}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    outcome: dict[str, Any] = {}
+    outcome = dict.fromkeys(COLUMNS, "not finished")
+    keep = not session.posargs  # chosen tests alone say little
+    if keep:
+        _note(cell, outcome)
     try:
         with log.open("w", encoding="utf-8") as file:
             outcome = _tried(session, pins, numpy, file)
     finally:
-        _note(cell, outcome or {"installed": "failed"})
+        if keep:
+            _note(cell, outcome)
         shutil.rmtree(session.virtualenv.location, ignore_errors=True)
         session.notify("table")
     failed = [step for step, result in outcome.items() if result.startswith("failed")]
     if failed:
-        session.error(f"{cell}: {', '.join(failed)} failed; the log is {log}")
+        session.error(f"{cell}: {', '.join(failed)} went wrong; the log is {log}")
 
 
 def _tried(
@@ -210,7 +217,7 @@ def _tried(
     run = _Logged(session, log)
     wheel, tree = _unpacked(run, place)
     if not run("python", "-m", "pip", "install", f"{wheel}[test]", *pins):
-        return {"installed": "failed"}
+        return dict.fromkeys(COLUMNS, "failed to install")
     run("python", "-m", "pip", "install", "-r", str(tree / "tests" / "requirements.txt"))
     if not numpy:
         run("python", "-m", "pip", "uninstall", "-y", "numpy")
@@ -220,7 +227,7 @@ def _tried(
     run("pytest", *QUICK, ignored, f"--junitxml={report}", *session.posargs, folder=tree)
     picture = run("python", "examples/first_picture.py", folder=tree)
     return {
-        "tests": _counted(report),
+        "core tests": _counted(report),
         "first picture": "passed" if picture else "failed",
         "doctor": "passed" if run("torchrecorder", "doctor", folder=place) else "failed",
     }
@@ -236,7 +243,7 @@ class _Logged:
         """Whether the command succeeded."""
         self.log.write(f"$ {' '.join(command)}\n")
         self.log.flush()
-        variables = {**OWN_INDEX_ONLY, "PYTHONUTF8": "1", "HF_HUB_OFFLINE": "1"}
+        variables = {**UNPINNED, "PYTHONUTF8": "1", "HF_HUB_OFFLINE": "1"}
         with self.session.chdir(folder):
             try:
                 self.session.run(
@@ -299,11 +306,8 @@ def _table(results: Mapping[str, Mapping[str, str]]) -> str:
     """All cells as a table in Markdown."""
     tested = [f"torch {torch}, Python {python}" for torch, python in CELLS]
     cells = [*tested, *sorted(cell for cell in results if cell not in tested)]
-    columns = ("tests", "first picture", "doctor")
-    lines = ["| versions | core tests | first picture | doctor |", "| --- | --- | --- | --- |"]
+    lines = [f"| versions | {' | '.join(COLUMNS)} |", "| --- " * (1 + len(COLUMNS)) + "|"]
     for cell in cells:
-        found = results.get(cell)
-        missing = "not run" if found is None else "not installed"
-        said = [(found or {}).get(column, missing) for column in columns]
-        lines.append(f"| {' | '.join([cell, *said])} |")
+        outcome = [results.get(cell, {}).get(column, "not run") for column in COLUMNS]
+        lines.append(f"| {' | '.join([cell, *outcome])} |")
     return "\n".join(lines) + "\n"
