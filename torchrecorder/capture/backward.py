@@ -2,9 +2,10 @@
 
 When ``backward()`` or ``grad()`` is called, every node behind its roots gets a hook before
 and one after it; they are removed when the call ends. A hook knows its node by our id
-alone: one that held the node would keep the whole graph alive. Accumulation nodes get
-only the hook before, and end where the next node of their thread begins. On a GPU nodes
-run in threads of the engine's own; their hooks run there too, one at a time.
+alone: one that held the node would keep the whole graph alive. Some nodes get only the hook
+before, and end where the next node of their thread begins: accumulation nodes, and those of
+custom functions where PyTorch would treat them differently. On a GPU nodes run in threads of
+the engine's own; their hooks run there too, one at a time.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from torchrecorder.capture.internals.access import (
     current_node,
     next_node_number,
     peek_transformations,
+    takes_post_hook,
 )
 from torchrecorder.capture.observer import Given
 from torchrecorder.events import (
@@ -91,12 +93,20 @@ class BackwardRuns:
 
     def _leave(self, op: OpId, seconds: float | None, *, failed: bool) -> None:
         if self.running and self.running[-1].op == op:
-            run = self.running.pop()
+            run = self.running[-1]
             run.leave(failed=failed)
+            self.running.pop()
             self.tape.write(BackwardRan(run.number, op, seconds, run.create_graph, failed))
+
+    def abandon(self, op: OpId | None) -> None:
+        """An instrument failed at the call *op*: if it runs backward, do without the rest."""
+        if self.running and self.running[-1].op == op:
+            self.running.pop().remove_hooks()
 
     def finish(self) -> None:
         """The recording ends: tell which nodes were made by running others."""
+        for run in self.running:
+            run.remove_hooks()
         if not self._makers:
             return
         starts = [number for number, _ in self._makers]
@@ -168,10 +178,20 @@ class _Run:
 
     def listen(self, grad: GradId, node: Any) -> None:
         """Put hooks on *node*."""
-        listener = _Listener(self, grad, node.name() == ACCUMULATION)
+        listener = _Listener(self, grad)
         self._handles.append(node.register_prehook(listener.before))
-        if not listener.accumulates:
+        if node.name() == ACCUMULATION:
+            return
+        if takes_post_hook(node):
             self._handles.append(node.register_hook(listener.after))
+        else:
+            listener.ends_unheard = True
+
+    def remove_hooks(self) -> None:
+        """Take the hooks off the nodes again."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
 
     def last_started(self) -> GradId | None:
         """The node that was running when the pass broke off."""
@@ -179,10 +199,8 @@ class _Run:
 
     def leave(self, *, failed: bool) -> None:
         """Remove the hooks; a node that is still running broke off, or was an accumulation."""
+        self.remove_hooks()
         now = self.tape.time()
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
         broke = next(reversed(self.open), None) if failed else None
         for listener in dict.fromkeys([*self.open, *self.latest.values()]):
             listener.close(listener.ended or now, failed=listener is broke)
@@ -197,12 +215,22 @@ class _Listener:
     other nodes gave before: that is part of the node's time.
     """
 
-    __slots__ = ("run", "grad", "accumulates", "order", "started", "ended", "given", "gave", "done")
+    __slots__ = (
+        "run",
+        "grad",
+        "ends_unheard",
+        "order",
+        "started",
+        "ended",
+        "given",
+        "gave",
+        "done",
+    )
 
-    def __init__(self, run: _Run, grad: GradId, accumulates: bool) -> None:
+    def __init__(self, run: _Run, grad: GradId) -> None:
         self.run = run
         self.grad = grad
-        self.accumulates = accumulates
+        self.ends_unheard = False
         self.order = 0
         self.started = self.ended = 0.0
         self.given: tuple[Gradient | None, ...] = ()
@@ -211,20 +239,20 @@ class _Listener:
 
     def before(self, given: Given) -> None:
         """The node is about to run."""
-        tape = self.run.tape
-        here = threading.get_ident()
-        entered = tape.clock()
-        if here == tape.thread:
-            tape.pause()
         try:
+            tape = self.run.tape
+            here = threading.get_ident()
+            entered = tape.clock()
+            if here == tape.thread:
+                tape.pause()
             self._begin(given, here, entered - tape.own)
+            if here == tape.thread:
+                tape.resume()
+            else:
+                tape.own += tape.clock() - entered
+            self.started = tape.time()
         except Exception as error:
-            tape.lose("backward", error)
-        if here == tape.thread:
-            tape.resume()
-        else:
-            tape.own += tape.clock() - entered
-        self.started = tape.time()
+            self.run.tape.lose("backward", error)
 
     def _begin(self, given: Given, here: int, now: float) -> None:
         run = self.run
@@ -242,27 +270,29 @@ class _Listener:
 
     def after(self, gave: Given, given: Given) -> None:
         """The node has run."""
-        tape = self.run.tape
-        here = threading.get_ident()
-        self.ended = tape.time()
-        entered = tape.clock()
-        if here == tape.thread:
-            tape.pause()
         try:
+            tape = self.run.tape
+            here = threading.get_ident()
+            self.ended = tape.time()
+            entered = tape.clock()
+            if here == tape.thread:
+                tape.pause()
             self._end(gave)
-            if here != tape.thread:  # there the engine waits between nodes
-                self.close(self.ended)
+            if here == tape.thread:
+                tape.resume()
+            else:
+                self.close(self.ended)  # there the engine waits between nodes
+                tape.own += tape.clock() - entered
         except Exception as error:
-            tape.lose("backward", error)
-        if here == tape.thread:
-            tape.resume()
-        else:
-            tape.own += tape.clock() - entered
+            self.run.tape.lose("backward", error)
+
+    def _tell_end(self) -> None:
+        for observer in self.run.tape.observers:
+            observer.node_ended(self.grad, self.run.number)
 
     def _end(self, gave: Given) -> None:
         with DisableTorchFunction():
-            for observer in self.run.tape.observers:
-                observer.node_ended(self.grad, self.run.number)
+            self._tell_end()
             self.gave = self.run.runs.forms(gave)
         self.run.open.pop(self, None)
 
@@ -272,6 +302,8 @@ class _Listener:
         if self.done:
             return
         self.done = True
+        if self.ends_unheard:
+            self._tell_end()
         seconds = None if failed else max(0.0, now - self.started)
         run = self.run
         ran = (self.grad, run.number, self.order, seconds, self.given, self.gave, failed)

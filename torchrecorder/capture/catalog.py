@@ -82,7 +82,8 @@ class Catalog:
         self._classes: dict[type[Module], ClassFacts] = {}
         self._shapeless: dict[int, ValueId] = {}  # what lazy parameters were at first
         if root is not None:
-            self._enter_all(root)
+            with tape.losing("names of modules"):
+                self._enter_all(root)
 
     def _enter_all(self, root: Module) -> None:
         """Number and name *root* and all below it, in the order of ``named_modules()``."""

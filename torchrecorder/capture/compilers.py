@@ -12,7 +12,7 @@ import importlib.util
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -36,7 +36,8 @@ _stance = contextlib.ExitStack()
 class RunEagerly(MetaPathFinder, Loader):
     """A context in which ``torch.compile`` and what is built on it compile nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, lose: Callable[[str, BaseException], None] = lambda *lost: None) -> None:
+        self._lose = lose
         self._exit = contextlib.ExitStack()
         self._hooked = False
         self._spec: ModuleSpec | None = None
@@ -78,7 +79,15 @@ class RunEagerly(MetaPathFinder, Loader):
         """Stand between the import system and the compiler's own loader."""
         if name != _COMPILER:
             return None
-        self._stop_waiting()
+        try:
+            self._stop_waiting()
+            return self._own_spec(name)
+        except Exception as error:
+            self._lose("compilers", error)
+            return None
+
+    def _own_spec(self, name: str) -> ModuleSpec | None:
+        """The compiler's own specification, but loaded by us."""
         self._spec = importlib.util.find_spec(name)
         if self._spec is None or self._spec.loader is None:
             return None
@@ -97,7 +106,10 @@ class RunEagerly(MetaPathFinder, Loader):
         module.__spec__, module.__loader__ = self._spec, self._spec.loader
         module.__file__ = self._spec.origin
         self._spec.loader.exec_module(module)
-        self._set_stance()
+        try:
+            self._set_stance()
+        except Exception as error:
+            self._lose("compilers", error)
 
 
 @contextlib.contextmanager

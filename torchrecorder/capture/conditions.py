@@ -41,6 +41,10 @@ class CompiledOps:
         self.modules = modules
         self._before: tuple[CompiledOps, ...] = ()
 
+    def lose(self, error: Exception) -> None:
+        """Such an operator could not be recorded."""
+        self.modules.tape.lose("operators on functions", error)
+
     def __enter__(self) -> CompiledOps:
         self._before = _listening()
         _now.listening = (*self._before, self)
@@ -76,13 +80,31 @@ def _set_entry(before: Any, after: Any) -> None:
 @contextlib.contextmanager
 def _unheard() -> Iterator[Any]:
     """As PyTorch's own, but nobody of us listens until what was compiled runs."""
-    listening, counting = _listening(), _counting()
-    modes = function_modes()
+    listening, away = _listening(), None
+    try:
+        away = _take_away(listening)
+    except Exception as error:
+        listening[-1].lose(error)
+    if away is None:
+        with _plain() as backend:
+            yield backend
+        return
+    try:
+        yield _run_heard
+    finally:
+        try:
+            away.close()
+        except Exception as error:
+            listening[-1].lose(error)
+
+
+def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
+    """Take our instruments away, and prepare the compiler; None where others are in between."""
+    counting, modes = _counting(), function_modes()
     ours = [each.functions for each in listening]
+    if not ours or not all(each in modes for each in ours):
+        return None
     with contextlib.ExitStack() as stack:
-        if not ours or not all(each in modes for each in ours):
-            yield stack.enter_context(_plain())
-            return
         for counts in reversed(counting):
             stack.callback(counts.__enter__)
             counts.__exit__(None, None, None)
@@ -94,7 +116,7 @@ def _unheard() -> Iterator[Any]:
         stack.enter_context(torch.compiler.set_stance("default"))
         before, _now.back = getattr(_now, "back", ((), ())), (ours, counting)
         stack.callback(setattr, _now, "back", before)
-        yield _run_heard
+        return stack.pop_all()
 
 
 def _counting() -> list[TorchDispatchMode]:
@@ -127,13 +149,21 @@ def _run_heard(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., A
     """A backend: eager, in the hearing of the recorders that listen when it runs."""
 
     def run(*args: Any) -> Any:
-        functions, counting = _now.back
         with contextlib.ExitStack() as stack:
-            for mode in functions:
-                push_function_mode(mode)
-                stack.callback(pop_function_mode)
-            for mode in counting:
-                stack.enter_context(mode)
+            try:
+                _bring_back(stack)
+            except Exception as error:
+                _listening()[-1].lose(error)
             return graph.forward(*args)
 
     return run
+
+
+def _bring_back(stack: contextlib.ExitStack) -> None:
+    """The modes that were taken away listen until *stack* is left."""
+    functions, counting = _now.back
+    for function in functions:
+        push_function_mode(function)
+        stack.callback(pop_function_mode)
+    for counts in counting:
+        stack.enter_context(counts)

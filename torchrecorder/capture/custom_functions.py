@@ -145,13 +145,12 @@ _own_init: Any = vars(BackwardCFunction).get("__init__")
 
 def _init(self: Any, *args: Any, **kwargs: Any) -> None:
     """``BackwardCFunction.__init__``: a custom function is about to run."""
-    caller, thread = get_frame(1), threading.get_ident()
     for each in tuple(_active):
-        if each.tape.thread == thread:
-            try:
-                each.note(type(self)._forward_cls, caller)
-            except Exception as error:
-                each.fail(error)
+        try:
+            if each.tape.thread == threading.get_ident():
+                each.note(type(self)._forward_cls, get_frame(1))
+        except Exception as error:
+            each.fail(error)
     _plain_init(self, *args, **kwargs)
 
 

@@ -34,6 +34,10 @@ _FORM = frozenset(
 """Questions about a tensor's form, which tensor subclasses send through dispatch."""
 
 
+_AS_IT_IS, _BY_ITS_CLASS, _COMPOSED = object(), object(), object()
+"""How an operator is run: by its kernel, by the class of its arguments, as what it consists of."""
+
+
 class FlopsCounted(TorchDispatchMode):
     """Counts while it is entered."""
 
@@ -52,20 +56,33 @@ class FlopsCounted(TorchDispatchMode):
         kwargs = kwargs or {}
         if isinstance(func, HigherOrderOperator):
             return self._run_inside(func, args, kwargs)
-        if func._schema.name.split("::")[1] in _FORM:
-            return func(*args, **kwargs)
-        formula = flop_registry.get(func._overloadpacket)
-        if formula is None:
-            nested = [each for each in args if isinstance(each, torch.Tensor) and each.is_nested]
-            if any(type(each) is not torch.Tensor for each in nested):
-                return NotImplemented  # their class takes it apart, in our hearing
-            if not nested and self._is_composed(func):
-                with self:
-                    return func._op_dk(COMPOSED, *args, **kwargs)
+        try:
+            formula, way = self._way_to_run(func, args)
+        except Exception as error:
+            self.tape.lose("flops", error)
+            formula, way = None, _AS_IT_IS
+        if way is _BY_ITS_CLASS:
+            return NotImplemented
+        if way is _COMPOSED:
+            with self:
+                return func._op_dk(COMPOSED, *args, **kwargs)
         result = func(*args, **kwargs)
         if formula is not None:
             self._count(formula, args, kwargs, result)
         return result
+
+    def _way_to_run(self, func: Any, args: tuple[Any, ...]) -> tuple[Any, object]:
+        """The formula for *func*, if there is one, and how it is to be run."""
+        if func._schema.name.split("::")[1] in _FORM:
+            return None, _AS_IT_IS
+        formula = flop_registry.get(func._overloadpacket)
+        if formula is None:
+            nested = [each for each in args if isinstance(each, torch.Tensor) and each.is_nested]
+            if any(type(each) is not torch.Tensor for each in nested):
+                return None, _BY_ITS_CLASS  # which takes it apart, and is heard then
+            if not nested and self._is_composed(func):
+                return None, _COMPOSED
+        return formula, _AS_IT_IS
 
     def _run_inside(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator on functions; of a condition's, count the one that is called."""
@@ -88,12 +105,11 @@ class FlopsCounted(TorchDispatchMode):
     def _count(self, formula: Any, args: Any, kwargs: Any, result: Any) -> None:
         try:
             amount = formula(*args, **kwargs, out_val=result)
-        except Exception as error:  # formulas exist that expect arguments in one spelling only
+            if current_node() is not None:
+                node = self.backward.current() or self.backward.last_started() or "run"
+                self.tape.write(Measured(FLOPS_BACKWARD, node, amount))
+            else:
+                place = self.tape.op or self.tape.scope or "run"
+                self.tape.write(Measured(FLOPS_FORWARD, place, amount))
+        except Exception as error:  # some formulas expect arguments in one spelling only
             self.tape.lose("flops", error)
-            return
-        if current_node() is not None:
-            node = self.backward.current() or self.backward.last_started() or "run"
-            self.tape.write(Measured(FLOPS_BACKWARD, node, amount))
-        else:
-            place = self.tape.op or self.tape.scope or "run"
-            self.tape.write(Measured(FLOPS_FORWARD, place, amount))

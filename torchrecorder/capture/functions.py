@@ -31,8 +31,6 @@ from torchrecorder.capture.tensors import innermost, tensors_in
 from torchrecorder.events import OpCalled, OpKind, ValueId, made
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from torchrecorder.capture.autograd import AutogradWalk
     from torchrecorder.capture.backward import BackwardRuns
     from torchrecorder.capture.regions import Regions
@@ -67,13 +65,11 @@ class Calls:
         kwargs: dict[str, Any],
     ) -> Any:
         """Run *func* as an op; *guarded* where somebody else could hear what we ask."""
-        frame = get_frame(2)
         if guarded:
             with DisableTorchFunction():
-                call = self.begin(facts, args, kwargs, frame, guarded)
+                call = self.begin(facts, args, kwargs, guarded)
         else:
-            call = self.begin(facts, args, kwargs, frame)
-        del frame
+            call = self.begin(facts, args, kwargs)
         if call is None:
             return func(*args, **kwargs)
         try:
@@ -93,16 +89,15 @@ class Calls:
         facts: FunctionFacts,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        frame: FrameType,
         guarded: bool = False,
     ) -> Call | None:
         """Note what the call reads. None if it is no op, or the instrument failed."""
-        tape, values = self.tape, self.values
         call = Call()
-        call.started = tape.pause()
         try:
+            tape, values = self.tape, self.values
+            call.started = tape.pause()
             call.facts = facts
-            call.source = self.regions.locate(frame)
+            call.source = self.regions.locate(get_frame(3))
             call.place = tape.stack[-1] if tape.stack else None
             tensors, call.arguments = sort_arguments(facts, args, kwargs)
             call.on_objects = guarded and takes_part(args, kwargs)
@@ -124,14 +119,19 @@ class Calls:
             tape.op = op
             for observer in tape.observers:
                 observer.op_begins(op)
+            tape.resume()
             return call
         except Pretended:
-            return None
+            self.tape.resume()
         except Exception as error:
-            tape.lose("functions", error)
-            return None
-        finally:
-            tape.resume()
+            self._give_up(call, error)
+        return None
+
+    def _give_up(self, call: Call, error: Exception) -> None:
+        """The instrument failed at a call: no op is running, and no hook is left behind."""
+        self.tape.op = None
+        self.backward.abandon(getattr(call, "op", None))
+        self.tape.lose("functions", error)
 
     def _sources(self, tensors: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
         """The user's own tensors in place of our aliases, as the function is given them."""
@@ -142,10 +142,10 @@ class Calls:
 
     def end(self, call: Call, result: Any) -> None:
         """Note what the call made and wrote."""
-        tape = self.tape
-        seconds = tape.pause() - call.started
-        tape.op = None
         try:
+            tape = self.tape
+            seconds = tape.pause() - call.started
+            tape.op = None
             for observer in tape.observers:
                 observer.op_ended(call.op)
             if call.facts.runs_backward:
@@ -160,18 +160,20 @@ class Calls:
                 self._write(call, OpKind.CALLED, outputs, written, seconds)
             elif self._passed_on(call, result):
                 self.values.passed = self._write(call, OpKind.PASS, (), (), seconds)
-        except Exception as error:
-            tape.lose("functions", error)
-        finally:
             tape.resume()
+        except Exception as error:
+            self._give_up(call, error)
 
     def fail(self, call: Call, error: BaseException) -> None:
         """The call raised: keep how far it came."""
-        self.tape.op = None
-        if call.facts.runs_backward:
-            self.backward.fail(call.op, error)
-        self.tape.fail(error, call.op)
-        self._write(call, OpKind.CALLED, (), (), None)
+        try:
+            self.tape.op = None
+            if call.facts.runs_backward:
+                self.backward.fail(call.op, error)
+            self.tape.fail(error, call.op)
+            self._write(call, OpKind.CALLED, (), (), None)
+        except Exception as own:
+            self._give_up(call, own)
 
     def _show(self, call: Call, result: Any, writes: dict[int, ValueId]) -> None:
         """Show the observers what came into being."""
@@ -310,17 +312,21 @@ class FunctionCalls(TorchFunctionMode):
     ) -> Any:
         """Run *func* and note it."""
         kwargs = kwargs or {}
-        facts = self.facts.get(func)
-        if facts is None:
-            facts = self.facts[func] = facts_of(func)
-        values = self.calls.values
-        if values.aliases and holds_alias(values, args, kwargs):
-            func = functools.partial(run_on_originals, values, func)
-        if facts.higher_order:
-            func = functools.partial(self._run_traced, func)
-        if facts.ignored:
+        try:
+            facts = self.facts.get(func)
+            if facts is None:
+                facts = self.facts[func] = facts_of(func)
+            values = self.calls.values
+            if values.aliases and holds_alias(values, args, kwargs):
+                func = functools.partial(run_on_originals, values, func)
+            if facts.higher_order:
+                func = functools.partial(self._run_traced, func)
             if facts.grad_switch:
                 self.calls.regions.switched()
+        except Exception as error:
+            self.calls.tape.lose("functions", error)
+            return func(*args, **kwargs)
+        if facts.ignored:
             return func(*args, **kwargs)
         return self.calls.around(func, facts, bool(types) or self.crowded, args, kwargs)
 

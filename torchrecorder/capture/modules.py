@@ -78,16 +78,16 @@ class ModuleScopes:
         values.search_names = self._name_of
 
     def __enter__(self) -> ModuleScopes:
-        for handle in (
-            register_module_forward_pre_hook(self.before),
-            register_module_forward_hook(self._after, with_kwargs=True, always_call=True),
-        ):
-            self._exit.callback(_remove, handle)
+        with ExitStack() as stack:
+            stack.callback(_remove, register_module_forward_pre_hook(self.before))
+            after = register_module_forward_hook(self._after, with_kwargs=True, always_call=True)
+            stack.callback(_remove, after)
+            self._exit = stack.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.fast.restore()
-        self._exit.close()
+        with self._exit:
+            self.fast.restore()
 
     # Hooks --------------------------------------------------------------------------
 
@@ -95,43 +95,61 @@ class ModuleScopes:
         self, module: Module, args: tuple[Any, ...], frame: FrameType | None = None
     ) -> None:
         """*module* is about to run; *frame* is that in which PyTorch runs its hooks."""
-        tape = self.tape
-        if threading.get_ident() != tape.thread or tape.deaf:
-            return
-        frame = frame or get_frame(1)
-        tape.pause()
-        with DisableTorchFunction():
-            try:
+        try:
+            tape = self.tape
+            if threading.get_ident() != tape.thread or tape.deaf:
+                return
+            frame = frame or get_frame(1)
+            tape.pause()
+            with DisableTorchFunction():
                 self._enter(module, args, frame)
-            except Pretended:
-                pass
-            except Exception as error:
-                tape.lose("modules", error)
-        tape.resume()
+            tape.resume()
+        except Pretended:
+            self.tape.resume()
+        except Exception as error:
+            self.tape.lose("modules", error)
 
     def _after(self, module: Module, args: tuple[Any, ...], *rest: Any) -> Any:
-        if threading.get_ident() != self.tape.thread:
-            self._note_foreign(module, args, rest[-1])
-            return None
-        if self.tape.deaf:
-            return None
-        frame = get_frame(1)
-        failed = len(rest) == 1
-        self.tape.pause()
-        with DisableTorchFunction():
-            try:
-                if self.lingering.waiting:
-                    self.lingering.settle(frame, sys.exc_info()[1] if failed else None)
-                if not self._is_open(module):
-                    return None
-                self.fast.leave(module, sys.exc_info()[1] if failed else None)
-                result = self._leave(module, {} if failed else rest[0], rest[-1], failed, frame)
-                return result
-            except Exception as error:
-                self.tape.lose("modules", error)
+        try:
+            if threading.get_ident() != self.tape.thread:
+                self._note_foreign(module, args, rest[-1])
                 return None
-            finally:
-                self.tape.resume()
+            if self.tape.deaf:
+                return None
+            frame = get_frame(1)
+            self.tape.pause()
+            with DisableTorchFunction():
+                result = self._returned(module, rest, frame)
+            self.tape.resume()
+            return result
+        except Exception as error:
+            self.tape.lose("modules", error)
+            return self._abandon(module, (args, rest[:-1]), rest[-1])
+
+    def _returned(self, module: Module, rest: tuple[Any, ...], frame: FrameType) -> Any:
+        """A call is over; *rest* is keyword arguments and result, or None alone if it failed."""
+        failed = len(rest) == 1
+        error = sys.exc_info()[1] if failed else None
+        if self.lingering.waiting:
+            self.lingering.settle(frame, error)
+        if not self._is_open(module):  # its beginning was lost
+            return None if self.open else take_back(self.values, rest[-1])
+        self.fast.leave(module, error)
+        return self._leave(module, {} if failed else rest[0], rest[-1], failed, frame)
+
+    def _abandon(self, module: Module, given: Any, output: Any) -> Any:
+        """The instrument failed when *module* returned: close what is open, give no alias."""
+        if threading.get_ident() != self.tape.thread:
+            return None
+        with DisableTorchFunction(), self.tape.losing("modules"):
+            if self.fast.inside == id(module):
+                self.fast.restore()
+            if self._is_open(module):
+                while self.open[-1][0] != id(module):
+                    self._close(self.open[-1][1], (), failed=False)
+                self._close(self.open[-1][1], (), failed=False)
+            return take_back(self.values, output, [each for _, each in tensors_in(given)])
+        return None
 
     def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
         """A module of ours ran in another thread: remember where its results come from."""
@@ -195,15 +213,14 @@ class ModuleScopes:
         self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Call a plain function in a scope of its own."""
-        code = getattr(inspect.unwrap(function), "__code__", None)
-        names = code.co_varnames[: code.co_argcount] if code is not None else ()
-        names = names[1:] if inspect.ismethod(function) else names
-        with DisableTorchFunction():
+        with DisableTorchFunction(), self.tape.losing("modules"):
+            code = getattr(inspect.unwrap(function), "__code__", None)
+            names = code.co_varnames[: code.co_argcount] if code is not None else ()
+            names = names[1:] if inspect.ismethod(function) else names
             opened = self.tape.enter(ScopeKind.FUNCTION, name, cls="function", state=mode_state())
             self.open.append((id(function), opened))
             self._objects = ArgumentObjects([*named_arguments(args, names), *kwargs.items()])
-            with self.tape.losing("modules"):
-                self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
+            self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
         result = function(*args, **kwargs)
         with DisableTorchFunction(), self.tape.losing("modules"):
             self._leave(function, {}, result, False)
@@ -233,7 +250,7 @@ class ModuleScopes:
             found = tensors_in_objects([("", output)], [])
         if found and self.tape.index == opened.begun:
             self._uncover(opened, found)
-        replaced = self._hand_on(opened, output, found)
+        replaced = self._hand_on(opened, output, found, frame)
         if replaced is not None:
             found = tensors_in(replaced)
         if frame is not None and not failed and has_own_hooks(module):
@@ -279,7 +296,11 @@ class ModuleScopes:
         opened.arguments = {}
 
     def _hand_on(
-        self, opened: OpenScope, output: Any, found: list[tuple[str, Tensor]]
+        self,
+        opened: OpenScope,
+        output: Any,
+        found: list[tuple[str, Tensor]],
+        frame: FrameType | None,
     ) -> Any | None:
         """What to return instead of *output*: aliases of the arguments left untouched."""
         if len(self.open) == 1:
@@ -287,9 +308,9 @@ class ModuleScopes:
                 hand_out(self.values, found, opened.arguments)
             return take_back(self.values, output)
         given = [tensor for _, tensor in found if id(tensor) in opened.arguments]
-        if (given or self.values.aliases) and self._in_function(get_frame(3)):
+        if (given or self.values.aliases) and self._in_function(frame):
             return take_back(self.values, output, opened.arguments.values())
-        if not given:
+        if not given or not self.tape.sound:
             return None
         untouched = {slot.value for slot in opened.inputs}
         passed = {id(tensor) for tensor in given if self.values.read(tensor) in untouched}

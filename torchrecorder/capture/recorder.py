@@ -9,6 +9,8 @@ then is the recording.
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -20,7 +22,7 @@ from torchrecorder.capture.autograd import AutogradWalk
 from torchrecorder.capture.backward import BackwardRuns
 from torchrecorder.capture.catalog import Catalog
 from torchrecorder.capture.custom_functions import AppliedFunctions
-from torchrecorder.capture.extras import Extras
+from torchrecorder.capture.extras import Extras, Started
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.compilers import RunEagerly
 from torchrecorder.capture.conditions import CompiledOps
@@ -135,18 +137,25 @@ class Recorder:
         self._modules = ModuleScopes(
             tape, values, regions, self._catalog, FastPaths(tape, functions)
         )
+        self._running = Running(tape, self._backward)
+        self._started = Started()
+        instruments: tuple[contextlib.AbstractContextManager[Any], ...] = (
+            applied,
+            Headroom(),
+            RunEagerly(tape.lose),
+            functions,
+            self._modules,
+            OptimizerSteps(tape, regions),
+            CompiledOps(functions, self._modules),
+            ThreadsStarted(tape, autograd.expect_strangers),
+        )
         with contextlib.ExitStack() as stack:
-            self._running = Running(tape, self._backward)
-            self._started = self._extras.start(tape, self._backward, self._running, stack)
-            stack.enter_context(applied)
+            with tape.losing("extras"):
+                self._extras.start(self._started, tape, self._backward, self._running, stack)
+            for instrument in instruments:
+                with tape.losing(type(instrument).__name__):
+                    stack.enter_context(instrument)
             applied.try_out(regions.sources.custom_functions)
-            stack.enter_context(Headroom())
-            stack.enter_context(RunEagerly())
-            stack.enter_context(functions)
-            stack.enter_context(self._modules)
-            stack.enter_context(OptimizerSteps(tape, regions))
-            stack.enter_context(CompiledOps(functions, self._modules))
-            stack.enter_context(ThreadsStarted(autograd.expect_strangers))
             self._exit = stack.pop_all()
         tape.resume()
 
@@ -159,23 +168,22 @@ class Recorder:
         assert self._exit is not None
         self._tape.pause()
         self._tape.deaf = True  # PyTorch runs hooks that were there when a module was called
-        self._exit.close()
+        with self._tape.losing("end"):
+            self._exit.close()
         with DisableTorchFunction():
             self._finish(error)
 
     def _finish(self, error: BaseException | None) -> None:
         tape = self._tape
-        if error is not None:
-            failure = tape.conclude_failure(error)
-            sources = self._modules.regions.sources
-            raised = sources.raised(error.__traceback__, backward=failure.backward)
-            explain(error, failure, tape.events, raised)
-            attach(error, self)
-        self._modules.leave_all(error)
-        self._catalog.finish()
-        self._backward.finish()
-        for observer in tape.observers:
-            observer.finish()
+        steps: list[Callable[[], None]] = [
+            functools.partial(self._leave, error),
+            self._catalog.finish,
+            self._backward.finish,
+            *(each.finish for each in tape.observers),
+        ]
+        for step in steps:
+            with tape.losing("end"):
+                step()
         self._kept = self._started.kept()
         self._running = None
         tape.write(
@@ -194,12 +202,22 @@ class Recorder:
         self._modules.values.clear()
         self._modules.values.autograd.clear()
         self._catalog.clear()
+        del self._tape, self._catalog, self._modules, self._backward, self._exit
+        del self._started
         if error is None:
             self._extras.warn_unmatched(self._events)
         if tape.lost:
             _warn_lost(tape.lost, self._events)
-        del self._tape, self._catalog, self._modules, self._backward, self._exit
-        del self._started
+
+    def _leave(self, error: BaseException | None) -> None:
+        """Close every scope; if the run failed, say where."""
+        if error is not None:
+            failure = self._tape.conclude_failure(error)
+            sources = self._modules.regions.sources
+            raised = sources.raised(error.__traceback__, backward=failure.backward)
+            explain(error, failure, self._tape.events, raised)
+            attach(error, self)
+        self._modules.leave_all(error)
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call *function* inside the block; one that runs no hooks gets a scope of its own."""

@@ -43,15 +43,17 @@ class OptimizerSteps:
         self._exit.close()
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._hear(self.regions.locate, get_frame(1))
+        with self.tape.losing("steps"):
+            self._hear(self.regions.locate, get_frame(1))
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._hear(self.regions.left, get_frame(1))
+        with self.tape.losing("steps"):
+            self._hear(self.regions.left, get_frame(1))
 
     def _hear(self, what: Callable[[FrameType], object], step: FrameType) -> None:
         if threading.get_ident() != self.tape.thread:
             return
         self.tape.pause()
-        with DisableTorchFunction(), self.tape.losing("steps"):
+        with DisableTorchFunction():
             what(step)
         self.tape.resume()

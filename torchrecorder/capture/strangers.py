@@ -38,7 +38,8 @@ class ThreadsStarted:
     program's own at once.
     """
 
-    def __init__(self, tell: Callable[[], None]) -> None:
+    def __init__(self, tape: Tape, tell: Callable[[], None]) -> None:
+        self.tape = tape
         self.tell = tell
         self._hook = self._hear
         self._ended = False
@@ -54,9 +55,13 @@ class ThreadsStarted:
             threading.setprofile(self._below())
 
     def _hear(self, frame: Any, event: str, argument: Any) -> None:
-        below = self._below()
+        below = None
+        try:
+            below = self._below()
+            self.tell()
+        except Exception as error:
+            self.tape.lose("threads", error)
         sys.setprofile(below)
-        self.tell()
         if below is not None:
             below(frame, event, argument)
 

@@ -61,7 +61,7 @@ class Values:
         self.tape = tape
         self.entries: dict[int, Entry] = {}
         self.aliases: set[int] = set()  # identities of those of ours that live
-        self._forget = forgetting(self.entries, self.aliases)
+        self._forget = forgetting(self.entries, self.aliases, tape.lose)
         self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]] = {}
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
         self.autograd: GradSource

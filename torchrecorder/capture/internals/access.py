@@ -19,6 +19,7 @@ from torch._ops import OpOverload as OpOverload
 from torch._ops import OpOverloadPacket as OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor as FakeTensor
 from torch._subclasses.fake_tensor import FakeTensorMode as FakeTensorMode
+from torch.autograd.function import BackwardCFunction
 from torch.nn import Module
 from torch.nn.modules import module as module_hooks
 from torch.overrides import TorchFunctionMode
@@ -32,7 +33,12 @@ from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
 from torch.utils._python_dispatch import _disable_current_modes as without_dispatch_modes
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dispatch_modes
 
-from torchrecorder.capture.internals.table import BACKWARD_CALLS, SAVED_TENSORS, find
+from torchrecorder.capture.internals.table import (
+    BACKWARD_CALLS,
+    GRADIENT_BUFFERS,
+    SAVED_TENSORS,
+    find,
+)
 
 __all__ = [
     "DisableTorchFunction", "FakeTensor", "FakeTensorMode", "HigherOrderOperator", "OpOverload",
@@ -74,6 +80,18 @@ ACCUMULATION = "torch::autograd::AccumulateGrad"
 
 CHECKPOINT_FUNCTION = "CheckpointFunction"
 """The custom function that reentrant checkpointing is made of."""
+
+_USES_BUFFERS = GRADIENT_BUFFERS.present
+
+
+def takes_post_hook(node: Any) -> bool:
+    """Whether a hook after *node* changes nothing.
+
+    PyTorch keeps a hook for good, also one that was removed, and then refuses a custom function
+    its ``ctx.input_grad_buffers``.
+    """
+    return not (_USES_BUFFERS and isinstance(node, BackwardCFunction))
+
 
 SEES_SAVED_TENSORS = SAVED_TENSORS.present
 

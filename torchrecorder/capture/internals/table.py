@@ -184,6 +184,13 @@ CUSTOM_FUNCTIONS = Internal(
     ("_forward_cls",),
     works=_creates_contexts,
 )
+GRADIENT_BUFFERS = Internal(
+    "gradient buffers of custom functions",
+    "a custom function may add to gradients itself, so its node gets no hook after it",
+    "the gradients that the node of a custom function hands on are recorded, too",
+    ("torch.autograd.function.FunctionCtx.input_grad_buffers",),
+    since="2.15",
+)
 TRANSFORMATIONS = _needed(
     "transformations of torch.func",
     "the tensors inside the wrappers of vmap and grad",
