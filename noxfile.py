@@ -42,7 +42,10 @@ CELLS = (
     ("2.15.0", "3.11"),
     ("2.15.0", "3.13"),
 )
-"""Versions of PyTorch and Python: each PyTorch at least once, the ends with old and new Python."""
+"""Versions of PyTorch and Python, the newest last: each PyTorch once or with old and new Python.
+
+``nox -t newest`` runs the last, as each release does.
+"""
 
 PINNED = "3.11"
 """The version of Python for everything that is not about versions."""
@@ -95,8 +98,11 @@ EXCHANGED = [name for name in _requirements() if name not in ("torch", "font-man
 @nox.session
 @nox.parametrize(
     "python,torch",
-    [(python, torch) for torch, python in CELLS],
-    ids=[f"{torch}-{python}" for torch, python in CELLS],
+    [
+        nox.param(python, torch, id=f"{torch}-{python}", tags=["newest"] * (cell == CELLS[-1]))
+        for cell in CELLS
+        for torch, python in [cell]
+    ],
 )
 def tests(session: nox.Session, torch: str) -> None:
     """The installed wheel with one version of PyTorch: core tests, an example, doctor."""

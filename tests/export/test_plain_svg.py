@@ -1,4 +1,4 @@
-"""SVG where Graphviz is not installed: the same picture, from our own hands alone."""
+"""SVG where Graphviz is not installed: the same picture, written by our own code alone."""
 
 from __future__ import annotations
 

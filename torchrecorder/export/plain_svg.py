@@ -36,6 +36,14 @@ HALF_TIP = 2.1
 
 DASHES = {"dashed": "5,2", "dotted": "1,5"}
 
+POLYGONS: Mapping[str, Sequence[Point]] = {
+    "octagon": (
+        (0.29, 0), (0.71, 0), (1, 0.29), (1, 0.71), (0.71, 1), (0.29, 1), (0, 0.71), (0, 0.29),
+    ),
+    "parallelogram": ((0.2, 0), (1, 0), (0.8, 1), (0, 1)),
+}
+"""Corners of outlines, as shares of width and height."""
+
 Box = tuple[float, float, float, float]
 """Left, top, width and height."""
 
@@ -72,12 +80,7 @@ def plain_svg(
         parts += _shape(shape, label, _box(boxes[shape.id]), figure, number)
     if figure.legend:
         parts += _legend(figure, placed, legend_below)
-    return clean_lines([*parts, "</g>", "</svg>"])
-
-
-def clean_lines(parts: Sequence[str]) -> str:
-    """The lines of the file, without characters that no XML file may have."""
-    return "\n".join(map(clean, parts)) + "\n"
+    return "\n".join(map(clean, [*parts, "</g>", "</svg>", ""]))
 
 
 def _extent(boxes: Sequence[Box], lines: Sequence[Sequence[Point]]) -> Box:
@@ -174,9 +177,9 @@ def _line(line: Line, points: Sequence[Point], number: int) -> Iterator[str]:
     aside_x, aside_y = HALF_TIP * (y - base_y) / far, HALF_TIP * (x - base_x) / far
     corners = [(base_x + aside_x, base_y - aside_y), (x, y), (base_x - aside_x, base_y + aside_y)]
     way = f"M{_spot(curve[0])}C{' '.join(map(_spot, curve[1:]))}"
-    stroke, solid_line = _stroke(line.look), replace(line.look, dash="solid")
-    tip = _filled(line.look.attributes.get("color", line.look.stroke)) + _stroke(solid_line)
-    inside = [f'<path fill="none"{stroke} d="{way}"/>', _polygon(corners, tip)]
+    color = line.look.attributes.get("color", line.look.stroke)
+    tip = _polygon(corners, _filled(color) + _stroke(replace(line.look, dash="solid")))
+    inside = [f'<path fill="none"{_stroke(line.look)} d="{way}"/>', tip]
     name = f"{node_name(line.tail)}->{node_name(line.head)}"
     yield from _element("edge", f"edge{number}", name, inside, line.tooltip, line.look)
 
@@ -209,8 +212,8 @@ def _outline(look: Look, box: Box) -> Iterator[str]:
     if look.outline == "ellipse":
         center = f'cx="{left + width / 2:.2f}" cy="{top + height / 2:.2f}"'
         yield f'<ellipse{paint} {center} rx="{width / 2:.2f}" ry="{height / 2:.2f}"/>'
-    elif look.outline in CORNERS:
-        spots = [(left + x * width, top + y * height) for x, y in CORNERS[look.outline]]
+    elif look.outline in POLYGONS:
+        spots = [(left + x * width, top + y * height) for x, y in POLYGONS[look.outline]]
         yield _polygon(spots, paint)
     elif look.outline == "note":
         fold, right = 6.0, left + width
@@ -222,15 +225,6 @@ def _outline(look: Look, box: Box) -> Iterator[str]:
         yield from _cylinder(box, look, paint)
     else:
         yield _rectangle(box, paint, CORNER if look.outline == "rounded" else 0.0)
-
-
-CORNERS: Mapping[str, Sequence[Point]] = {
-    "octagon": (
-        (0.29, 0), (0.71, 0), (1, 0.29), (1, 0.71), (0.71, 1), (0.29, 1), (0, 0.71), (0, 0.29),
-    ),
-    "parallelogram": ((0.2, 0), (1, 0), (0.8, 1), (0, 1)),
-}
-"""Corners of outlines, as shares of width and height."""
 
 
 def _cylinder(box: Box, look: Look, paint: str) -> Iterator[str]:
