@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchrecorder.checks import advised
+from torchrecorder.console import encodable
 from torchrecorder.graph.recording import RecordedRun
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class Recording(RecordedRun):
         """
         from torchrecorder.export.text import summary
 
-        return summary(self, depth, **options)
+        return encodable(summary(self, depth, **options))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """What a notebook shows."""

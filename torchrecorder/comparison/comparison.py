@@ -15,6 +15,7 @@ from torchrecorder.comparison.change import Change, ChangeKind
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.numbers import BRIEF, Total
 from torchrecorder.comparison.overlay import joint_name, overlay
+from torchrecorder.console import encodable
 from torchrecorder.recording import Recording
 
 
@@ -59,7 +60,7 @@ class Comparison:
         Args:
             limit: How many lines there are; None for all.
         """
-        return "\n".join(self._lines(limit))
+        return encodable("\n".join(self._lines(limit)))
 
     def __repr__(self) -> str:
         """The text: what a console, a notebook and a failed assertion show."""
