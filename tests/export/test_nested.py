@@ -9,9 +9,10 @@ import pytest
 
 from tests import figures
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.export import legend
+from torchrecorder.export import graphviz, legend
 from torchrecorder.export.graphviz import Pdf, Png, Svg, is_nested
 from torchrecorder.export.nested import nested_text
+from torchrecorder.layout import engine
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure
@@ -121,6 +122,29 @@ def test_an_unknown_layout_is_refused() -> None:
     """The message lists those there are."""
     with pytest.raises(InvalidArgument, match="'auto', 'dot' or 'nested'"):
         Svg(layout="neat")  # type: ignore[arg-type]
+
+
+def test_large_figures_need_no_painter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From `LARGE` on Graphviz orders the boxes, but does not paint them; attributes ask for it."""
+    painted_formats: list[str] = []
+
+    def run(source: str, format: str, **options: object) -> bytes:
+        painted_formats.append(format)
+        return engine_run(source, format, **options)  # type: ignore[arg-type]
+
+    engine_run = engine.run
+    monkeypatch.setattr(engine, "run", run)
+    view = make_view(figures.network(), ViewOptions(depth=5))
+    small = Svg().export(view, Style())
+    assert painted_formats == ["svg"]
+    shown = draw(view, Style())
+    monkeypatch.setattr(graphviz, "LARGE", len(shown.shapes) + len(shown.groups) - 1)
+    large = Svg().export(view, Style())
+    assert painted_formats == ["svg"]
+    Svg().export(view, Style(node_attributes={"tooltip": "box"}))
+    assert painted_formats == ["svg", "svg"]
+    for kind in ("node", "edge", "cluster"):
+        assert small.count(f'class="{kind}'.encode()) == large.count(f'class="{kind}'.encode())
 
 
 def test_layers_and_names() -> None:

@@ -29,6 +29,9 @@ from torchrecorder.views.view import View
 Layout = Literal["auto", "dot", "nested"]
 """Who places the boxes: Graphviz all at once, or scope by scope."""
 
+LARGE = 2000
+"""From so many boxes and open modules on, SVG is written without Graphviz, in half the time."""
+
 PAINT = frozenset(
     """
     URL bgcolor class color colorscheme fillcolor fontcolor gradientangle href id pad penwidth
@@ -137,6 +140,14 @@ def is_nested(figure: Figure, layout: Layout) -> bool:
     return layout == "nested" or (layout == "auto" and not set(_given(figure)) - PAINT)
 
 
+def is_large(figure: Figure) -> bool:
+    """Whether Graphviz would paint a figure much slower than `plain_svg` writes it.
+
+    What has Graphviz attributes of its own is left to Graphviz.
+    """
+    return len(figure.shapes) + len(figure.groups) > LARGE and not any(_given(figure))
+
+
 def _given(figure: Figure) -> Iterator[str]:
     """The Graphviz attributes that a user has set."""
     yield from figure.attributes
@@ -154,7 +165,7 @@ def _painted(
 ) -> bytes:
     natural = replace(figure, paper=Paper())
     nested = is_nested(figure, layout)
-    if nested and format == "svg" and not engine.available():
+    if nested and format == "svg" and (is_large(natural) or not engine.available()):
         return _on_paper(_without_graphviz(natural, figure.paper, timeout), figure)
     engine.require()
     if nested:
@@ -176,7 +187,7 @@ def _painted(
 
 
 def _without_graphviz(figure: Figure, paper: Paper, timeout: float) -> bytes:
-    """SVG on platforms where Graphviz cannot be installed."""
+    """SVG on platforms where Graphviz cannot be installed, and where it would take long."""
     return finished(plain_svg(figure, **_room(paper), timeout=timeout), names_of(figure))
 
 

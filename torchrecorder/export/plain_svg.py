@@ -28,7 +28,7 @@ PAD = 7.2
 BASELINE = 0.35
 """From the middle of a line of text down to the feet of its letters, in sizes of the letters."""
 
-CORNER = 6.0
+CORNER = 12.0
 """Radius of the corners of a rounded box."""
 
 HALF_TIP = 2.1

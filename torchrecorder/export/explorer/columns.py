@@ -18,7 +18,7 @@ from torchrecorder.views.whole import scope_kind
 
 RowT = TypeVar("RowT", bound=Hashable)
 
-SHARED = ("kind", "cls", "op", "source", "call", "failed", "facts")
+SHARED = ("kind", "cls", "op", "call", "failed", "facts")
 """Columns that follow from what is recorded of a place, whatever it is called."""
 
 PARTS = {"title": 0, "name": 1, "detail": 2}
@@ -97,6 +97,7 @@ class Columns:
             "id": [f"fold:{place.id}" if place.fold else place.id for place in places],
             "fold": [int(bool(place.fold)) for place in places],
             "path": [self.strings(path) for path in self._paths()],
+            "source": [self.strings(self._source(place)) for place in places],
             **self._shared(),
         }
 
@@ -114,11 +115,14 @@ class Columns:
             say(self._kind(place)),
             say(thing.cls if isinstance(thing, Scope) else ""),
             say(thing.name if isinstance(thing, Op) else ""),
-            say(labels.source(thing.source if thing else None)),
             thing.call if isinstance(thing, Scope) else 0,
             int(bool(thing and thing.failed)),
             self.lists(self.facts.of(place)),
         )
+
+    def _source(self, place: Place) -> str:
+        thing = self._thing(place)
+        return labels.source(thing.source) if thing is not None else ""
 
     def _thing(self, place: Place) -> Scope | Op | None:
         recording = self.tree.view.recording

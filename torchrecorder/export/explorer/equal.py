@@ -1,8 +1,8 @@
 """Equal places: which places of a tree are drawn and described alike, so that one is enough.
 
-Two places are equal if what was recorded of them is, but for ids, positions in the run and
-paths, and if so is everything in them. A model of a hundred equal blocks has the texts, looks
-and facts of one of them.
+Two places are equal if what was recorded of them is, but for ids, positions in the run, paths
+and source lines, and if so is everything in them. A model of a hundred equal blocks has the
+texts, looks and facts of one of them.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Keys:
         scope = self.recording.scopes.get(op.scope) if op.scope is not None else None
         module = self.recording.module_of(scope) if scope is not None else None
         return (
-            op.kind, op.name, op.qualname, op.arguments, op.source, self._slots(op.inputs),
+            op.kind, op.name, op.qualname, op.arguments, self._slots(op.inputs),
             tuple([(self._value(each), each in op.writes) for each in op.outputs]),
             tuple([grad.name for grad in self.recording.owned.get(op.id, ())]),
             bool(module and module.detail),
@@ -111,7 +111,7 @@ class _Keys:
 
     def _scope(self, scope: Scope) -> Hashable:
         return (
-            scope.kind, scope.name, scope.cls, scope.call, scope.source,
+            scope.kind, scope.name, scope.cls, scope.call,
             self._slots(scope.inputs), self._slots(scope.outputs),
             -1 if scope.module is None else self._module(scope.module),
         )

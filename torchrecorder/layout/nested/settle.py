@@ -130,7 +130,7 @@ class _Settling:
     def _pull(self, group: Sequence[int], beside: Beside, sign: int) -> None:
         """Move a group to one side, with those in its way as long as they all gain by it."""
         for _ in range(PUSHED):
-            wish = sign * self._wish(group)
+            wish = sign * self.wish(group)
             if wish < LEAST:
                 return
             room, blocking = self._room(group, beside)
@@ -188,7 +188,7 @@ class _Settling:
             if other not in mine
         ]
 
-    def _wish(self, group: Sequence[int]) -> float:
+    def wish(self, group: Sequence[int]) -> float:
         """By how much a group would like to move, for short lines with few bends."""
         asked = self._asked(group)
         if len(asked) == 1:
