@@ -99,11 +99,15 @@ def test_hostile_names_stay_text() -> None:
 
 
 def test_nothing_and_one_box() -> None:
-    """A run without ops, and one with a single op, have a figure."""
-    painted(Builder("Empty").recording())
+    """A run without ops has an empty figure on a paper, one with a single op a box on it."""
     run = Builder("One")
     run.op("rand")
-    painted(run.recording())
+    for recording, texts in ((Builder("Empty").recording(), []), (run.recording(), ["rand"])):
+        root = painted(recording)
+        assert [each.text for each in root.iter(f"{NAMESPACE}text")][:1] == texts
+        nodes = [each for each in root.iter(f"{NAMESPACE}g") if each.get("class") == "node"]
+        assert len(nodes) == len(texts)
+        assert all(float(root.get(side, "").removesuffix("pt")) > 0 for side in ("width", "height"))
 
 
 def test_graphviz_attributes_about_places_ask_for_its_layout() -> None:
