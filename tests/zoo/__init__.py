@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from tests.zoo.case import Case
-from tests.zoo import calls, found, gradients, hidden, inplace, kinds, passing, regions
-from tests.zoo import scripts, uncommon, values
+from tests.zoo import calls, found, found_writes, gradients, hidden, inplace, kinds, passing
+from tests.zoo import regions, scripts, scripts_around, stored, uncommon, values, weights
 
 CASES: tuple[Case, ...] = tuple(
     each
     for topic in (
-        inplace, passing, calls, values, kinds, gradients, regions, hidden, scripts, found,
-        uncommon,
+        inplace, stored, passing, calls, weights, values, kinds, gradients, regions, hidden,
+        scripts, scripts_around, found, found_writes, uncommon,
     )
     for each in topic.CASES
 )
