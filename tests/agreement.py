@@ -11,7 +11,7 @@ import torch
 
 from torchrecorder.events import OpId, OpKind, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Value
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 from tests.witness import BEFORE, UNSEEN, Call, Read, Witness, innermost
 

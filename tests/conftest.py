@@ -72,13 +72,15 @@ def _installed() -> dict[str, Any]:
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "nn"):
         return {}
-    doors = vars(torch.nn.modules.module)
+    from torchrecorder.capture.internals.access import saved_tensor_hooks
+
+    tables = vars(torch.nn.modules.module)
     found = {
         "function modes": torch._C._len_torch_function_stack(),
         "dispatch modes": torch._C._len_torch_dispatch_stack(),
-        "saved-tensor hooks": torch._C._autograd._top_saved_tensors_default_hooks(True),
+        "saved-tensor hooks": saved_tensor_hooks(),
         "without gradients": not torch.is_grad_enabled(),
-        **{name: len(hooks) for name, hooks in doors.items() if _holds_hooks(name, hooks)},
+        **{name: len(hooks) for name, hooks in tables.items() if _holds_hooks(name, hooks)},
     }
     return {name: state for name, state in found.items() if state}
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from torchrecorder.events import OpKind, Role, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 _MARK = {OpKind.CALLED: "", OpKind.HIDDEN: "?", OpKind.PASS: ""}
 

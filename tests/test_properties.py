@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from torchrecorder.events import OpKind, ScopeKind
 from torchrecorder.export.dot import dot_text
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder

@@ -16,7 +16,7 @@ import torchrecorder
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.export import EXPORTERS
-from torchrecorder.export.exporter import by_suffix
+from torchrecorder.export.formats import by_suffix
 from torchrecorder.options import drawing
 from torchrecorder.style.attributes import FIELDS, KNOWN
 from torchrecorder.style.style import Style

@@ -8,6 +8,7 @@ kept, so that an identity means one tensor for the whole run.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,7 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 from torch.overrides import TorchFunctionMode
+from torch.utils import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
 
 BEFORE = -1
@@ -42,11 +44,29 @@ def tensors_of(found: Any) -> Iterator[Tensor]:
             yield from tensors_of(getattr(found, field.name, None))
 
 
+def results_of(output: Any) -> list[Tensor]:
+    """Tensors in what a module returned, also in the attributes of an object."""
+    return list(tensors_of(output)) or list(tensors_of(getattr(output, "__dict__", None)))
+
+
 def innermost(tensor: Tensor) -> Tensor:
     """The tensor that *tensor* stands for inside ``vmap`` and the like; else itself."""
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
     return tensor
+
+
+def is_of_checkpoint() -> bool:
+    """Whether checkpointing itself makes the call that is heard, and no function of the user's.
+
+    In older versions it makes an empty tensor, to have its arguments saved.
+    """
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_code is not checkpoint.checkpoint.__code__:
+        if frame.f_code is checkpoint._checkpoint_without_reentrant_generator.__code__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _shape(tensor: Tensor) -> tuple[int, ...]:
@@ -277,7 +297,7 @@ class Witness(TorchFunctionMode):
 
     def _leave(self, module, args, kwargs, output):
         with torch._C.DisableTorchFunction():
-            self.stack.pop()[2].extend(self.read(each) for each in tensors_of(output))
+            self.stack.pop()[2].extend(self.read(each) for each in results_of(output))
 
     def read(self, tensor: Tensor) -> Read:
         """What is known of *tensor* now."""
@@ -300,6 +320,8 @@ class Witness(TorchFunctionMode):
         return self.scripts > 0 and self.current == UNSEEN
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        if is_of_checkpoint():
+            return func(*args, **(kwargs or {}))
         return self.hear(func, args, kwargs or {}, lambda func, *args, **kw: func(*args, **kw))
 
     def hear(self, func, args, kwargs, run):
@@ -370,4 +392,4 @@ def witnessed(run: Any) -> tuple[Witness, Any]:
         witness.memory.born(tensor, BEFORE)
     with witness:
         output = run.model(*run.args, **(run.kwargs or {}))
-    return witness, [witness.read(each) for each in tensors_of(output)]
+    return witness, [witness.read(tensor) for tensor in results_of(output)]

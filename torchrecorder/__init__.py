@@ -6,35 +6,40 @@ What records imports torch, what loads and draws does not: names are imported wh
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchrecorder.api import figure, make_dot, render_network, view
+    from torchrecorder.api import render_network, summary
     from torchrecorder.capture.failures import recording_of
     from torchrecorder.capture.recorder import Recorder
     from torchrecorder.capture.run import record
     from torchrecorder.comparison.compare import compare
+    from torchrecorder.drawing import figure, make_dot, view
     from torchrecorder.export.styler import GraphvizStyler
-    from torchrecorder.graph.recording import Recording
+    from torchrecorder.graph.storage import save
+    from torchrecorder.recording import Recording, load
     from torchrecorder.series import Series
-    from torchrecorder.graph.storage import load, save
 
 __version__ = "2.0.0.dev0"
+
+__path__.append(os.path.join(__path__[0], "version_1"))
 
 _HOMES = {
     "GraphvizStyler": "torchrecorder.export.styler",
     "Recorder": "torchrecorder.capture.recorder",
-    "Recording": "torchrecorder.graph.recording",
+    "Recording": "torchrecorder.recording",
     "Series": "torchrecorder.series",
     "compare": "torchrecorder.comparison.compare",
-    "figure": "torchrecorder.api",
-    "load": "torchrecorder.graph.storage",
-    "make_dot": "torchrecorder.api",
+    "figure": "torchrecorder.drawing",
+    "load": "torchrecorder.recording",
+    "make_dot": "torchrecorder.drawing",
     "record": "torchrecorder.capture.run",
     "recording_of": "torchrecorder.capture.failures",
     "render_network": "torchrecorder.api",
     "save": "torchrecorder.graph.storage",
-    "view": "torchrecorder.api",
+    "summary": "torchrecorder.api",
+    "view": "torchrecorder.drawing",
 }
 
 __all__ = [
@@ -50,6 +55,7 @@ __all__ = [
     "recording_of",
     "render_network",
     "save",
+    "summary",
     "view",
 ]
 

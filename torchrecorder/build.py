@@ -1,4 +1,4 @@
-"""Events -> Recording: one pure pass over a finished run."""
+"""Events -> recording: one pure pass over a finished run."""
 
 from __future__ import annotations
 
@@ -34,17 +34,21 @@ from torchrecorder.events import (
 from torchrecorder.graph.garbage import uncollected
 from torchrecorder.graph.kept import Kept
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
-from torchrecorder.graph.recording import Failure, LiveObjects, Recording, RunFacts
+from torchrecorder.graph.recording import Failure, LiveObjects, Made, RunFacts
 
 
 @uncollected()
 def build(
-    events: Iterable[Event], live: LiveObjects | None = None, kept: Kept | None = None
-) -> Recording:
-    """The recording that *events* tell of.
+    events: Iterable[Event],
+    make: type[Made],
+    live: LiveObjects | None = None,
+    kept: Kept | None = None,
+) -> Made:
+    """The recording that *events* describe.
 
     Args:
         events: What the instruments wrote, in order. The last is a `RunDone`.
+        make: The class of the recording.
         live: Weak access to the recorded objects, for stylers.
         kept: Live tensors that the user asked to keep.
     """
@@ -52,7 +56,7 @@ def build(
     take = builder.actions()
     for event in events:
         take[type(event)](event)
-    return builder.recording(live, kept or Kept())
+    return builder.recording(make, live, kept or Kept())
 
 
 class _Builder:
@@ -141,7 +145,7 @@ class _Builder:
     def _done(self, event: RunDone) -> None:
         self.done = event
 
-    def recording(self, live: LiveObjects | None, kept: Kept) -> Recording:
+    def recording(self, make: type[Made], live: LiveObjects | None, kept: Kept) -> Made:
         """Everything collected, joined."""
         if self.done is None:
             raise ValueError("the events do not end with RunDone")
@@ -157,7 +161,7 @@ class _Builder:
             seconds=self.done.seconds,
             overhead=self.done.overhead,
         )
-        return Recording(
+        return make(
             name=self.done.name,
             scopes=MappingProxyType(scopes),
             modules=MappingProxyType(self._called_modules(scopes)),
@@ -226,4 +230,7 @@ class _Builder:
                 if value.role in (Role.CONSTANT, Role.INPUT) and slot.value not in inputs:
                     inputs[slot.value] = slot
                     self.values[slot.value] = value._replace(role=Role.INPUT, names=(slot.name,))
+        for value in self.values.values():  # those inside objects are known once they are read
+            if value.role is Role.INPUT and value.id not in inputs:
+                inputs[value.id] = Slot(value.names[0], value.id)
         return tuple(inputs.values()), tuple(outputs)

@@ -73,6 +73,10 @@ class RecordingVersionError(InvalidRecording):
     """A saved recording that this version cannot read."""
 
 
+class UnsupportedTorch(TorchRecorderError, ImportError):
+    """The installed PyTorch is too old to record with, or too new for this torchrecorder."""
+
+
 class RecorderInUse(TorchRecorderError, RuntimeError):
     """A recorder was entered a second time, or asked for its recording too early."""
 

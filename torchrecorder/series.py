@@ -19,7 +19,8 @@ from torchrecorder.events import GradEdge, GradId, Statistics
 from torchrecorder.export.chart import Chart, chart
 from torchrecorder.export.table import Column, table
 from torchrecorder.graph.nodes import Scope
-from torchrecorder.graph.recording import Recording, check_recording
+from torchrecorder.graph.recording import check_recording
+from torchrecorder.recording import Recording
 
 NUMBERS = {
     "gradient_norm": ("Gradient norm", True, number),

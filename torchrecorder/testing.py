@@ -30,7 +30,7 @@ from torchrecorder.events import (
     ValueId,
     ValueSeen,
 )
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 
 @dataclass
@@ -234,7 +234,7 @@ class Builder:
 
     def recording(self) -> Recording:
         """The recording of what was built."""
-        return build([*self.events, RunDone(self.name, "2.13.0", "grad", ())])
+        return build([*self.events, RunDone(self.name, "2.13.0", "grad", ())], Recording)
 
     def _next(self, what: str) -> int:
         self._ends[what] += 1

@@ -10,7 +10,8 @@ from tests.figures import linear, network
 from tests.random_recordings import recordings
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_seconds
-from torchrecorder.annotations.annotation import Annotation, by_name
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.inside import Inside
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.owned import Owned
@@ -21,7 +22,7 @@ from torchrecorder.annotations.parameters import (
     TRAINABLE,
 )
 from torchrecorder.errors import UnknownAnnotation
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.plan import ViewOptions, make_view
 

@@ -14,6 +14,7 @@ from torchrecorder.build import build
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import ScopeId, ScopeKind, Statistics
 from torchrecorder.graph.repeats import medians
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
 
@@ -115,7 +116,7 @@ def with_bad(**counts):
         if isinstance(each, Statistics) and each.node in counts else each
         for each in events()
     ]
-    return build(told)
+    return build(told, Recording)
 
 
 def test_the_first_nan_and_an_infinity_before_it_are_told():
@@ -182,7 +183,7 @@ def test_medians_of_repeats_add_up():
             else each
             for each in events()
         ]
-        return build(told)
+        return build(told, Recording)
 
     found = medians(stepped(), [slower(1), slower(2), slower(9)])
     assert found.ops["o0"].seconds == 6.0

@@ -11,6 +11,8 @@ from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
 from torchrecorder.capture.inert import assert_inert
+from torchrecorder.capture.internals.table import GRADIENT_BUFFERS
+from torchrecorder.capture.observer import Observer
 
 
 class Broken(torch.autograd.Function):
@@ -72,6 +74,73 @@ def test_shapes_of_gradients_going_in_and_out():
     assert [each.shape for each in product.given] == [(5, 4)]
     assert [each.shape for each in product.gave] == [(5, 4), (4,)]
     assert product.given[0].dtype == "float32" and product.given[0].bytes == 80
+
+
+class Product(torch.autograd.Function):
+    """Adds to the gradient of its second input by itself, where PyTorch lets it."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, y = ctx.saved_tensors
+        _, buffer = getattr(ctx, "input_grad_buffers", (None, None))
+        if buffer is None:
+            return gradient * y, gradient * x
+        buffer += gradient * x
+        return gradient * y, None
+
+
+def product(x, y):
+    return Product.apply(x.sin(), y).sum() + (x * y).sum()
+
+
+def test_custom_function_adds_to_gradients_itself():
+    """A custom function can use the buffers of gradients, also in a backward pass after ours."""
+    assert_inert(lambda: (product, _two_leaves(), {}))
+    x, y = _two_leaves()
+    product(x, y).backward()
+    plain = y.grad
+    x, y = _two_leaves()
+    with tr.Recorder(product):
+        loss = product(x, y)
+        loss.backward(retain_graph=True)
+    y.grad = None
+    loss.backward()
+    assert torch.equal(y.grad, plain)
+
+
+def _two_leaves():
+    torch.manual_seed(0)
+    return torch.randn(3, requires_grad=True), torch.randn(3, requires_grad=True)
+
+
+def test_node_of_a_custom_function():
+    """It is told from its neighbours in time and to observers, whatever hooks it takes."""
+    told = []
+
+    class Listens(Observer):
+        def node_begins(self, grad, run, given):
+            told.append(("begins", grad))
+
+        def node_ended(self, grad, run):
+            told.append(("ended", grad))
+
+    with tr.Recorder(product) as recorder:
+        recorder._tape.observers.append(Listens())
+        product(*_two_leaves()).backward()
+    recording = recorder.recording
+    ran = {recording.grad_nodes[each.grad].name: each for each in recording.grad_runs}
+    custom = ran["ProductBackward"]
+    assert [each.shape for each in custom.given] == [(3,)]
+    assert 0 < custom.seconds < recording.backward_runs[0].seconds
+    begins, ended = told.index(("begins", custom.grad)), told.index(("ended", custom.grad))
+    assert ended == begins + 1
+    if not GRADIENT_BUFFERS.present:
+        assert [each.shape for each in custom.gave] == [(3,), (3,)]
 
 
 def test_time_of_nodes_fits_into_the_time_of_the_pass():

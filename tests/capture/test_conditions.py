@@ -42,7 +42,7 @@ def test_recorders_in_each_other_hear_it():
     """With gradients, the outer as the inner, and nothing is left of either."""
     torch.manual_seed(0)
     model, x = Either(), torch.randn(2, 3, requires_grad=True)
-    entry, wanted = utils.setup_compilation_env, model(x)
+    entry, wanted = utils._set_compilation_env, model(x)
     with tr.Recorder(model) as outer, tr.Recorder(model, flops=True) as inner:
         found = model(x)
         found.sum().backward()
@@ -52,7 +52,7 @@ def test_recorders_in_each_other_hear_it():
     weights = {name for name, _ in model.named_parameters()}
     assert names(outer, "cond") >= weights and names(inner, "cond") >= weights
     assert inner.recording.annotations["flops"].total() == 2 * 2 * 3 * 3
-    assert utils.setup_compilation_env is entry
+    assert utils._set_compilation_env is entry
 
 
 def test_fake_tensors_read_the_same():

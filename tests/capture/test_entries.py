@@ -19,8 +19,8 @@ class Table:
 
     def __init__(self):
         self.storage = Storage(0, 0)
-        self.entries, self.aliases = {}, set()
-        self.forget = forgetting(self.entries, self.aliases)
+        self.entries, self.aliases, self.lost = {}, set(), []
+        self.forget = forgetting(self.entries, self.aliases, lambda *fact: self.lost.append(fact))
 
     def enter(self, *tensors, storage=None):
         for tensor in tensors:
@@ -95,7 +95,17 @@ def test_a_dead_tensor_is_forgotten(table):
     assert not table.storage.faded
     del part
     assert list(table.entries) == [id(other)] == list(table.aliases)
-    assert table.storage.faded
+    assert table.storage.faded and not table.lost
+
+
+def test_what_fails_when_a_tensor_dies_is_lost(table):
+    """Python would print it, and nobody could catch it."""
+    tensor = torch.zeros(1)
+    table.enter(tensor)
+    table.entries[id(tensor)].storage = None
+    del tensor
+    ((what, error),) = table.lost
+    assert what == "values" and isinstance(error, AttributeError)
 
 
 def writes(*spans):

@@ -73,7 +73,7 @@ def test_replays(case):
     assert Replay(recording, agreement, keeper).run(outputs) == []
 
 
-OWN_BACKWARD = {"backward_inside", "checkpoint_reentrant"}
+OWN_BACKWARD = {"backward_inside", "checkpoint_reentrant", "checkpoint_reentrant_dropout"}
 """These run a backward pass of their own, which deposits gradients past the graph."""
 
 

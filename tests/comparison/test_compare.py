@@ -15,7 +15,7 @@ from tests.random_recordings import recordings
 from torchrecorder.comparison.change import ChangeKind
 from torchrecorder.comparison.compare import compare
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from torchrecorder.comparison.change import Comparison
+from torchrecorder.comparison.comparison import Comparison
 from torchrecorder.comparison.compare import compare
 from torchrecorder.errors import InvalidArgument, NothingFound, UnknownAnnotation
 from torchrecorder.events import Statistics
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
 
@@ -126,7 +126,7 @@ def test_the_figure_says_the_totals() -> None:
     from torchrecorder.views.plan import make_view
 
     found = compare(net(), net(8))
-    laid = overlay(found)
+    laid = overlay(found.before, found.after, found.matching, found.changes)
     marked = Marked({}, laid.gone, laid.new, laid.notes, found.in_all)
     drawn = draw(make_view(laid.recording), marked.style(Style()))
     assert [each.text for each in drawn.legend][-2:] == list(found.in_all)

@@ -17,13 +17,14 @@ from torchrecorder.comparison.change import ChangeKind
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.overlay import Overlay, overlay
 from torchrecorder.graph.codec import decode, encode
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.views.plan import ViewOptions, make_view
 
 
 def laid(before: Recording, after: Recording) -> Overlay:
     """The overlay of two recordings."""
-    return overlay(compare(before, after))
+    found = compare(before, after)
+    return overlay(before, after, found.matching, found.changes)
 
 
 @settings(max_examples=60, deadline=None)
@@ -32,7 +33,7 @@ def test_is_a_recording(before: Recording, after: Recording) -> None:
     """It can be saved and viewed at every depth, and holds all of both."""
     found = laid(before, after)
     merged, matching = found.recording, compare(before, after).matching
-    assert decode(encode(merged)) == merged
+    assert decode(encode(merged), Recording) == merged
     for depth in (0, 1, 99):
         make_view(merged, ViewOptions(depth=depth)).check()
     assert len(merged.scopes) == len(before.scopes) + len(after.scopes) - len(matching.scopes)

@@ -28,12 +28,12 @@ from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import Statistics
 from torchrecorder.export import EXPORTERS
-from torchrecorder.export.exporter import by_suffix
+from torchrecorder.export.formats import by_suffix
 from torchrecorder.export.graphml import GraphML
 from torchrecorder.export.json import Json, JsonGz
 from torchrecorder.export.model_explorer import ExplorerData, ModelExplorer
 from torchrecorder.export.node_link import NodeLink
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.graph.storage import loads
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
@@ -69,7 +69,7 @@ def test_found_by_suffix(exporter: Any) -> None:
 def test_json_is_the_recording() -> None:
     """JSON holds all of the recording, whatever the view shows."""
     view = make_view(regions(), ViewOptions(depth=0))
-    assert loads(Json().export(view, Style())) == regions()
+    assert loads(Json().export(view, Style()), Recording) == regions()
     packed = JsonGz().export(view, Style())
     assert packed == JsonGz().export(view, Style()) and packed[:2] == b"\x1f\x8b"
 

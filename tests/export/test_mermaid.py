@@ -12,7 +12,7 @@ from tests.figures import linear, network
 from tests.random_recordings import recordings
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.mermaid import Mermaid, escaped, mermaid
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 from torchrecorder.style.style import Style

@@ -12,7 +12,7 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import legend
 from torchrecorder.export.graphviz import Pdf, Png, Svg, is_nested
 from torchrecorder.export.nested import nested_text
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure
 from torchrecorder.style.style import Style

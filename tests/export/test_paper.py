@@ -14,7 +14,7 @@ from tests.views.test_fold import stack
 from tests.views.test_group import convnet
 from torchrecorder.errors import DoesNotFit, InvalidArgument, LargerThanAPage
 from torchrecorder.export.dot import dot_text
-from torchrecorder.export.exporter import by_suffix
+from torchrecorder.export.formats import by_suffix
 from torchrecorder.export.graphviz import Svg
 from torchrecorder.graph.storage import save
 from torchrecorder.integrations.cli import main

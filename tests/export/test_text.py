@@ -16,7 +16,7 @@ from torchrecorder.export.rows import rows
 from torchrecorder.export.table import Column, table, tree, width
 from torchrecorder.export.text import Txt, summary
 from torchrecorder.graph.nodes import Module
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.plan import make_view

@@ -18,7 +18,7 @@ from torchrecorder.capture.inert import assert_inert
 from torchrecorder.capture.tape import Tape
 from torchrecorder.export.dot import dot_text
 from torchrecorder.graph.codec import decode, encode
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.depths import max_depth
@@ -269,7 +269,7 @@ def _keeps_outer_edges(full: View, closed: View) -> None:
 def is_saved(recording: Recording) -> None:
     """What is loaded is what was saved."""
     text = json.dumps(encode(recording))
-    loaded = decode(json.loads(text))
+    loaded = decode(json.loads(text), Recording)
     assert json.dumps(encode(loaded)) == text
     for name in ("scopes", "ops", "values", "grad_nodes", "modules"):
         assert getattr(loaded, name) == getattr(recording, name), name

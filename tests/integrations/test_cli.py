@@ -16,7 +16,7 @@ from torchrecorder.integrations import progress
 from torchrecorder.integrations.cli import main
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.shapes import Shape, parse_shape, tensors
-from torchrecorder.integrations.targets import settings_of, value_of
+from torchrecorder.integrations.targets import TARGET_OPTIONS
 from torchrecorder.layout import engine
 
 NETS = '''
@@ -186,16 +186,16 @@ def test_summary_columns(capsys):
         ("render cli_nets:number", 2, "type int"),
         ("render cli_nets:function", 2, "--as-is"),
         ("render cli_nets:Net --set clases=2", 2, "unexpected keyword argument 'clases'"),
-        ("render cli_nets:Net --set 2", 2, "NAME=VALUE"),
         ("render cli_nets:raises", 1, "KeyError: 'no such checkpoint'"),
         ("render cli_nets:leaves", 1, "raised SystemExit: 0"),
         ("render cli_nets:Net", 2, "--shape 1,3,224,224"),
-        ("render cli_nets:Net --shape 2,y", 2, "cannot read the shape '2,y'"),
         ("render cli_nets:Net --shape 2,4:int65", 2, "'int65' is no type"),
         ("render cli_nets:Net --shape 2,4 --device moon", 2, "device 'moon'"),
         ("render cli_nets:Net --shape 2,4 -o a.swg", 2, "did you mean '.svg'"),
         ("render cli_nets:Net --shape 2,4 -o no/a.svg", 2, "no folder 'no'"),
-        ("render cli_nets:Net --shape 2,4 --theme pink", 2, "'light', 'dark' or 'print'"),
+        ("render cli_nets:Net --shape 2,4 --color-by flop", 2, "did you mean 'flops'"),
+        ("render cli_nets:Net --shape 2,4 --numbers flops,zero", 2, "did you mean 'zeros'"),
+        ("render cli_nets:Net --shape 2,5,4 --rename a=b --width 3", 2, "--width must be a length"),
         ("render cli_nets:Net --shape 2,4 --option dept=1", 2, "did you mean 'depth'"),
         ("summary missing.json", 2, "No such file"),
         ("summary cli_nets:Net --shape 2,4 --column flop", 2, "flops"),
@@ -215,7 +215,7 @@ def test_mistakes(capsys, arguments, code, said):
         (["-o", "a.swg"], ".swg"),
         (["-o", "no/a.svg"], "no folder 'no'"),
         (["-o", "."], "Known: .svg"),
-        (["--theme", "pink"], "theme must be 'light', 'dark' or 'print', not 'pink'"),
+        (["--fold", "--width", "3"], "--width must be a length with its unit"),
         (["--option", "zz=1"], "unknown option 'zz'. Known here: "),
     ],
 )
@@ -348,9 +348,11 @@ def test_tensors_keep_to_type_and_range():
 
 def test_settings():
     """Values are Python literals where they can be, and else text."""
-    read = settings_of(["a=1", "b=(2, 3)", "c=gelu", "d=true", "e=a=b", "f=None"])
-    assert read == {"a": 1, "b": (2, 3), "c": "gelu", "d": True, "e": "a=b", "f": None}
-    assert value_of("1e-3") == 0.001
+    texts = ["a=1", "b=(2, 3)", "c=gelu", "d=true", "e=a=b", "f=None", "g=1e-3"]
+    read = TARGET_OPTIONS["set"].joined([TARGET_OPTIONS["set"].read(text) for text in texts])
+    assert read == {
+        "a": 1, "b": (2, 3), "c": "gelu", "d": True, "e": "a=b", "f": None, "g": 0.001
+    }
 
 
 class Terminal(io.StringIO):

@@ -163,7 +163,7 @@ def test_nothing_is_left_behind(folder: Path, capsys: pytest.CaptureFixture[str]
 
     def state() -> list[Any]:
         return [
-            Module.__call__, list(sys.argv), list(sys.path), sys.modules["__main__"],
+            list(sys.argv), list(sys.path), sys.modules["__main__"],
             dict(hooks._global_forward_hooks), dict(hooks._global_forward_pre_hooks),
             dict(steps._global_optimizer_pre_hooks), dict(steps._global_optimizer_post_hooks),
             torch._C._len_torch_function_stack(),
@@ -216,6 +216,61 @@ def test_default_device_may_change_meanwhile() -> None:
     assert torch._C._len_torch_function_stack() == 0 and torch.get_default_device() == before
     assert made.device.type == "meta" and awaited.recording is not None
     assert [op.name for op in awaited.recording.ops.values()][0] == "linear"
+
+
+def _compiled_module(net: Module) -> Any:
+    return torch.compile(net, backend="eager")
+
+
+def _compiled_in_place(net: Module) -> Any:
+    net.compile(backend="eager")
+    return net
+
+
+def _called_by_compiled_function(net: Module) -> Any:
+    return torch.compile(lambda x: net(x).tanh(), backend="eager")
+
+
+def _after_a_compiled_function(net: Module) -> Any:
+    other = torch.nn.Linear(4, 4)
+    before = torch.compile(lambda x: other(x).tanh(), backend="eager")
+    return lambda x: net(before(x))
+
+
+@pytest.mark.parametrize(
+    "compiled",
+    [
+        _compiled_module, _compiled_in_place, _called_by_compiled_function,
+        _after_a_compiled_function,
+    ],
+)
+def test_compiled_models(compiled: Any, recwarn: pytest.WarningsRecorder) -> None:
+    """Compiled code runs eagerly while a model is awaited, and is compiled afterwards."""
+    net, x = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), torch.ones(2, 4)
+    awaited_ones = (net, compiled(net))
+    expected = awaited_ones[1](x)
+    torch._dynamo.reset()
+    with Awaited(lambda module, frame: module in awaited_ones, 2) as awaited:
+        results = [awaited_ones[1](x) for _ in range(3)]
+    assert all(torch.equal(each, expected) for each in results)
+    assert [str(each.message) for each in recwarn if "hook" in str(each.message)] == []
+    assert awaited.recording is not None and awaited.calls == 2
+    names = [op.name for op in awaited.recording.ops.values()]
+    assert names.count("relu") == 2
+    assert awaited_ones[1](x).equal(expected)
+    torch._dynamo.reset()
+
+
+def test_a_model_that_raises_is_called_again() -> None:
+    """A call that raises is a step like others; recording ends with the step that is next."""
+    net = torch.nn.Linear(4, 4)
+    with Awaited(lambda module, frame: True) as awaited:
+        with pytest.raises(RuntimeError):
+            net(torch.ones(3))
+        torch.ones(4).exp()
+        net(torch.ones(4))
+    assert awaited.recording is not None and awaited.calls == 1
+    assert [op.name for op in awaited.recording.ops.values()] == ["linear", "ones", "exp", "ones"]
 
 
 def test_two_optimizers_of_one_model() -> None:

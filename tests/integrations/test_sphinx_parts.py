@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 
 import pytest
 
@@ -14,8 +13,7 @@ import torchrecorder  # noqa: E402
 from torchrecorder.integrations.sphinx import options  # noqa: E402
 from torchrecorder.integrations.sphinx.alt import described  # noqa: E402
 from torchrecorder.integrations.sphinx.links import aside, with_addresses  # noqa: E402
-from torchrecorder.style.style import Style  # noqa: E402
-from torchrecorder.views.plan import ViewOptions  # noqa: E402
+from torchrecorder.options import OPTIONS  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -34,22 +32,30 @@ def test_addresses(address, page, folder, seen):
     assert aside(address, page, folder) == seen
 
 
-def test_every_option_of_a_figure_can_be_said():
-    """What text can say of a view or a style is an option; objects and functions are not."""
-    simple = ("bool", "int | None", "float", "str | None", "str", "tuple[str, ...]")
-    named = [each for each in (*fields(ViewOptions), *fields(Style)) if each.type in simple]
-    assert len(named) > 15
-    assert {each.name for each in named} - set(options.PLACED) <= set(options.ALL)
-    assert {"color_by", "color-range", "numbers", "rename", "group"} <= set(options.ALL)
-    assert not {"rules", "finish", "attributes", "node_attributes"} & set(options.ALL)
+def test_options_of_the_directive():
+    """What text can express of a drawing is an option, also with hyphens; functions are not."""
+    written = {name for name, one in OPTIONS.items() if one.check.read is not None}
+    assert written <= set(options.ALL) and len(written) > 30
+    assert {"color-range", "edge-attributes", "as-is", "label"} <= set(options.ALL)
+    assert not {"rules", "finish", "notes"} & set(options.ALL)
 
 
-def test_names_in_pairs():
-    """What is renamed and what is grouped stands on lines of its own."""
-    assert options.pairs("fc = Classifier\nconv1=Stem") == {"fc": "Classifier", "conv1": "Stem"}
-    assert options.groups("Stem = conv1, bn1") == {"Stem": ("conv1", "bn1")}
-    with pytest.raises(ValueError, match="NAME = NAME"):
-        options.pairs("fc")
+def test_several_values():
+    """They stand on lines of their own, or between semicolons."""
+    given = {
+        "rename": "fc = Classifier\nconv1=Stem", "group": "Stem = conv1, bn1", "hide": "a, b; c",
+        "node-attributes": "penwidth=2", "option": "ranksep=1; nodesep=0.5", "fold": None,
+    }
+    assert options.drawing(given) == {
+        "rename": {"fc": "Classifier", "conv1": "Stem"}, "group": {"Stem": ("conv1", "bn1")},
+        "hide": ("a", "b", "c"), "node_attributes": {"penwidth": "2"}, "ranksep": 1,
+        "nodesep": 0.5, "fold": True,
+    }
+    made = options.target("nets:Net", {"shape": "1,3\nx=2", "arg": "3; gelu", "set": "bias=no"})
+    assert [(shape.name, shape.sizes) for shape in made.shape] == [(None, (1, 3)), ("x", (2,))]
+    assert (made.arg, made.set, made.seed, made.train) == ((3, "gelu"), {"bias": "no"}, 0, False)
+    with pytest.raises(ValueError, match=":rename: cannot read 'fc': write NAME=TEXT"):
+        options.drawing({"rename": "fc"})
 
 
 def test_links_without_addresses_are_none():
@@ -70,7 +76,8 @@ def test_described():
 
 def test_fold_is_a_word_or_a_flag():
     """As `Recording.render` takes it."""
-    read = options.DRAWN["fold"]
-    assert [read(text) for text in (None, "yes", "no", "similar")] == [True, True, False, "similar"]
-    with pytest.raises(ValueError, match="neither yes nor no"):
-        read("perhaps")
+    texts = (None, "yes", "no", "similar")
+    read = [options.drawing({"fold": text})["fold"] for text in texts]
+    assert read == [True, True, False, "similar"]
+    with pytest.raises(ValueError, match=":fold: it must be yes, no or 'similar', not 'perhaps'"):
+        options.drawing({"fold": "perhaps"})

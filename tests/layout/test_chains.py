@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchrecorder.layout.nested import Item, Link, place, plan
-from torchrecorder.layout.nested.settle import APART
+from torchrecorder.layout.nested.constants import APART
 
 HEADER = (50.0, 12.0)
 

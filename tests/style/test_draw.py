@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.figures import linear, network, regions
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.color import contrast, faded, ink, mix, rgb, scale
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Shape, title_of

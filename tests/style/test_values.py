@@ -10,7 +10,7 @@ import pytest
 
 from torchrecorder import figure
 from torchrecorder.errors import InvalidArgument, NothingFound
-from torchrecorder.export.exporter import by_suffix
+from torchrecorder.export.formats import by_suffix
 from torchrecorder.layout import engine
 from torchrecorder.options import drawing
 from torchrecorder.style.color import listed, rgb, solid

@@ -8,7 +8,7 @@ import pytest
 
 from tests.figures import arrows, boxes, clusters, linear
 from torchrecorder.events import OpKind
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.graph.structure import structures
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder

@@ -9,7 +9,7 @@ import pytest
 from tests.figures import arrows, boxes, clusters, linear, network, regions
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpKind, ScopeKind
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.depths import max_depth
 from torchrecorder.views.plan import ViewOptions, make_view

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from torchrecorder.annotations.annotation import Annotation, Numbers, by_name
+from torchrecorder.annotations.annotation import Annotation, Numbers
 from torchrecorder.annotations.inside import Inside
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES,
@@ -13,11 +13,12 @@ from torchrecorder.annotations.parameters import (
     PARAMETERS,
     TRAINABLE,
 )
+from torchrecorder.annotations.registry import by_name
 from torchrecorder.checks import FROM_0, MAPPING, Check, guess
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import ModuleId
 from torchrecorder.graph.nodes import Module
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 Budgets = Mapping[str, Mapping[str, float]]
 """Dotted path, or pattern of paths, to name of an annotation to the most that is allowed."""
@@ -36,7 +37,7 @@ OWNED = (PARAMETERS, TRAINABLE, PARAMETER_BYTES, BUFFER_BYTES)
 """What a model has whether it runs or not; elsewhere no number means not measured."""
 
 
-def exceeded(recording: Recording, budgets: Budgets) -> list[str]:
+def exceeded(recording: RecordedRun, budgets: Budgets) -> list[str]:
     """A line for each budget that is exceeded.
 
     Args:
@@ -53,7 +54,7 @@ def exceeded(recording: Recording, budgets: Budgets) -> list[str]:
 
 
 class _Check:
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
         self.inside = Inside(recording)
         self.named = {name: each for each in recording.modules.values() for name in each.names}

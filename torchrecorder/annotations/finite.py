@@ -10,7 +10,7 @@ from torchrecorder.annotations.places import scope_name
 from torchrecorder.annotations.statistics import gradients, values
 from torchrecorder.events import GradId, OpId, Statistics
 from torchrecorder.graph.nodes import GradRun
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 _INFINITY = re.compile(r"\binf\b")
 
@@ -28,7 +28,7 @@ class FirstBad(NamedTuple):
         return " and ".join(["NaN"] * bool(self.nans) + ["Inf"] * bool(self.infs))
 
 
-def first_bad_ops(recording: Recording) -> Iterator[FirstBad]:
+def first_bad_ops(recording: RecordedRun) -> Iterator[FirstBad]:
     """The op that made the first NaN, and before it the one that made the first infinity.
 
     An infinity that an op was given as a number, such as the -inf of a mask, is meant.
@@ -42,7 +42,7 @@ def first_bad_ops(recording: Recording) -> Iterator[FirstBad]:
         yield nan
 
 
-def _first(recording: Recording, bad: Mapping[str, Statistics]) -> FirstBad | None:
+def _first(recording: RecordedRun, bad: Mapping[str, Statistics]) -> FirstBad | None:
     """The first op that made *bad* values of others."""
     for op in recording.ops.values():
         made = [bad[value] for value in op.outputs if value in bad]
@@ -53,11 +53,11 @@ def _first(recording: Recording, bad: Mapping[str, Statistics]) -> FirstBad | No
     return None
 
 
-def _index(recording: Recording, found: FirstBad) -> int:
+def _index(recording: RecordedRun, found: FirstBad) -> int:
     return recording.ops[OpId(found.node)].index
 
 
-def first_bad_grad(recording: Recording) -> FirstBad | None:
+def first_bad_grad(recording: RecordedRun) -> FirstBad | None:
     """The first grad node that made them of gradients that had none; None if none did."""
     bad: dict[tuple[int, str], tuple[int, int]] = {}
     for each in gradients(recording):
@@ -73,7 +73,7 @@ def first_bad_grad(recording: Recording) -> FirstBad | None:
 
 
 def _maker(
-    recording: Recording, ran: GradRun, bad: dict[tuple[int, str], tuple[int, int]]
+    recording: RecordedRun, ran: GradRun, bad: dict[tuple[int, str], tuple[int, int]]
 ) -> GradId | None:
     """Which node gave *ran* what was not finite; None if it was handed in from outside."""
     makers = [
@@ -87,7 +87,7 @@ def _maker(
     return makers[-1] if makers else None
 
 
-def describe(recording: Recording) -> Iterator[str]:
+def describe(recording: RecordedRun) -> Iterator[str]:
     """What to say of them: *first NaN: op `log` in encoder.fc at model.py:12 (3 NaN)*."""
     for op in first_bad_ops(recording):
         yield f"first {op.kinds}: {_op(recording, OpId(op.node))} ({_counts(op)})"
@@ -98,7 +98,7 @@ def describe(recording: Recording) -> Iterator[str]:
         yield f"first NaN or Inf in backward: {node.name} of {owner} ({_counts(grad)})"
 
 
-def _op(recording: Recording, op: OpId) -> str:
+def _op(recording: RecordedRun, op: OpId) -> str:
     found = recording.ops[op]
     place = scope_name(recording, found.scope)
     where = f" in {place}" if place else ""

@@ -8,14 +8,14 @@ from functools import cached_property
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 
 @dataclass(frozen=True)
 class Inside:
     """Answers by the ids of a recording."""
 
-    recording: Recording
+    recording: RecordedRun
 
     @cached_property
     def _made(self) -> dict[OpId | None, list[str]]:

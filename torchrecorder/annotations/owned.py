@@ -9,14 +9,14 @@ from functools import cached_property
 
 from torchrecorder.events import Gradient, ModuleId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 
 @dataclass(frozen=True)
 class Owned:
     """What the modules of a recording own."""
 
-    recording: Recording
+    recording: RecordedRun
 
     @cached_property
     def _listed(self) -> list[tuple[str, ModuleId]]:
@@ -80,7 +80,7 @@ class Owned:
         return frozenset(each.id for each in values if each.trainable) - reached.keys()
 
 
-def given_to_leaves(recording: Recording) -> dict[ValueId, Gradient]:
+def given_to_leaves(recording: RecordedRun) -> dict[ValueId, Gradient]:
     """For each leaf that a gradient reached, the last one that it was given."""
     found: dict[ValueId, Gradient] = {}
     for ran in recording.grad_runs:

@@ -104,12 +104,22 @@ def run_on_originals(
 
     Where it hands back one of its arguments, the result is the very object it was given.
     """
-    own_kwargs = {name: _own(values, each) for name, each in kwargs.items()}
-    result = func(*[_own(values, each) for each in args], **own_kwargs)
-    if isinstance(result, Tensor):
-        for _, tensor in tensors_in((args, kwargs)):
-            if values.source(tensor) is result:
-                return tensor
+    own, own_kwargs = args, kwargs
+    try:
+        own, own_kwargs = (
+            tuple([_own(values, each) for each in args]),
+            {name: _own(values, each) for name, each in kwargs.items()},
+        )
+    except Exception as error:
+        values.tape.lose("aliases", error)
+    result = func(*own, **own_kwargs)
+    try:
+        if isinstance(result, Tensor):
+            for _, tensor in tensors_in((args, kwargs)):
+                if values.source(tensor) is result:
+                    return tensor
+    except Exception as error:
+        values.tape.lose("aliases", error)
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,9 +30,7 @@ def sort_arguments(
     names = facts.parameters
     if facts.name == "deepcopy":
         args = args[:1]  # what has been copied before is not read
-    if len(args) > len(names):
-        names += tuple(map(str, range(len(names), len(args))))
-    for name, each in zip(names, args):
+    for name, each in named_arguments(args, names):
         if isinstance(each, Tensor):
             tensors.append((name, each))
         elif each is not None:
@@ -40,6 +39,13 @@ def sort_arguments(
         if each is not None:
             _sort(name, each, tensors, plain)
     return tensors, tuple(plain)
+
+
+def named_arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Positional arguments with the names of their parameters, or their numbers."""
+    if len(args) > len(names):
+        names += tuple(map(str, range(len(names), len(args))))
+    return zip(names, args)
 
 
 def _sort(

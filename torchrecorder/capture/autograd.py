@@ -15,12 +15,12 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import get_gradient_edge
 
 from torchrecorder.capture.grad_facts import name_of, op_name, output_facts
+from torchrecorder.capture.internals.access import next_node_number
 from torchrecorder.capture.tensors import node_behind
 from torchrecorder.capture.strangers import LEAF, Strangers
 from torchrecorder.events import (
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from torchrecorder.capture.values import Values
 
 _number_of = operator.methodcaller("_sequence_nr")
-_next_number: Callable[[], int] = torch._C._autograd._get_sequence_nr
 
 
 _Parents = tuple[tuple[Any, int], ...]
@@ -61,7 +60,7 @@ class AutogradWalk:
         self.made: dict[GradEdge, ValueId] = {}
         self.owners: dict[GradId, OpId] = {}
         self._names: dict[type, str] = {}
-        self.start = self.since = _next_number()  # what is numbered below was there before
+        self.start = self.since = next_node_number()  # what is numbered below was there before
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
         self.met: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
@@ -88,7 +87,7 @@ class AutogradWalk:
 
     def is_recent(self, number: int) -> bool:
         """Whether the op that runs, or ran last, may have made the node with this number."""
-        return self.since <= number < _next_number()
+        return self.since <= number < next_node_number()
 
     def _maker(self, number: int) -> tuple[OpId | None, ScopeId | None]:
         """The op that ran when autograd gave out *number*."""
@@ -99,11 +98,11 @@ class AutogradWalk:
 
     def begin(self) -> None:
         """An op begins: nodes numbered from here on will be its own."""
-        self.since = _next_number()
+        self.since = next_node_number()
 
     def end(self, op: OpId) -> None:
         """The op ended: whatever was numbered in between is its own, also if met later."""
-        number = _next_number()
+        number = next_node_number()
         if number > self.since:
             self.starts.append(self.since)
             self.spans.append((number, op, self.tape.scope))

@@ -1,34 +1,46 @@
 """Awaited: a recorder that begins at the first call of a model, and ends after so many.
 
 For code that is not ours to change, such as a script with its own main. Until the model is
-called, nothing of the recorder is there but a look at each call of a module. A step is one
-call of the model and what follows it until the next: loss, backward, optimizer. What comes
-between the last optimizer and the next module (data, most of the time) is not listened to.
+called, nothing of the recorder is there but global hooks that look at each call of a module;
+compiled code runs eagerly from the beginning, as a recorder cannot begin inside of it. A step
+is one call of the model and what follows it until the next: loss, backward, optimizer. What
+comes between the last optimizer and the next module (data, most of the time) is not recorded.
 
-Function modes must be left in the order in which they were entered, but we come and go
-while the program is in the middle of something: so ours go below those of the program. Only
-PyTorch's own for the default device is lower: it expects to be the lowest.
+Function modes must be left in the order in which they were entered, but the recorder begins and
+ends while the program is in the middle of something: so its modes go below those of the program.
+Only PyTorch's own for the default device is lower: it expects to be the lowest.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import Any
 
-import torch
 from torch.nn import Module
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+from torch.overrides import TorchFunctionMode
 
+from torchrecorder.capture.compilers import RunEagerly
+from torchrecorder.capture.internals.access import (
+    caller_of_module,
+    count_function_modes,
+    default_device_mode,
+    get_frame,
+    pop_function_mode,
+    push_function_mode,
+)
 from torchrecorder.capture.recorder import Recorder
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 Choice = Callable[[Module, FrameType], bool]
 """Whether a module that is called, from this frame, is the awaited one."""
@@ -65,9 +77,12 @@ class Awaited:
 
     def __enter__(self) -> Awaited:
         self._thread = threading.get_ident()
-        self._plain: Any = Module.__call__
-        self._ours = _listening(self._plain, self)
-        Module.__call__ = self._ours  # type: ignore[method-assign]
+        with ExitStack() as stack:
+            stack.enter_context(RunEagerly())
+            stack.callback(register_module_forward_pre_hook(self._called).remove)
+            after = register_module_forward_hook(self._returned, always_call=True)
+            stack.callback(after.remove)
+            self._hooks = stack.pop_all()
         return self
 
     def __exit__(
@@ -79,33 +94,30 @@ class Awaited:
         left = error is not None and not isinstance(error, SystemExit)
         self._end(error if left else None)
 
-    def hears(self, module: Module, frame: FrameType) -> bool:
-        """*module* is about to be called: begin or end, if it is time for it.
-
-        Returns:
-            Whether this is a step of the model, whose end is to be told by `left`.
-        """
+    def _called(self, module: Module, args: tuple[Any, ...]) -> None:
+        """*module* is about to run: begin or end, if it is time for it."""
         if self._over or self._inside or threading.get_ident() != self._thread:
-            return False
-        if self.model is None and self._chosen(module, frame):
+            return
+        frame = get_frame(1)
+        begins = self.model is None and self._chosen(module, caller_of_module(frame))
+        if begins:
             self._begin(module)
-        if self._deaf:  # the last step is done, and something else begins
+        last = self._steps and self.calls == self._steps and module is self.model
+        if self._deaf or last:  # the last step is done, and something else begins
             self._end(None)
-        if self._over or module is not self.model:
-            return False
-        if self._steps and self.calls == self._steps:
-            self._end(None)
-            return False
-        self.calls += 1
-        self._inside = True
-        return True
+        elif module is self.model:
+            self.calls += 1
+            self._inside = True
+            if begins and self._recorder is not None:  # PyTorch runs no hooks that are this new
+                self._recorder.module_called(module, args, frame)
 
-    def left(self) -> None:
-        """The call of the model is over."""
-        self._inside = False
+    def _returned(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
+        """The call of *module* is over."""
+        if module is self.model and threading.get_ident() == self._thread:
+            self._inside = False
 
     def _begin(self, module: Module) -> None:
-        """Listen from here on, with our modes below those of the program, but for one kind."""
+        """Record from here on, with our modes below those of the program, but for one kind."""
         self.model = module
         self._hooks.callback(register_optimizer_step_pre_hook(self._steps_now).remove)
         self._hooks.callback(register_optimizer_step_post_hook(self._stepped).remove)
@@ -119,7 +131,7 @@ class Awaited:
 
     def _put_with(self, others: list[TorchFunctionMode]) -> None:
         """Our modes and those of the program, in the right order."""
-        default = getattr(torch._GLOBAL_DEVICE_CONTEXT, "device_context", None)
+        default = default_device_mode()
         lowest = [mode for mode in others if mode is default]
         _put([*lowest, *self._modes, *(mode for mode in others if mode is not default)])
 
@@ -148,8 +160,6 @@ class Awaited:
         if self._over:
             return
         self._over = True
-        if Module.__call__ is self._ours:
-            Module.__call__ = self._plain  # type: ignore[method-assign]
         self._hooks.close()
         if self._recorder is None:
             return
@@ -161,29 +171,15 @@ class Awaited:
             _put(others)
 
 
-def _listening(plain: Any, awaited: Awaited) -> Any:
-    """``Module.__call__``, with an ear."""
-
-    def __call__(self: Module, *args: Any, **kwargs: Any) -> Any:
-        if not awaited.hears(self, sys._getframe(1)):
-            return plain(self, *args, **kwargs)
-        try:
-            return plain(self, *args, **kwargs)
-        finally:
-            awaited.left()
-
-    return __call__
-
-
 def _taken() -> list[TorchFunctionMode]:
     """All function modes, taken off; the lowest is the first."""
     taken = []
-    while torch._C._len_torch_function_stack():
-        taken.append(_pop_mode())
+    while count_function_modes():
+        taken.append(pop_function_mode())
     return taken[::-1]
 
 
 def _put(modes: list[TorchFunctionMode]) -> None:
     """The opposite."""
     for mode in modes:
-        _push_mode(mode)
+        push_function_mode(mode)

@@ -2,9 +2,10 @@
 
 When ``backward()`` or ``grad()`` is called, every node behind its roots gets a hook before
 and one after it; they are removed when the call ends. A hook knows its node by our id
-alone: one that held the node would keep the whole graph alive. Accumulation nodes get
-only the hook before, and end where the next node of their thread begins. On a GPU nodes
-run in threads of the engine's own; their hooks run there too, one at a time.
+alone: one that held the node would keep the whole graph alive. Some nodes get only the hook
+before, and end where the next node of their thread begins: accumulation nodes, and those of
+custom functions where PyTorch would treat them differently. On a GPU nodes run in threads of
+the engine's own; their hooks run there too, one at a time.
 """
 
 from __future__ import annotations
@@ -17,9 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch as functorch
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from torchrecorder.capture.internals.access import (
+    ACCUMULATION,
+    DisableTorchFunction,
+    current_node,
+    next_node_number,
+    peek_transformations,
+    takes_post_hook,
+)
 from torchrecorder.capture.observer import Given
 from torchrecorder.events import (
     BackwardRan,
@@ -40,9 +48,6 @@ if TYPE_CHECKING:
     from torchrecorder.capture.autograd import AutogradWalk
     from torchrecorder.capture.tape import Tape
 
-_next_number = torch._C._autograd._get_sequence_nr
-_ACCUMULATE = "torch::autograd::AccumulateGrad"
-
 
 class BackwardRuns:
     """Hears every node of the backward passes that this thread starts."""
@@ -62,9 +67,9 @@ class BackwardRuns:
         run = _Run(self, self._count, op, bool(_create_graph(args, kwargs)))
         self._count += 1
         self.running.append(run)
-        if functorch.peek_interpreter_stack() is not None:
+        if peek_transformations() is not None:
             return  # torch.func runs graphs of its own, behind its wrappers
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             for node in _behind(_roots(args, kwargs)):
                 grad = self.autograd.grad_of(node)
                 if grad is not None:
@@ -88,12 +93,20 @@ class BackwardRuns:
 
     def _leave(self, op: OpId, seconds: float | None, *, failed: bool) -> None:
         if self.running and self.running[-1].op == op:
-            run = self.running.pop()
+            run = self.running[-1]
             run.leave(failed=failed)
+            self.running.pop()
             self.tape.write(BackwardRan(run.number, op, seconds, run.create_graph, failed))
+
+    def abandon(self, op: OpId | None) -> None:
+        """An instrument failed at the call *op*: if it runs backward, do without the rest."""
+        if self.running and self.running[-1].op == op:
+            self.running.pop().remove_hooks()
 
     def finish(self) -> None:
         """The recording ends: tell which nodes were made by running others."""
+        for run in self.running:
+            run.remove_hooks()
         if not self._makers:
             return
         starts = [number for number, _ in self._makers]
@@ -104,7 +117,7 @@ class BackwardRuns:
 
     def current(self) -> GradId | None:
         """The grad node that this thread is running; None where it runs none, or not ours."""
-        node = torch._C._current_autograd_node()
+        node = current_node()
         if node is None:
             return None
         return self.autograd.known_as(node)
@@ -115,7 +128,7 @@ class BackwardRuns:
 
     def makes(self, grad: GradId | str) -> None:
         """Nodes numbered from here on are made by *grad*; by none of ours if it is empty."""
-        self._makers.append((int(_next_number()), GradId(grad)))
+        self._makers.append((int(next_node_number()), GradId(grad)))
 
     def forms(self, gradients: Sequence[Tensor | None]) -> tuple[Gradient | None, ...]:
         """The forms of *gradients*."""
@@ -165,10 +178,20 @@ class _Run:
 
     def listen(self, grad: GradId, node: Any) -> None:
         """Put hooks on *node*."""
-        listener = _Listener(self, grad, node.name() == _ACCUMULATE)
+        listener = _Listener(self, grad)
         self._handles.append(node.register_prehook(listener.before))
-        if not listener.accumulates:
+        if node.name() == ACCUMULATION:
+            return
+        if takes_post_hook(node):
             self._handles.append(node.register_hook(listener.after))
+        else:
+            listener.ends_unheard = True
+
+    def remove_hooks(self) -> None:
+        """Take the hooks off the nodes again."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
 
     def last_started(self) -> GradId | None:
         """The node that was running when the pass broke off."""
@@ -176,10 +199,8 @@ class _Run:
 
     def leave(self, *, failed: bool) -> None:
         """Remove the hooks; a node that is still running broke off, or was an accumulation."""
+        self.remove_hooks()
         now = self.tape.time()
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
         broke = next(reversed(self.open), None) if failed else None
         for listener in dict.fromkeys([*self.open, *self.latest.values()]):
             listener.close(listener.ended or now, failed=listener is broke)
@@ -194,12 +215,22 @@ class _Listener:
     other nodes gave before: that is part of the node's time.
     """
 
-    __slots__ = ("run", "grad", "accumulates", "order", "started", "ended", "given", "gave", "done")
+    __slots__ = (
+        "run",
+        "grad",
+        "ends_unheard",
+        "order",
+        "started",
+        "ended",
+        "given",
+        "gave",
+        "done",
+    )
 
-    def __init__(self, run: _Run, grad: GradId, accumulates: bool) -> None:
+    def __init__(self, run: _Run, grad: GradId) -> None:
         self.run = run
         self.grad = grad
-        self.accumulates = accumulates
+        self.ends_unheard = False
         self.order = 0
         self.started = self.ended = 0.0
         self.given: tuple[Gradient | None, ...] = ()
@@ -208,20 +239,20 @@ class _Listener:
 
     def before(self, given: Given) -> None:
         """The node is about to run."""
-        tape = self.run.tape
-        here = threading.get_ident()
-        entered = tape.clock()
-        if here == tape.thread:
-            tape.pause()
         try:
+            tape = self.run.tape
+            here = threading.get_ident()
+            entered = tape.clock()
+            if here == tape.thread:
+                tape.pause()
             self._begin(given, here, entered - tape.own)
+            if here == tape.thread:
+                tape.resume()
+            else:
+                tape.own += tape.clock() - entered
+            self.started = tape.time()
         except Exception as error:
-            tape.lose("backward", error)
-        if here == tape.thread:
-            tape.resume()
-        else:
-            tape.own += tape.clock() - entered
-        self.started = tape.time()
+            self.run.tape.lose("backward", error)
 
     def _begin(self, given: Given, here: int, now: float) -> None:
         run = self.run
@@ -230,7 +261,7 @@ class _Listener:
         run.latest[here] = self
         self.order, run.order = run.order, run.order + 1
         run.open[self] = None
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             self.given = run.runs.forms(given)
             for observer in run.tape.observers:
                 observer.node_begins(self.grad, run.number, given)
@@ -239,27 +270,29 @@ class _Listener:
 
     def after(self, gave: Given, given: Given) -> None:
         """The node has run."""
-        tape = self.run.tape
-        here = threading.get_ident()
-        self.ended = tape.time()
-        entered = tape.clock()
-        if here == tape.thread:
-            tape.pause()
         try:
+            tape = self.run.tape
+            here = threading.get_ident()
+            self.ended = tape.time()
+            entered = tape.clock()
+            if here == tape.thread:
+                tape.pause()
             self._end(gave)
-            if here != tape.thread:  # there the engine waits between nodes
-                self.close(self.ended)
+            if here == tape.thread:
+                tape.resume()
+            else:
+                self.close(self.ended)  # there the engine waits between nodes
+                tape.own += tape.clock() - entered
         except Exception as error:
-            tape.lose("backward", error)
-        if here == tape.thread:
-            tape.resume()
-        else:
-            tape.own += tape.clock() - entered
+            self.run.tape.lose("backward", error)
+
+    def _tell_end(self) -> None:
+        for observer in self.run.tape.observers:
+            observer.node_ended(self.grad, self.run.number)
 
     def _end(self, gave: Given) -> None:
-        with torch._C.DisableTorchFunction():
-            for observer in self.run.tape.observers:
-                observer.node_ended(self.grad, self.run.number)
+        with DisableTorchFunction():
+            self._tell_end()
             self.gave = self.run.runs.forms(gave)
         self.run.open.pop(self, None)
 
@@ -269,6 +302,8 @@ class _Listener:
         if self.done:
             return
         self.done = True
+        if self.ends_unheard:
+            self._tell_end()
         seconds = None if failed else max(0.0, now - self.started)
         run = self.run
         ran = (self.grad, run.number, self.order, seconds, self.given, self.gave, failed)

@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.overrides import _get_current_function_mode
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchrecorder.capture.functions import Call, Calls
+from torchrecorder.capture.call import Call
+from torchrecorder.capture.functions import Calls
+from torchrecorder.capture.internals.access import (
+    DisableTorchFunction,
+    TorchDispatchMode,
+    current_function_mode,
+    next_node_number,
+)
 from torchrecorder.capture.names import FunctionFacts, operator_facts
 from torchrecorder.capture.tensors import UNSETTLED, innermost, tensors_in
 
@@ -24,7 +29,6 @@ if TYPE_CHECKING:
     from torchrecorder.capture.functions import FunctionCalls
 
 _DETACH = torch.ops.aten.detach.default
-_next_number = torch._C._autograd._get_sequence_nr
 
 
 class Below:
@@ -42,12 +46,14 @@ class Below:
             alone: Take off the function mode: here is all that can be heard.
             detaches: Else, that the program may detach tensors, and not only autograd.
         """
+        if alone and current_function_mode() is not self.heard:
+            return False
+        mode = DispatchCalls(self.heard.calls, alone, detaches)
+        mode.__enter__()  # type: ignore[no-untyped-call]
+        self.alone, self.mode = False, mode
         if alone:
-            if _get_current_function_mode() is not self.heard:
-                return False
             self.heard.__exit__(None, None, None)
-        self.alone, self.mode = alone, DispatchCalls(self.heard.calls, alone, detaches)
-        self.mode.__enter__()  # type: ignore[no-untyped-call]
+            self.alone = True
         return True
 
     def cease(self) -> DispatchCalls | None:
@@ -83,7 +89,7 @@ class DispatchCalls(TorchDispatchMode):
     ) -> Any:
         """Run *func* and note it."""
         try:
-            with torch._C.DisableTorchFunction():  # modes of others hear no operators
+            with DisableTorchFunction():  # modes of others hear no operators
                 return self._run(func, args, kwargs or {})
         except KeyboardInterrupt:
             self.interrupted = True
@@ -93,24 +99,34 @@ class DispatchCalls(TorchDispatchMode):
             raise
 
     def _run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tape, facts = self.calls.tape, None
+        try:
+            facts = self._facts_of(func, args)
+        except Exception as error:
+            tape.lose("operators", error)
+        if facts is None:
+            return func(*args, **kwargs)
+        if func is _DETACH and not self.alone:
+            detached = func(*args, **kwargs)
+            with tape.losing("operators"):
+                self._set_aside(detached, args[0])
+            return detached
+        return self.calls.around(func, facts, False, args, kwargs)
+
+    def _facts_of(self, func: Any, args: tuple[Any, ...]) -> FunctionFacts | None:
+        """What is known of *func*; None if this call of it is no op of its own."""
         facts = self.facts.get(func)
         if facts is None:
             facts = self.facts[func] = operator_facts(func)
         tape = self.calls.tape
         if facts.ignored or tape.op is not None or threading.get_ident() != tape.thread:
-            return func(*args, **kwargs)  # nothing, part of a torch function, or another thread's
-        if func is _DETACH and not self.alone:
-            return self._detach(args[0])
-        if facts.name == "equal" and self._compiles(args):
-            return func(*args)
-        return self.calls.around(func, facts, False, args, kwargs)
+            return None  # nothing, part of a torch function, or another thread's
+        return None if facts.name == "equal" and self._compiles(args) else facts
 
-    def _detach(self, tensor: Tensor) -> Tensor:
+    def _set_aside(self, detached: Tensor, tensor: Tensor) -> None:
         """Autograd sets a tensor aside, or the interpreter before it differentiates itself."""
-        detached = _DETACH(tensor)
         values = self.calls.values
         (values.expect_alias if self.detaches else values.equate)(detached, tensor)
-        return detached  # type: ignore[no-any-return]
 
     def _compiles(self, args: tuple[Any, ...]) -> bool:
         """Whether it is the interpreter that looks for equal constants in what it will run."""
@@ -127,10 +143,11 @@ class _CallsBelow(Calls):
     def end(self, call: Call, result: Any) -> None:
         """Note what the call made and wrote; autograd has not come to it yet."""
         super().end(call, result)
-        for _, tensor in (*tensors_in(result), *call.tensors):
-            entry = self.values.entries.get(id(innermost(tensor)))
-            if entry is not None and entry.producer == call.op and entry.version >= 0:
-                entry.version, entry.requires_grad = UNSETTLED, False
+        with self.tape.losing("operators"):
+            for _, tensor in (*tensors_in(result), *call.tensors):
+                entry = self.values.entries.get(id(innermost(tensor)))
+                if entry is not None and entry.producer == call.op and entry.version >= 0:
+                    entry.version, entry.requires_grad = UNSETTLED, False
 
 
 class _GradsBelow:
@@ -138,7 +155,7 @@ class _GradsBelow:
 
     def __init__(self, walk: AutogradWalk) -> None:
         self.walk = walk
-        self.start = _next_number()
+        self.start = next_node_number()
         self.end = walk.end
 
     def begin(self) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
 
+from torchrecorder.capture.stand_in import StandIn, describing, detail_of, stand_in
 from torchrecorder.events import ModuleId, ModuleSeen, Role, ScopeKind, Slot, ValueId, made
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class CatalogEntry:
         "arguments",
         "calls",
         "stated",
+        "stand_in",
     )
 
     def __init__(self, module: Module, number: ModuleId, facts: ClassFacts) -> None:
@@ -56,6 +58,7 @@ class CatalogEntry:
         self.cls, self.qualname, self.kind, self.arguments = facts
         self.calls = 0
         self.stated = False
+        self.stand_in: StandIn | None = None
 
     def count_call(self) -> int:
         """The number of this call, counted from 0."""
@@ -79,7 +82,8 @@ class Catalog:
         self._classes: dict[type[Module], ClassFacts] = {}
         self._shapeless: dict[int, ValueId] = {}  # what lazy parameters were at first
         if root is not None:
-            self._enter_all(root)
+            with tape.losing("names of modules"):
+                self._enter_all(root)
 
     def _enter_all(self, root: Module) -> None:
         """Number and name *root* and all below it, in the order of ``named_modules()``."""
@@ -91,10 +95,11 @@ class Catalog:
             prefix = f"{path}." if path else ""
             for role, held in _holdings(module):
                 self._name_tensors(prefix, role, held)
-        for _, module in found:
-            entry = self.entries[id(module)]
-            if not entry.stated and not _waits(module):
-                self._state(entry, module)
+        with describing([module for _, module in found]):
+            for _, module in found:
+                entry = self.entries[id(module)]
+                if not entry.stated and not _waits(module):
+                    self._state(entry, module)
 
     def _name_tensors(self, prefix: str, role: Role, held: _Held) -> None:
         """Give parameters or buffers their names; a tied one has several."""
@@ -123,7 +128,8 @@ class Catalog:
         if entry is None or entry.ref() is not module:
             entry = self._new(module)
             if not _waits(module):
-                self._state(entry, module)
+                with describing([module]):
+                    self._state(entry, module)
         return entry
 
     def module(self, number: ModuleId | None) -> Module | None:
@@ -131,9 +137,9 @@ class Catalog:
         entry = self.numbers.get(number) if number is not None else None
         return entry.ref() if entry is not None else None
 
-    def references(self) -> dict[ModuleId, weakref.ref[Module]]:
-        """Weak references to all modules."""
-        return {number: entry.ref for number, entry in self.numbers.items()}
+    def references(self) -> dict[ModuleId, tuple[weakref.ref[Module], StandIn | None]]:
+        """A weak reference and a stand-in for each module."""
+        return {number: (entry.ref, entry.stand_in) for number, entry in self.numbers.items()}
 
     def clear(self) -> None:
         """Forget every module."""
@@ -160,14 +166,16 @@ class Catalog:
         """State a module whose parameters took shape during its first call."""
         entry = self.entries.get(id(module))
         if entry is not None and not entry.stated:
-            self._state(entry, module)
+            with describing([module]):
+                self._state(entry, module)
 
     def finish(self) -> None:
         """The run ends: state what is still unsaid."""
         for entry in list(self.entries.values()):
             module = entry.ref()
             if not entry.stated and module is not None:
-                self._state(entry, module)
+                with describing([module]):
+                    self._state(entry, module)
 
     def _state(self, entry: CatalogEntry, module: Module) -> None:
         entry.stated = True
@@ -177,11 +185,12 @@ class Catalog:
             tuple(entry.names),
             entry.cls,
             entry.qualname,
-            _detail(module),
+            detail_of(module),
             slots.get(Role.PARAMETER, ()),
             slots.get(Role.BUFFER, ()),
-            bool(getattr(module, "training", False)),  # a frozen script has no mode
+            _is_training(module, entry.kind),
         )
+        entry.stand_in = stand_in(module)
         self.tape.write(made(ModuleSeen, event))
 
     def _slots(self, held: _Held, role: Role) -> tuple[Slot, ...]:
@@ -267,9 +276,8 @@ def _is_lazy(tensor: Any) -> bool:
     return type(tensor) not in _USUAL and is_lazy(tensor)
 
 
-def _detail(module: Any) -> str:
-    """``extra_repr()`` on one line; empty if the user's own version raises."""
-    try:
-        return " ".join(str(module.extra_repr()).split())
-    except Exception:
-        return ""
+def _is_training(module: Module, kind: ScopeKind) -> bool:
+    """Its mode; scripted modules keep it in C++, and a frozen one has none."""
+    if kind is ScopeKind.SCRIPTED:
+        return bool(getattr(module, "training", False))
+    return bool(vars(module).get("training", False))

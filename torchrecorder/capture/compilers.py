@@ -12,13 +12,15 @@ import importlib.util
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 import torch
+
+from torchrecorder.capture.internals.access import has_global_hooks
 
 _COMPILER = "torch._dynamo"
 
@@ -34,13 +36,14 @@ _stance = contextlib.ExitStack()
 class RunEagerly(MetaPathFinder, Loader):
     """A context in which ``torch.compile`` and what is built on it compile nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, lose: Callable[[str, BaseException], None] = lambda *lost: None) -> None:
+        self._lose = lose
         self._exit = contextlib.ExitStack()
         self._hooked = False
         self._spec: ModuleSpec | None = None
 
     def __enter__(self) -> RunEagerly:
-        self._hooked = torch.nn.modules.module._has_any_global_hook()
+        self._hooked = has_global_hooks()
         if _COMPILER in sys.modules:
             self._set_stance()
         else:
@@ -76,7 +79,15 @@ class RunEagerly(MetaPathFinder, Loader):
         """Stand between the import system and the compiler's own loader."""
         if name != _COMPILER:
             return None
-        self._stop_waiting()
+        try:
+            self._stop_waiting()
+            return self._own_spec(name)
+        except Exception as error:
+            self._lose("compilers", error)
+            return None
+
+    def _own_spec(self, name: str) -> ModuleSpec | None:
+        """The compiler's own specification, but loaded by us."""
         self._spec = importlib.util.find_spec(name)
         if self._spec is None or self._spec.loader is None:
             return None
@@ -95,7 +106,10 @@ class RunEagerly(MetaPathFinder, Loader):
         module.__spec__, module.__loader__ = self._spec, self._spec.loader
         module.__file__ = self._spec.origin
         self._spec.loader.exec_module(module)
-        self._set_stance()
+        try:
+            self._set_stance()
+        except Exception as error:
+            self._lose("compilers", error)
 
 
 @contextlib.contextmanager

@@ -2,8 +2,8 @@
 
 PyTorch lets its compiler trace the functions, which makes inputs of what they close over, such
 as the weights of modules. Run eagerly, the operator would not know of these: some then fail,
-some give something else. So here the compiler may work, out of hearing; what it made is heard
-as it runs, as one op with all that it reads.
+some give something else. So here the compiler may work, while nothing is recorded; what it
+compiled is recorded as it runs, as one op with all that it reads.
 """
 
 from __future__ import annotations
@@ -16,14 +16,28 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
-from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
+from torch.overrides import TorchFunctionMode
+
+from torchrecorder.capture.internals.access import (
+    COUNTS_OPERATORS,
+    OPERATOR_HOMES,
+    OPERATOR_SETUP,
+    TorchDispatchMode,
+    count_function_modes,
+    dispatch_modes,
+    function_modes,
+    operator_setup,
+    pop_function_mode,
+    push_function_mode,
+)
 
 if TYPE_CHECKING:
     from torchrecorder.capture.modules import ModuleScopes
+    from torchrecorder.capture.tape import Tape
 
-_ENTRY = "setup_compilation_env"
-_HOMES = ("torch._higher_order_ops.utils", "torch.nn.attention.flex_attention")
+
+UNCOUNTED = "floating-point operations of operators on functions (torch.cond ...) were not counted"
+"""The note of a run in which they could not be."""
 
 
 class CompiledOps:
@@ -34,21 +48,25 @@ class CompiledOps:
         self.modules = modules
         self._before: tuple[CompiledOps, ...] = ()
 
+    def lose(self, error: Exception) -> None:
+        """Such an operator could not be recorded."""
+        self.modules.tape.lose("operators on functions", error)
+
     def __enter__(self) -> CompiledOps:
         self._before = _listening()
         _now.listening = (*self._before, self)
         _active.append(self)
-        _set_entry(_plain, _unheard)
+        _replace_setup(_plain, _unrecorded)
         return self
 
     def __exit__(self, *error: object) -> None:
         _now.listening = self._before
         _active.remove(self)
         if not _active:
-            _set_entry(_unheard, _plain)
+            _replace_setup(_unrecorded, _plain)
 
 
-_plain: Any = getattr(sys.modules.get(_HOMES[0]), _ENTRY, None)
+_plain: Any = operator_setup()
 _active: list[CompiledOps] = []
 _now = threading.local()
 
@@ -59,44 +77,76 @@ def _listening() -> tuple[CompiledOps, ...]:
     return found
 
 
-def _set_entry(before: Any, after: Any) -> None:
+def _replace_setup(before: Any, after: Any) -> None:
     """Where PyTorch prepares its compiler for such an operator, let *after* do it."""
-    for home in filter(None, map(sys.modules.get, _HOMES)):
-        if before is not None and getattr(home, _ENTRY, None) is before:
-            setattr(home, _ENTRY, after)
+    for home in filter(None, map(sys.modules.get, OPERATOR_HOMES)):
+        if before is not None and getattr(home, OPERATOR_SETUP, None) is before:
+            setattr(home, OPERATOR_SETUP, after)
 
 
 @contextlib.contextmanager
-def _unheard() -> Iterator[Any]:
-    """As PyTorch's own, but nobody of us listens until what was compiled runs."""
-    listening, counting = _listening(), _counting()
-    modes = torch.overrides._get_current_function_mode_stack()
+def _unrecorded() -> Iterator[Any]:
+    """As PyTorch's own setup, but nothing is recorded until what was compiled runs."""
+    listening, away = _listening(), contextlib.ExitStack()
+    with _plain() as backend:
+        try:
+            away = _take_away(listening)
+        except Exception as error:
+            listening[-1].lose(error)
+        try:
+            yield backend
+        finally:
+            try:
+                away.close()
+            except Exception as error:
+                listening[-1].lose(error)
+
+
+def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack:
+    """Take our instruments away until the stack is closed, if no others lie in between."""
+    counting, modes = _counting(), function_modes()
     ours = [each.functions for each in listening]
     with contextlib.ExitStack() as stack:
         if not ours or not all(each in modes for each in ours):
-            yield stack.enter_context(_plain())
-            return
-        for counts in reversed(counting):
-            stack.callback(counts.__enter__)
-            counts.__exit__(None, None, None)
+            return stack.pop_all()
+        stack.enter_context(_without(counting))
         stack.enter_context(_only([each for each in modes if each not in ours], modes))
         for each in reversed(listening):
             stack.callback(each.modules.__enter__)
             each.modules.__exit__()
-        stack.enter_context(_plain())
-        stack.enter_context(torch.compiler.set_stance("default"))
+        stack.enter_context(torch.compiler.set_stance("default", force_backend=_run_recorded))
         before, _now.back = getattr(_now, "back", ((), ())), (ours, counting)
         stack.callback(setattr, _now, "back", before)
-        yield _run_heard
+        return stack.pop_all()
 
 
 def _counting() -> list[TorchDispatchMode]:
     """Our dispatch modes, if they are on top."""
     from torchrecorder.capture.flops import FlopsCounted
 
-    modes = reversed(_get_current_dispatch_mode_stack())
+    modes = reversed(dispatch_modes())
     found = list(itertools.takewhile(lambda mode: type(mode) is FlopsCounted, modes))
     return found[::-1]
+
+
+@contextlib.contextmanager
+def _without(counting: list[TorchDispatchMode]) -> Iterator[None]:
+    """Without those modes of ours, which are on top."""
+    for mode in reversed(counting):
+        mode.__exit__(None, None, None)
+    try:
+        yield
+    finally:
+        for mode in counting:
+            mode.__enter__()
+
+
+def countable(tape: Tape) -> contextlib.AbstractContextManager[None]:
+    """Around an operator on functions: nothing counts where PyTorch would refuse to run it so."""
+    counting = [] if COUNTS_OPERATORS else _counting()
+    if counting:
+        tape.notes.append(UNCOUNTED)
+    return _without(counting)
 
 
 @contextlib.contextmanager
@@ -110,23 +160,31 @@ def _only(others: list[TorchFunctionMode], modes: list[TorchFunctionMode]) -> It
 
 
 def _put_in_place(modes: list[TorchFunctionMode]) -> None:
-    while torch._C._len_torch_function_stack():
-        _pop_mode()
+    while count_function_modes():
+        pop_function_mode()
     for mode in modes:
-        _push_mode(mode)
+        push_function_mode(mode)
 
 
-def _run_heard(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
-    """A backend: eager, in the hearing of the recorders that listen when it runs."""
+def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
+    """A backend of the compiler: eager, recorded by those that record when it runs."""
 
     def run(*args: Any) -> Any:
-        functions, counting = _now.back
         with contextlib.ExitStack() as stack:
-            for mode in functions:
-                _push_mode(mode)
-                stack.callback(_pop_mode)
-            for mode in counting:
-                stack.enter_context(mode)
+            try:
+                _bring_back(stack)
+            except Exception as error:
+                _listening()[-1].lose(error)
             return graph.forward(*args)
 
     return run
+
+
+def _bring_back(stack: contextlib.ExitStack) -> None:
+    """The modes that were taken away listen until *stack* is left."""
+    functions, counting = _now.back
+    for function in functions:
+        push_function_mode(function)
+        stack.callback(pop_function_mode)
+    for counts in counting:
+        stack.enter_context(counts)

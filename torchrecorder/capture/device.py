@@ -17,7 +17,8 @@ from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.events import BYTES_PEAK, SECONDS_ON_DEVICE, GradId, Measured, OpId
 
 if TYPE_CHECKING:
-    from torchrecorder.capture.tape import OpenScope, Tape
+    from torchrecorder.capture.scope import OpenScope
+    from torchrecorder.capture.tape import Tape
 
 
 def in_use() -> bool:
@@ -91,7 +92,7 @@ class DeviceWatched(Observer):
 
     def _memory(self) -> tuple[int, int]:
         """Bytes given out now, and at most."""
-        stats = torch._C._cuda_memoryStats(self.device)["allocated_bytes"]["all"]
+        stats = torch.cuda.memory_stats_as_nested_dict(self.device)["allocated_bytes"]["all"]
         return stats["current"], stats["peak"]
 
     def finish(self) -> None:

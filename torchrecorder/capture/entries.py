@@ -88,13 +88,18 @@ def around_in(
     return nearest[1], unclear
 
 
-def forgetting(entries: dict[int, Entry], aliases: set[int]) -> Callable[[Any], None]:
+def forgetting(
+    entries: dict[int, Entry], aliases: set[int], lose: Callable[[str, BaseException], None]
+) -> Callable[[Any], None]:
     """What takes the entry of a dead tensor out of *entries*, and out of *aliases*."""
 
     def forget(entry: Entry) -> None:
-        entries.pop(entry.key, None)
-        entry.storage.faded = True
-        if aliases:
-            aliases.discard(entry.key)
+        try:
+            entries.pop(entry.key, None)
+            entry.storage.faded = True
+            if aliases:
+                aliases.discard(entry.key)
+        except Exception as error:
+            lose("values", error)
 
     return forget

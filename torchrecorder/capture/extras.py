@@ -62,10 +62,14 @@ class Extras:
                 warn_unmatched(option, [choice] if isinstance(choice, str) else choice, names)
 
     def start(
-        self, tape: Tape, backward: BackwardRuns, running: Running, stack: contextlib.ExitStack
-    ) -> Started:
+        self,
+        started: Started,
+        tape: Tape,
+        backward: BackwardRuns,
+        running: Running,
+        stack: contextlib.ExitStack,
+    ) -> None:
         """Let the instruments that are asked for listen."""
-        started = Started()
         if self.stats:
             from torchrecorder.capture.statistics import StatisticsTaken
 
@@ -88,7 +92,6 @@ class Extras:
 
             stack.enter_context(FlopsCounted(tape, backward))
             tape.notes.append(COUNTING)
-        return started
 
 
 class Started:

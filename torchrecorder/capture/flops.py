@@ -11,24 +11,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._ops import HigherOrderOperator
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from torchrecorder.capture.internals.access import (
+    COMPOSED,
+    DEVICE_KEYS,
+    HigherOrderOperator,
+    TorchDispatchMode,
+    current_node,
+)
 from torchrecorder.events import FLOPS_BACKWARD, FLOPS_FORWARD, Measured
 
 if TYPE_CHECKING:
     from torchrecorder.capture.backward import BackwardRuns
     from torchrecorder.capture.tape import Tape
 
-_COMPOSED = torch._C.DispatchKey.CompositeImplicitAutograd
-_DEVICES = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 _FORM = frozenset(
     "sym_is_contiguous is_contiguous is_strides_like_format is_non_overlapping_and_dense size "
     "sym_size stride sym_stride storage_offset sym_storage_offset numel sym_numel dim layout "
     "device".split()
 )
 """Questions about a tensor's form, which tensor subclasses send through dispatch."""
+
+
+_AS_IT_IS, _BY_ITS_CLASS, _COMPOSED = object(), object(), object()
+"""How an operator is run: by its kernel, by the class of its arguments, as what it consists of."""
 
 
 class FlopsCounted(TorchDispatchMode):
@@ -49,20 +56,33 @@ class FlopsCounted(TorchDispatchMode):
         kwargs = kwargs or {}
         if isinstance(func, HigherOrderOperator):
             return self._run_inside(func, args, kwargs)
-        if func._schema.name.split("::")[1] in _FORM:
-            return func(*args, **kwargs)
-        formula = flop_registry.get(func._overloadpacket)
-        if formula is None:
-            nested = [each for each in args if isinstance(each, torch.Tensor) and each.is_nested]
-            if any(type(each) is not torch.Tensor for each in nested):
-                return NotImplemented  # their class takes it apart, in our hearing
-            if not nested and self._is_composed(func):
-                with self:
-                    return func._op_dk(_COMPOSED, *args, **kwargs)
+        try:
+            formula, way = self._way_to_run(func, args)
+        except Exception as error:
+            self.tape.lose("flops", error)
+            formula, way = None, _AS_IT_IS
+        if way is _BY_ITS_CLASS:
+            return NotImplemented
+        if way is _COMPOSED:
+            with self:
+                return func._op_dk(COMPOSED, *args, **kwargs)
         result = func(*args, **kwargs)
         if formula is not None:
             self._count(formula, args, kwargs, result)
         return result
+
+    def _way_to_run(self, func: Any, args: tuple[Any, ...]) -> tuple[Any, object]:
+        """The formula for *func*, if there is one, and how it is to be run."""
+        if func._schema.name.split("::")[1] in _FORM:
+            return None, _AS_IT_IS
+        formula = flop_registry.get(func._overloadpacket)
+        if formula is None:
+            nested = [each for each in args if isinstance(each, torch.Tensor) and each.is_nested]
+            if any(type(each) is not torch.Tensor for each in nested):
+                return None, _BY_ITS_CLASS  # which takes it apart, and is heard then
+            if not nested and self._is_composed(func):
+                return None, _COMPOSED
+        return formula, _AS_IT_IS
 
     def _run_inside(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator on functions; of a condition's, count the one that is called."""
@@ -77,20 +97,19 @@ class FlopsCounted(TorchDispatchMode):
         """Whether PyTorch runs *func* as other kernels, for want of one of its own."""
         found = self._composed.get(func)
         if found is None:
-            found = self._composed[func] = func.has_kernel_for_dispatch_key(_COMPOSED) and not any(
-                func.has_kernel_for_dispatch_key(device) for device in _DEVICES
+            found = self._composed[func] = func.has_kernel_for_dispatch_key(COMPOSED) and not any(
+                func.has_kernel_for_dispatch_key(device) for device in DEVICE_KEYS
             )
         return found
 
     def _count(self, formula: Any, args: Any, kwargs: Any, result: Any) -> None:
         try:
             amount = formula(*args, **kwargs, out_val=result)
-        except Exception as error:  # formulas exist that expect arguments in one spelling only
+            if current_node() is not None:
+                node = self.backward.current() or self.backward.last_started() or "run"
+                self.tape.write(Measured(FLOPS_BACKWARD, node, amount))
+            else:
+                place = self.tape.op or self.tape.scope or "run"
+                self.tape.write(Measured(FLOPS_FORWARD, place, amount))
+        except Exception as error:  # some formulas expect arguments in one spelling only
             self.tape.lose("flops", error)
-            return
-        if torch._C._current_autograd_node() is not None:
-            node = self.backward.current() or self.backward.last_started() or "run"
-            self.tape.write(Measured(FLOPS_BACKWARD, node, amount))
-        else:
-            place = self.tape.op or self.tape.scope or "run"
-            self.tape.write(Measured(FLOPS_FORWARD, place, amount))

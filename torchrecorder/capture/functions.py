@@ -9,62 +9,35 @@ told of. Modes belong to a thread.
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
-from torch._C import _functorch as functorch
 from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.aliases import holds_alias, run_on_originals
-from torchrecorder.capture.arguments import sort_arguments
+from torchrecorder.capture.argument_objects import takes_part, tensors_in_objects
+from torchrecorder.capture.arguments import named_arguments, sort_arguments
+from torchrecorder.capture.call import Call
+from torchrecorder.capture.conditions import countable
+from torchrecorder.capture.internals.access import (
+    DisableTorchFunction,
+    count_function_modes,
+    get_frame,
+    peek_transformations,
+)
 from torchrecorder.capture.names import FunctionFacts, facts_of
 from torchrecorder.capture.source import Pretended
 from torchrecorder.capture.tensors import innermost, tensors_in
-from torchrecorder.capture.writes import writes_now
-from torchrecorder.events import OpCalled, OpId, OpKind, Slot, SourceLine, ValueId, made
-
-_peek_transformations = functorch.peek_interpreter_stack
+from torchrecorder.events import OpCalled, OpKind, ValueId, made
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from torchrecorder.capture.autograd import AutogradWalk
     from torchrecorder.capture.backward import BackwardRuns
     from torchrecorder.capture.regions import Regions
-    from torchrecorder.capture.tape import OpenScope, Tape
+    from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.entries import Entry
     from torchrecorder.capture.values import Values
-
-
-class Call:
-    """A torch function that is running."""
-
-    __slots__ = (
-        "op",
-        "index",
-        "facts",
-        "place",
-        "wrapped",
-        "tensors",
-        "inputs",
-        "arguments",
-        "source",
-        "started",
-    )
-
-    op: OpId
-    index: int
-    facts: FunctionFacts
-    place: OpenScope | None
-    wrapped: bool  # inside a transformation of torch.func
-    tensors: list[tuple[str, Tensor]]
-    inputs: tuple[Slot, ...]
-    arguments: tuple[tuple[str, str], ...]
-    source: SourceLine | None
-    started: float
 
 
 class Calls:
@@ -93,13 +66,11 @@ class Calls:
         kwargs: dict[str, Any],
     ) -> Any:
         """Run *func* as an op; *guarded* where somebody else could hear what we ask."""
-        frame = sys._getframe(2)
         if guarded:
-            with torch._C.DisableTorchFunction():
-                call = self.begin(facts, args, kwargs, frame)
+            with DisableTorchFunction():
+                call = self.begin(facts, args, kwargs, guarded)
         else:
-            call = self.begin(facts, args, kwargs, frame)
-        del frame
+            call = self.begin(facts, args, kwargs)
         if call is None:
             return func(*args, **kwargs)
         try:
@@ -108,25 +79,33 @@ class Calls:
             self.fail(call, error)
             raise
         if guarded:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 self.end(call, result)
         else:
             self.end(call, result)
         return result
 
     def begin(
-        self, facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType
+        self,
+        facts: FunctionFacts,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        guarded: bool = False,
     ) -> Call | None:
-        """Note what the call reads. None if it is no op, or the instrument stumbled."""
-        tape, values = self.tape, self.values
+        """Note what the call reads. None if it is no op, or the instrument failed."""
         call = Call()
-        call.started = tape.pause()
         try:
+            tape, values = self.tape, self.values
+            call.started = tape.pause()
             call.facts = facts
-            call.source = self.regions.locate(frame)
+            call.source = self.regions.locate(get_frame(3))
             call.place = tape.stack[-1] if tape.stack else None
             tensors, call.arguments = sort_arguments(facts, args, kwargs)
-            call.wrapped = _peek_transformations() is not None
+            call.on_objects = guarded and takes_part(args, kwargs)
+            if call.on_objects:
+                named = [*named_arguments(args, facts.parameters), *kwargs.items()]
+                tensors += tensors_in_objects(named, tensors)
+            call.wrapped = peek_transformations() is not None
             if call.wrapped:
                 tensors = [(name, innermost(tensor)) for name, tensor in tensors]
             call.inputs = values.slots_of(tensors)
@@ -141,14 +120,19 @@ class Calls:
             tape.op = op
             for observer in tape.observers:
                 observer.op_begins(op)
+            tape.resume()
             return call
         except Pretended:
-            return None
+            self.tape.resume()
         except Exception as error:
-            tape.lose("functions", error)
-            return None
-        finally:
-            tape.resume()
+            self._give_up(call, error)
+        return None
+
+    def _give_up(self, call: Call, error: Exception) -> None:
+        """The instrument failed at a call: no op is running, and no hook is left behind."""
+        self.tape.op = None
+        self.backward.abandon(getattr(call, "op", None))
+        self.tape.lose("functions", error)
 
     def _sources(self, tensors: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
         """The user's own tensors in place of our aliases, as the function is given them."""
@@ -159,10 +143,10 @@ class Calls:
 
     def end(self, call: Call, result: Any) -> None:
         """Note what the call made and wrote."""
-        tape = self.tape
-        seconds = tape.pause() - call.started
-        tape.op = None
         try:
+            tape = self.tape
+            seconds = tape.pause() - call.started
+            tape.op = None
             for observer in tape.observers:
                 observer.op_ended(call.op)
             if call.facts.runs_backward:
@@ -177,18 +161,20 @@ class Calls:
                 self._write(call, OpKind.CALLED, outputs, written, seconds)
             elif self._passed_on(call, result):
                 self.values.passed = self._write(call, OpKind.PASS, (), (), seconds)
-        except Exception as error:
-            tape.lose("functions", error)
-        finally:
             tape.resume()
+        except Exception as error:
+            self._give_up(call, error)
 
     def fail(self, call: Call, error: BaseException) -> None:
         """The call raised: keep how far it came."""
-        self.tape.op = None
-        if call.facts.runs_backward:
-            self.backward.fail(call.op, error)
-        self.tape.fail(error, call.op)
-        self._write(call, OpKind.CALLED, (), (), None)
+        try:
+            self.tape.op = None
+            if call.facts.runs_backward:
+                self.backward.fail(call.op, error)
+            self.tape.fail(error, call.op)
+            self._write(call, OpKind.CALLED, (), (), None)
+        except Exception as own:
+            self._give_up(call, own)
 
     def _show(self, call: Call, result: Any, writes: dict[int, ValueId]) -> None:
         """Show the observers what came into being."""
@@ -225,7 +211,7 @@ class Calls:
         self, call: Call, result: Any, writes: dict[int, ValueId]
     ) -> tuple[ValueId, ...]:
         """The values that came into being: results first, then what was written."""
-        usual = not writes and not call.wrapped and not call.facts.attribute
+        usual = not (writes or call.wrapped or call.on_objects or call.facts.attribute)
         if usual and isinstance(result, Tensor):
             if self.values.aliases:
                 result = self.values.source(result)
@@ -245,6 +231,9 @@ class Calls:
             results = [tensor for _, tensor in tensors_in(result)]
         else:
             results = []
+        if call.on_objects:
+            known = [("", tensor) for tensor in results]
+            results += [tensor for _, tensor in tensors_in_objects([("", result)], known)]
         if call.wrapped:
             results = [innermost(tensor) for tensor in results]
         if self.values.aliases:
@@ -308,7 +297,7 @@ class FunctionCalls(TorchFunctionMode):
         self.crowded = False
 
     def __enter__(self) -> FunctionCalls:
-        self.crowded = torch._C._len_torch_function_stack() > 0
+        self.crowded = count_function_modes() > 0
         return super().__enter__()  # type: ignore[no-any-return, no-untyped-call]
 
     def __exit__(self, *error: Any) -> None:
@@ -324,17 +313,21 @@ class FunctionCalls(TorchFunctionMode):
     ) -> Any:
         """Run *func* and note it."""
         kwargs = kwargs or {}
-        facts = self.facts.get(func)
-        if facts is None:
-            facts = self.facts[func] = facts_of(func)
-        values = self.calls.values
-        if values.aliases and holds_alias(values, args, kwargs):
-            func = functools.partial(run_on_originals, values, func)
-        if facts.higher_order:
-            func = functools.partial(self._run_traced, func)
-        if facts.ignored:
+        try:
+            facts = self.facts.get(func)
+            if facts is None:
+                facts = self.facts[func] = facts_of(func)
+            values = self.calls.values
+            if values.aliases and holds_alias(values, args, kwargs):
+                func = functools.partial(run_on_originals, values, func)
+            if facts.higher_order:
+                func = functools.partial(self._run_traced, func)
             if facts.grad_switch:
                 self.calls.regions.switched()
+        except Exception as error:
+            self.calls.tape.lose("functions", error)
+            return func(*args, **kwargs)
+        if facts.ignored:
             return func(*args, **kwargs)
         return self.calls.around(func, facts, bool(types) or self.crowded, args, kwargs)
 
@@ -343,7 +336,8 @@ class FunctionCalls(TorchFunctionMode):
         tape, before = self.calls.tape, self.calls.tape.deaf
         tape.deaf = True
         try:
-            return func(*args, **kwargs)
+            with countable(tape):
+                return func(*args, **kwargs)
         finally:
             tape.deaf = before
 
@@ -354,7 +348,7 @@ def _wrote(call: Call, name: str, tensor: Tensor, entry: Entry) -> bool:
     if call.facts.rebinds and first:
         return True
     if name.partition(".")[0] in call.facts.writes:
-        if call.facts.dispatched or writes_now(name, call):
+        if call.facts.dispatched or call.writes(name):
             return True
     if entry.version < 0:
         return name == "out" or first and (call.facts.in_place or _told_to(call.arguments))

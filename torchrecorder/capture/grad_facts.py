@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from torchrecorder.capture.internals.access import output_forms
+
 
 def output_facts(node: Any) -> list[tuple[tuple[int, ...], str, str, int]]:
     """Shape, dtype, device and bytes of what a node's forward gave, as autograd noted them."""
     facts = []
-    for each in getattr(node, "_input_metadata", ()):
+    for each in output_forms(node):
         shape = tuple(size if type(size) is int else -1 for size in each.shape)
         elements = 1
         for size in shape:

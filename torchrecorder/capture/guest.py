@@ -7,8 +7,6 @@ their version counter: an earlier forward of the user's may have saved them for 
 from __future__ import annotations
 
 import contextlib
-import random
-import sys
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -18,9 +16,16 @@ from torch import Tensor
 from torch.nn import Module
 
 from torch.nn.parameter import is_lazy
-from torch.utils._python_dispatch import _disable_current_modes
 
 from torchrecorder.capture.catalog import named_modules
+from torchrecorder.capture.internals.access import (
+    DisableTorchFunction,
+    count_dispatch_modes,
+    flatten_tensors,
+    set_version_counters,
+    without_dispatch_modes,
+)
+from torchrecorder.capture.random_state import random_state_kept
 from torchrecorder.capture.tensors import UNVERSIONED, shape_of, version_of
 from torchrecorder.events import made
 
@@ -33,7 +38,7 @@ def restored(model: Any) -> Iterator[None]:
     """After the block, buffers, gradients and random state are those from before it."""
     with contextlib.ExitStack() as stack:
         with unheard():
-            _keep_random_state(stack)
+            stack.enter_context(random_state_kept())
             if isinstance(model, Module):
                 modules = [module for _, module in named_modules(model)]
                 stack.callback(_Buffers(modules).put_back)
@@ -47,14 +52,14 @@ def restored(model: Any) -> Iterator[None]:
 
 def unheard() -> contextlib.AbstractContextManager[Any]:
     """What we ask inside the block is no business of modes that somebody else entered."""
-    if torch._C._len_torch_dispatch_stack():
+    if count_dispatch_modes():
         return _without_modes()
-    return torch._C.DisableTorchFunction()
+    return DisableTorchFunction()
 
 
 @contextlib.contextmanager
 def _without_modes() -> Iterator[None]:
-    with torch._C.DisableTorchFunction(), _disable_current_modes():
+    with DisableTorchFunction(), without_dispatch_modes():
         yield
 
 
@@ -66,18 +71,6 @@ def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> 
     for parameter, gradient in found:
         if gradient is not None:
             parameter.grad = None
-
-
-def _keep_random_state(stack: contextlib.ExitStack) -> None:
-    stack.callback(torch.set_rng_state, torch.get_rng_state())
-    stack.callback(random.setstate, random.getstate())
-    numpy_random: Any = sys.modules.get("numpy.random")  # NumPy loads it when it is first used
-    if numpy_random is not None:
-        stack.callback(numpy_random.set_state, numpy_random.get_state())
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
-        stack.callback(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all())
-    if torch.backends.mps.is_available():
-        stack.callback(torch.mps.set_rng_state, torch.mps.get_rng_state())
 
 
 class _Place(NamedTuple):
@@ -127,7 +120,7 @@ class _Buffers:
             if name not in held or held[name] is not buffer:
                 held[name] = buffer
             if version != UNVERSIONED and buffer._version != version:
-                torch._C._autograd._unsafe_set_version_counter((buffer,), (version,))
+                set_version_counters((buffer,), (version,))
 
 
 def _is_usual(buffer: Tensor) -> bool:
@@ -142,7 +135,7 @@ def _numbers(places: list[_Place]) -> Tensor:
     buffers = [each.buffer for each in places]
     if not places[0].usual:
         return buffers[0]
-    return torch._C._nn.flatten_dense_tensors(buffers)  # type: ignore[no-any-return]
+    return flatten_tensors(buffers)  # type: ignore[no-any-return]
 
 
 def _copied(places: list[_Place]) -> Tensor:

@@ -19,7 +19,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch.utils._python_dispatch import _disable_current_modes
+
+from torchrecorder.capture.internals.access import (
+    WithoutSubclasses,
+    count_dispatch_modes,
+    count_function_modes,
+    saved_tensor_hooks,
+    without_dispatch_modes,
+)
 
 Made = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
 """A model, its positional and its keyword arguments."""
@@ -279,7 +286,7 @@ def _bits(tensor: Tensor) -> Any:
 
 
 def _bytes(tensor: Tensor) -> Any:
-    with torch._C.DisableTorchFunctionSubclass():
+    with WithoutSubclasses():
         plain = tensor.cpu().contiguous().resolve_conj().resolve_neg()
         try:
             return tuple(plain.shape), plain.reshape(-1).view(torch.uint8).numpy().tobytes()
@@ -307,14 +314,14 @@ def _of_process() -> dict[str, Any]:
         name: len(getattr(torch.nn.modules.module, name) or ()) for name in _GLOBAL_HOOKS
     }
     account["recursion limit"] = sys.getrecursionlimit()
-    with _disable_current_modes():  # a fake-tensor mode would give a state without numbers
+    with without_dispatch_modes():  # a fake-tensor mode would give a state without numbers
         account["random state of torch"] = torch.get_rng_state().numpy().tobytes()
     account["random state of python"] = random.getstate()
     if "numpy" in sys.modules:
         account["random state of numpy"] = str(sys.modules["numpy"].random.get_state())
-    account["function modes"] = torch._C._len_torch_function_stack()
-    account["dispatch modes"] = torch._C._len_torch_dispatch_stack()
-    account["saved tensor hooks"] = torch._C._autograd._top_saved_tensors_default_hooks(True)
+    account["function modes"] = count_function_modes()
+    account["dispatch modes"] = count_dispatch_modes()
+    account["saved tensor hooks"] = saved_tensor_hooks()
     account["grad mode"] = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
     account["autocast"] = torch.is_autocast_enabled("cpu")
     account["default dtype"] = torch.get_default_dtype()

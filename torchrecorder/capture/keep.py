@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from torchrecorder.capture.internals.access import DisableTorchFunction
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.statistics import Choice, chooses
 from torchrecorder.events import GradEdge, GradId
@@ -17,7 +18,7 @@ from torchrecorder.graph.kept import Tensors
 
 if TYPE_CHECKING:
     from torchrecorder.capture.autograd import AutogradWalk
-    from torchrecorder.capture.tape import OpenScope
+    from torchrecorder.capture.scope import OpenScope
 
 _Call = dict[str, Any]
 
@@ -64,7 +65,7 @@ class TensorsKept(Observer):
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    with torch._C.DisableTorchFunction(), torch.no_grad():
+    with DisableTorchFunction(), torch.no_grad():
         return tensor.detach().clone()
 
 

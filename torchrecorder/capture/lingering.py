@@ -11,12 +11,10 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torch.nn import Module
+from torchrecorder.capture.internals.access import CALL_CODE
 
 if TYPE_CHECKING:
-    from torchrecorder.capture.tape import OpenScope
-
-_CALL = Module._call_impl.__code__
+    from torchrecorder.capture.scope import OpenScope
 
 
 class Waiting(NamedTuple):
@@ -67,12 +65,6 @@ class Lingering:
     def _is_over(self, last: Waiting, frame: FrameType | None) -> bool:
         if self.open[-1][1] is not last.opened:
             return False  # a hook has called a module
-        while frame is not None and frame is not last.frame and frame.f_code is not _CALL:
+        while frame is not None and frame is not last.frame and frame.f_code is not CALL_CODE:
             frame = frame.f_back
         return frame is not last.frame
-
-
-def has_hooks(module: Module) -> bool:
-    """Whether hooks of the module's own follow ours."""
-    held = module.__dict__.get
-    return bool(held("_forward_hooks") or held("_backward_hooks") or held("_backward_pre_hooks"))

@@ -17,7 +17,6 @@ from contextlib import ExitStack
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.modules.module import (
@@ -27,21 +26,32 @@ from torch.nn.modules.module import (
 from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
+from torchrecorder.capture.argument_objects import ArgumentObjects, tensors_in_objects
 from torchrecorder.capture.aliases import hand_on, hand_out, take_back
+from torchrecorder.capture.arguments import named_arguments
+from torchrecorder.capture.catalog import named_modules
 from torchrecorder.capture.entries import Foreign
-from torchrecorder.capture.lingering import Lingering, Waiting, has_hooks
+from torchrecorder.capture.internals.access import (
+    WRAPPED_CALL_CODE,
+    DisableTorchFunction,
+    caller_of_module,
+    current_graph_task,
+    forget_keyword_mark,
+    get_frame,
+    has_own_hooks,
+)
+from torchrecorder.capture.lingering import Lingering, Waiting
 from torchrecorder.capture.regions import mode_state
 from torchrecorder.capture.source import Pretended
 from torchrecorder.capture.tensors import node_behind, tensors_in
 from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId, made
 
-_graph_task = torch._C._current_graph_task_id
-
 if TYPE_CHECKING:
     from torchrecorder.capture.catalog import Catalog
     from torchrecorder.capture.fastpaths import FastPaths
     from torchrecorder.capture.regions import Regions
-    from torchrecorder.capture.tape import OpenScope, Tape
+    from torchrecorder.capture.scope import OpenScope
+    from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.values import Values
 
 
@@ -62,67 +72,89 @@ class ModuleScopes:
         self.regions = regions
         self.catalog = catalog
         self.open: list[tuple[int, OpenScope]] = []
+        self._objects = ArgumentObjects([])
         self._exit = ExitStack()
         self.lingering = regions.lingering = Lingering(self.open, self._finish)
         values.search_names = self._name_of
 
     def __enter__(self) -> ModuleScopes:
-        for handle in (
-            register_module_forward_pre_hook(self._before),
-            register_module_forward_hook(self._after, with_kwargs=True, always_call=True),
-        ):
-            self._exit.callback(_remove, handle)
+        with ExitStack() as stack:
+            stack.callback(_remove, register_module_forward_pre_hook(self.before))
+            after = register_module_forward_hook(self._after, with_kwargs=True, always_call=True)
+            stack.callback(_remove, after)
+            self._exit = stack.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.fast.restore()
-        self._exit.close()
+        with self._exit:
+            self.fast.restore()
 
     # Hooks --------------------------------------------------------------------------
 
-    def _before(self, module: Module, args: tuple[Any, ...]) -> None:
-        tape = self.tape
-        if threading.get_ident() != tape.thread or tape.deaf:
-            return
-        frame = sys._getframe(1)
-        tape.pause()
-        with torch._C.DisableTorchFunction():
-            try:
+    def before(
+        self, module: Module, args: tuple[Any, ...], frame: FrameType | None = None
+    ) -> None:
+        """*module* is about to run; *frame* is that in which PyTorch runs its hooks."""
+        try:
+            tape = self.tape
+            if threading.get_ident() != tape.thread or tape.deaf:
+                return
+            frame = frame or get_frame(1)
+            tape.pause()
+            with DisableTorchFunction():
                 self._enter(module, args, frame)
-            except Pretended:
-                pass
-            except Exception as error:
-                tape.lose("modules", error)
-        tape.resume()
+            tape.resume()
+        except Pretended:
+            self.tape.resume()
+        except Exception as error:
+            self.tape.lose("modules", error)
 
     def _after(self, module: Module, args: tuple[Any, ...], *rest: Any) -> Any:
-        if threading.get_ident() != self.tape.thread:
-            self._note_foreign(module, args, rest[-1])
-            return None
-        if self.tape.deaf:
-            return None
-        frame = sys._getframe(1)
-        failed = len(rest) == 1
-        self.tape.pause()
-        with torch._C.DisableTorchFunction():
-            try:
-                if self.lingering.waiting:
-                    self.lingering.settle(frame, sys.exc_info()[1] if failed else None)
-                if not self._is_open(module):
-                    return None
-                self.fast.leave(module, sys.exc_info()[1] if failed else None)
-                result = self._leave(module, {} if failed else rest[0], rest[-1], failed, frame)
-                return result
-            except Exception as error:
-                self.tape.lose("modules", error)
+        try:
+            if threading.get_ident() != self.tape.thread:
+                self._note_foreign(module, args, rest[-1])
                 return None
-            finally:
-                self.tape.resume()
+            if self.tape.deaf:
+                return None
+            frame = get_frame(1)
+            self.tape.pause()
+            with DisableTorchFunction():
+                result = self._returned(module, rest, frame)
+            self.tape.resume()
+            return result
+        except Exception as error:
+            self.tape.lose("modules", error)
+            return self._abandon(module, (args, rest[:-1]), rest[-1])
+
+    def _returned(self, module: Module, rest: tuple[Any, ...], frame: FrameType) -> Any:
+        """A call is over; *rest* is keyword arguments and result, or None alone if it failed."""
+        failed = len(rest) == 1
+        error = sys.exc_info()[1] if failed else None
+        if self.lingering.waiting:
+            self.lingering.settle(frame, error)
+        if not self._is_open(module):  # its beginning was lost
+            return None if self.open else take_back(self.values, rest[-1])
+        self.fast.leave(module, error)
+        return self._leave(module, {} if failed else rest[0], rest[-1], failed, frame)
+
+    def _abandon(self, module: Module, given: Any, output: Any) -> Any:
+        """The instrument failed when *module* returned: close what is open, give no alias."""
+        if threading.get_ident() != self.tape.thread:
+            return None
+        with DisableTorchFunction(), self.tape.losing("modules"):
+            if self.fast.inside == id(module):
+                self.fast.restore()
+            if self._is_open(module):
+                while self.open[-1][0] != id(module):
+                    self._close(self.open[-1][1], (), failed=False)
+                self._close(self.open[-1][1], (), failed=False)
+            return take_back(self.values, output, [each for _, each in tensors_in(given)])
+        return None
 
     def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
         """A module of ours ran in another thread: remember where its results come from."""
         if id(module) in self.catalog.entries:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 given = [
                     (name, weakref.ref(tensor))
                     for name, tensor in (*tensors_in(args), *_weights(module))
@@ -138,8 +170,8 @@ class ModuleScopes:
         )
 
     def _enter(self, module: Module, args: tuple[Any, ...], frame: Any) -> None:
-        door = sys._getframe(4)
-        outside = door.f_back if door.f_code is _WRAPPED else _outside(frame)
+        door = frame.f_back.f_back
+        outside = door.f_back if door.f_code is WRAPPED_CALL_CODE else caller_of_module(frame)
         source = self.regions.locate(outside)
         entry = self.catalog.find(module)
         if not entry.stated:
@@ -154,13 +186,17 @@ class ModuleScopes:
             entry.count_call(),
             source,
             self.regions.state,
-            _graph_task() != -1,
+            current_graph_task() != -1,
         )
         self.open.append((id(module), opened))
         found = _arguments(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # PyTorch has no global pre-hook that is given them
-        if kwargs and type(kwargs) is dict:
-            found += tensors_in(kwargs)
+        if not kwargs or type(kwargs) is not dict:
+            kwargs = {}
+        found += tensors_in(kwargs)
+        if len(self.open) == 1:
+            named = named_arguments(args, entry.arguments)
+            self._objects = ArgumentObjects([*named, *kwargs.items()])
         self._take_in(opened, found)
         self.fast.enter(module, found)
         for observer in self.tape.observers:
@@ -177,16 +213,16 @@ class ModuleScopes:
         self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Call a plain function in a scope of its own."""
-        code = getattr(inspect.unwrap(function), "__code__", None)
-        names = code.co_varnames[: code.co_argcount] if code is not None else ()
-        names = names[1:] if inspect.ismethod(function) else names
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction(), self.tape.losing("modules"):
+            code = getattr(inspect.unwrap(function), "__code__", None)
+            names = code.co_varnames[: code.co_argcount] if code is not None else ()
+            names = names[1:] if inspect.ismethod(function) else names
             opened = self.tape.enter(ScopeKind.FUNCTION, name, cls="function", state=mode_state())
             self.open.append((id(function), opened))
-            with self.tape.losing("modules"):
-                self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
+            self._objects = ArgumentObjects([*named_arguments(args, names), *kwargs.items()])
+            self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
         result = function(*args, **kwargs)
-        with torch._C.DisableTorchFunction(), self.tape.losing("modules"):
+        with DisableTorchFunction(), self.tape.losing("modules"):
             self._leave(function, {}, result, False)
         return result
 
@@ -210,12 +246,14 @@ class ModuleScopes:
             self.tape.fail(error, None)
         self._trim(opened, failed)
         found = [] if failed else tensors_in(output)
+        if not failed and not found:
+            found = tensors_in_objects([("", output)], [])
         if found and self.tape.index == opened.begun:
             self._uncover(opened, found)
-        replaced = self._hand_on(opened, output, found)
+        replaced = self._hand_on(opened, output, found, frame)
         if replaced is not None:
             found = tensors_in(replaced)
-        if frame is not None and not failed and has_hooks(module):
+        if frame is not None and not failed and has_own_hooks(module):
             waiting = Waiting(opened, frame, self.tape.time(), self.tape.index)
             self.lingering.waiting.append(waiting)
         else:
@@ -247,6 +285,8 @@ class ModuleScopes:
     def _close(self, opened: OpenScope, outputs: tuple[Slot, ...], *, failed: bool) -> None:
         self._trim(opened, failed)
         self.open.pop()
+        if not self.open:
+            self._objects = ArgumentObjects([])
         if opened.cleanup is not None:
             opened.cleanup()
         self.tape.stack.pop()
@@ -256,7 +296,11 @@ class ModuleScopes:
         opened.arguments = {}
 
     def _hand_on(
-        self, opened: OpenScope, output: Any, found: list[tuple[str, Tensor]]
+        self,
+        opened: OpenScope,
+        output: Any,
+        found: list[tuple[str, Tensor]],
+        frame: FrameType | None,
     ) -> Any | None:
         """What to return instead of *output*: aliases of the arguments left untouched."""
         if len(self.open) == 1:
@@ -264,21 +308,21 @@ class ModuleScopes:
                 hand_out(self.values, found, opened.arguments)
             return take_back(self.values, output)
         given = [tensor for _, tensor in found if id(tensor) in opened.arguments]
-        if (given or self.values.aliases) and self._in_function(sys._getframe(3)):
+        if (given or self.values.aliases) and self._in_function(frame):
             return take_back(self.values, output, opened.arguments.values())
-        if not given:
+        if not given or not self.tape.sound:
             return None
         untouched = {slot.value for slot in opened.inputs}
         passed = {id(tensor) for tensor in given if self.values.read(tensor) in untouched}
         return hand_on(self.values, output, passed) if passed else None
 
     def _in_function(self, frame: Any) -> bool:
-        """Whether a custom function called the module that PyTorch runs in *frame*.
+        """Whether a custom function may have called the module that PyTorch runs in *frame*.
 
         What it returns may be the function's result, behind which autograd puts a node.
         """
-        _, regions = self.regions.sources.walk(_outside(frame))
-        return any(kind is ScopeKind.CUSTOM_FUNCTION for kind, _ in regions)
+        sources = self.regions.sources
+        return sources.functions.may_run(caller_of_module(frame), sources.custom_functions)
 
     def _uncover(self, opened: OpenScope, found: list[tuple[str, Tensor]]) -> None:
         """Results that nobody saw being made, of a scope in which nothing was seen.
@@ -305,19 +349,20 @@ class ModuleScopes:
             self.values.write_hidden(op, opened.event.cls, opened.inputs + weights, made)
 
     def _name_of(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The name of a tensor that a running module holds as an attribute."""
+        """The name of a tensor that a running module, or an argument, holds as an attribute."""
         for _, opened in reversed(self.open):
             module = self.catalog.module(opened.event.module)
             found = self.catalog.attribute(module, tensor) if module is not None else None
             if found is not None:
                 role, name = found
                 return role, f"{opened.event.path}.{name}".lstrip(".")
-        return None
+        place = self._objects.name_of(tensor)
+        return (Role.INPUT, place) if place is not None else None
 
     def settle(self, frame: FrameType) -> None:
         """Close what is over, as seen from *frame*."""
         if threading.get_ident() == self.tape.thread:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 self.lingering.settle(frame)
 
     def leave_all(self, error: BaseException | None) -> None:
@@ -332,39 +377,28 @@ class ModuleScopes:
 
 def _weights(module: Module) -> list[tuple[str, Tensor]]:
     """Parameters and buffers that a call of *module* may read."""
-    found = [*module.named_parameters(), *module.named_buffers()]
-    return [(name, each) for name, each in found if not is_lazy(each)]
+    return [
+        (f"{path}.{name}" if path else name, tensor)
+        for kind in ("_parameters", "_buffers")
+        for path, part in named_modules(module)
+        for name, tensor in getattr(part, kind).items()
+        if tensor is not None and not is_lazy(tensor)
+    ]
 
 
 def _remove(handle: RemovableHandle) -> None:
     """Remove a global hook; torch 2.13 forgets to remove its mark of ``with_kwargs``."""
     handle.remove()
-    marks = getattr(torch.nn.modules.module, "_global_forward_hooks_with_kwargs", {})
-    marks.pop(handle.id, None)
+    forget_keyword_mark(handle.id)
 
 
 def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str, Tensor]]:
     if len(args) == 1 and isinstance(args[0], Tensor):
         return [(names[0] if names else "0", args[0])]
     found: list[tuple[str, Tensor]] = []
-    if len(args) > len(names):
-        names += tuple(map(str, range(len(names), len(args))))
-    for name, each in zip(names, args):
-        if isinstance(each, Tensor):
-            found.append((name, each))
-        elif each is not None:
-            found.extend(tensors_in(each, name))
+    for name, value in named_arguments(args, names):
+        if isinstance(value, Tensor):
+            found.append((name, value))
+        elif value is not None:
+            found.extend(tensors_in(value, name))
     return found
-
-
-_WRAPPED = Module._wrapped_call_impl.__code__
-_CALL_FRAMES = ("inner", "_call_impl", "_wrapped_call_impl")
-
-
-def _outside(frame: Any) -> Any:
-    """The frame that called the module whose hook runs in *frame*."""
-    for _ in range(4):
-        if frame is None or frame.f_code.co_name not in _CALL_FRAMES:
-            break
-        frame = frame.f_back
-    return frame

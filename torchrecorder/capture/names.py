@@ -12,6 +12,11 @@ from typing import Any
 import torch
 import torch.nn.functional
 
+from torchrecorder.capture.internals.access import (
+    HigherOrderOperator,
+    OpOverload,
+    OpOverloadPacket,
+)
 from torchrecorder.capture.writes import is_collective, silent_writes
 
 _OPERATORS = {
@@ -134,7 +139,7 @@ def _is_pytorch(func: Any) -> bool:
 
 def _work_out(func: Callable[..., Any]) -> FunctionFacts:
     name = str(getattr(func, "__name__", type(func).__name__))
-    if isinstance(func, torch._ops.OpOverload):
+    if isinstance(func, OpOverload):
         name = name.partition(".")[0]
     if isinstance(func, types.MethodWrapperType):
         return _attribute_facts(func, name)
@@ -150,7 +155,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         grad_switch=name == "_set_grad_enabled",
         writes=silent_writes(func, name, _schemas(func)),
         runs_backward=func in _BACKWARD,
-        higher_order=isinstance(func, torch._ops.HigherOrderOperator),
+        higher_order=isinstance(func, HigherOrderOperator),
     )
 
 
@@ -202,7 +207,7 @@ def _writes_first(name: str) -> bool:
 
 
 def _qualname(func: Any, name: str) -> str:
-    if isinstance(func, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+    if isinstance(func, (OpOverload, OpOverloadPacket)):
         return f"torch.ops.{func}"
     own = str(getattr(func, "__qualname__", ""))
     if own.startswith(("TensorBase.", "Tensor.")):

@@ -9,8 +9,9 @@ then is the recording.
 from __future__ import annotations
 
 import contextlib
-import sys
-from types import TracebackType
+import functools
+from collections.abc import Callable
+from types import FrameType, TracebackType
 from typing import Any
 
 import torch
@@ -20,13 +21,20 @@ from torchrecorder.build import build
 from torchrecorder.capture.autograd import AutogradWalk
 from torchrecorder.capture.backward import BackwardRuns
 from torchrecorder.capture.catalog import Catalog
-from torchrecorder.capture.extras import Extras
+from torchrecorder.capture.custom_functions import AppliedFunctions
+from torchrecorder.capture.extras import Extras, Started
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.compilers import RunEagerly
 from torchrecorder.capture.conditions import CompiledOps
 from torchrecorder.capture.fastpaths import FastPaths
 from torchrecorder.capture.functions import Calls, FunctionCalls
 from torchrecorder.capture.headroom import Headroom
+from torchrecorder.capture.internals.access import (
+    SEES_SAVED_TENSORS,
+    DisableTorchFunction,
+    compiled_from,
+    get_frame,
+)
 from torchrecorder.capture.live import Live
 from torchrecorder.capture.modules import ModuleScopes
 from torchrecorder.capture.regions import Regions
@@ -42,7 +50,7 @@ from torchrecorder.checks import TEXT, Check, advised, check_one
 from torchrecorder.errors import RecorderInUse
 from torchrecorder.events import Event, RunDone
 from torchrecorder.graph.kept import Kept
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 
 MODEL = Check(
@@ -109,7 +117,7 @@ class Recorder:
         if self._used:
             raise RecorderInUse("this recorder was used before; make a new one for each run")
         self._used = True
-        with torch._C.DisableTorchFunction():  # function modes of others need not hear us
+        with DisableTorchFunction():  # function modes of others need not hear us
             self._set_up()
         return self
 
@@ -118,8 +126,9 @@ class Recorder:
         tape.pause()
         values = Values(tape)
         autograd = values.autograd = AutogradWalk(tape, values)
-        regions = Regions(tape, Sources())
-        if self._extras.saved:
+        applied = AppliedFunctions(tape)
+        regions = Regions(tape, Sources(applied))
+        if self._extras.saved and SEES_SAVED_TENSORS:
             saved = SavedTensors(tape, values)
             autograd.met, regions.entered = saved.met, saved.entered
         self._catalog = Catalog(tape, values, _module_of(self._model), self._name)
@@ -128,16 +137,25 @@ class Recorder:
         self._modules = ModuleScopes(
             tape, values, regions, self._catalog, FastPaths(tape, functions)
         )
+        self._running = Running(tape, self._backward)
+        self._started = Started()
+        instruments: tuple[contextlib.AbstractContextManager[Any], ...] = (
+            applied,
+            Headroom(),
+            RunEagerly(tape.lose),
+            functions,
+            self._modules,
+            OptimizerSteps(tape, regions),
+            CompiledOps(functions, self._modules),
+            ThreadsStarted(tape, autograd.expect_strangers),
+        )
         with contextlib.ExitStack() as stack:
-            self._running = Running(tape, self._backward)
-            self._started = self._extras.start(tape, self._backward, self._running, stack)
-            stack.enter_context(Headroom())
-            stack.enter_context(RunEagerly())
-            stack.enter_context(functions)
-            stack.enter_context(self._modules)
-            stack.enter_context(OptimizerSteps(tape, regions))
-            stack.enter_context(CompiledOps(functions, self._modules))
-            stack.enter_context(ThreadsStarted(autograd.expect_strangers))
+            with tape.losing("extras"):
+                self._extras.start(self._started, tape, self._backward, self._running, stack)
+            for instrument in instruments:
+                with tape.losing(type(instrument).__name__):
+                    stack.enter_context(instrument)
+            applied.try_out(regions.sources.custom_functions)
             self._exit = stack.pop_all()
         tape.resume()
 
@@ -149,26 +167,29 @@ class Recorder:
     ) -> None:
         assert self._exit is not None
         self._tape.pause()
-        self._exit.close()
-        with torch._C.DisableTorchFunction():
+        self._tape.deaf = True  # PyTorch runs hooks that were there when a module was called
+        with self._tape.losing("end"):
+            self._exit.close()
+        with DisableTorchFunction():
             self._finish(error)
 
     def _finish(self, error: BaseException | None) -> None:
         tape = self._tape
-        if error is not None:
-            explain(error, tape.conclude_failure(error), tape.events)
-            attach(error, self)
-        self._modules.leave_all(error)
-        self._catalog.finish()
-        self._backward.finish()
-        for observer in tape.observers:
-            observer.finish()
+        steps: list[Callable[[], None]] = [
+            functools.partial(self._leave, error),
+            self._catalog.finish,
+            self._backward.finish,
+            *(each.finish for each in tape.observers),
+        ]
+        for step in steps:
+            with tape.losing("end"):
+                step()
         self._kept = self._started.kept()
         self._running = None
         tape.write(
             RunDone(
                 self._name,
-                torch.__version__,
+                str(torch.__version__),
                 _grad_mode(),
                 tuple(dict.fromkeys(tape.notes)),
                 tape.time() - tape.began,
@@ -181,12 +202,22 @@ class Recorder:
         self._modules.values.clear()
         self._modules.values.autograd.clear()
         self._catalog.clear()
+        del self._tape, self._catalog, self._modules, self._backward, self._exit
+        del self._started
         if error is None:
             self._extras.warn_unmatched(self._events)
         if tape.lost:
             _warn_lost(tape.lost, self._events)
-        del self._tape, self._catalog, self._modules, self._backward, self._exit
-        del self._started
+
+    def _leave(self, error: BaseException | None) -> None:
+        """Close every scope; if the run failed, say where."""
+        if error is not None:
+            failure = self._tape.conclude_failure(error)
+            sources = self._modules.regions.sources
+            raised = sources.raised(error.__traceback__, backward=failure.backward)
+            explain(error, failure, self._tape.events, raised)
+            attach(error, self)
+        self._modules.leave_all(error)
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call *function* inside the block; one that runs no hooks gets a scope of its own."""
@@ -195,6 +226,10 @@ class Recorder:
                 return function(*args, **kwargs)
             function = function.__call__
         return self._modules.call_function(self._name, function, args, kwargs)
+
+    def module_called(self, module: Module, args: tuple[Any, ...], frame: FrameType) -> None:
+        """A hook in *frame* entered this block: the call of *module* has begun before it."""
+        self._modules.before(module, args, frame)
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -205,7 +240,7 @@ class Recorder:
         """
         if self._running is None:
             return ()
-        self._modules.settle(sys._getframe(1))
+        self._modules.settle(get_frame(1))
         return self._running.scopes
 
     @property
@@ -223,7 +258,7 @@ class Recorder:
         if self._events is None:
             raise RecorderInUse("the recording is there when the recorder's with block has ended")
         if self._recording is None:
-            self._recording = build(self._events, self._live, self._kept)
+            self._recording = build(self._events, Recording, self._live, self._kept)
         return self._recording
 
 
@@ -231,14 +266,15 @@ def _name_of(model: Any) -> str:
     if model is None:
         return "run"
     if isinstance(model, Module):
-        inner = getattr(model, "_orig_mod", model)
-        return type(inner).__name__
+        return type(compiled_from(model)).__name__
     return str(getattr(model, "__name__", type(model).__name__))
 
 
 def _module_of(model: Any) -> Module | None:
     """The module that *model* is, or is a method of."""
-    owner = getattr(model, "__self__", model)
+    if isinstance(model, Module):  # never asked for attributes: its class may compute them
+        return model
+    owner = getattr(model, "__self__", None)
     return owner if isinstance(owner, Module) else None
 
 
@@ -261,8 +297,9 @@ def _warn_lost(count: int, events: tuple[Event, ...]) -> None:
 
     first = next((event for event in events if isinstance(event, Lost)), None)
     told = f"; the first in {first.where or 'the model'!r}: {first.error}" if first else ""
+    facts = "1 fact" if count == 1 else f"{count} facts"
     warnings.warn(
-        f"torchrecorder could not record {count} facts of this run{told}. "
+        f"torchrecorder could not record {facts} of this run{told}. "
         "The run itself is not affected.",
         stacklevel=3,
     )

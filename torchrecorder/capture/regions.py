@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from torchrecorder.capture.custom_functions import class_of
+from torchrecorder.capture.internals.access import CHECKPOINT_FUNCTION, any_autocast
 from torchrecorder.events import ScopeEntered, ScopeKind, ScopeLeft, SourceLine
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from torchrecorder.capture.lingering import Lingering
-    from torchrecorder.capture.source import Sources
-    from torchrecorder.capture.tape import OpenScope, Tape
+    from torchrecorder.capture.scope import OpenScope
+    from torchrecorder.capture.source import Region, Sources
+    from torchrecorder.capture.tape import Tape
 
 
 class ModeState(NamedTuple):
@@ -33,15 +36,14 @@ class ModeState(NamedTuple):
 
 _grad = torch.is_grad_enabled
 _inference = torch.is_inference_mode_enabled
-_any_autocast = torch._C._is_any_autocast_enabled
 _USUAL = {grad: ModeState(grad, False, "") for grad in (True, False)}
 
 
 def mode_state() -> ModeState:
     """The modes as they are now, in this thread."""
-    if not _inference() and not _any_autocast():
+    if not _inference() and not any_autocast():
         return _USUAL[_grad()]
-    return ModeState(_grad(), _inference(), _autocast() if _any_autocast() else "")
+    return ModeState(_grad(), _inference(), _autocast() if any_autocast() else "")
 
 
 def _autocast() -> str:
@@ -61,20 +63,20 @@ class Regions:
         self.sources = sources
         self.lingering: Lingering
         self.outside = self.state = mode_state()
-        self.entered: Callable[[ScopeEntered, FrameType], None] = lambda event, frame: None
+        self.entered: Callable[[ScopeEntered, Any], None] = lambda event, key: None
 
     def locate(self, frame: FrameType | None) -> SourceLine | None:
         """The user's line at *frame*; opens and closes the regions around it."""
         if self.lingering.waiting:
             self.lingering.settle(frame)
-        line, frames = self.sources.walk(frame)
+        line, found = self.sources.walk(frame)
         stack = self.tape.stack
         state = self.state = mode_state()
         if stack and stack[-1].key is None:  # no region is open
-            if frames or state is not stack[-1].state and state != stack[-1].state:
-                self._sync(frames, state)
-        elif frames or stack or state != self.outside:
-            self._sync(frames, state)
+            if found or state is not stack[-1].state and state != stack[-1].state:
+                self._sync(found, state)
+        elif found or stack or state != self.outside:
+            self._sync(found, state)
         if line is None and stack:
             line = stack[-1].event.source
         return line
@@ -92,9 +94,9 @@ class Regions:
                 return opened.state  # type: ignore[no-any-return]
         return self.outside
 
-    def _sync(self, frames: list[tuple[ScopeKind, FrameType]], state: ModeState) -> None:
-        wanted = [(kind, frame) for kind, frame in reversed(frames) if _is_region(kind, frame)]
-        keys: list[Any] = [frame for _, frame in wanted]
+    def _sync(self, found: list[Region], state: ModeState) -> None:
+        wanted = [each for each in reversed(found) if _is_shown(each)]
+        keys: list[Any] = [each.key for each in wanted]
         kind = _mode_kind(self._door(), state, bool(wanted))
         if kind is not None:
             keys.append(state)
@@ -106,7 +108,7 @@ class Regions:
             self.close(each)
         for position in range(same, len(keys)):
             if position < len(wanted):
-                self._enter_frame(*wanted[position])
+                self._enter(wanted[position])
             elif kind is not None:
                 self._enter_mode(kind, state)
 
@@ -119,15 +121,12 @@ class Regions:
             opened.append(each)
         return opened[::-1]
 
-    def _enter_frame(self, kind: ScopeKind, frame: FrameType) -> None:
-        name = kind.value
-        if kind is ScopeKind.CUSTOM_FUNCTION:
-            name = getattr(frame.f_locals.get("cls"), "__name__", name)
-        elif kind is ScopeKind.OPTIMIZER:
-            name = type(frame.f_locals["args"][0]).__name__
-        opened = self.tape.enter(kind, name, cls=name, source=self.sources.walk(frame.f_back)[0])
-        opened.key = frame
-        self.entered(opened.event, frame)
+    def _enter(self, region: Region) -> None:
+        kind, key, outside = region
+        name = _name_of(region)
+        opened = self.tape.enter(kind, name, cls=name, source=self.sources.walk(outside)[0])
+        opened.key = key
+        self.entered(opened.event, key)
         if kind is ScopeKind.CUSTOM_FUNCTION:
             self.tape.functions.add(opened.event.scope)
 
@@ -151,11 +150,17 @@ class Regions:
             self.close(opened.pop())
 
 
-def _is_region(kind: ScopeKind, frame: FrameType) -> bool:
-    """Checkpointing is built on a function of its own, which is no region of the user's."""
-    if kind is not ScopeKind.CUSTOM_FUNCTION:
-        return True
-    return getattr(frame.f_locals.get("cls"), "__name__", "") != "CheckpointFunction"
+def _name_of(region: Region) -> str:
+    if region.kind is ScopeKind.CUSTOM_FUNCTION:
+        return str(getattr(class_of(region.key), "__name__", region.kind.value))
+    if region.kind is ScopeKind.OPTIMIZER:
+        return str(type(region.key.f_locals["args"][0]).__name__)
+    return str(region.kind.value)
+
+
+def _is_shown(region: Region) -> bool:
+    """Checkpointing is built on a custom function, which is no region of its own."""
+    return region.kind is not ScopeKind.CUSTOM_FUNCTION or _name_of(region) != CHECKPOINT_FUNCTION
 
 
 def _mode_kind(door: ModeState, state: ModeState, in_function: bool) -> ScopeKind | None:

@@ -11,16 +11,24 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from torchrecorder.capture.argument_objects import tensors_in_objects
 from torchrecorder.capture.extras import Extras
 from torchrecorder.capture.guest import restored
 from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
+from torchrecorder.capture.internals.access import (
+    SEES_SAVED_TENSORS,
+    DisableTorchFunction,
+    FakeTensorMode,
+    pytree,
+    run_backward,
+)
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.statistics import Choice
 from torchrecorder.capture.tensors import tensors_in
 from torchrecorder.checks import FLAG, Check, advised, check_one, warn, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.garbage import uncollected
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 
 @advised
@@ -30,6 +38,7 @@ def record(
     kwargs: Mapping[str, Any] | None = None,
     *,
     input_shapes: Any = None,
+    dtypes: Any = None,
     name: str | None = None,
     autograd: bool = False,
     backward: bool = False,
@@ -56,7 +65,9 @@ def record(
         kwargs: Keyword arguments of the model.
         input_shapes: Instead of *args*: a shape, a list of shapes, or a mapping from
             argument name to shape. The inputs are random, on the model's device, in its
-            precision.
+            precision. A pair is a shape and a dtype: ``{"ids": ((1, 16), torch.int64)}``.
+        dtypes: Dtypes of *input_shapes*: one for all, or a list or mapping that matches them.
+            Whole numbers are 0 or 1.
         name: Name of the recording; the class name if not given.
         autograd: Give a frozen model an autograd graph: floating-point inputs enter as
             leaves that require grad.
@@ -95,8 +106,10 @@ def record(
     check_one("saved", saved, FLAG.or_none())
     if args is not None and input_data is not None:
         raise InvalidArgument("give either args or input_data, its old name, not both")
+    if saved and not SEES_SAVED_TENSORS:
+        warn("saved=True counts nothing: this version of PyTorch does not show what nodes keep")
     positional, named = call_arguments(
-        model, input_data if args is None else args, kwargs, input_shapes
+        model, input_data if args is None else args, kwargs, input_shapes, dtypes
     )
     before = _warmup(repeat, warmup)
     once = _Once(model, positional, named, name, autograd, backward, fake)
@@ -156,9 +169,6 @@ def _faked(
     stack: contextlib.ExitStack, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Enter fake mode, and the arguments as fake tensors."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.utils import _pytree as pytree
-
     mode = FakeTensorMode(allow_non_fake_inputs=True)
 
     def fake(found: Any) -> Any:
@@ -187,12 +197,13 @@ def _set_apart(
 
 
 def _run_backward(output: Any, *, retain: bool) -> None:
-    found = [(name, each) for name, each in tensors_in(output) if each.requires_grad]
+    given = tensors_in(output) or tensors_in_objects([("", output)], [])
+    found = [(name, tensor) for name, tensor in given if tensor.requires_grad]
     losses = [each for name, each in found if name == "loss"] or [each for _, each in found]
     if losses:
-        with torch._C.DisableTorchFunction():  # no op of the model's
+        with DisableTorchFunction():  # no op of the model's
             ones = [None if _is_scalar(each) else torch.ones_like(each) for each in losses]
-        torch.autograd.backward(losses, ones, retain_graph=retain)
+        run_backward(losses, ones, retain_graph=retain)
     else:
         warn(
             "backward=True ran nothing: no output requires grad. Gradients are off, or the model "

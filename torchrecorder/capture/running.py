@@ -10,8 +10,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-import torch
-
+from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.events import Event, GradId, GradNodeFound, ScopeEntered, ScopeId
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class Running:
     @property
     def is_backward(self) -> bool:
         """Whether this thread is inside a backward pass."""
-        return torch._C._current_graph_task_id() != -1
+        return current_graph_task() != -1
 
     @property
     def scopes(self) -> tuple[str, ...]:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, UntypedStorage
 from torch.nn import Parameter
-from torch.utils._python_dispatch import _disable_current_modes
 
+from torchrecorder.capture.internals.access import saved_attributes, without_dispatch_modes
 from torchrecorder.events import BYTES_SAVED, GradId, Measured, OpId, Role, ScopeEntered, ScopeKind
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class SavedTensors:
         """The tensors that *node* itself keeps."""
         names = self._attributes.get(type(node))
         if names is None:
-            names = tuple(name for name in dir(node) if name.startswith("_raw_saved_"))
+            names = saved_attributes(node)
             self._attributes[type(node)] = names
         found: list[Tensor] = []
         for name in names:
@@ -96,7 +96,7 @@ class SavedTensors:
             return 0
         return storage.nbytes()
 
-    def _keep(self, storage: torch.UntypedStorage) -> bool:
+    def _keep(self, storage: UntypedStorage) -> bool:
         """Count the memory of *storage* as known; whether it was."""
         address = storage._cdata
         if address in self._kept:
@@ -119,7 +119,7 @@ class SavedTensors:
 
     def __del__(self) -> None:
         for reference in self._kept.values():
-            torch.UntypedStorage._free_weak_ref(reference)
+            UntypedStorage._free_weak_ref(reference)
 
 
 def _is_parameter(tensor: Tensor | None) -> bool:
@@ -132,5 +132,5 @@ def _is_number(tensor: Tensor) -> bool:
     narrow = _NARROW.get(tensor.dtype)
     if narrow is None or tensor.dim():
         return False
-    with _disable_current_modes():
+    with without_dispatch_modes():
         return torch.result_type(tensor, torch.zeros((), dtype=narrow)) == narrow

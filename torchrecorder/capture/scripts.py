@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.nn import Parameter
 
 from torchrecorder.capture.guest import unheard
+from torchrecorder.capture.internals.access import FakeTensor, fuses
 
 FORK = "prim::fork"
 """Starts a task in another thread, whose grad nodes have numbers of their own."""
@@ -39,16 +38,9 @@ def shows_inside(module: Any, graph: str, inputs: Iterable[Tensor]) -> bool:
     if any(type(each) not in _PLAIN for each in tensors):  # what it gives will be wrapped again
         return False
     devices = {each.device.type for each in tensors}
-    if torch._C._jit_llga_enabled() or any(_fuses(each) for each in devices):
+    if any(fuses(each) for each in devices):
         return False
     return bool(graph) and not any(word in graph for word in _PAST_DISPATCH)
-
-
-def _fuses(device: str) -> bool:
-    """Whether the interpreter makes kernels of its own for this type of device."""
-    if device == "cpu":
-        return torch._C._jit_can_fuse_on_cpu()
-    return device != "meta" and torch._C._jit_can_fuse_on_gpu()
 
 
 def restore_message(error: BaseException, raised: str) -> None:

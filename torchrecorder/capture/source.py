@@ -11,24 +11,30 @@ import inspect
 import os
 import re
 import sys
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
+from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.nn import Module
 
+from torchrecorder.capture.custom_functions import AppliedFunctions
+from torchrecorder.capture.internals.access import (
+    CALL_CODE,
+    CHECKPOINT_CODE,
+    WRAPPED_CALL_CODE,
+    FakeTensor,
+    FakeTensorMode,
+    apply_codes,
+)
 from torchrecorder.events import ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+_AUTOGRAD = os.path.join(_TORCH, "autograd", "")
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _ENTRY = os.path.join(_OURS, "integrations", "targets.py")
 _END = "-"
 """What is outside of the file that records for a shell or a page of documentation is not the
 user's: the walk ends there."""
 
-_MODULE_CALLS = tuple(
-    getattr(Module, name).__code__ for name in ("_call_impl", "_wrapped_call_impl")
-)
 _MODULE = ScopeKind.MODULE
 _INSIDE, _PRETENDED = object(), object()
 _LIMIT = 200
@@ -38,53 +44,62 @@ def _telling_codes() -> dict[CodeType, object]:
     """The functions of PyTorch whose call is a module's, or a region of its own."""
     from torch.utils import checkpoint
 
-    found: list[tuple[object, ScopeKind]] = [
-        (torch.autograd.Function.apply, ScopeKind.CUSTOM_FUNCTION),
-        (checkpoint.checkpoint, ScopeKind.CHECKPOINT),
-    ]
-    codes: dict[CodeType, object] = dict.fromkeys(_MODULE_CALLS, _MODULE)
-    for function, kind in found:
-        code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
-        if isinstance(code, CodeType):
-            codes[code] = kind
+    codes: dict[CodeType, object] = dict.fromkeys((CALL_CODE, WRAPPED_CALL_CODE), _MODULE)
+    codes.update(dict.fromkeys(apply_codes(), ScopeKind.CUSTOM_FUNCTION))
+    codes[inspect.unwrap(checkpoint.checkpoint).__code__] = ScopeKind.CHECKPOINT
     for each in torch.optim.Optimizer.profile_hook_step.__code__.co_consts:
         if isinstance(each, CodeType):  # what PyTorch wraps around the step of every optimizer
             codes[each] = ScopeKind.OPTIMIZER
     for function in (FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__):
         codes[inspect.unwrap(function).__code__] = _PRETENDED
+    if CHECKPOINT_CODE is not None:
+        codes[CHECKPOINT_CODE] = _PRETENDED
     return codes
 
 
 class Pretended(Exception):
-    """What runs is the way in which fake tensors find out a shape, and none of the user's."""
+    """What runs is PyTorch's own work, none of the user's: on the shape of a fake tensor, or on
+    what a checkpoint keeps.
+    """
+
+
+class Region(NamedTuple):
+    """A region that is running: what it is, and the frame outside of it."""
+
+    kind: ScopeKind
+    key: Any  # the frame of the function of PyTorch that runs it, or a custom function applied
+    outside: FrameType | None
 
 
 class Sources:
     """Walks frames, and remembers which files belong to whom."""
 
-    def __init__(self) -> None:
+    def __init__(self, functions: AppliedFunctions) -> None:
+        self.functions = functions
         self._places = {id(code): place for code, place in _telling_codes().items()}
         self._codes: list[CodeType] = []  # those in the table above, so that their ids stay taken
         self._files: dict[str, object] = {}
         self._lines: dict[tuple[int, int], SourceLine] = {}
         self._roots = _import_roots()
 
-    def walk(
-        self, frame: FrameType | None
-    ) -> tuple[SourceLine | None, list[tuple[ScopeKind, FrameType]]]:
-        """The user's line at or outside *frame*, and the region frames on the way.
+    def walk(self, frame: FrameType | None) -> tuple[SourceLine | None, list[Region]]:
+        """The user's line at or outside *frame*, and the regions on the way.
 
         The line is None if a module call comes first; regions are given innermost first.
 
         Raises:
-            Pretended: Between the two, PyTorch works out the shape of a fake tensor.
+            Pretended: Between the two, PyTorch works for itself.
         """
         line: SourceLine | None = None
-        regions: list[tuple[ScopeKind, FrameType]] = []
-        places = self._places
+        regions: list[Region] = []
+        places, applied, callee = self._places, self.functions.found, None
         for _ in range(_LIMIT):
             if frame is None:
                 break
+            if applied and id(frame) in applied:
+                function = self.functions.running(frame, callee)
+                if function is not None:
+                    regions.append(Region(ScopeKind.CUSTOM_FUNCTION, function, frame))
             code = frame.f_code
             place = places.get(id(code)) or self._place(code)
             if place is _MODULE or place is _END:
@@ -92,13 +107,37 @@ class Sources:
             if place is _INSIDE:
                 pass
             elif isinstance(place, ScopeKind):
-                regions.append((place, frame))
+                regions.append(Region(place, frame, frame.f_back))
             elif place is _PRETENDED:
                 raise Pretended
             elif line is None:
                 line = self._line(str(place), frame, code)
-            frame = frame.f_back
+            callee, frame = frame, frame.f_back
         return line, regions
+
+    def custom_functions(self, frame: FrameType | None) -> list[Any]:
+        """The custom functions that run around *frame*, innermost first; see `class_of`."""
+        _, regions = self.walk(frame)
+        return [each.key for each in regions if each.kind is ScopeKind.CUSTOM_FUNCTION]
+
+    def raised(self, traceback: TracebackType | None, *, backward: bool) -> SourceLine | None:
+        """The innermost line of the user's code in *traceback*.
+
+        Args:
+            traceback: Of the user's exception.
+            backward: Count only lines that run inside a backward pass, not the one that
+                started it.
+        """
+        found = None
+        counts = not backward
+        while traceback is not None:
+            code = traceback.tb_frame.f_code
+            place = self._place(code)
+            if isinstance(place, str) and counts:
+                found = SourceLine(place, traceback.tb_lineno, code.co_name)
+            counts = counts or code.co_filename.startswith(_AUTOGRAD)
+            traceback = traceback.tb_next
+        return found
 
     def _line(self, file: str, frame: FrameType, code: CodeType) -> SourceLine:
         """The line that *frame* is on; looked up once, as Python counts through the code."""

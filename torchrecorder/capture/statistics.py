@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Union
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import _disable_current_modes
 
+from torchrecorder.capture.internals.access import (
+    DisableTorchFunction,
+    FakeTensor,
+    without_dispatch_modes,
+)
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.events import GradId, OpId, Statistics, ValueId
 
@@ -58,7 +61,7 @@ class StatisticsTaken(Observer):
 
     def _take(self, node: str, index: int, run: int, tensor: Tensor) -> None:
         try:
-            with torch._C.DisableTorchFunction(), torch.no_grad(), _disable_current_modes():
+            with DisableTorchFunction(), torch.no_grad(), without_dispatch_modes():
                 found = numbers(tensor)
         except (RuntimeError, NotImplementedError, TypeError) as error:
             self.tape.lose("statistics", error)

@@ -8,17 +8,17 @@ with something that is no op.
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+
+from torchrecorder.capture.internals.access import DisableTorchFunction, get_frame
 
 if TYPE_CHECKING:
     from torchrecorder.capture.regions import Regions
@@ -43,15 +43,17 @@ class OptimizerSteps:
         self._exit.close()
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._hear(self.regions.locate, sys._getframe(1))
+        with self.tape.losing("steps"):
+            self._hear(self.regions.locate, get_frame(1))
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        self._hear(self.regions.left, sys._getframe(1))
+        with self.tape.losing("steps"):
+            self._hear(self.regions.left, get_frame(1))
 
     def _hear(self, what: Callable[[FrameType], object], step: FrameType) -> None:
         if threading.get_ident() != self.tape.thread:
             return
         self.tape.pause()
-        with torch._C.DisableTorchFunction(), self.tape.losing("steps"):
+        with DisableTorchFunction():
             what(step)
         self.tape.resume()

@@ -14,19 +14,18 @@ import operator
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torchrecorder.capture.grad_facts import name_of
+from torchrecorder.capture.internals.access import next_node_number
 from torchrecorder.capture.tensors import node_behind, version_of
-from torchrecorder.events import GradEdge, GradId, GradNodeFound
+from torchrecorder.events import GradEdge, GradId, GradNodeFound, ValueId
 
 if TYPE_CHECKING:
-    from torchrecorder.capture.autograd import AutogradWalk
+    from torchrecorder.capture.tape import Tape
+    from torchrecorder.capture.values import Values
 
 _number = operator.methodcaller("_sequence_nr")
-_next_number = torch._C._autograd._get_sequence_nr
 
 LEAF = 2**64 - 1
 """What autograd gives as the number of an accumulation node."""
@@ -39,7 +38,8 @@ class ThreadsStarted:
     program's own at once.
     """
 
-    def __init__(self, tell: Callable[[], None]) -> None:
+    def __init__(self, tape: Tape, tell: Callable[[], None]) -> None:
+        self.tape = tape
         self.tell = tell
         self._hook = self._hear
         self._ended = False
@@ -55,9 +55,13 @@ class ThreadsStarted:
             threading.setprofile(self._below())
 
     def _hear(self, frame: Any, event: str, argument: Any) -> None:
-        below = self._below()
+        below = None
+        try:
+            below = self._below()
+            self.tell()
+        except Exception as error:
+            self.tape.lose("threads", error)
         sys.setprofile(below)
-        self.tell()
         if below is not None:
             below(frame, event, argument)
 
@@ -69,10 +73,27 @@ class ThreadsStarted:
         return hook
 
 
+class Walk(Protocol):
+    """What is asked here of the walk over the autograd graph."""
+
+    tape: Tape
+    values: Values
+    known: dict[int, GradId]
+    leaves: dict[ValueId, GradId]
+    passed: dict[int, GradEdge]
+    made: dict[GradEdge, ValueId]
+
+    def is_recent(self, number: int) -> bool:
+        """Whether the op that runs, or ran last, may have made the node with this number."""
+
+    def expect_strangers(self) -> None:
+        """From now on a number may stand for the nodes of two threads."""
+
+
 class Strangers:
     """Keys of grad nodes: numbers for those of this thread, below nought for strangers."""
 
-    def __init__(self, walk: AutogradWalk) -> None:
+    def __init__(self, walk: Walk) -> None:
         self.walk = walk
         self.held: dict[int, tuple[Any, int]] = {}
         self._found: dict[GradId, GradNodeFound] = {}
@@ -114,7 +135,7 @@ class Strangers:
                 continue
             behind = [parent for parent, _ in node.next_functions if parent is not None]
             later = [each for each in map(_number, behind) if number < each < LEAF]
-            if number >= _next_number() or not known.keys().isdisjoint(later):
+            if number >= next_node_number() or not known.keys().isdisjoint(later):
                 return True
             stack.extend(behind)
         return False

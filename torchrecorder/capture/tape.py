@@ -11,8 +11,10 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from torchrecorder.capture.observer import Observer
+from torchrecorder.capture.scope import OpenScope
 from torchrecorder.events import (
     Event,
     GradId,
@@ -28,25 +30,9 @@ from torchrecorder.events import (
     made,
 )
 
-if TYPE_CHECKING:
-    from torchrecorder.capture.observer import Observer
 
-
-class OpenScope:
-    """A scope that is running."""
-
-    inputs: tuple[Any, ...] = ()
-    key: object = None
-    begun = 0  # where the run was when the arguments had been read
-    cleanup: Callable[[], None] | None = None
-
-    def __init__(self, event: ScopeEntered, state: Any, started: float) -> None:
-        self.event = event
-        self.scope = event.scope
-        self.recompute = event.recompute
-        self.state = state  # grad mode and the like, as they were at the door
-        self.started = started
-        self.arguments: dict[int, Any] = {}
+_TOUCHING = frozenset(("modules", "functions", "aliases", "custom functions"))
+"""The instruments that hand aliases of ours to the model, or take them back."""
 
 
 class Tape:
@@ -80,6 +66,7 @@ class Tape:
         self.observers: list[Observer] = []
         self.op: OpId | None = None  # the call that is running
         self.lost = 0
+        self.sound = True  # no instrument has failed that the user's tensors depend on
         self.failed: tuple[int, type] | None = None  # an exception would keep its frames alive
         self.failed_op: OpId | None = None
         self.failed_scope: ScopeId | None = None
@@ -204,21 +191,27 @@ class Tape:
 
     @contextlib.contextmanager
     def losing(self, instrument: str) -> Iterator[None]:
-        """Inside the block an instrument may stumble: see `lose`."""
+        """Inside the block an instrument may fail: see `lose`."""
         try:
             yield
         except Exception as error:
             self.lose(instrument, error)
 
     def lose(self, instrument: str, error: BaseException) -> None:
-        """An instrument stumbled: note it, and let the run go on.
+        """An instrument failed: note it, and let the run go on.
+
+        Whatever PyTorch calls back is guarded by this. What is no `Exception`, such as a
+        `KeyboardInterrupt`, is the user's also where it meets an instrument.
 
         Raises:
             BaseException: *error* itself, if the tape is strict.
         """
+        if threading.get_ident() == self.thread:
+            self.resume()
         if Tape.strict:
             raise error
         self.lost += 1
+        self.sound = self.sound and instrument not in _TOUCHING
         where = self.stack[-1].event.path if self.stack else ""
         self.write(Lost(instrument, where, f"{type(error).__name__}: {_first_line(error)}"))
 

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C import _functorch as functorch
 from torch.nn import Parameter
+
+from torchrecorder.capture.internals.access import is_wrapped, unwrapped
 
 UNVERSIONED = -1
 """The version of a tensor that has none."""
@@ -69,8 +70,8 @@ def _parts(found: Any, name: str) -> list[tuple[str, Any]]:
 
 def innermost(tensor: Tensor) -> Tensor:
     """The tensor under the wrappers that ``torch.func`` puts around it."""
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = functorch.get_unwrapped(tensor)
+    while is_wrapped(tensor):
+        tensor = unwrapped(tensor)
     return tensor
 
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch._C import _functorch as functorch
 from torch.nn import Parameter
 
 from torchrecorder.capture.entries import Aside, Entry, Foreign, around_in, forgetting
+from torchrecorder.capture.internals.access import is_wrapped
 from torchrecorder.capture.storages import Storage, Storages, Write
 from torchrecorder.capture.tensors import (
     UNSETTLED,
@@ -50,7 +50,7 @@ _USUAL = frozenset((Tensor, Parameter))
 _PARAMETER = Role.PARAMETER
 
 if TYPE_CHECKING:
-    from torchrecorder.capture.autograd import AutogradWalk
+    from torchrecorder.capture.grad_source import GradSource
     from torchrecorder.capture.tape import Tape
 
 
@@ -61,10 +61,10 @@ class Values:
         self.tape = tape
         self.entries: dict[int, Entry] = {}
         self.aliases: set[int] = set()  # identities of those of ours that live
-        self._forget = forgetting(self.entries, self.aliases)
+        self._forget = forgetting(self.entries, self.aliases, tape.lose)
         self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]] = {}
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
-        self.autograd: AutogradWalk
+        self.autograd: GradSource
         self.gradients_from: OpId | None = None
         self.passed: OpCalled | None = None
         self.foreign: dict[int, Foreign] = {}
@@ -103,7 +103,7 @@ class Values:
         known = self.named.get(id(tensor))
         if known is not None and known[0]() is tensor:
             return self.note(tensor, None, known[1], known[2])
-        if functorch.is_functorch_wrapped_tensor(tensor):
+        if is_wrapped(tensor):
             return self.read(innermost(tensor))
         foreign = self.foreign.pop(id(tensor), None)
         if foreign is not None and foreign.result() is tensor:

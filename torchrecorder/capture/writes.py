@@ -8,18 +8,15 @@ written without that (torch 2.13).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from torchrecorder.capture.functions import Call
-
-_STATISTICS = dict.fromkeys(
+STATISTICS = dict.fromkeys(
     ("batch_norm", "instance_norm", "native_batch_norm", "cudnn_batch_norm"),
     ("running_mean", "running_var"),
 )
 """Written in training only."""
 
-_RECEIVED = {
+RECEIVED = {
     "all_reduce": ("tensor",),
     "all_reduce_coalesced": ("tensors",),
     "broadcast": ("tensor",),
@@ -44,25 +41,13 @@ _RECEIVED = {
 def silent_writes(func: Callable[..., Any], name: str, schemas: Iterable[Any]) -> tuple[str, ...]:
     """Arguments of *func* that it writes, whatever their version says."""
     if is_collective(func):
-        return _RECEIVED.get(name, ())
-    return _STATISTICS.get(name, ()) or _in_lists(schemas)
+        return RECEIVED.get(name, ())
+    return STATISTICS.get(name, ()) or _in_lists(schemas)
 
 
 def is_collective(func: Callable[..., Any]) -> bool:
     """Whether *func* sends tensors to other processes, also where it gives nothing back."""
     return getattr(func, "__module__", "") == "torch.distributed.distributed_c10d"
-
-
-def writes_now(argument: str, call: Call) -> bool:
-    """Whether *call* writes this *argument*, one of those that its function may write."""
-    if call.facts.name in _STATISTICS:
-        trains = ("training", "True") in call.arguments
-        return trains or ("use_input_stats", "True") in call.arguments
-    if argument.startswith("grads."):  # a fused optimizer rescales gradients by a scale, if any
-        return any(name == "grad_scale" for name, _ in call.tensors)
-    if call.facts.in_place or call.facts.name in _RECEIVED:
-        return True
-    return "." in argument  # in a list: sort() writes those only
 
 
 def _in_lists(schemas: Iterable[Any]) -> tuple[str, ...]:

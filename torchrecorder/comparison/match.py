@@ -15,7 +15,7 @@ from torchrecorder.comparison.skeleton import skeletons
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.align import Pair, align, between
 from torchrecorder.graph.nodes import Op, Scope, Value
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structure import structures
 
 Step = Union[Scope, Op]
@@ -32,7 +32,7 @@ class Matching:
     modules: Mapping[ModuleId, ModuleId]
 
 
-def match(before: Recording, after: Recording) -> Matching:
+def match(before: RecordedRun, after: RecordedRun) -> Matching:
     """What is the same in both recordings."""
     matcher = _Matcher(Side(before), Side(after))
     matcher.steps()
@@ -46,7 +46,7 @@ def match(before: Recording, after: Recording) -> Matching:
 class Side:
     """One of the two recordings, and the digests of its scopes."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
         self.structures = structures(recording)
         self.skeletons = skeletons(recording)

@@ -12,18 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Union
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.annotation import (
-    DEVICE,
-    Annotation,
-    Numbers,
-    by_name,
-    is_unmeasured,
-    numbers_of,
-)
+from torchrecorder.annotations.annotation import DEVICE, Annotation, Numbers, is_unmeasured
+from torchrecorder.annotations.registry import by_name, numbers_of
 from torchrecorder.annotations.results import Ranked, top
 from torchrecorder.checks import ABOVE_0, TEXTS, Check, check_one
 from torchrecorder.events import ScopeId
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 Wanted = Union[str, Sequence[str], Mapping[str, float]]
 """Names of annotations, or for each the factor from which on a difference counts."""
@@ -78,7 +72,7 @@ def is_exact(annotation: Annotation) -> bool:
     return annotation.unit != "s" and not {"stats", DEVICE} & {*annotation.needs}
 
 
-def totals(before: Recording, after: Recording, wanted: Mapping[str, float]) -> Iterator[Total]:
+def totals(before: RecordedRun, after: RecordedRun, wanted: Mapping[str, float]) -> Iterator[Total]:
     """What both have as a whole: all that is exact, and what is wanted."""
     for annotation in ANNOTATIONS:
         if annotation.merge is None or not (is_exact(annotation) or annotation.name in wanted):
@@ -104,8 +98,8 @@ class Place(NamedTuple):
 
 
 def places(
-    before: Recording,
-    after: Recording,
+    before: RecordedRun,
+    after: RecordedRun,
     scopes: Mapping[ScopeId, ScopeId],
     wanted: Mapping[str, float],
 ) -> Iterator[Place]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from torchrecorder.annotations.inside import Inside
 from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 DEFAULT = "default"
 """What is said of a hyperparameter that nothing is said of."""
@@ -30,7 +30,7 @@ UNNAMED: Mapping[str, tuple[str, ...]] = {
 class Said:
     """Names for what is in one recording."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
 
     def scope(self, scope: ScopeId) -> str:
@@ -126,7 +126,7 @@ def form(value: Value) -> str:
     return f"[{sizes}] {value.dtype}" if len(value.shape) == 1 else f"{sizes} {value.dtype}"
 
 
-def size(scope: Scope, recording: Recording) -> str:
+def size(scope: Scope, recording: RecordedRun) -> str:
     """How much is in a scope: ``12 ops, 3 parameters``."""
     ops = parameters = 0
     for each in map(recording.scopes.__getitem__, Inside(recording).scopes(scope.id)):

@@ -9,7 +9,7 @@ from typing import Any
 
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Skeleton:
     weights: int
 
 
-def skeletons(recording: Recording) -> Mapping[ScopeId, Skeleton]:
+def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
     """The skeleton of every scope; children come later in a run, so from the end."""
     found: dict[ScopeId, Skeleton] = {}
     for scope in reversed(list(recording.scopes.values())):
@@ -45,7 +45,7 @@ def skeletons(recording: Recording) -> Mapping[ScopeId, Skeleton]:
 
 
 def _parts(
-    recording: Recording, scope: Scope, found: Mapping[ScopeId, Skeleton]
+    recording: RecordedRun, scope: Scope, found: Mapping[ScopeId, Skeleton]
 ) -> Iterator[tuple[Any, ...]]:
     module = recording.module_of(scope)
     yield scope.kind.value, scope.cls, module.detail if module is not None else ""

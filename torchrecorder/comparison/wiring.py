@@ -9,13 +9,13 @@ from itertools import zip_longest
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.said import Said
 from torchrecorder.events import STORED, ScopeId, Slot, ValueId
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 
 class Wiring:
     """Compares what two matched readers are given."""
 
-    def __init__(self, before: Recording, after: Recording, matching: Matching) -> None:
+    def __init__(self, before: RecordedRun, after: RecordedRun, matching: Matching) -> None:
         self.before, self.after, self.matching = before, after, matching
         self.old, self.new = Said(before), Said(after)
 

@@ -9,14 +9,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal
 
-from torchrecorder.checks import ABOVE_0, Check, check, one_of
+from torchrecorder.checks import ABOVE_0, Check, one_of
 from torchrecorder.export import paper_pdf, paper_svg
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export.layers import layered, names_of
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.nested import PAINTER, nested_text
 from torchrecorder.export.svg import centred, with_fallbacks, with_tooltips
+from torchrecorder.export.exporter import timeout_option
 from torchrecorder.layout import engine
+from torchrecorder.option_table import check_options, documented, option
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Shape
 from torchrecorder.style.paper import Paper
@@ -25,13 +27,6 @@ from torchrecorder.views.view import View
 
 Layout = Literal["auto", "dot", "nested"]
 """Who places the boxes: Graphviz all at once, or scope by scope."""
-
-CHECKS: Mapping[str, Check] = {
-    "timeout": Check("a number of seconds above 0", ABOVE_0.holds),
-    "layout": one_of("auto", "dot", "nested"),
-}
-
-DPI = Check("a number of pixels per inch above 0", ABOVE_0.holds)
 
 PAINT = frozenset(
     """
@@ -64,23 +59,23 @@ class Gv(Dot):
 class _Picture:
     """What Graphviz writes for people to see."""
 
-    timeout: float = engine.TIMEOUT
-    layout: Layout = "auto"
+    timeout: float = timeout_option()
+    layout: Layout = option(
+        "What places the boxes: modules one by one (nested), or all at once (dot). ``\"auto\"`` "
+        "is nested unless Graphviz attributes are given that have a say in sizes or places "
+        "(``ranksep``, ``shape`` ...), which only Graphviz itself, \"dot\", can follow.",
+        one_of("auto", "dot", "nested"),
+        default="auto",
+    )
 
     def __post_init__(self) -> None:
-        check(self, CHECKS)
+        check_options(self)
 
 
+@documented
 @dataclass(frozen=True)
 class Svg(_Picture):
-    """A figure for documents and browsers.
-
-    Attributes:
-        timeout: Seconds that the layout may take.
-        layout: ``"nested"`` lays out each scope on its own, at any size; ``"dot"`` leaves it
-            all to Graphviz. ``"auto"`` is nested unless Graphviz attributes are given that
-            have a say in sizes or places (``ranksep``, ``shape`` ...).
-    """
+    """A figure for documents and browsers."""
 
     suffix: ClassVar[str] = ".svg"
 
@@ -89,14 +84,10 @@ class Svg(_Picture):
         return _painted(draw(view, style), "svg", self.layout, self.timeout)
 
 
+@documented
 @dataclass(frozen=True)
 class Pdf(_Picture):
-    """A figure for papers.
-
-    Attributes:
-        timeout: Seconds that the layout may take.
-        layout: ``"nested"``, ``"dot"`` or ``"auto"``, as for `Svg`.
-    """
+    """A figure for papers."""
 
     suffix: ClassVar[str] = ".pdf"
 
@@ -105,21 +96,17 @@ class Pdf(_Picture):
         return _painted(draw(view, style), "pdf", self.layout, self.timeout)
 
 
+@documented
 @dataclass(frozen=True)
 class Png(_Picture):
-    """A bitmap, for where vectors cannot go.
-
-    Attributes:
-        dpi: Pixels per inch.
-        timeout: Seconds that the layout may take.
-        layout: ``"nested"``, ``"dot"`` or ``"auto"``, as for `Svg`.
-    """
+    """A bitmap, for where vectors cannot go."""
 
     suffix: ClassVar[str] = ".png"
-    dpi: float = 144.0
-
-    def __post_init__(self) -> None:
-        check(self, {**CHECKS, "dpi": DPI})
+    dpi: float = option(
+        "Pixels per inch of a PNG.",
+        Check("a number of pixels per inch above 0", ABOVE_0.holds, read=ABOVE_0.read),
+        default=144.0,
+    )
 
     def export(self, view: View, style: Style) -> bytes:
         """PNG, on white unless the style says otherwise: viewers show what is clear as black.

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, TypedDict, Union
 
-from torchrecorder.annotations.annotation import Annotation, numbers_of
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import numbers_of
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.flat import printable

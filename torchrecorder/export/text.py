@@ -8,7 +8,8 @@ from typing import ClassVar, Literal, Union
 
 from torchrecorder.annotations import finite
 from torchrecorder.annotations.amounts import exact, of_bytes
-from torchrecorder.annotations.annotation import Annotation, numbers_of
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import numbers_of
 from torchrecorder.annotations.inside import Inside
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
@@ -21,7 +22,6 @@ from torchrecorder.checks import FLAG, LIST, advised, check_one, one_of, whole_n
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.export.folded_rows import folded
 from torchrecorder.export.rows import Row, every_row, fitting
-from torchrecorder.export.similar_rows import similar_rows
 from torchrecorder.export.table import Column, table, tree
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style import labels
@@ -33,8 +33,18 @@ from torchrecorder.views.view import View
 DEFAULT = ("input", "output", "parameters")
 """The columns that a table has unless others are asked for."""
 
+TENSORS = ("input", "output")
+"""Columns that are no annotations."""
+
 WIDEST = 48
 """Texts in a cell are shortened to so many characters, tree lines aside."""
+
+
+class Table(str):
+    """A text that shows itself as it is, where a string would show quotes and escapes."""
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 @advised
@@ -44,8 +54,8 @@ def summary(
     columns: Sequence[Union[str, Annotation]] = DEFAULT,
     *,
     ops: bool = False,
-    fold: Union[bool, Literal["similar"]] = False,
-) -> str:
+    fold: Union[bool, Literal["similar"]] = True,
+) -> Table:
     """A table by scope: shapes, numbers of parameters, totals.
 
     A tied parameter counts once in each line, also in those of the scopes around it. A
@@ -59,6 +69,7 @@ def summary(
         ops: List every op too.
         fold: One line for scopes that repeat, as in figures; its numbers are those of all.
             ``"similar"``: for scopes of one class, whatever else differs; the notes say what.
+            False: a line for every scope.
 
     Raises:
         InvalidArgument: *depth* is not a number of levels.
@@ -84,12 +95,12 @@ def summary(
     check_one("fold", fold, one_of(*FOLDS))
     found = every_row(recording, ops=ops)
     if fold:
-        found = (similar_rows if fold == "similar" else folded)(recording, found)
+        found = folded(recording, found, similar=fold == "similar")
     listed = fitting(found, depth)
     filled = [_names(listed), *_Filler(recording, listed).columns(columns), *_notes(listed)]
     lines = list(table(filled))
     rule = lines[1]
-    return "\n".join([*lines, rule, *_totals(recording), *_remarks(recording)])
+    return Table("\n".join([*lines, rule, *_totals(recording), *_remarks(recording)]))
 
 
 @dataclass(frozen=True)
@@ -100,16 +111,19 @@ class Txt:
         depth: How many levels of scopes are listed.
         columns: What is said of each; see `summary`.
         ops: List every op too.
+        fold: One line for scopes that repeat.
     """
 
     suffix: ClassVar[str] = ".txt"
     depth: int | None = None
     columns: tuple[Union[str, Annotation], ...] = DEFAULT
     ops: bool = False
+    fold: Union[bool, Literal["similar"]] = True
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""
-        return summary(view.recording, self.depth, self.columns, ops=self.ops) + "\n"
+        recording, columns = view.recording, self.columns
+        return f"{summary(recording, self.depth, columns, ops=self.ops, fold=self.fold)}\n"
 
 
 def _names(listed: Sequence[Row]) -> Column:

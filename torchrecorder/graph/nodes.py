@@ -212,7 +212,8 @@ class GradRun(NamedTuple):
         seconds: Wall-clock time, hooks of ours left out.
         given: The gradients it got, one per output of the forward.
         gave: The gradients it handed on, one per input of the forward; empty for an
-            accumulation, which keeps what it gets.
+            accumulation, which keeps what it gets, and from PyTorch 2.15 on for a custom
+            function, where asking would change what the function can do.
         failed: It raised.
     """
 

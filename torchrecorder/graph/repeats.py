@@ -10,13 +10,13 @@ from typing import Any
 
 from torchrecorder.events import SECONDS_ON_DEVICE, OpId, ScopeId
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import Made, RecordedRun
 
 COUNTING = "floating-point operations were counted: times include the counting"
 """The note of a run whose own times are not those of the plain run."""
 
 
-def medians(recording: Recording, repeats: Sequence[Recording]) -> Recording:
+def medians(recording: Made, repeats: Sequence[Made]) -> Made:
     """*recording* with the medians of the times in *repeats*.
 
     Repeats in which something else ran than in *recording* do not count; a note says so.
@@ -47,7 +47,7 @@ def medians(recording: Recording, repeats: Sequence[Recording]) -> Recording:
     )
 
 
-def _did(recording: Recording) -> tuple[Any, ...]:
+def _did(recording: RecordedRun) -> tuple[Any, ...]:
     """What ran, without times."""
     return (
         [(op.id, op.name, op.scope) for op in recording.ops.values()],
@@ -72,7 +72,7 @@ def _keyed(into: Mapping[Any, Any], repeats: Sequence[Mapping[Any, Any]]) -> Map
 
 
 def _scopes(
-    recording: Recording, ops: Mapping[OpId, Op], repeats: Sequence[Recording]
+    recording: RecordedRun, ops: Mapping[OpId, Op], repeats: Sequence[RecordedRun]
 ) -> Mapping[ScopeId, Scope]:
     """Scopes whose time is the median of their own time and the times of what is inside.
 
@@ -95,7 +95,7 @@ def _scopes(
     )
 
 
-def own_seconds(recording: Recording) -> dict[ScopeId, float]:
+def own_seconds(recording: RecordedRun) -> dict[ScopeId, float]:
     """Time of each scope outside its ops and inner scopes."""
     own = {
         scope.id: scope.seconds
@@ -119,7 +119,7 @@ def _listed(into: Sequence[Any], repeats: Sequence[Sequence[Any]]) -> tuple[Any,
 
 
 def _measured(
-    recording: Recording, repeats: Sequence[Recording]
+    recording: RecordedRun, repeats: Sequence[RecordedRun]
 ) -> Mapping[str, Mapping[str, float]]:
     found = dict(recording.measured)
     amounts: dict[str, list[float]] = {}

@@ -7,16 +7,33 @@ are called from outside, and where the inputs come from, makes no difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Protocol
 
-from torchrecorder.events import STORED, ScopeId, ValueId
+from torchrecorder.events import STORED, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
-from torchrecorder.graph.recording import Recording
 
 
-def structures(recording: Recording, *, idle: bool = True) -> dict[ScopeId, str]:
+class Run(Protocol):
+    """The part of a recording that its structure depends on."""
+
+    @property
+    def scopes(self) -> Mapping[ScopeId, Scope]: ...
+
+    @property
+    def ops(self) -> Mapping[OpId, Op]: ...
+
+    @property
+    def values(self) -> Mapping[ValueId, Value]: ...
+
+    @property
+    def children(self) -> Mapping[ScopeId | None, tuple[Scope | Op, ...]]: ...
+
+    def module_of(self, scope: Scope) -> Module | None: ...
+
+
+def structures(recording: Run, *, idle: bool = True) -> dict[ScopeId, str]:
     """A digest for each scope: equal digests, equal structure.
 
     Args:
@@ -49,7 +66,7 @@ class _Form:
 class _Forms:
     """Computes the forms of all scopes, innermost first."""
 
-    def __init__(self, recording: Recording, idle: bool) -> None:
+    def __init__(self, recording: Run, idle: bool) -> None:
         self.recording = recording
         self.idle = idle
         self.rank: dict[ValueId, int] = {}

@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
-from torchrecorder.graph.recording import Recording
 from torchrecorder.graph.storage import SUFFIXES
+from torchrecorder.recording import Recording
 
 
 class ModelFailed(TorchRecorderError):

@@ -17,7 +17,7 @@ import pytest
 from torchrecorder.checks import WORD, check_one
 
 if TYPE_CHECKING:
-    from torchrecorder.graph.recording import Recording
+    from torchrecorder.recording import Recording
 
 FOLDER = "__architectures__"
 """Where snapshots are kept, beside the test files."""

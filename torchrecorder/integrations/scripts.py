@@ -15,7 +15,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 

@@ -21,7 +21,7 @@ Dash = Literal["solid", "dashed", "dotted"]
 CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(("fill", "stroke", "text"), COLOR),
     "outline": Check(
-        f"{one_of(*get_args(Outline)).said}, or another shape of Graphviz,",
+        f"{one_of(*get_args(Outline)).expected}, or another shape of Graphviz",
         lambda value: value in get_args(Outline) or value in SHAPES,
         (*get_args(Outline), *SHAPES),
     ),

@@ -79,7 +79,9 @@ def same(view: View, arrow: Arrow) -> ValueId | None:
     whatever became of it.
     """
     value = view.given(arrow) or arrow.value
-    return None if value is None else next(given(view, arrow, value))
+    if value is None or not view.boxes[arrow.tail].instances:
+        return value
+    return next(given(view, arrow, value))
 
 
 def result(recording: Recording, item: str, value: ValueId | None) -> int:

@@ -1,18 +1,20 @@
-"""Blocked: a view with a cluster around each block, and without those that did not fold."""
+"""Clusters around the blocks of siblings that repeat together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import Recording
-from torchrecorder.views.blocks import Unit, block_id, blocks, is_block, items_of, unit_of
+from torchrecorder.views.blocks import PREFIX, Unit, block_id, blocks, is_block, items_of, unit_of
 from torchrecorder.views.collapse import SOURCES
 from torchrecorder.views.items import Items
 from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 
-def blocked(
+def with_block_clusters(
     view: View, unit: Callable[[Recording, str], Unit] = unit_of
 ) -> tuple[Items, Mapping[str, object]]:
     """The items of *view*, with a cluster around each block of siblings that repeat together.
@@ -27,28 +29,80 @@ def blocked(
     items = Items(view)
     parents: dict[str, str | None] = {}
     keys: dict[str, object] = {}
-    readers = _readers(items)
-    for around in (None, *view.clusters):
-        row = [item for item in items.children(around) if not _is_source(view, item)]
-        if len(row) < 2:
-            continue
-        units = [unit(view.recording, item) for item in row]
-        keys.update((each.items[0], each.key) for each in units if each.alone)
-        for parts in blocks(units, readers):
-            for part in parts:
-                block = block_id(items_of(part))
-                keys[block] = tuple(unit.key for unit in part)
-                parents[block] = around
-                parents.update(dict.fromkeys(items_of(part), block))
+    for around, row, found in _repeats(items, unit):
+        keys.update((row[position], key) for position, key in found.scopes)
+        for key, places in found.blocks:
+            members = [place.item(row) for place in places]
+            block = block_id(members)
+            keys[block] = key
+            parents[block] = around
+            parents.update(dict.fromkeys(members, block))
     return (Items(_moved(view, parents)) if parents else items), keys
 
 
-def unblocked(view: View, kept: Collection[str] = ()) -> View:
-    """*view* without the blocks that stand for themselves alone, but for those to be *kept*."""
+class _Place(NamedTuple):
+    """A sibling by its position in the row, or the block (of blocks) that starts there."""
+
+    position: int
+    levels: int
+
+    def item(self, row: Sequence[str]) -> str:
+        """The id of what has this place in a row."""
+        return PREFIX * self.levels + row[self.position]
+
+
+@dataclass
+class _Repeats:
+    """What may repeat in a row of siblings: scopes, and blocks of siblings, each with its key."""
+
+    scopes: list[tuple[int, Hashable]]
+    blocks: list[tuple[Hashable, list[_Place]]]
+
+
+def _repeats(
+    items: Items, unit: Callable[[Recording, str], Unit]
+) -> Iterator[tuple[str | None, list[str], _Repeats]]:
+    """What may repeat in each cluster; computed once for all clusters of equal structure."""
+    known: dict[Hashable, _Repeats] = {}
+    recording = items.view.recording
+    for around in (None, *items.view.clusters):
+        row = items.siblings(around)
+        if len(row) < 2:
+            continue
+        signature = _signature(recording, around, row)
+        if signature not in known:
+            known[signature] = _in_row([unit(recording, item) for item in row], items.readers)
+        yield around, row, known[signature]
+
+
+def _signature(recording: Recording, around: str | None, row: Sequence[str]) -> Hashable:
+    """Equal for scopes of equal structure that show the same of it."""
+    scope = recording.scopes.get(ScopeId(around or ""))
+    steps = [recording.scopes.get(ScopeId(item)) or recording.ops.get(OpId(item)) for item in row]
+    if scope is None or None in steps:
+        return around
+    shown = tuple(step.index - scope.index for step in steps if step is not None)
+    return recording.structures[scope.id], shown
+
+
+def _in_row(units: Sequence[Unit], readers: Mapping[str, Sequence[str]]) -> _Repeats:
+    places = {unit.items[0]: _Place(position, 0) for position, unit in enumerate(units)}
+    scopes = [(place, unit.key) for place, unit in enumerate(units) if unit.alone]
+    found = _Repeats(scopes, [])
+    for parts in blocks(units, readers):
+        for part in parts:
+            members = [places[item] for item in items_of(part)]
+            places[block_id(items_of(part))] = members[0]._replace(levels=members[0].levels + 1)
+            found.blocks.append((tuple(unit.key for unit in part), members))
+    return found
+
+
+def without_single_blocks(view: View, kept: Collection[str] = ()) -> View:
+    """*view* without the blocks that did not fold, except those *kept*."""
     lone = {
-        each.id
-        for each in view.clusters.values()
-        if is_block(each.id) and each.count == 1 and each.id not in kept
+        block.id
+        for block in view.clusters.values()
+        if is_block(block.id) and block.count == 1 and block.id not in kept
     }
     if not lone:
         return view
@@ -61,10 +115,7 @@ def unblocked(view: View, kept: Collection[str] = ()) -> View:
 
     return replace(
         view,
-        boxes={
-            name: replace(box, cluster=outside(box.cluster)) if box.cluster in lone else box
-            for name, box in view.boxes.items()
-        },
+        boxes={name: box.moved(outside(box.cluster)) for name, box in view.boxes.items()},
         clusters={
             name: replace(each, parent=outside(each.parent)) if each.parent in lone else each
             for name, each in clusters.items()
@@ -73,23 +124,10 @@ def unblocked(view: View, kept: Collection[str] = ()) -> View:
     )
 
 
-def _is_source(view: View, item: str) -> bool:
-    return item in view.boxes and view.boxes[item].kind in SOURCES
-
-
-def _readers(items: Items) -> Mapping[str, Sequence[str]]:
-    """For each sibling, those beside it that read something of it."""
-    found: dict[str, dict[str, None]] = {}
-    for tails, heads in items.crossings:
-        if tails and heads:
-            found.setdefault(tails[-1], {})[heads[-1]] = None
-    return {item: tuple(heads) for item, heads in found.items()}
-
-
 def _moved(view: View, parents: Mapping[str, str | None]) -> View:
     """*view* with the clusters that *parents* names, around what they are named for."""
     boxes = {
-        name: replace(box, cluster=parents[name]) if name in parents else box
+        name: box.moved(parents[name]) if name in parents else box
         for name, box in view.boxes.items()
     }
     added = {name: Cluster(name, around) for name, around in parents.items() if is_block(name)}

@@ -227,10 +227,13 @@ def _collapsed(row: Sequence[Unit], found: Mapping[int, Parts]) -> Iterator[Unit
 def repeated(
     recording: Recording, unit: Callable[[Recording, str], Unit] = unit_of
 ) -> frozenset[str]:
-    """What need not be drawn if all that repeats folds: scopes and ops, and all in them."""
-    gone: set[str] = set()
-    for children in recording.children.values():
-        units = [unit(recording, each.id) for each in children]
+    """What need not be drawn if all that repeats folds: scopes and ops, and all scopes in them."""
+    gone: set[str | None] = set()
+    for around, children in recording.children.items():
+        if around in gone:
+            gone.update(child.id for child in children if isinstance(child, Scope))
+            continue
+        units = [unit(recording, child.id) for child in children]
         gone.update(_later(recording, units))
         inner: dict[str, tuple[str, ...]] = {}
         for parts in blocks(units):
@@ -240,10 +243,7 @@ def repeated(
                 item = waiting.pop()
                 gone.add(item)
                 waiting.extend(inner.get(item, ()))
-    for scope in recording.scopes.values():
-        if scope.parent in gone:
-            gone.add(scope.id)
-    return frozenset(gone)
+    return frozenset(item for item in gone if item is not None)
 
 
 def _later(recording: Recording, units: Sequence[Unit]) -> Iterator[str]:

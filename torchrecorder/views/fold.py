@@ -1,79 +1,67 @@
 """Fold: repeated siblings into one box or cluster with a count.
 
-Siblings fold if they have equal structure, names that differ in a number only, and stand
-in a row, each feeding the next, or side by side, with the same boxes before and after
-them. So do blocks of several siblings, such as the ops of a loop. What else they read or
-feed must be the same for all. The first of them stays and stands for the others; arrows
-from one to the next are implied by the count.
+A rule says which siblings repeat: those of equal structure that are wired alike (`equal`), or
+those of one class whatever else differs (`similar`). The first of them stays and stands for
+the others, and so does everything in it for its counterpart in the others; where siblings
+differ, what only the others have is moved into it. Blocks of several siblings, such as the ops
+of a loop, fold in the same way.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.align import aligned
 from torchrecorder.graph.recording import Recording
-from torchrecorder.views.blocked import blocked, unblocked
-from torchrecorder.views.blocks import SAVED, is_block, unit_of
+from torchrecorder.views.blocked import without_single_blocks
+from torchrecorder.views.blocks import is_block
 from torchrecorder.views.items import Items
-from torchrecorder.views.kin import enough, without_numbers
-from torchrecorder.views.view import Arrow, Box, Cluster, View
+from torchrecorder.views.siblings import Rows
+from torchrecorder.views.united import fold_arrows
+from torchrecorder.views.view import Box, Cluster, View
 
 
 @dataclass(frozen=True)
 class Fold:
-    """Fold repeated siblings, at every level; two plain ones stay two boxes."""
+    """Fold repeated siblings, at every level; two plain ones stay two boxes.
+
+    Attributes:
+        similar: Whether siblings of one class fold whatever else differs.
+    """
+
+    similar: bool = False
 
     def __call__(self, view: View) -> View:
-        items, keys = blocked(view)
-        items.compare(keys.get)
-        folds = tuple(_folds(items))
-        return unblocked(_Folded(items, folds).view()) if folds else view
+        tree = FoldTree(Rows(view, self.similar))
+        return tree.view() if tree.groups else view
 
 
-def alike(view: View) -> tuple[tuple[str, ...], ...]:
-    """What would fold: scopes and ops that repeat, the first of each and what it stands for.
-
-    Of blocks of siblings, each sibling is told apart. Outer ones come first.
-    """
-    items, keys = blocked(view)
-    items.compare(keys.get)
-    found: list[tuple[str, ...]] = []
-    for group in _folds(items):
-        if is_block(group[0]):
-            found.extend(zip(*(items.children(block) for block in group)))
-        else:
-            found.append(group)
-    return tuple(group for group in found if not is_block(group[0]))
-
-
-def repeats(view: View) -> tuple[View, tuple[tuple[str, ...], ...]]:
+def repeats(view: View, similar: bool = False) -> tuple[View, tuple[tuple[str, ...], ...]]:
     """*view* with its blocks as clusters, and the groups of siblings that fold.
 
     Those inside siblings that fold themselves are among them.
     """
-    items, keys = blocked(view)
-    items.compare(keys.get)
-    groups = tuple(_folds(items, everywhere=True))
+    rows = Rows(view, similar)
+    groups = tuple(FoldTree(rows).groups if similar else rows.every_group())
     folded = frozenset(item for group in groups for item in group)
-    return with_names(unblocked(items.view, folded)), groups
+    return with_names(without_single_blocks(rows.view, folded)), groups
 
 
 def with_names(view: View) -> View:
-    """*view* with what the scopes and ops in each block are called."""
+    """*view* with the names of the scopes and ops in each block."""
     if not any(map(is_block, view.clusters)):
         return view
     items, recording = Items(view), view.recording
     clusters = dict(view.clusters)
     for block in filter(is_block, view.clusters):
         inside = (
-            recording.scopes.get(ScopeId(each)) or recording.ops.get(OpId(each))
-            for each in items.children(block)
+            recording.scopes.get(ScopeId(item)) or recording.ops.get(OpId(item))
+            for item in items.children(block)
         )
-        names = tuple(each.name for each in inside if each is not None)
+        names = tuple(step.name for step in inside if step is not None)
         clusters[block] = replace(clusters[block], names=names)
     return replace(view, clusters=clusters)
 
@@ -89,7 +77,7 @@ def names_of(
         children: Gives what lies in a block.
     """
     if not is_block(group[0]):
-        return tuple(recording.scopes[ScopeId(each)].name for each in group)
+        return tuple(recording.scopes[ScopeId(item)].name for item in group)
     named = [
         tuple(
             recording.scopes[ScopeId(item)].name
@@ -98,218 +86,191 @@ def names_of(
         )
         for block in group
     ]
-    same = all(each == named[0] for each in named)
-    return named[0] if same else tuple(name for each in named for name in each)
+    same = all(names == named[0] for names in named)
+    return named[0] if same else tuple(name for names in named for name in names)
 
 
-def _folds(items: Items, everywhere: bool = False) -> Iterator[tuple[str, ...]]:
-    """Groups of siblings that fold, outer ones first; none inside a sibling that goes."""
-    waiting: list[str | None] = [None]
-    while waiting:
-        around = waiting.pop()
-        gone: set[str] = set()
-        for row in items.rows(around):
-            for group in _groups(items, row):
-                if _are_enough(items, group):
-                    gone.update(() if everywhere else group[1:])
-                    yield group
-        inside = (item for item in items.children(around) if item not in gone)
-        waiting.extend(item for item in inside if item in items.view.clusters)
+class Node:
+    """A box or cluster, and what else it stands for once siblings are one.
+
+    Attributes:
+        id: That of the box or cluster.
+        key: What it must have in common with its counterpart in another sibling.
+        parent: The node around it.
+        children: What lies in it.
+        instances: All boxes or clusters that it stands for, itself first.
+        homes: How many of the instances of its parent have it.
+        count: How many siblings it folds, at most.
+        names: What these are called.
+    """
+
+    __slots__ = ("id", "key", "parent", "children", "instances", "homes", "count", "names")
+
+    def __init__(self, item: str, key: Hashable, parent: Node | None) -> None:
+        self.id = item
+        self.key = key
+        self.parent = parent
+        self.children: list[Node] = []
+        self.instances = [item]
+        self.homes = 1
+        self.count = 1
+        self.names: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> tuple[int, int] | None:
+        """In how many of the repeats around it is, and of how many; None if in all."""
+        there = 1 if self.parent is None else len(self.parent.instances)
+        return (self.homes, there) if self.homes < there else None
 
 
-def _are_enough(items: Items, group: Sequence[str]) -> bool:
-    """Whether so many siblings, or blocks of siblings, are worth a fold."""
-    recording = items.view.recording
-    if not is_block(group[0]):
-        return len(group) >= enough(recording, group[0])
-    units = [unit_of(recording, item) for item in items.children(group[0])]
-    if any(unit.composed for unit in units) and len(group) > 1:
-        return True
-    return len(group) > 2 and (len(group) - 1) * len(units) >= SAVED
+class FoldTree:
+    """The siblings of a view, joined where they repeat.
 
+    Equal siblings are joined from the outside in: what is in the first of them counts for all.
+    Similar ones are joined from the inside out: stages of three and of six blocks then have the
+    same in them.
 
-def _groups(items: Items, row: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Cut a row of siblings with equal structure into groups that are wired alike."""
-    start = 0
-    while start < len(row):
-        best = max(_chain(items, row, start), _side_by_side(items, row, start))
-        yield tuple(row[start:best])
-        start = best
+    Attributes:
+        rows: The siblings.
+        groups: Those that are joined, in the order of joining.
+        stands: For each item that goes, its counterpart in an earlier sibling.
+        nodes: Each item by its id, those that go included.
+        roots: What stays at the top.
+    """
 
-
-def _chain(items: Items, row: Sequence[str], start: int) -> int:
-    """Where the chain that begins at *start* ends."""
-    end = start + 1
-    pattern: Any = None
-    while end < len(row) and items.alike(row[start], row[end]):
-        link = _Link(items, row[end - 1], row[end])
-        if not link.joins or (pattern is not None and link.pattern != pattern):
-            break
-        if pattern is None and not link.begins_at(row[start]):
-            break
-        pattern = link.pattern
-        end += 1
-    return end
-
-
-class _Link:
-    """How one sibling of a chain hangs on the one before."""
-
-    def __init__(self, items: Items, one: str, other: str) -> None:
-        self.items = items
-        here, there = items.places(one), items.places(other)
-        joins = [arrow for arrow in items.into[other] if arrow.tail in here]
-        before = {(arrow.tail, here[arrow.head], arrow.slot): arrow for arrow in items.into[one]}
-        self.beside, self.stepping = set[Any](), set[tuple[str, int, str]]()
-        for arrow in items.into[other]:
-            if arrow.tail not in here:
-                spot = (arrow.tail, there[arrow.head], arrow.slot)
-                step = items.step(before[spot], arrow) if spot in before else 0
-                if step:
-                    self.stepping.add(spot)
-                    self.beside.add((*spot, step))
-                else:
-                    self.beside.add((*items.start(arrow), *spot[1:]))
-        leaves = _counted(
-            (items.end(arrow.head), here[arrow.tail])
-            for arrow in items.out_of[one]
-            if arrow.head not in there
-        )
-        self.joins = _counted((here[each.tail], there[each.head], each.slot) for each in joins)
-        self.pattern = (self.joins, self.beside, leaves)
-
-    def begins_at(self, first: str) -> bool:
-        """Whether *first* has the chain's entries where the others hang on."""
-        places = self.items.places(first)
-        entries: dict[tuple[int, str], None] = {}
-        for arrow in self.items.into[first]:
-            place = places[arrow.head]
-            stepping = (arrow.tail, place, arrow.slot) in self.stepping
-            if not stepping and (*self.items.start(arrow), place, arrow.slot) not in self.beside:
-                entries[place, arrow.slot] = None
-        return set(entries) == {(place, slot) for _, place, slot in self.joins}
-
-
-def _counted(things: Iterable[Any]) -> dict[Any, int]:
-    """How often each is there; a plain dict, as these are compared by the thousand."""
-    found: dict[Any, int] = {}
-    for each in things:
-        found[each] = found.get(each, 0) + 1
-    return found
-
-
-def _side_by_side(items: Items, row: Sequence[str], start: int) -> int:
-    """Where the siblings that stand beside the one at *start* end."""
-    wanted = _surroundings(items, row[start])
-    end = start + 1
-    while end < len(row) and items.alike(row[start], row[end]):
-        if _surroundings(items, row[end]) != wanted:
-            break
-        end += 1
-    return end
-
-
-def _surroundings(items: Items, item: str) -> Any:
-    places = items.places(item)
-    before = _counted((items.start(arrow)[0], places[arrow.head]) for arrow in items.into[item])
-    after = _counted(
-        (items.end(arrow.head), without_numbers(arrow.slot), places[arrow.tail])
-        for arrow in items.out_of[item]
-    )
-    return before, after
-
-
-class _Folded:
-    """The view in which the first of each group stands for all."""
-
-    def __init__(self, items: Items, folds: Iterable[tuple[str, ...]]) -> None:
-        self.items = items
-        self.old = items.view
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.groups: list[tuple[str, ...]] = []
         self.stands: dict[str, str] = {}
-        self.seat: dict[str, tuple[int, int]] = {}
-        self.groups: dict[str, tuple[str, ...]] = {}
-        self._found: dict[str, dict[int, int]] = {}
-        for number, group in enumerate(folds):
-            self.groups[group[0]] = group
-            self.seat.update((item, (number, place)) for place, item in enumerate(group))
-            first = [*items.inside(group[0])]
-            for item in group[1:]:
-                self.stands.update(zip(items.inside(item), first))
+        self.nodes: dict[str, Node] = {}
+        self.roots: list[Node] = []
+        self._grow()
+        outside_in = (None, *rows.view.clusters)
+        for around in reversed(outside_in) if rows.similar else outside_in:
+            if around not in self.stands:
+                self._fold(around)
 
-    def view(self) -> View:
-        boxes = {box.id: self._box(box) for box in self.old.boxes.values() if self._stays(box.id)}
-        members: dict[str, list[str]] = {}
-        for box in self.old.boxes.values():
-            if not self._stays(box.id):
-                members.setdefault(self._of(box.id), []).extend(box.members)
-        for name, more in members.items():
-            boxes[name] = replace(boxes[name], members=(*boxes[name].members, *more))
-        clusters = {
-            each.id: self._cluster(each)
-            for each in self.old.clusters.values()
-            if self._stays(each.id)
-        }
-        return View(self.old.recording, boxes, clusters, tuple(self._arrows()))
-
-    def _stays(self, item: str) -> bool:
-        return item not in self.stands
-
-    def _of(self, item: str) -> str:
+    def of(self, item: str) -> str:
         """What stands for *item* in the end."""
         while item in self.stands:
             item = self.stands[item]
         return item
 
+    def instances(self, item: str) -> int:
+        """How many boxes a box stands for."""
+        return len(self.nodes[item].instances)
+
+    def part(self, item: str) -> str | None:
+        """The innermost thing around *item*, itself included, that only some repeats have."""
+        return next((each for each in self.around(item) if self.nodes[each].share), None)
+
+    def around(self, item: str) -> Iterator[str]:
+        """What stays, and the clusters around it in the end, innermost first."""
+        node: Node | None = self.nodes[item]
+        while node is not None:
+            yield node.id
+            node = node.parent
+
+    def view(self) -> View:
+        """The view in which each group is one."""
+        old = self.rows.view
+        boxes = {box.id: self._box(box) for box in old.boxes.values() if self._stays(box)}
+        members: dict[str, list[str]] = {}
+        for box in old.boxes.values():
+            if not self._stays(box):
+                members.setdefault(self.of(box.id), []).extend(box.members)
+        for name, more in members.items():
+            boxes[name] = replace(boxes[name], members=(*boxes[name].members, *more))
+        clusters = {
+            cluster.id: self._cluster(cluster)
+            for cluster in old.clusters.values()
+            if self._stays(cluster)
+        }
+        arrows = tuple(fold_arrows(self))
+        return without_single_blocks(View(old.recording, boxes, clusters, arrows))
+
+    def _stays(self, drawn: Box | Cluster) -> bool:
+        return drawn.id not in self.stands
+
     def _box(self, box: Box) -> Box:
-        if box.id not in self.groups:
-            return box
-        count, names = self._tally(box.id, box.count)
-        return replace(box, count=count, names=names)
+        moved, fields = box.moved(self._home(box.id)), self._folded(box.id)
+        return replace(moved, **fields) if fields else moved
 
     def _cluster(self, cluster: Cluster) -> Cluster:
-        if cluster.id not in self.groups:
-            return cluster
-        count, names = self._tally(cluster.id, cluster.count)
-        return replace(cluster, count=count, names=names)
+        return replace(cluster, parent=self._home(cluster.id), **self._folded(cluster.id))
 
-    def _tally(self, item: str, count: int) -> tuple[int, tuple[str, ...]]:
-        group = self.groups[item]
-        found = names_of(self.old.recording, group, self.items.children)
-        return (1 if is_block(item) else count) * len(group), found
+    def _home(self, item: str) -> str | None:
+        parent = self.nodes[item].parent
+        return None if parent is None else parent.id
 
-    def _arrows(self) -> Iterator[Arrow]:
-        """Arrows of the first of each group, and those of the others that they lack."""
-        moved = list(self._moved())
-        seen = {key for key, first, _ in moved if first}
-        for key, first, arrow in moved:
-            if first or key not in seen:
-                seen.add(key)
-                yield arrow
+    def _folded(self, item: str) -> dict[str, Any]:
+        """The fields of a box or cluster that say what it stands for."""
+        node, fields = self.nodes[item], dict[str, Any]()
+        if self.rows.similar and len(node.instances) > 1:
+            fields["instances"] = tuple(node.instances)
+        if self.rows.similar and node.share is not None:
+            fields["share"] = node.share
+        if node.count > 1:
+            fields.update(count=node.count, names=node.names)
+        return fields
 
-    def _moved(self) -> Iterator[tuple[tuple[str, str, int], bool, Arrow]]:
-        """Arrows between what stays, whether they belong to a first, and a key for equal ones."""
-        copies: Counter[tuple[str, str]] = Counter()
-        for arrow in self.old.arrows:
-            tail, head = self._seats(arrow.tail), self._seats(arrow.head)
-            if any(tail[group] != head[group] or head[group] for group in tail if group in head):
-                continue
-            ends = self._of(arrow.tail), self._of(arrow.head)
-            copies[arrow.tail, arrow.head] += 1
-            first = not any(tail.values()) and not any(head.values())
-            key = (*ends, copies[arrow.tail, arrow.head])
-            yield key, first, Arrow(*ends, arrow.value, arrow.slot)
+    def _grow(self) -> None:
+        waiting: list[tuple[str | None, Node | None]] = [(None, None)]
+        while waiting:
+            around, parent = waiting.pop()
+            row = self.roots if parent is None else parent.children
+            for item in self.rows.items.children(around):
+                node = self.nodes[item] = Node(item, self.rows.rule.key(item), parent)
+                row.append(node)
+                if item in self.rows.view.clusters:
+                    waiting.append((item, node))
 
-    def _seats(self, box: str) -> dict[int, int]:
-        """The groups a box is in, and which of the siblings it belongs to."""
-        if box in self._found:
-            return self._found[box]
-        seats: dict[int, int] = {}
-        found: str | None = box
-        while found is not None:
-            for item in self.items.around(found):
-                if item in self.seat:
-                    group, place = self.seat[item]
-                    seats.setdefault(group, place)
-            found = self.stands.get(found)
-        self._found[box] = seats
-        return seats
+    def _fold(self, around: str | None) -> None:
+        """Join the siblings that repeat in one cluster."""
+        groups = self.rows.groups(around)
+        for group in groups:
+            first = self.nodes[group[0]]
+            first.count = len(group)
+            first.names = names_of(self.rows.recording, group, self.rows.items.children)
+            for other in group[1:]:
+                self._join(first, self.nodes[other])
+        if groups:
+            self.groups += groups
+            row = self.roots if around is None else self.nodes[around].children
+            row[:] = [node for node in row if node.id not in self.stands]
+
+    def _join(self, first: Node, other: Node) -> None:
+        """Let *first* stand for a sibling, and what is in it for what is in that."""
+        self._unite(first, other)
+        waiting = [(first, other)]
+        while waiting:
+            one, two = waiting.pop()
+            row: list[Node] = []
+            for mine, yours in self._counterparts(one, two):
+                if mine is not None and yours is not None:
+                    mine.homes += yours.homes
+                    self._unite(mine, yours)
+                    waiting.append((mine, yours))
+                elif yours is not None:
+                    yours.parent = one
+                row.extend(filter(None, (mine or yours,)))
+            one.children = row
+
+    def _counterparts(self, one: Node, two: Node) -> Iterable[tuple[Node | None, Node | None]]:
+        """What is in either of two siblings, in order, side by side where it is in both."""
+        if not self.rows.similar:
+            return zip(one.children, two.children)
+        keys = [node.key for node in one.children], [node.key for node in two.children]
+        return (
+            (
+                one.children[here] if here is not None else None,
+                two.children[there] if there is not None else None,
+            )
+            for here, there in aligned(*keys)
+        )
+
+    def _unite(self, one: Node, other: Node) -> None:
+        self.stands[other.id] = one.id
+        one.instances.extend(other.instances)
+        if other.count > one.count:
+            one.count, one.names = other.count, other.names

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
@@ -259,10 +259,11 @@ def without(view: View, hidden: Iterable[str]) -> View:
         if arrow.head in gone:
             continue
         for tail in behind.get(arrow.tail, (arrow.tail,)):
-            if tail != arrow.head:
-                through = tail != arrow.tail
-                passed = replace(arrow, tail=tail, value=_origin(view, arrow.value, gone))
-                arrows[passed if through else arrow] = None
+            if tail == arrow.tail:
+                arrows[arrow] = None
+            elif tail != arrow.head:
+                value = _origin(view, arrow.value, gone)
+                arrows[Arrow(tail, arrow.head, value, arrow.slot, arrow.some)] = None
     boxes = {name: box for name, box in view.boxes.items() if name not in gone}
     return View(view.recording, boxes, view.clusters, tuple(arrows))
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Union
 
-from torchrecorder.checks import FLAG, TEXT, TEXTS, Check, check, one_of, whole_number
+from torchrecorder.checks import FLAG, MAPPING, TEXT, TEXTS, one_of, pair, whole_number, words
 from torchrecorder.graph.garbage import uncollected
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import Recording, check_recording
+from torchrecorder.option_table import check_options, documented, option
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.blocks import loose_unit, repeated, unit_of
 from torchrecorder.views.collapse import Collapse
@@ -31,7 +32,6 @@ from torchrecorder.views.hide import (
 )
 from torchrecorder.views.opened import OpenOps
 from torchrecorder.views.outputs import GroupOutputs
-from torchrecorder.views.similar import FoldSimilar, similar_repeats
 from torchrecorder.views.tensors import ShowTensors
 from torchrecorder.views.unfold import joined_outputs, members, with_blocks
 from torchrecorder.views.view import Step, Unfolded, View
@@ -41,73 +41,115 @@ from torchrecorder.views.whole import whole
 FOLDS: tuple[str | bool, ...] = (True, False, "similar")
 """What ``fold`` may be."""
 
-CHECKS: Mapping[str, Check] = {
-    "depth": whole_number(0).or_none(),
-    "parameters": FLAG.or_none(),
-    **dict.fromkeys(("tensors", "passes", "reshapes", "queries"), FLAG),
-    "fold": one_of(*FOLDS),
-    **dict.fromkeys(("focus", "since", "until"), TEXT.or_none()),
-    **dict.fromkeys(("hide", "closed"), TEXTS),
-    "view": one_of("forward", "backward"),
-}
-"""What the options of a view may be; a group checks itself."""
+GROUPS = replace(
+    MAPPING,
+    several=True,
+    read=lambda text: {name: words(members) for name, members in pair(text).items()},
+)
 
 
+@documented
 @dataclass(frozen=True)
 class ViewOptions:
-    """What a view shows.
+    """What a view shows."""
 
-    Attributes:
-        depth: How many levels of scopes are open. 0 is one box per outermost call, 1 its
-            children, and so on. A module that stands for a single op (a convolution, an
-            activation) stays a box until the last level, which shows every op; one more
-            opens ops to their grad nodes. None chooses what keeps to about 40 boxes: all
-            ops of a small network, the blocks of a ResNet.
-        parameters: Parameters and buffers as boxes: all, none, or (None) those that no
-            module box speaks for, such as a class token added in a large module.
-        tensors: Inner tensors as boxes, not only as arrows.
-        passes: Boxes of modules that handed on their input untouched (identity, dropout
-            in eval mode).
-        reshapes: Ops that only show the same numbers in another shape (view, permute ...).
-        queries: Ops that give no tensor (``item``, comparisons of shapes ...).
-        fold: Repeated siblings as one box or cluster with ×N: those of equal structure
-            (True), or (``"similar"``) all of one class in a row, however sizes, settings,
-            wiring and optional parts differ; the box says what does.
-        focus: Only this scope: its path, or a pattern such as ``"encoder.layer.*"``; depth
-            counts from there.
-        since: Only what depends on this: a scope's path, the name of an input, output or
-            parameter, or a recorded id.
-        until: Only what this depends on. With *since*, what lies between the two.
-        hide: Scopes by path or class, or ops, inputs, outputs, parameters and buffers by name,
-            that are left out; patterns, separated by commas or in a tuple. Arrows go through
-            them.
-        closed: Scopes by path or class that stay one box each, whatever the depth; patterns
-            like those of *hide*.
-        group: Siblings under made-up names: ``{"Stem": ["conv1", "bn1", "relu"]}``; paths of
-            scopes and ops, or patterns. A group is one more level for *depth*. A parameter
-            stands in it where all that reads it does, and may be named too.
-        view: ``"forward"``, the run; or ``"backward"``, the autograd graph behind it, in the
-            direction in which gradients run. Of the rest, only *depth* matters there.
-    """
-
-    depth: int | None = None
-    parameters: bool | None = None
-    tensors: bool = False
-    passes: bool = True
-    reshapes: bool = True
-    queries: bool = False
-    fold: Union[bool, Literal["similar"]] = True
-    focus: str | None = None
-    since: str | None = None
-    until: str | None = None
-    hide: str | tuple[str, ...] = ()
-    closed: str | tuple[str, ...] = ()
-    group: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
-    view: Literal["forward", "backward"] = "forward"
+    depth: int | None = option(
+        "How many levels of modules are open. 0 is one box per outermost call, 1 its children, "
+        "and so on. A module that stands for a single op (a convolution, an activation) stays a "
+        "box until the last level, which shows every op; one more opens ops to their grad nodes. "
+        "None chooses what keeps to about 40 boxes: all ops of a small network, the blocks of a "
+        "ResNet.",
+        whole_number(0).or_none(),
+        default=None,
+        flag="-d",
+        placeholder="LEVELS",
+    )
+    focus: str | None = option(
+        "Show only this module, by its path or a pattern. Such as ``\"encoder.layer.*\"``; *depth* "
+        "counts from there.",
+        TEXT.or_none(),
+        default=None,
+        placeholder="NAME",
+    )
+    since: str | None = option(
+        "Show only what depends on this. The path of a module, the name of an input, output or "
+        "parameter, or a recorded id.",
+        TEXT.or_none(),
+        default=None,
+        placeholder="NAME",
+    )
+    until: str | None = option(
+        "Show only what this depends on. With *since*, what lies between the two.",
+        TEXT.or_none(),
+        default=None,
+        placeholder="NAME",
+    )
+    hide: str | tuple[str, ...] = option(
+        "Leave out these modules, operations, inputs, outputs or weights. Modules by path or "
+        "class, the rest by name; patterns, separated by commas or in a tuple. Arrows go "
+        "through them.",
+        TEXTS,
+        default=(),
+        placeholder="NAME,...",
+    )
+    closed: str | tuple[str, ...] = option(
+        "Keep these modules one box each, whatever the depth. Paths, classes or patterns, like "
+        "those of *hide*.",
+        TEXTS,
+        default=(),
+        placeholder="NAME,...",
+    )
+    group: Mapping[str, str | Sequence[str]] = option(
+        "Gather siblings under a made-up name. ``{\"Stem\": [\"conv1\", \"bn1\", \"relu\"]}`` "
+        "takes paths of modules and operations, or patterns. A group is one more level for "
+        "*depth*. A parameter stands in it where all that reads it does, and may be named too.",
+        GROUPS,
+        factory=dict,
+        placeholder="TEXT=NAME,...",
+    )
+    fold: Union[bool, Literal["similar"]] = option(
+        "Draw repeated siblings as one box with ×N. True: those of equal structure; "
+        "``\"similar\"``: all of one class in a row, however sizes, settings, wiring and optional "
+        "parts differ, and the box says what does; False: every one on its own.",
+        one_of(*FOLDS),
+        default=True,
+    )
+    view: Literal["forward", "backward"] = option(
+        "Which pass is drawn. ``\"forward\"``, the run; or ``\"backward\"``, the autograd graph "
+        "behind it, in the direction in which gradients run. Of the other options of a view, "
+        "only *depth* matters there.",
+        one_of("forward", "backward"),
+        default="forward",
+    )
+    parameters: bool | None = option(
+        "Draw parameters and buffers as boxes. None draws those that no module box speaks for, "
+        "such as a class token added in a large module.",
+        FLAG.or_none(),
+        default=None,
+    )
+    tensors: bool = option(
+        "Draw tensors as boxes. Else they are arrows.", FLAG, default=False
+    )
+    passes: bool = option(
+        "Draw modules that hand on their input untouched. Such are identity, and dropout in "
+        "evaluation mode.",
+        FLAG,
+        default=True,
+    )
+    reshapes: bool = option(
+        "Draw operations that only reshape. Such are ``view`` and ``permute``.",
+        FLAG,
+        default=True,
+    )
+    queries: bool = option(
+        "Draw operations that give no tensor. Such are ``item`` and comparisons of shapes.",
+        FLAG,
+        default=False,
+    )
 
     def __post_init__(self) -> None:
-        check(self, CHECKS)
         Group(self.group)
+        check_options(self)
 
 
 @uncollected()
@@ -122,28 +164,35 @@ def make_view(recording: Recording, options: ViewOptions = ViewOptions()) -> Vie
     HideNamed(_patterns(options.hide)).check("hide", grouped)
     Named(_patterns(options.closed)).check("closed", grouped)
     part = Focus(options.focus, options.since, options.until)(grouped)
-    view, _ = _made(part, options)
-    return replace(view, unfolded=partial(_unfolded, part, options))
-
-
-def _made(part: Recording, options: ViewOptions) -> tuple[View, View]:
-    """The view that *options* ask for, and the one it was made from."""
     if options.view == "backward":
-        return backward_view(part, options.depth), backward_view(part, sys.maxsize)
-    start = view = whole(part)
-    for step in plan(part, options):
+        view = backward_view(part, options.depth)
+        return replace(view, unfolded=partial(_unfolded_backward, part))
+    start = whole(part)
+    return replace(_steps(start, options), unfolded=partial(_unfolded, start, options))
+
+
+def _steps(view: View, options: ViewOptions) -> View:
+    for step in plan(view.recording, options):
         view = step(view)
-    return view, start
+    return view
 
 
-def _unfolded(part: Recording, options: ViewOptions) -> Unfolded:
-    """What there is to open in the view that *options* ask for."""
-    view, start = _made(part, replace(options, depth=max_depth(part), fold=False))
-    if options.view == "backward":
-        return Unfolded(start, members(start), ())
+def _unfolded_backward(part: Recording) -> Unfolded:
+    view = backward_view(part, sys.maxsize)
+    return Unfolded(view, members(view), ())
+
+
+def _unfolded(start: View, options: ViewOptions) -> Unfolded:
+    """What there is to open in the view that *options* ask for.
+
+    Args:
+        start: Everything that ran.
+        options: What is shown of it.
+    """
+    depth = max_depth(start.recording)
+    view = _steps(start, replace(options, depth=depth, fold=False))
     similar = options.fold == "similar"
-    found = similar_repeats if similar else repeats
-    view, groups = found(view) if options.fold else (view, ())
+    view, groups = repeats(view, similar) if options.fold else (view, ())
     whole_view, inside = joined_outputs(view, groups), with_blocks(members(start), view)
     return Unfolded(whole_view, inside, groups, similar)
 
@@ -166,8 +215,7 @@ def plan(recording: Recording, options: ViewOptions = ViewOptions()) -> list[Ste
     if choice.depth > max_depth(recording):
         steps.append(OpenOps())
     if options.fold:
-        fold: Step = FoldSimilar() if options.fold == "similar" else Fold()
-        steps += [fold, GroupOutputs()]
+        steps += [Fold(similar=options.fold == "similar"), GroupOutputs()]
     if options.tensors:
         steps.append(ShowTensors())
     return steps
@@ -193,4 +241,7 @@ def _patterns(names: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _any_holds(which: tuple[Callable[[Op], bool], ...], op: Op) -> bool:
-    return any(holds(op) for holds in which)
+    for holds in which:
+        if holds(op):
+            return True
+    return False

@@ -1,20 +1,19 @@
-"""United: the arrows of siblings that are one box although they differ.
+"""The arrows of a view in which siblings are folded.
 
-All arrows of all siblings are kept, each once; those from one sibling to the next are
-implied by the count, as in a fold of equals. Where what the next one reads from has no way
-out that is drawn, or what it reads into no way in, there is one beside the way that the
-other siblings take.
+All arrows of all siblings are kept, each once; those from one sibling to the next are implied
+by the count. Where siblings differ, an edge between consecutive siblings may have no drawn
+counterpart that leaves or enters the fold: it is drawn parallel to that of the other siblings.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from torchrecorder.views.items import Items
-from torchrecorder.views.view import Arrow, View
+from torchrecorder.views.siblings import Rows
+from torchrecorder.views.view import Arrow
 
 Ends = tuple[str, str, int]
 """Tail and head, and which of the arrows between them."""
@@ -24,11 +23,11 @@ Entry = tuple[str, str]
 
 
 class Tree(Protocol):
-    """What is needed of siblings that were joined; see `similar.Merged`."""
+    """What is needed of siblings that were joined; see `fold.FoldTree`."""
 
-    old: View
-    items: Items
+    rows: Rows
     groups: list[tuple[str, ...]]
+    stands: dict[str, str]
 
     def of(self, item: str) -> str:
         """What stands for *item* in the end."""
@@ -73,12 +72,15 @@ class _Gate:
                 yield replace(arrow, head=way.head, slot=way.slot)
 
 
-def arrows(tree: Tree) -> Iterator[Arrow]:
+def fold_arrows(tree: Tree) -> Iterable[Arrow]:
     """The arrows of the view in which siblings are joined.
 
     Those that all repeats have come first: the trunk that they share with others is theirs.
     """
-    return iter(sorted(_Arrows(tree).united(), key=lambda arrow: arrow.some))
+    found = _Arrows(tree)
+    if not tree.rows.similar:
+        return found.drawn.values()
+    return sorted(found.united(), key=lambda arrow: arrow.some)
 
 
 class _Arrows:
@@ -93,15 +95,15 @@ class _Arrows:
         self.gates: dict[str, _Gate] = {}
         self._seats: dict[str, dict[int, int]] = {}
         self._sort()
-        for arrow in self.drawn.values():
-            self._pass(arrow)
 
     def united(self) -> Iterator[Arrow]:
         """Each arrow once, marked where only some repeats have it."""
+        for arrow in self.drawn.values():
+            self._pass(arrow)
         for ends, arrow in self.drawn.items():
             yield replace(arrow, some=True) if self._lacks(ends, arrow) else arrow
         seen = {ends[:2] for ends in self.drawn}
-        for arrow in (each for gate in self.gates.values() for each in gate.missing()):
+        for arrow in (missing for gate in self.gates.values() for missing in gate.missing()):
             if (arrow.tail, arrow.head) not in seen:
                 seen.add((arrow.tail, arrow.head))
                 yield replace(arrow, some=True)
@@ -115,22 +117,36 @@ class _Arrows:
         return len(there) < tree.instances(arrow.head)
 
     def _sort(self) -> None:
+        """Tell the arrows that are drawn from those between siblings that are one."""
         copies: Counter[tuple[str, str]] = Counter()
-        for arrow in self.tree.old.arrows:
+        own: set[Ends] = set()
+        for arrow in self.tree.rows.view.arrows:
             tails, heads = self._seated(arrow.tail), self._seated(arrow.head)
-            moved = replace(arrow, tail=self.tree.of(arrow.tail), head=self.tree.of(arrow.head))
-            entry = moved.head, moved.slot
-            apart = (each for each, place in heads.items() if tails.get(each, place) != place)
-            crossed = next(apart, -1)
-            if crossed >= 0:
-                sibling = self.tree.of(self.tree.groups[crossed][0])
-                self.gates.setdefault(sibling, _Gate()).joins.setdefault((moved.tail, entry), moved)
-                self.joined.setdefault(entry, set()).add(arrow.head)
+            moved = self._moved(arrow)
+            crossed = next((n for n, place in heads.items() if tails.get(n, place) != place), None)
+            if crossed is not None:
+                self._cross(arrow, moved, crossed)
             elif moved.tail != moved.head:
                 copies[arrow.tail, arrow.head] += 1
                 ends = (moved.tail, moved.head, copies[arrow.tail, arrow.head])
+                if arrow is moved and ends not in own:  # the first sibling's own goes first
+                    own.add(ends)
+                    self.drawn.pop(ends, None)
                 self.drawn.setdefault(ends, moved)
                 self.heads.setdefault(ends, set()).add(arrow.head)
+
+    def _moved(self, arrow: Arrow) -> Arrow:
+        """*arrow* between what stays; itself if both of its ends do."""
+        tail, head = self.tree.of(arrow.tail), self.tree.of(arrow.head)
+        if (tail, head) == (arrow.tail, arrow.head):
+            return arrow
+        return Arrow(tail, head, arrow.value, arrow.slot, arrow.some)
+
+    def _cross(self, arrow: Arrow, moved: Arrow, group: int) -> None:
+        """Note an arrow from one sibling of a group to another."""
+        sibling, entry = self.tree.of(self.tree.groups[group][0]), (moved.head, moved.slot)
+        self.gates.setdefault(sibling, _Gate()).joins.setdefault((moved.tail, entry), moved)
+        self.joined.setdefault(entry, set()).add(arrow.head)
 
     def _pass(self, arrow: Arrow) -> None:
         """Note at each gate what goes through it."""
@@ -138,14 +154,23 @@ class _Arrows:
         while tails and heads and tails[-1] == heads[-1]:
             tails.pop()
             heads.pop()
-        for item in (each for each in tails if each in self.gates):
-            self.gates[item].exits.setdefault(arrow.tail, []).append(arrow)
-        for item in (each for each in heads if each in self.gates):
-            self.gates[item].entries.setdefault((arrow.head, arrow.slot), arrow)
+        for item in tails:
+            if item in self.gates:
+                self.gates[item].exits.setdefault(arrow.tail, []).append(arrow)
+        for item in heads:
+            if item in self.gates:
+                self.gates[item].entries.setdefault((arrow.head, arrow.slot), arrow)
 
     def _seated(self, box: str) -> dict[int, int]:
         """The groups a box is in, innermost first, and which of the siblings it is in."""
         if box not in self._seats:
-            around = self.tree.items.around(box)
-            self._seats[box] = dict(self.seat[item] for item in around if item in self.seat)
+            seats: dict[int, int] = {}
+            found: str | None = box
+            while found is not None:
+                for item in self.tree.rows.items.around(found):
+                    if item in self.seat:
+                        number, place = self.seat[item]
+                        seats.setdefault(number, place)
+                found = self.tree.stands.get(found)
+            self._seats[box] = seats
         return self._seats[box]

@@ -55,6 +55,15 @@ class Box:
     instances: tuple[str, ...] = ()
     share: tuple[int, int] | None = None
 
+    def moved(self, cluster: str | None) -> Box:
+        """The same box in another cluster; faster than ``dataclasses.replace``."""
+        if cluster == self.cluster:
+            return self
+        return Box(
+            self.id, self.kind, cluster, self.members, self.count, self.names, self.instances,
+            self.share,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
@@ -140,17 +149,31 @@ class View:
         return len(box.instances) if folded > 1 and box.instances else folded
 
     def given(self, arrow: Arrow) -> ValueId | None:
-        """What the tail of *arrow* itself gave: not what hidden ops made of it on the way."""
-        waiting = [arrow.value] if arrow.value is not None else []
-        seen = set(waiting)
+        """What the tail of *arrow* itself returned: before any hidden ops on the way."""
+        if arrow.value is None or arrow.value in self.box_of:
+            return arrow.value
+        key = arrow.tail, arrow.value
+        if key not in self._given:
+            self._given[key] = self._before_hidden(*key)
+        return self._given[key]
+
+    @cached_property
+    def _given(self) -> dict[tuple[str, ValueId], ValueId | None]:
+        return {}
+
+    def _before_hidden(self, tail: str, value: ValueId) -> ValueId | None:
+        """The value of the box *tail* that *value* was computed from, by hidden ops alone."""
+        waiting, seen = [value], {value}
         while waiting:
             value = waiting.pop()
             if value in self.box_of:
-                if self.box_of[value] == arrow.tail or value == arrow.value:
+                if self.box_of[value] == tail:
                     return value
                 continue
             op = self.recording.ops.get(OpId(self.recording.values[value].producer or ""))
-            before = dict.fromkeys(slot.value for slot in op.inputs) if op is not None else {}
+            if op is None or op.id in self.box_of:
+                continue
+            before = dict.fromkeys(slot.value for slot in op.inputs)
             waiting += [each for each in before if each not in seen]
             seen.update(before)
         return None

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchrecorder.export.dot import given_out, in_a_line, in_two
+from torchrecorder.export.explorer.equal import representatives
 from torchrecorder.export.explorer.themes import pair
 from torchrecorder.export.nested import closed_size, header_size
 from torchrecorder.style.captions import Captions
@@ -48,20 +49,48 @@ class Face:
 
 
 class Drawn:
-    """The faces of all places in a tree, in one style."""
+    """The faces of all places in a tree, in one style; those of equal places are made once.
+
+    Attributes:
+        equal: For each place the first one that is equal to it.
+    """
 
     def __init__(self, tree: Tree, style: Style) -> None:
         self.tree = tree
         self.style = replace(style, color_by=None)
         self.themes = pair(style)
+        self.equal = representatives(tree, self.style)
         self.closed_boxes = {box.id: box for box in tree.closed()}
         self.fold_boxes = {box.id: box for box in tree.folds()}
         self._sizes: dict[object, tuple[float, float]] = {}
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether equal places share a face, and all lines look alike."""
+        return not isinstance(self.equal, range)
+
     @cached_property
     def opened(self) -> tuple[Figure, Figure]:
-        """With everything open."""
-        return self._both(self.tree.view)
+        """With everything open; of equal boxes and clusters only the first."""
+        return self._both(self._distinct if self.is_shared else self.tree.view)
+
+    @cached_property
+    def _distinct(self) -> View:
+        """All that no earlier place is equal to, with what it lies in and what it feeds."""
+        view, chosen = self.tree.view, self._chosen
+        arrows = tuple(arrow for arrow in view.arrows if arrow.tail in chosen)
+        drawn = chosen.union(arrow.head for arrow in arrows)
+        boxes = {each: box for each, box in view.boxes.items() if each in drawn}
+        inner = {box.cluster for box in boxes.values()}.union(chosen & view.clusters.keys())
+        kept = {each for item in inner for each in view.nesting.around(item)}
+        clusters = {each: cluster for each, cluster in view.clusters.items() if each in kept}
+        return replace(view, boxes=boxes, clusters=clusters, arrows=arrows)
+
+    @cached_property
+    def _chosen(self) -> frozenset[str]:
+        """The ids of places that no earlier one is equal to."""
+        places = enumerate(self.tree.places)
+        return frozenset(place.id for number, place in places if self.equal[number] == number)
 
     def legends(self) -> tuple[tuple[LegendEntry, ...], ...]:
         """For each theme what colours and outlines mean, of closed boxes too."""
@@ -78,7 +107,10 @@ class Drawn:
         return done, repainted(plain, view, dark)
 
     def _closed(self, boxes: Mapping[str, Box]) -> tuple[Figure, Figure]:
-        return self._both(replace(self.tree.view, boxes=boxes, arrows=()))
+        view = self.tree.view
+        chosen = {each: box for each, box in boxes.items() if each in self._chosen}
+        clusters = {} if self.is_shared else view.clusters
+        return self._both(replace(view, boxes=chosen, clusters=clusters, arrows=()))
 
     def faces(self) -> Iterator[Face]:
         """One for each place of the tree."""
@@ -87,13 +119,18 @@ class Drawn:
         closed = _shapes(self._closed(self.closed_boxes))
         folds = _shapes(self._closed(self.fold_boxes))
         leaf = {name: text.text for name, text in given_out(self.opened[0]).items()}
-        for number, place in enumerate(self.tree.places):
-            if place.fold:
-                yield self._fold(folds[place.id], given.get(number))
-            elif place.id in groups:
-                yield self._cluster(closed[place.id], groups[place.id], given.get(number))
-            else:
-                yield self._face(leaves[place.id], leaf.get(place.id))
+        made: dict[tuple[int, str | None], Face] = {}
+        for number, first in enumerate(self.equal):
+            key = first, given.get(number)
+            if key not in made:
+                place = self.tree.places[first]
+                if place.fold:
+                    made[key] = self._fold(folds[place.id], key[1])
+                elif place.id in groups:
+                    made[key] = self._cluster(closed[place.id], groups[place.id], key[1])
+                else:
+                    made[key] = self._face(leaves[place.id], leaf.get(place.id))
+            yield made[key]
 
     def _face(self, shapes: tuple[Shape, Shape], given: str | None) -> Face:
         light, dark = shapes

@@ -98,6 +98,8 @@ class Tensors:
 
     def _look(self, arrows: list[int]) -> int:
         """The look of its lines if they share one that is not the usual; else -1."""
+        if self.drawn.is_shared:
+            return -1
         light, dark = ([fig.lines[place].look for place in arrows] for fig in self.drawn.opened)
         theme = self.drawn.themes[0]
         if light[0] in (theme.line, theme.gradient) or any(each != light[0] for each in light):

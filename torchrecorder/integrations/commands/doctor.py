@@ -48,7 +48,20 @@ class Doctor:
             print(f"{'ok' if good else 'FAILS':<5} {name}: {said}", flush=True)
         for name, use in _USEFUL.items():
             print(f"      {name}: {_version(name) or f'not installed ({use})'}")
+        if well:
+            _print_internals()
         return 0 if well else 1
+
+
+def _print_internals() -> None:
+    """What of PyTorch's internals is there, and what is different where something is not."""
+    from torchrecorder.capture.internals.table import INTERNALS
+
+    print("      What recording uses of PyTorch's internals:")
+    for each in INTERNALS:
+        present = each.present
+        lost = "" if present else f" (PyTorch {each.since} has it). Without: {each.without}"
+        print(f"{'yes' if present else 'no':<5} {each.name}: {each.gives}{lost}")
 
 
 def _checks() -> Iterator[tuple[str, Callable[[], str]]]:

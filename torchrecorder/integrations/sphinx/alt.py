@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from torchrecorder.events import Role, Slot
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style import labels
 
 _MOST = 3

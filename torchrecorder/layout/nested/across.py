@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from torchrecorder.layout.nested.composed import PAD, Composed, Room
-from torchrecorder.layout.nested.gaps import ASIDE, slots
+from torchrecorder.layout.nested.composed import Composed, Room
+from torchrecorder.layout.nested.constants import (
+    ASIDE,
+    LANE,
+    LANES,
+    LONG,
+    PAD,
+    SIDE,
+    STRAIGHT,
+    THROUGH,
+    TURN,
+)
+from torchrecorder.layout.nested.gaps import slots
 from torchrecorder.layout.nested.nets import OUTSIDE, End
 from torchrecorder.layout.nested.settle import Body, Tie, settle
 from torchrecorder.layout.nested.stretch import Stretch, Wish
 from torchrecorder.layout.nested.template import Branch, Template, Trunk
-
-LANE = 6.0
-"""Points from one lane to the next."""
-
-BUNDLE = 150.0
-"""Points that all lanes take at most; more of them stand closer, as one band."""
-
-STRAIGHT, SIDE, LONG, TURN, THROUGH = 4, 3, 2, 1, 0.25
-"""How much lines pull: from box to box in the next row, the same where it is not what runs
-through one of these, along rows that they pass, and where such a line begins and ends; and an
-entry and an exit that had better be in line, so that chains of scopes are."""
 
 
 class Across:
@@ -77,7 +77,7 @@ class Across:
         self.middle = [here + shift for here in at[:entry]]
         self.entries = [here + shift for here in at[entry:leave]]
         self.exits = [here + shift for here in at[leave : leave + len(template.exits)]]
-        lane = min(LANE, BUNDLE / max(template.lanes, 1))
+        lane = min(LANE, LANES / max(template.lanes, 1))
         self.stems = [
             [
                 core + shift + LANE - lane * (stem.across + 1) if each < 0 else at[each] + shift

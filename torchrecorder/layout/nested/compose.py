@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.layout.nested.across import Across
-from torchrecorder.layout.nested.composed import PAD, Composed, Frame, Path, Point, Room
-from torchrecorder.layout.nested.gaps import BEFORE, EDGE, Run, height, pitch, tracks
+from torchrecorder.layout.nested.composed import Composed, Frame, Path, Point, Room
+from torchrecorder.layout.nested.constants import BEFORE, EDGE, PAD
+from torchrecorder.layout.nested.gaps import Run, height, pitch, tracks
 from torchrecorder.layout.nested.nets import OUTSIDE
 from torchrecorder.layout.nested.template import Branch, Template, Trunk
 

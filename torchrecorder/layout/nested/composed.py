@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-PAD = 9.0
-"""Points between the edge of an open scope and what is in it."""
-
 Point = tuple[float, float]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from torchrecorder.layout.nested.columns import PASSING, Grid
 from torchrecorder.layout.nested.items import Item
@@ -227,16 +229,23 @@ class _Way:
 
 
 def _lanes(spans: Sequence[tuple[int, int]]) -> list[int]:
-    """The lane of each long line: shorter ones further in, no two at once in one."""
+    """The lane of each long line: first fit, shorter lines first, no two at once in one.
+
+    The lines of a lane are kept in order, so that only two neighbours have to be compared.
+    """
     taken: list[list[tuple[int, int]]] = []
     lane = [0] * len(spans)
     for number in sorted(range(len(spans)), key=lambda each: spans[each][1] - spans[each][0]):
-        begin, end = spans[number]
-        free = 0
-        while free < len(taken) and any(a <= end and begin <= b for a, b in taken[free]):
-            free += 1
-        if free == len(taken):
+        free = next((at for at, used in enumerate(taken) if _fits(used, spans[number])), None)
+        if free is None:
+            free = len(taken)
             taken.append([])
-        taken[free].append(spans[number])
+        insort(taken[free], spans[number])
         lane[number] = free
     return lane
+
+
+def _fits(used: Sequence[tuple[int, int]], span: tuple[int, int]) -> bool:
+    """Whether *span* meets none of the spans *used*, which are in order and do not meet."""
+    place = bisect_right(used, (span[1], inf))
+    return place == 0 or used[place - 1][1] < span[0]

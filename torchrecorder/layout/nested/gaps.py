@@ -5,32 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-TRACK = 5.0
-"""Points from one track to the next."""
-
-BUNDLE = 80.0
-"""Points that all tracks of a gap take at most; more of them stand closer, as one band."""
-
-BEFORE = 8.0
-"""Points between a row and the first track below it."""
-
-ARROW = 10.0
-"""Points between the last track and the row below, where arrows have their tips."""
-
-STRAIGHT = 18.0
-"""Points between two rows with no track between them."""
-
-EDGE = 10.0
-"""Points between the edge of a scope and a row, with no track between them."""
-
-CLOSE = 8.0
-"""Points between two lines that meet a box, at least."""
-
-ASIDE = 10.0
-"""Points from the middle of a side at which a line may meet it, to come straight."""
-
-LEVEL = 1.0
-"""Lines that would move sideways by less than this go straight."""
+from torchrecorder.layout.nested.constants import (
+    ARROW,
+    ASIDE,
+    BAND,
+    BEFORE,
+    CLOSE,
+    GAP,
+    INSET,
+    LEVEL,
+    PORTS,
+    TRACK,
+)
 
 
 class Run(NamedTuple):
@@ -77,7 +63,7 @@ def _order(run: Run, net: int) -> tuple[float, ...]:
     return (0, -run.origin, net) if rightwards else (1, run.origin, net)
 
 
-def height(track: Mapping[int, int], straight: float = STRAIGHT) -> float:
+def height(track: Mapping[int, int], straight: float = GAP) -> float:
     """How high a gap with these tracks is; *straight* if there are none."""
     count = max(track.values(), default=-1) + 1
     return BEFORE + pitch(count) * (count - 1) + ARROW if count else straight
@@ -85,7 +71,7 @@ def height(track: Mapping[int, int], straight: float = STRAIGHT) -> float:
 
 def pitch(count: int) -> float:
     """Points from one to the next of *count* tracks."""
-    return min(TRACK, BUNDLE / max(count, 1))
+    return min(TRACK, BAND / max(count, 1))
 
 
 def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
@@ -100,8 +86,8 @@ def slots(wanted: Sequence[float], center: float, width: float) -> list[float]:
     if _fits([wanted[number] for number in order], center, width):
         return list(wanted)
     nearest = min(range(len(order)), key=lambda seat: (abs(wanted[order[seat]] - center), seat))
-    room = max(width / 2 - 6.0, 1.0)
-    apart = min(12.0, 2 * room / max(len(order) - 1, 1))
+    room = max(width / 2 - INSET, 1.0)
+    apart = min(PORTS, 2 * room / max(len(order) - 1, 1))
     left, right = nearest * apart, (len(order) - 1 - nearest) * apart
     straight = wanted[order[nearest]]
     middle = straight if abs(straight - center) <= ASIDE else center
@@ -117,6 +103,6 @@ def _fits(wanted: Sequence[float], center: float, width: float) -> bool:
     middle = (wanted[0] + wanted[-1]) / 2
     return (
         abs(middle - center) <= ASIDE
-        and max(center - wanted[0], wanted[-1] - center) <= width / 2 - 6.0
+        and max(center - wanted[0], wanted[-1] - center) <= width / 2 - INSET
         and all(after - before >= CLOSE for before, after in zip(wanted, wanted[1:]))
     )

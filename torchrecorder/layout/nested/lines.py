@@ -6,11 +6,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchrecorder.layout.nested.composed import Point
+from torchrecorder.layout.nested.constants import CORNER
 from torchrecorder.layout.nested.items import Link
 from torchrecorder.layout.nested.place import Picture, Piece
-
-CORNER = 5.0
-"""Radius of the corners of a line, in points."""
 
 BEND = 0.45
 """Where the handles of a corner's curve are: at which part of the way from it."""

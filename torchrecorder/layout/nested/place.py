@@ -7,13 +7,11 @@ from functools import partial
 from typing import NamedTuple
 
 from torchrecorder.layout.nested.compose import compose
-from torchrecorder.layout.nested.composed import PAD, Composed, Point, Room
+from torchrecorder.layout.nested.composed import Composed, Point, Room
+from torchrecorder.layout.nested.constants import BELOW, PAD
 from torchrecorder.layout.nested.nets import OUTSIDE, End
 from torchrecorder.layout.nested.plan import Plan
 from torchrecorder.layout.nested.wrap import wrapped
-
-BELOW = 4.0
-"""Points between the text in the corner of a scope and what is in it."""
 
 COLUMNS = 4
 """Columns on a page, at most."""
@@ -91,7 +89,7 @@ class _Placing:
         self.children = plan.children()
         self.turned = plan.direction in ("LR", "RL")
         can = [number for number, each in enumerate(plan.items) if each.header is not None]
-        wanted = can if opened is None else set(opened)
+        wanted = set(can if opened is None else opened)
         self.open = [number for number in can if number in wanted]
 
     def picture(self, page: tuple[float, float] | None) -> Picture:

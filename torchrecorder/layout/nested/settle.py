@@ -11,30 +11,16 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-ROUNDS = 3
-"""How often everything is pulled."""
-
-PUSHED = 4
-"""How often a group takes with it what is in its way."""
-
-NEAR = 80.0
-"""Points between the ends of a line up to which both are moved together."""
-
-BEND = 20.0
-"""Points by which a line may be longer to have no bend."""
-
-FEW = 6
-"""Lines up to which their bends count; of more, only the lengths."""
-
-WIDER = 0.25
-"""By which share of its first width the whole may grow, for straight lines: else a long chain of
-boxes whose exits are not below their entries would walk to one side."""
-
-LEAST = 0.01
-"""Points by which it is worth to move."""
-
-APART = {(True, True): 16.0, (True, False): 12.0, (False, True): 12.0, (False, False): 9.0}
-"""Points between two neighbours of a row, each of which is a box or a line."""
+from torchrecorder.layout.nested.constants import (
+    APART,
+    BEND,
+    FEW,
+    LEAST,
+    NEAR,
+    PUSHED,
+    ROUNDS,
+    WIDER,
+)
 
 
 class Body(NamedTuple):

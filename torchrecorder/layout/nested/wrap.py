@@ -9,8 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from torchrecorder.layout.nested.composed import PAD, Composed, Frame, Path, Point
-from torchrecorder.layout.nested.gaps import BEFORE, TRACK
+from torchrecorder.layout.nested.composed import Composed, Frame, Path, Point
+from torchrecorder.layout.nested.constants import BEFORE, PAD, TRACK
 
 BESIDE = 12.0
 """Points between a column and the lines beside it."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from torchrecorder.errors import LayoutFailed
 
 if TYPE_CHECKING:
-    from torchrecorder.graph.recording import Recording
+    from torchrecorder.graph.recording import RecordedRun
     from torchrecorder.views.view import View
 
 _PATIENCE = 15.0
@@ -72,7 +72,7 @@ _THEMES = {
 
 
 def mimebundle(
-    recording: Recording,
+    recording: RecordedRun,
     include: Container[str] | None = None,
     exclude: Container[str] | None = None,
 ) -> dict[str, str]:
@@ -140,7 +140,7 @@ def _height(svg: str | None) -> int:
     return round(min(max(wanted, _LOWEST), _TALLEST))
 
 
-def _page(recording: Recording) -> str | None:
+def _page(recording: RecordedRun) -> str | None:
     """The page, if it can be laid out."""
     from torchrecorder.export.html import Html
     from torchrecorder.style.style import Style
@@ -156,7 +156,7 @@ def _wanted(kind: str, include: Container[str] | None, exclude: Container[str] |
     return (not include or kind in include) and not (exclude and kind in exclude)
 
 
-def _figure(recording: Recording, pdf: bool) -> tuple[str | None, bytes | None]:
+def _figure(recording: RecordedRun, pdf: bool) -> tuple[str | None, bytes | None]:
     """The figure at its default depth, or closed further if that takes too long.
 
     Returns:
@@ -181,7 +181,7 @@ def _figure(recording: Recording, pdf: bool) -> tuple[str | None, bytes | None]:
     return None, None
 
 
-def _views(recording: Recording) -> Iterator[View]:
+def _views(recording: RecordedRun) -> Iterator[View]:
     """The view at its default depth, then what is simpler: each with fewer boxes."""
     from torchrecorder.views.plan import ViewOptions, make_view
 
@@ -193,7 +193,7 @@ def _views(recording: Recording) -> Iterator[View]:
             yield view
 
 
-def _say_if_closed(recording: Recording, whole: bool) -> None:
+def _say_if_closed(recording: RecordedRun, whole: bool) -> None:
     """A figure that shows less than the usual says so."""
     if not whole:
         warnings.warn(

@@ -1,0 +1,100 @@
+"""Custom autograd functions are recognised, or no alias of ours comes near them."""
+
+import pytest
+from torch.autograd.function import BackwardCFunction
+
+from tests import zoo
+from tests.notation import flow
+from torchrecorder import Recorder, record
+from torchrecorder.capture import custom_functions
+from torchrecorder.capture.custom_functions import AppliedFunctions
+from torchrecorder.capture.internals import access
+from torchrecorder.capture.inert import assert_inert
+from torchrecorder.capture.tape import Tape
+
+CASES = [
+    zoo.BY_NAME["backward_hooks"],
+    zoo.BY_NAME["function_of_module"],
+    *(each for each in zoo.CASES if each.build.__module__ == "tests.zoo.functions"),
+]
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+@pytest.fixture(autouse=True)
+def not_tried(monkeypatch):
+    """The trial is made in each test anew; its result is forgotten afterwards."""
+    monkeypatch.setattr(custom_functions, "_known", [])
+    monkeypatch.setattr(Tape, "strict", True)
+
+
+@pytest.fixture
+def apply_in_c(monkeypatch):
+    """No frame of PyTorch's tells of a custom function."""
+    monkeypatch.setattr(access, "apply_code", lambda: None)
+    monkeypatch.setattr(custom_functions, "apply_code", lambda: None)
+
+
+@pytest.fixture
+def unrecognised(monkeypatch, apply_in_c):
+    """Nor does PyTorch make a context in a way that can be noticed."""
+    monkeypatch.setattr(AppliedFunctions, "note", lambda self, cls, caller: None)
+    monkeypatch.setattr(Tape, "strict", False)
+
+
+def _assert_inert(case):
+    def make():
+        run = case.make()
+        return run.model, run.args, run.kwargs or {}
+
+    assert_inert(make, backward=case.backward)
+
+
+def _recorded(case):
+    run = case.make()
+    return record(run.model, run.args, run.kwargs)
+
+
+def test_recognised():
+    """With every version of PyTorch that is supported, functions are known exactly."""
+    _recorded(CASES[0])
+    assert custom_functions._known == [True]
+
+
+@each_case
+def test_recognised_without_frames(case, apply_in_c):
+    """What creates its context tells of a function that has no frame of PyTorch's."""
+    assert flow(_recorded(case)) == case.graph
+    assert custom_functions._known == [True]
+
+
+@pytest.mark.filterwarnings("ignore:torchrecorder could not record 1 fact")
+@each_case
+def test_inert_where_not_recognised(case, unrecognised):
+    """Where a function may be running that is not recognised, the model still runs as ever."""
+    _assert_inert(case)
+    assert custom_functions._known == [False]
+
+
+def test_unrecognised_is_said(unrecognised):
+    """What the picture lacks for that reason is a fact that was lost, and a warning."""
+    with pytest.warns(match="1 fact.*custom autograd functions cannot be recognised"):
+        recording = _recorded(zoo.BY_NAME["identity_residual"])
+    assert recording.run.lost == 1
+
+
+def test_relied_on_only_when_tried(unrecognised, monkeypatch):
+    """The gradients would be wrong if functions were believed to be recognised."""
+    monkeypatch.setattr(custom_functions, "_known", [True])
+    with pytest.raises(AssertionError, match="is not inert"):
+        _assert_inert(zoo.BY_NAME["function_of_module"])
+
+
+def test_contexts_are_left_as_they_were(apply_in_c):
+    """Recorders side by side put the class of contexts back when the last one ends."""
+    first, second = Recorder(), Recorder()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert "__init__" in vars(BackwardCFunction)
+    second.__exit__(None, None, None)
+    assert "__init__" not in vars(BackwardCFunction)

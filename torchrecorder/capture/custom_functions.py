@@ -1,0 +1,199 @@
+"""AppliedFunctions: know which custom ``autograd.Function`` is running.
+
+Up to torch 2.13 ``Function.apply`` is Python: its frame is on the stack while the function runs.
+From 2.14 on it is C and has no frame. But before it calls ``forward``, it creates the function's
+context, an instance of ``BackwardCFunction``. So that class gets an ``__init__`` while we
+record, which notes the function and the instruction that applies it: as long as the caller's
+frame is at that instruction, the function is running.
+
+An alias of ours that a custom function returned would get a wrong gradient. So recognition is
+tried on a function of our own before anything relies on it.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, Union
+
+import torch
+from torch.autograd.function import BackwardCFunction, Function
+
+from torchrecorder.capture.internals.access import apply_code, forward_gradients, get_frame
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.tape import Tape
+
+Recognise = Callable[[Union[FrameType, None]], list[Any]]
+"""Finds the custom functions that run around a frame, see `class_of`."""
+
+_UNRECOGNISED = (
+    "a module that returned its own input is not told from that input, since running custom "
+    "autograd functions cannot be recognised here"
+)
+
+_inference = torch.is_inference_mode_enabled
+
+
+class Applied:
+    """One application of a custom function.
+
+    Args:
+        cls: The function.
+        instruction: Where its caller is in its code as long as the function runs.
+    """
+
+    __slots__ = ("cls", "instruction")
+
+    def __init__(self, cls: type[Function], instruction: int) -> None:
+        self.cls = cls
+        self.instruction = instruction
+
+    def is_running(self, caller: FrameType, callee: FrameType | None) -> bool:
+        """Whether the function has not returned yet.
+
+        The same instruction can call other things too, as in ``for call in (F.apply, g)``.
+        Forward-mode gradients tell: they are off inside a custom function, and elsewhere only
+        in inference mode. A function that leaves inference mode switches them on again.
+
+        Args:
+            caller: The frame that applied the function.
+            callee: The frame directly inside it; None where C code is running.
+        """
+        if caller.f_lasti != self.instruction:
+            return False
+        if not forward_gradients() and (callee is None or not _inference()):
+            return True
+        return callee is not None and callee.f_code in _codes_of(self.cls)
+
+
+class AppliedFunctions:
+    """A context that notes the custom functions applied in this thread."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.recognised = False
+        self._warned = False
+        self.found: dict[int, Applied] = {}  # by the identity of the caller's frame
+
+    def __enter__(self) -> AppliedFunctions:
+        with _lock:
+            _active.append(self)
+            if len(_active) == 1 and apply_code() is None:
+                BackwardCFunction.__init__ = _init  # type: ignore[method-assign]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with _lock:
+            _active.remove(self)
+            if not _active and vars(BackwardCFunction).get("__init__") is _init:
+                if _own_init is None:
+                    del BackwardCFunction.__init__
+                else:
+                    BackwardCFunction.__init__ = _own_init  # type: ignore[method-assign]
+        self.found.clear()
+
+    def note(self, cls: type[Function], caller: FrameType) -> None:
+        """A custom function is applied by *caller*."""
+        self.found[id(caller)] = Applied(cls, caller.f_lasti)
+
+    def fail(self, error: Exception) -> None:
+        """A custom function could not be noted: it may be running from now on."""
+        self.recognised = False
+        self.tape.lose("custom functions", error)
+
+    def running(self, caller: FrameType, callee: FrameType | None) -> Applied | None:
+        """The function that *caller* is applying; see `Applied.is_running`."""
+        applied = self.found.get(id(caller))
+        if applied is None or applied.is_running(caller, callee):
+            return applied
+        if applied.instruction != caller.f_lasti:
+            del self.found[id(caller)]
+        return None
+
+    def try_out(self, recognise: Recognise) -> None:
+        """Find out whether *recognise* finds custom functions in this thread, with this torch."""
+        try:
+            self.recognised = _tried(recognise)
+        except Exception:  # inside a transformation of torch.func, where ours does not run
+            self.recognised = False
+
+    def may_run(self, frame: FrameType | None, recognise: Recognise) -> bool:
+        """Whether a custom function may be running around *frame*."""
+        if self.recognised:
+            return bool(recognise(frame))
+        if not self._warned:
+            self._warned = True
+            self.tape.lose("custom functions", RuntimeError(_UNRECOGNISED))
+        return True
+
+
+def class_of(running: FrameType | Applied) -> Any:
+    """The function that runs: noted when it was applied, or named by a frame of PyTorch's."""
+    return running.cls if isinstance(running, Applied) else running.f_locals.get("cls")
+
+
+# Contexts ---------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_active: list[AppliedFunctions] = []
+_plain_init: Any = BackwardCFunction.__init__
+_own_init: Any = vars(BackwardCFunction).get("__init__")
+
+
+def _init(self: Any, *args: Any, **kwargs: Any) -> None:
+    """``BackwardCFunction.__init__``: a custom function is about to run."""
+    for each in tuple(_active):
+        try:
+            if each.tape.thread == threading.get_ident():
+                each.note(type(self)._forward_cls, get_frame(1))
+        except Exception as error:
+            each.fail(error)
+    _plain_init(self, *args, **kwargs)
+
+
+def _codes_of(cls: type[Function]) -> list[CodeType | None]:
+    """The Python code that PyTorch calls first when it runs the forward of a function."""
+    codes = []
+    methods: tuple[Any, ...] = cls.forward, cls.setup_context
+    for method in methods:
+        while isinstance(method, functools.partial):
+            method = method.func
+        if not hasattr(method, "__code__"):
+            method = type(method).__call__
+        codes.append(getattr(method, "__code__", None))
+    return codes
+
+
+# Trial ------------------------------------------------------------------------------------
+
+
+class _Trial(Function):
+    """Looks around while it runs."""
+
+    @staticmethod
+    def forward(ctx: Any, look: Callable[[], None]) -> None:  # type: ignore[override]
+        """Look around."""
+        look()
+
+
+def _look(look: Callable[[], None]) -> None:
+    """The same outside of a function."""
+    look()
+
+
+_known: list[bool] = []
+
+
+def _tried(recognise: Recognise) -> bool:
+    """Whether *recognise* finds a custom function where one is running, and only there."""
+    if not _known:
+        found: list[list[Any]] = []
+        with torch.inference_mode(False):
+            for call in (_Trial.apply, _look):
+                call(lambda: found.append(recognise(get_frame())))
+        inside, outside = found
+        _known.append([class_of(each) for each in inside] == [_Trial] and not outside)
+    return _known[0]

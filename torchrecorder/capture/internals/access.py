@@ -1,0 +1,215 @@
+"""Internals of PyTorch and CPython under plain names, bound once.
+
+Private attributes of objects (``tensor._version``) are read where they are needed, as a
+function around each would cost time on every operation; the table lists them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._C import DisableTorchFunction as DisableTorchFunction
+from torch._ops import HigherOrderOperator as HigherOrderOperator
+from torch._ops import OpOverload as OpOverload
+from torch._ops import OpOverloadPacket as OpOverloadPacket
+from torch._subclasses.fake_tensor import FakeTensor as FakeTensor
+from torch._subclasses.fake_tensor import FakeTensorMode as FakeTensorMode
+from torch.autograd.function import BackwardCFunction
+from torch.nn import Module
+from torch.nn.modules import module as module_hooks
+from torch.overrides import TorchFunctionMode
+from torch.overrides import _get_current_function_mode as current_function_mode
+from torch.overrides import _get_current_function_mode_stack as function_modes
+from torch.overrides import _pop_mode as pop_function_mode
+from torch.overrides import _push_mode as push_function_mode
+from torch.overrides import handle_torch_function, has_torch_function
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
+from torch.utils._python_dispatch import _disable_current_modes as without_dispatch_modes
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dispatch_modes
+
+from torchrecorder.capture.internals.table import (
+    BACKWARD_CALLS,
+    CHECKPOINT_FRAMES,
+    GRADIENT_BUFFERS,
+    OPERATOR_MODES,
+    SAVED_TENSORS,
+    find,
+)
+
+__all__ = [
+    "DisableTorchFunction", "FakeTensor", "FakeTensorMode", "HigherOrderOperator", "OpOverload",
+    "OpOverloadPacket", "TorchDispatchMode", "TorchFunctionMode", "current_function_mode",
+    "dispatch_modes", "function_modes", "pop_function_mode", "push_function_mode", "pytree",
+    "without_dispatch_modes",
+]
+
+get_frame = sys._getframe
+
+# Modes ----------------------------------------------------------------------------------
+
+count_function_modes = torch._C._len_torch_function_stack
+count_dispatch_modes = torch._C._len_torch_dispatch_stack
+COUNTS_OPERATORS = OPERATOR_MODES.present
+WithoutSubclasses: Any = torch._C.DisableTorchFunctionSubclass
+any_autocast = torch._C._is_any_autocast_enabled
+
+
+def default_device_mode() -> TorchFunctionMode | None:
+    """The mode that ``torch.set_default_device`` entered in this thread, if it did."""
+    return getattr(find("torch._GLOBAL_DEVICE_CONTEXT"), "device_context", None)
+
+
+def saved_tensor_hooks() -> Any:
+    """The hooks of ``saved_tensors_hooks`` that are on; None where PyTorch cannot tell."""
+    top = find("torch._C._autograd._top_saved_tensors_default_hooks")
+    return None if top is None else top(True)
+
+
+# Autograd -------------------------------------------------------------------------------
+
+next_node_number = torch._C._autograd._get_sequence_nr
+current_node = torch._C._current_autograd_node
+current_graph_task = torch._C._current_graph_task_id
+set_version_counters: Any = torch._C._autograd._unsafe_set_version_counter
+
+ACCUMULATION = "torch::autograd::AccumulateGrad"
+"""The full name of the nodes that add to the gradients of leaves."""
+
+CHECKPOINT_FUNCTION = "CheckpointFunction"
+"""The custom function that reentrant checkpointing is made of."""
+
+_USES_BUFFERS = GRADIENT_BUFFERS.present
+
+
+def takes_post_hook(node: Any) -> bool:
+    """Whether a hook after *node* changes nothing.
+
+    PyTorch keeps a hook for good, also one that was removed, and then refuses a custom function
+    its ``ctx.input_grad_buffers``.
+    """
+    return not (_USES_BUFFERS and isinstance(node, BackwardCFunction))
+
+
+SEES_SAVED_TENSORS = SAVED_TENSORS.present
+
+
+forward_gradients = torch._C._is_fwd_grad_enabled
+
+
+def apply_code() -> CodeType | None:
+    """``Function.apply``, where it is Python."""
+    return getattr(torch.autograd.Function.apply, "__code__", None)
+
+
+def apply_codes() -> list[CodeType]:
+    """The functions of PyTorch that apply a custom function, which is their local ``cls``."""
+    transformed = find("torch.autograd.function._call_custom_function_call.__code__")
+    return [code for code in (apply_code(), transformed) if code is not None]
+
+
+def saved_attributes(node: Any) -> tuple[str, ...]:
+    """The names of a node's attributes that are saved tensors."""
+    return tuple(name for name in dir(node) if name.startswith("_raw_saved_"))
+
+
+def output_forms(node: Any) -> Sequence[Any]:
+    """Shape, dtype and device of what the forward of *node* gave."""
+    return getattr(node, "_input_metadata", ())
+
+
+def run_backward(
+    tensors: Sequence[Tensor], gradients: Sequence[Tensor | None], *, retain_graph: bool
+) -> None:
+    """``torch.autograd.backward``, in the hearing of function modes in every version."""
+    if BACKWARD_CALLS.present or not has_torch_function(tuple(tensors)):
+        torch.autograd.backward(tensors, gradients, retain_graph=retain_graph)
+    else:
+        handle_torch_function(
+            torch.autograd.backward, tensors, tensors, gradients, retain_graph=retain_graph
+        )
+
+
+# Transformations of torch.func ----------------------------------------------------------
+
+peek_transformations = torch._C._functorch.peek_interpreter_stack
+is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+unwrapped = torch._C._functorch.get_unwrapped
+
+# Modules --------------------------------------------------------------------------------
+
+CALL_CODE = Module._call_impl.__code__
+WRAPPED_CALL_CODE = Module._wrapped_call_impl.__code__
+CALL_FRAMES = ("inner", CALL_CODE.co_name, WRAPPED_CALL_CODE.co_name)
+"""The functions of a module's call, from the one that runs hooks outwards."""
+
+
+def caller_of_module(frame: Any) -> Any:
+    """The frame that called the module whose hook runs in *frame*."""
+    for _ in range(4):
+        if frame is None or frame.f_code.co_name not in CALL_FRAMES:
+            break
+        frame = frame.f_back
+    return frame
+
+
+def has_own_hooks(module: Module) -> bool:
+    """Whether hooks of the module's own follow the global ones."""
+    held = module.__dict__.get
+    return bool(held("_forward_hooks") or held("_backward_hooks") or held("_backward_pre_hooks"))
+
+
+def has_global_hooks() -> bool:
+    """Whether hooks are registered for all modules."""
+    tables = vars(module_hooks)
+    return any(tables[name] for name in tables if name.startswith("_global_") and "_hooks" in name)
+
+
+def forget_keyword_mark(hook: int) -> None:
+    """Forget that a global forward hook, removed before, was given keyword arguments."""
+    module_hooks._global_forward_hooks_with_kwargs.pop(hook, None)
+
+
+def compiled_from(model: Any) -> Any:
+    """The module that ``torch.compile`` wrapped; *model* itself if it is none of those."""
+    held = vars(model).get("_modules") if isinstance(model, torch.nn.Module) else None
+    return held.get("_orig_mod", model) if isinstance(held, dict) else model
+
+
+# Operators ------------------------------------------------------------------------------
+
+COMPOSED = torch._C.DispatchKey.CompositeImplicitAutograd
+DEVICE_KEYS = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
+flatten_tensors: Any = torch._C._nn.flatten_dense_tensors
+
+CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
+"""The function with which checkpointing prepares and ends; what is checkpointed runs outside."""
+
+OPERATOR_SETUP = "_set_compilation_env"
+"""The context in which PyTorch has its compiler trace operators on functions."""
+
+_OPERATOR_FILES = "utils cond while_loop associative_scan invoke_subgraph strict_mode"
+OPERATOR_HOMES = (
+    *(f"torch._higher_order_ops.{name}" for name in _OPERATOR_FILES.split()),
+    "torch.nn.attention.flex_attention",
+)
+"""The modules that have it under that name, in some version."""
+
+
+def operator_setup() -> Any:
+    """That context; None where PyTorch does not have it."""
+    return find(f"{OPERATOR_HOMES[0]}.{OPERATOR_SETUP}")
+
+
+def fuses(device: str) -> bool:
+    """Whether TorchScript makes kernels of its own for this type of device."""
+    llga: Any = find("torch._C._jit_llga_enabled")
+    if llga is None or llga():
+        return True
+    ask: Any = find(f"torch._C._jit_can_fuse_on_{'cpu' if device == 'cpu' else 'gpu'}")
+    return device != "meta" and (ask is None or ask())

@@ -1,0 +1,300 @@
+"""The table of internals: what the recorder depends on, what it gives, what is lost without it.
+
+What a PyTorch has is found by looking for the names, not by its version.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from torchrecorder.errors import UnsupportedTorch
+
+OLDEST = "2.6"
+"""The oldest version of PyTorch that has everything needed."""
+
+
+@functools.cache
+def find(path: str) -> Any:
+    """What a dotted *path*, which begins with ``torch`` or ``sys``, names; None if nothing."""
+    root, *parts = path.split(".")
+    found: Any = {"torch": torch, "sys": sys}[root]
+    for number, part in enumerate(parts, 2):
+        if not hasattr(found, part):
+            try:
+                importlib.import_module(".".join(path.split(".")[:number]))
+            except ImportError:
+                return None
+        found = getattr(found, part, None)
+    return found
+
+
+@dataclass(frozen=True)
+class Internal:
+    """Something that the recorder depends on and that need not stay as it is.
+
+    Attributes:
+        name: What it is.
+        gives: What the recorder knows or does by it.
+        without: What is different where PyTorch does not have it.
+        paths: Dotted paths of the names that must be there.
+        attributes: Private attributes of objects that capture reads directly, for speed.
+        since: The first of the supported versions that has it.
+        needed: Nothing can be recorded without it.
+        works: Looks at what the names alone do not tell.
+    """
+
+    name: str
+    gives: str
+    without: str
+    paths: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
+    since: str = OLDEST
+    needed: bool = False
+    works: Callable[[], bool] = lambda: True
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The paths that this PyTorch does not have."""
+        return tuple(path for path in self.paths if find(path) is None)
+
+    @property
+    def present(self) -> bool:
+        """Whether this PyTorch has it."""
+        return not self.missing and self.works()
+
+
+def _needed(name: str, gives: str, *paths: str, attributes: tuple[str, ...] = ()) -> Internal:
+    return Internal(name, gives, "nothing can be recorded", paths, attributes, needed=True)
+
+
+def _reaches_modes(function: Callable[..., Any]) -> bool:
+    """Whether *function*, which is written in Python, passes its calls to function modes."""
+    return "handle_torch_function" in function.__code__.co_names
+
+
+def _creates_contexts() -> bool:
+    """Whether PyTorch tells of a custom function that is applied: by its frame, or its context."""
+    if hasattr(torch.autograd.Function.apply, "__code__"):
+        return True
+    created = []
+
+    class Context(torch.autograd.function.BackwardCFunction):
+        def __init__(self) -> None:
+            created.append(self)
+
+    class Trial(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any) -> None:
+            """Nothing."""
+
+    Trial._backward_cls = Context
+    Trial.apply()  # type: ignore[no-untyped-call]
+    return bool(created)
+
+
+FUNCTION_MODES = _needed(
+    "function modes",
+    "every torch function that Python calls",
+    "torch._C.DisableTorchFunction",
+    "torch._C.DisableTorchFunctionSubclass",
+    "torch._C._len_torch_function_stack",
+    "torch.overrides._get_current_function_mode",
+    "torch.overrides._get_current_function_mode_stack",
+    "torch.overrides._pop_mode",
+    "torch.overrides._push_mode",
+)
+DISPATCH_MODES = _needed(
+    "dispatch modes",
+    "operators of scripted modules and fused kernels; floating-point operations",
+    "torch._C._len_torch_dispatch_stack",
+    "torch.utils._python_dispatch.TorchDispatchMode",
+    "torch.utils._python_dispatch._disable_current_modes",
+    "torch.utils._python_dispatch._get_current_dispatch_mode_stack",
+)
+OPERATORS = _needed(
+    "operators",
+    "names of arguments, and which of them an operator writes",
+    "torch._ops.HigherOrderOperator",
+    "torch._ops.OpOverload",
+    "torch._ops.OpOverloadPacket",
+    "torch._C.DispatchKey.CompositeImplicitAutograd",
+    attributes=("_schema", "_schemas", "_overloadpacket", "_op_dk"),
+)
+MODULE_HOOKS = _needed(
+    "global module hooks",
+    "calls of modules, with keyword arguments, also of those that raise",
+    "torch.nn.modules.module._global_forward_hooks_with_kwargs",
+    "torch.nn.modules.module._global_forward_hooks_always_called",
+)
+MODULE_FRAMES = _needed(
+    "frames of a module's call",
+    "keyword arguments of a module, its result after all hooks, the line that calls it",
+    "torch.nn.Module._call_impl.__code__",
+    "torch.nn.Module._wrapped_call_impl.__code__",
+    attributes=("_call_impl", "_wrapped_call_impl"),
+)
+MODULES = Internal(
+    "contents of modules",
+    "submodules, parameters, buffers and hooks of a module, whatever its class makes of them",
+    "what is missing has no names, and is not put back",
+    attributes=(
+        "_modules", "_parameters", "_buffers", "_forward_hooks", "_backward_hooks",
+        "_backward_pre_hooks",
+    ),
+    works=lambda: {"_modules", "_parameters", "_buffers"} <= set(vars(torch.nn.Module())),
+)
+TENSORS = _needed(
+    "tensors",
+    "writes in place, views, sparse layouts",
+    *(f"torch.Tensor.{name}" for name in ("_version", "_base", "_is_view", "_indices", "_values")),
+    attributes=("_version", "_base", "_is_view", "_indices", "_values"),
+)
+STORAGES = _needed(
+    "storages",
+    "which tensors share memory, without keeping it",
+    *(f"torch.UntypedStorage.{name}" for name in ("_weak_ref", "_free_weak_ref", "_expired")),
+    "torch.UntypedStorage._cdata",
+    attributes=("_cdata", "_weak_ref", "_free_weak_ref", "_expired"),
+)
+NODE_NUMBERS = _needed(
+    "numbers of autograd nodes",
+    "which operation made a node",
+    "torch._C._autograd._get_sequence_nr",
+    "torch._C._FunctionBase._sequence_nr",
+    attributes=("_sequence_nr",),
+)
+AUTOGRAD_ENGINE = _needed(
+    "state of the autograd engine",
+    "the node that runs now, and whether a part of forward is run again in backward",
+    "torch._C._current_autograd_node",
+    "torch._C._current_graph_task_id",
+)
+CUSTOM_FUNCTIONS = Internal(
+    "custom autograd functions",
+    "which of them is running",
+    "they are no regions, and modules that return their input cannot be told from it",
+    ("torch._C._is_fwd_grad_enabled", "torch.autograd.function.BackwardCFunction"),
+    ("_forward_cls",),
+    works=_creates_contexts,
+)
+GRADIENT_BUFFERS = Internal(
+    "gradient buffers of custom functions",
+    "a custom function may add to gradients itself, so its node gets no hook after it",
+    "the gradients that the node of a custom function hands on are recorded, too",
+    ("torch.autograd.function.FunctionCtx.input_grad_buffers",),
+    since="2.15",
+)
+TRANSFORMATIONS = _needed(
+    "transformations of torch.func",
+    "the tensors inside the wrappers of vmap and grad",
+    "torch._C._functorch.peek_interpreter_stack",
+    "torch._C._functorch.is_functorch_wrapped_tensor",
+    "torch._C._functorch.get_unwrapped",
+)
+FAKE_TENSORS = _needed(
+    "fake tensors",
+    "record(..., fake=True), and what is known of tensors without numbers",
+    "torch._subclasses.fake_tensor.FakeTensor.__torch_dispatch__",
+    "torch._subclasses.fake_tensor.FakeTensorMode.__torch_dispatch__",
+)
+COMPILER_STANCE = _needed(
+    "the compiler's stance", "compiled models run eagerly", "torch.compiler.set_stance"
+)
+AUTOCAST = _needed("autocast", "regions of autocast", "torch._C._is_any_autocast_enabled")
+BUFFERS = _needed(
+    "writing buffers",
+    "buffers put back as they were, their version counters too",
+    "torch._C._autograd._unsafe_set_version_counter",
+    "torch._C._nn.flatten_dense_tensors",
+)
+FRAMES = _needed("frames of Python", "lines of the source, regions", "sys._getframe")
+
+NODE_OUTPUTS = Internal(
+    "forms of what an autograd node's forward gave",
+    "shapes of the results of operations that no instrument saw",
+    "such results have no shape",
+    ("torch._C._FunctionBase._input_metadata",),
+    ("_input_metadata",),
+)
+SAVED_TENSORS = Internal(
+    "contents of saved tensors",
+    "the bytes that autograd nodes keep for backward",
+    "no saved_bytes",
+    ("torch._C._autograd.SavedTensor.data", "torch._C._autograd.SavedTensor.unpack_hook"),
+    since="2.10",
+)
+BACKWARD_CALLS = Internal(
+    "torch.autograd.backward in function modes",
+    "backward passes that the program starts by calling it",
+    "those are not recorded; loss.backward() and record(..., backward=True) are",
+    since="2.11",
+    works=lambda: _reaches_modes(torch.autograd.backward),
+)
+OPERATOR_COMPILER = Internal(
+    "the compiler of operators on functions",
+    "torch.cond, flex_attention and others with all that they read",
+    "they are run eagerly: some fail, of some the weights they close over have no edge",
+    ("torch._higher_order_ops.utils._set_compilation_env",),
+)
+OPERATOR_MODES = Internal(
+    "operators on functions in dispatch modes",
+    "floating-point operations inside of torch.cond and the like",
+    "those are not counted",
+    ("torch.utils._python_dispatch.TorchDispatchMode.supports_higher_order_operators",),
+    since="2.9",
+)
+CHECKPOINT_FRAMES = Internal(
+    "frames of checkpointing",
+    "operations that checkpointing does for itself are left out",
+    "checkpoints may show an operation on an empty tensor",
+    ("torch.utils.checkpoint._checkpoint_without_reentrant_generator.__code__",),
+)
+OPTIMIZER_FRAMES = Internal(
+    "frames of an optimizer's step",
+    "regions of optimizers",
+    "operations of optimizers lie in no region",
+    ("torch.optim.Optimizer.profile_hook_step.__code__",),
+)
+DEFAULT_DEVICE = Internal(
+    "the mode of torch.set_default_device",
+    "a recorder that begins while the program runs stays above it",
+    "that recorder may miss operations on the default device",
+    ("torch._GLOBAL_DEVICE_CONTEXT",),
+)
+SCRIPT_FUSERS = Internal(
+    "fusers of TorchScript",
+    "the inside of scripted modules, where no kernels are fused",
+    "a scripted module is one box",
+    (
+        "torch._C._jit_llga_enabled",
+        "torch._C._jit_can_fuse_on_cpu",
+        "torch._C._jit_can_fuse_on_gpu",
+    ),
+)
+
+INTERNALS: tuple[Internal, ...] = tuple(
+    each for each in list(globals().values()) if isinstance(each, Internal)
+)
+"""All of them, in the order of this file."""
+
+
+def require() -> None:
+    """Refuse a PyTorch without what nothing can be recorded without.
+
+    Raises:
+        UnsupportedTorch: It lacks something.
+    """
+    lacking = [path for each in INTERNALS if each.needed for path in each.missing]
+    if lacking:
+        raise UnsupportedTorch(
+            f"torchrecorder records with PyTorch {OLDEST} or newer; this is PyTorch "
+            f"{torch.__version__}, which has no {lacking[0]}. Install another version of "
+            "PyTorch, or a newer torchrecorder if PyTorch is newer than it"
+        )
