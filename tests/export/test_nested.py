@@ -21,6 +21,7 @@ from torchrecorder.testing import Builder
 from torchrecorder.views.plan import ViewOptions, make_view
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
+SIDES = ("width", "height")
 
 
 def figure(recording: Recording, style: Style = Style(), **options: object) -> Figure:
@@ -99,15 +100,16 @@ def test_hostile_names_stay_text() -> None:
 
 
 def test_nothing_and_one_box() -> None:
-    """A run without ops has an empty figure on a paper, one with a single op a box on it."""
+    """A run without ops says so, one with a single op is its box, both on a paper."""
     run = Builder("One")
     run.op("rand")
-    for recording, texts in ((Builder("Empty").recording(), []), (run.recording(), ["rand"])):
+    empty = Builder("Empty").recording()
+    for recording, text in ((empty, "nothing was recorded"), (run.recording(), "rand")):
         root = painted(recording)
-        assert [each.text for each in root.iter(f"{NAMESPACE}text")][:1] == texts
-        nodes = [each for each in root.iter(f"{NAMESPACE}g") if each.get("class") == "node"]
-        assert len(nodes) == len(texts)
-        assert all(float(root.get(side, "").removesuffix("pt")) > 0 for side in ("width", "height"))
+        assert [each.text for each in root.iter(f"{NAMESPACE}text")][:1] == [text]
+        kinds = [(each.get("class") or "none").split()[0] for each in root.iter(f"{NAMESPACE}g")]
+        assert kinds.count("edge") == 0 and kinds.count("node") == 1
+        assert all(float(root.get(side, "0").removesuffix("pt")) > 20 for side in SIDES)
 
 
 def test_graphviz_attributes_about_places_ask_for_its_layout() -> None:
