@@ -10,11 +10,14 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "torchrecorder"
+import torchrecorder
+
+PACKAGE = Path(torchrecorder.__file__).parent
 
 LAYERS = {
     "errors": set(),
     "checks": {"errors"},
+    "console": set(),
     "option_table": {"checks"},
     "events": set(),
     "graph": {"events"},
@@ -25,28 +28,32 @@ LAYERS = {
     "layout": {"style"},
     "export": {"events", "graph", "annotations", "views", "style", "layout"},
     "options": {"annotations", "views", "style", "export"},
-    "drawing": {"graph", "views", "style", "export", "options"},
+    "signatures": {"annotations", "views", "style", "export"},
+    "drawing": {"graph", "views", "style", "export", "options", "signatures"},
     "display": {"graph", "views", "style", "export"},
-    "recording": {"graph", "annotations", "export", "drawing", "display"},
+    "recording": {"graph", "annotations", "export", "drawing", "display", "signatures"},
     "comparison": {
         "events", "graph", "annotations", "views", "style", "export", "options", "drawing",
-        "recording",
+        "recording", "signatures",
     },
     "capture": {"events", "graph", "build", "recording"},
     "series": {"events", "graph", "annotations", "export", "recording", "capture"},
-    "api": {"annotations", "export", "options", "drawing", "capture"},
+    "api": {"annotations", "export", "options", "drawing", "capture", "signatures"},
     "testing": {"events", "graph", "build", "recording", "capture"},
     "__init__": {
         "graph", "export", "drawing", "recording", "comparison", "capture", "series", "api",
     },
     "integrations": {
         "events", "graph", "annotations", "views", "style", "layout", "export", "options",
-        "drawing", "recording", "comparison", "capture", "api", "__init__",
+        "drawing", "recording", "comparison", "capture", "api", "signatures", "__init__",
     },
     "version_1": {"api", "capture", "drawing", "export"},
     "__main__": {"integrations"},
 }
-"""Each may import what it names, besides itself, errors, checks and option_table."""
+"""Each may import what it names, besides itself and what is common to all."""
+
+COMMON = {"errors", "checks", "console", "option_table"}
+"""What every layer may import."""
 
 WITH_TORCH = {"capture", "testing"}
 """They import torch when they are loaded; commands and hosts when they make a model."""
@@ -96,7 +103,7 @@ def test_imports_only_from_below(name):
     """A module imports its own layer and those that its layer may use."""
     layer = _layer(name)
     used = {_layer(each) for each in _imports(name) if each.partition(".")[0] == "torchrecorder"}
-    assert used - {layer, "errors", "checks", "option_table"} <= LAYERS[layer]
+    assert used - COMMON - {layer} <= LAYERS[layer]
 
 
 def test_layers_are_in_one_direction():

@@ -16,6 +16,24 @@ if TYPE_CHECKING:
     from torchrecorder.capture.run import record
     from torchrecorder.comparison.compare import compare
     from torchrecorder.drawing import figure, make_dot, view
+    from torchrecorder.errors import (
+        ArgumentMismatch,
+        DoesNotFit,
+        InvalidArgument,
+        InvalidRecording,
+        LargerThanAPage,
+        LayoutFailed,
+        NothingFound,
+        Notice,
+        NotKept,
+        NotThere,
+        RecorderInUse,
+        RecordingVersionError,
+        TorchRecorderError,
+        UnknownAnnotation,
+        UnknownFormat,
+        UnsupportedTorch,
+    )
     from torchrecorder.export.styler import GraphvizStyler
     from torchrecorder.graph.storage import save
     from torchrecorder.recording import Recording, load
@@ -26,10 +44,26 @@ __version__ = "2.0.0.dev0"
 __path__.append(os.path.join(__path__[0], "version_1"))
 
 _HOMES = {
+    "ArgumentMismatch": "torchrecorder.errors",
+    "DoesNotFit": "torchrecorder.errors",
     "GraphvizStyler": "torchrecorder.export.styler",
+    "InvalidArgument": "torchrecorder.errors",
+    "InvalidRecording": "torchrecorder.errors",
+    "LargerThanAPage": "torchrecorder.errors",
+    "LayoutFailed": "torchrecorder.errors",
+    "NotKept": "torchrecorder.errors",
+    "NotThere": "torchrecorder.errors",
+    "NothingFound": "torchrecorder.errors",
+    "Notice": "torchrecorder.errors",
     "Recorder": "torchrecorder.capture.recorder",
+    "RecorderInUse": "torchrecorder.errors",
     "Recording": "torchrecorder.recording",
+    "RecordingVersionError": "torchrecorder.errors",
     "Series": "torchrecorder.series",
+    "TorchRecorderError": "torchrecorder.errors",
+    "UnknownAnnotation": "torchrecorder.errors",
+    "UnknownFormat": "torchrecorder.errors",
+    "UnsupportedTorch": "torchrecorder.errors",
     "compare": "torchrecorder.comparison.compare",
     "figure": "torchrecorder.drawing",
     "load": "torchrecorder.recording",
@@ -43,10 +77,26 @@ _HOMES = {
 }
 
 __all__ = [
+    "ArgumentMismatch",
+    "DoesNotFit",
     "GraphvizStyler",
+    "InvalidArgument",
+    "InvalidRecording",
+    "LargerThanAPage",
+    "LayoutFailed",
+    "NotKept",
+    "NotThere",
+    "NothingFound",
+    "Notice",
     "Recorder",
+    "RecorderInUse",
     "Recording",
+    "RecordingVersionError",
     "Series",
+    "TorchRecorderError",
+    "UnknownAnnotation",
+    "UnknownFormat",
+    "UnsupportedTorch",
     "compare",
     "figure",
     "load",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.registry import annotation, flags_for
@@ -15,6 +15,42 @@ from torchrecorder.errors import ArgumentMismatch
 from torchrecorder.export.text import DEFAULT, TENSORS
 from torchrecorder.export.text import summary as listed
 from torchrecorder.options import shown_numbers
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from torchrecorder.capture.signatures import InputOptions
+    from torchrecorder.signatures import DrawingOptions, NetworkOptions
+
+
+@overload
+def render_network(
+    model: Any,
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[NetworkOptions],
+) -> Path: ...
+
+
+@overload
+def render_network(
+    model: Any,
+    *,
+    input_shapes: Sequence[Any] | Mapping[str, Any],
+    dtypes: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[NetworkOptions],
+) -> Path: ...
+
+
+@overload
+def render_network(
+    model: Any,
+    *,
+    input_data: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[NetworkOptions],
+) -> Path: ...
 
 
 def render_network(
@@ -31,7 +67,7 @@ def render_network(
     input_data: Any = None,
     fake: bool = False,
     autograd: bool = False,
-    **options: Any,
+    **options: Unpack[DrawingOptions],
 ) -> Path:
     """Run *model* once and write a figure of what ran.
 
@@ -68,18 +104,16 @@ def render_network(
     folder = path_of("." if directory is None else directory, "directory")
     check_one("filename", filename, TEXT.or_none())
     check_one("fmt", fmt, TEXT)
-    recording = record(
-        model,
-        args,
-        kwargs,
-        input_shapes=input_shapes,
-        dtypes=dtypes,
-        name=name,
-        fake=fake,
-        autograd=autograd,
-        input_data=input_data,
+    asked: dict[str, Any] = {
+        "input_shapes": input_shapes,
+        "dtypes": dtypes,
+        "name": name,
+        "fake": fake,
+        "autograd": autograd,
+        "input_data": input_data,
         **dict.fromkeys(flags_for(shown_numbers(options)), True),
-    )
+    }
+    recording = record(model, args, kwargs, **asked)
     path = folder / (filename or file_name(recording.name))
     if not filename or not path.suffix:
         path = path.with_name(f"{path.name}.{fmt.lstrip('.')}")
@@ -95,7 +129,7 @@ def summary(
     columns: Sequence[str | Annotation] = DEFAULT,
     ops: bool = False,
     fold: bool | Literal["similar"] = True,
-    **options: Any,
+    **options: Unpack[InputOptions],
 ) -> str:
     """Run *model* once and list what ran: modules, shapes, parameters.
 
@@ -136,8 +170,8 @@ def summary(
 
     check_one("columns", columns, LIST)
     numbers = (each for each in columns if each not in TENSORS)
-    needed = dict.fromkeys(flags_for(map(annotation, numbers)), True)
-    recording = record(model, args, kwargs, **{**needed, **options})
+    asked: dict[str, Any] = dict.fromkeys(flags_for(map(annotation, numbers)), True)
+    recording = record(model, args, kwargs, **{**asked, **options})
     return listed(recording, depth, columns, ops=ops, fold=fold)
 
 

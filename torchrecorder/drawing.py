@@ -21,6 +21,9 @@ from torchrecorder.views.view import View
 
 if TYPE_CHECKING:
     import graphviz  # type: ignore[import-untyped]
+    from typing_extensions import Unpack
+
+    from torchrecorder.signatures import DrawingOptions
 
 
 def file_name(name: str) -> str:
@@ -29,7 +32,9 @@ def file_name(name: str) -> str:
     return kept.strip()[:100] or "model"
 
 
-def render(recording: RecordedRun, path: str | Path, **options: Any) -> Path:
+def render(
+    recording: RecordedRun, path: str | Path, **options: Unpack[DrawingOptions]
+) -> Path:
     """Write *recording* to *path* in the format that its suffix names.
 
     Returns:
@@ -48,7 +53,11 @@ def render(recording: RecordedRun, path: str | Path, **options: Any) -> Path:
 
 
 def show(
-    recording: RecordedRun, path: str | Path | None = None, *, browser: bool = True, **options: Any
+    recording: RecordedRun,
+    path: str | Path | None = None,
+    *,
+    browser: bool = True,
+    **options: Unpack[DrawingOptions],
 ) -> Path:
     """Write *recording*, as a page if *path* does not say otherwise, and open it."""
     check_one("browser", browser, FLAG)
@@ -65,7 +74,7 @@ def temporary(name: str, fmt: str) -> Path:
     return Path(folder) / f"{file_name(name)}.{fmt.lstrip('.')}"
 
 
-def view(recording: RecordedRun, **options: Any) -> View:
+def view(recording: RecordedRun, **options: Unpack[DrawingOptions]) -> View:
     """The view that *options* ask for: boxes, arrows and clusters over *recording*."""
     return chosen_view(recording, drawing(**options))
 
@@ -77,7 +86,7 @@ def chosen_view(recording: RecordedRun, chosen: Drawing) -> View:
     return view
 
 
-def figure(recording: RecordedRun, **options: Any) -> Figure:
+def figure(recording: RecordedRun, **options: Unpack[DrawingOptions]) -> Figure:
     """What would be drawn: every text and colour decided, no format yet."""
     chosen = drawing(**options)
     return draw(chosen_view(recording, chosen), chosen.style)

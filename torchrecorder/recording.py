@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from torchrecorder.checks import advised
+from torchrecorder.console import encodable
 from torchrecorder.graph.recording import RecordedRun
 
 if TYPE_CHECKING:
     import networkx as nx
+    from typing_extensions import Unpack
 
-    from torchrecorder.annotations.annotation import Numbers
-    from torchrecorder.annotations.results import Ranked
+    from torchrecorder.annotations.annotation import Annotation, Numbers
+    from torchrecorder.annotations.results import By, Ranked
+    from torchrecorder.signatures import DrawingOptions
 
 
 LIMIT = 128 * 2**20
@@ -63,7 +66,10 @@ class Recording(RecordedRun):
 
         return Results(self)
 
-    def top(self, name: str, n: int = 10, **options: Any) -> list[Ranked]:
+    @advised
+    def top(
+        self, name: str | Annotation, n: int = 10, *, by: By = "module"
+    ) -> list[Ranked]:
         """The *n* modules with the largest numbers of an annotation, largest first.
 
         A module counts for what runs right in it, without its inner modules.
@@ -71,27 +77,30 @@ class Recording(RecordedRun):
         Args:
             name: Such as ``"backward_time"``, ``"saved_bytes"``, ``"flops"``.
             n: How many.
-            **options: ``by``: ``"module"``, ``"scope"`` (single calls), ``"op"``, ``"grad"``.
+            by: ``"module"``, ``"scope"`` (single calls), ``"op"``, ``"grad"``.
 
         Raises:
             UnknownAnnotation: No annotation has this name; the message lists them.
         """
         from torchrecorder.annotations.results import top
 
-        return top(self, name, n, **options)
+        return top(self, name, n, by=by)
 
-    def table(self, columns: Sequence[str] | None = None, **options: Any) -> list[dict[str, Any]]:
+    @advised
+    def table(
+        self, columns: Sequence[str | Annotation] | None = None, *, by: By = "scope"
+    ) -> list[dict[str, Any]]:
         """Numbers as a list of dicts, one per call, ready for ``pandas.DataFrame``.
 
         Args:
             columns: Names of annotations; all that have numbers if not given.
-            **options: ``by``: ``"scope"`` (calls), ``"module"``, ``"op"`` or ``"grad"``.
+            by: ``"scope"`` (calls), ``"module"``, ``"op"`` or ``"grad"``.
         """
         from torchrecorder.annotations.results import table
 
-        return table(self, columns, **options)
+        return table(self, columns, by=by)
 
-    def render(self, path: str | Path, **options: Any) -> Path:
+    def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
         """Write the recording in the format that the suffix of *path* names.
 
         ``.svg``, ``.pdf`` and ``.png`` are figures, ``.html`` is a page to explore,
@@ -100,9 +109,8 @@ class Recording(RecordedRun):
         Args:
             path: Where to write; an existing file is replaced.
             **options: ``depth`` (levels of scopes that are open; chosen by size if not
-                given), ``direction`` (``"TB"`` or ``"LR"``), ``theme`` (``"light"``,
-                ``"dark"``, ``"print"``), ``fontname``, and every other field of
-                `ViewOptions`, `Style` and of the exporter.
+                given), ``theme`` (``"light"``, ``"dark"``, ``"print"``), ``focus``, ``hide``,
+                ``color_by`` ...: see the options of a drawing in the reference.
 
         Returns:
             The path.
@@ -117,7 +125,11 @@ class Recording(RecordedRun):
         return drawing.render(self, path, **options)
 
     def show(
-        self, path: str | Path | None = None, *, browser: bool = True, **options: Any
+        self,
+        path: str | Path | None = None,
+        *,
+        browser: bool = True,
+        **options: Unpack[DrawingOptions],
     ) -> Path:
         """Open the recording in a browser, as a page to explore.
 
@@ -152,19 +164,27 @@ class Recording(RecordedRun):
 
         return storage.save(self, path, times=times)
 
-    def summary(self, depth: int | None = None, **options: Any) -> str:
+    @advised
+    def summary(
+        self,
+        depth: int | None = None,
+        columns: Sequence[str | Annotation] = ("input", "output", "parameters"),
+        *,
+        ops: bool = False,
+        fold: bool | Literal["similar"] = True,
+    ) -> str:
         """A table by scope: shapes, parameters, totals.
 
         Args:
             depth: Levels of scopes that are listed under the outermost calls; if not given,
                 the deepest that keeps to about 400 lines.
-            **options: ``columns`` (``"input"``, ``"output"``, names of annotations),
-                ``ops`` (list every op too) and ``fold`` (one line for what repeats;
-                ``"similar"``: whatever differs).
+            columns: ``"input"``, ``"output"``, names of annotations, or annotations.
+            ops: List every op too.
+            fold: One line for what repeats; ``"similar"``: whatever differs.
         """
         from torchrecorder.export.text import summary
 
-        return summary(self, depth, **options)
+        return encodable(summary(self, depth, columns, ops=ops, fold=fold))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """What a notebook shows."""

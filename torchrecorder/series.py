@@ -14,6 +14,7 @@ from torchrecorder.annotations.owned import own
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.annotations.statistics import gradients, number, root_of_squares, share, values
 from torchrecorder.checks import CALLABLE, TEXTS, one_of, path_of, takes, whole_number
+from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradEdge, GradId, Statistics
 from torchrecorder.export.chart import Chart, chart
@@ -80,6 +81,10 @@ class Series:
         self._scopes = (scopes,) if isinstance(scopes, str) else scopes
         self._steps = 0
 
+    def __repr__(self) -> str:
+        steps, scopes = len({point.step for point in self.points}), len(self.scopes)
+        return f"<Series: {steps} recorded steps of {scopes} scopes>"
+
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
         """One step of the loop: forward, loss and backward go into this block."""
@@ -144,7 +149,7 @@ class Series:
             found = [dict(line).get(step) for line in lines.values()]
             said = ["" if each is None else show(each) for each in found]
             cells.append(Column(str(step), said, right=True))
-        return "\n".join([*table(cells), *self.remarks()])
+        return encodable("\n".join([*table(cells), *self.remarks()]))
 
     @takes(what=WHAT)
     def plot(self, path: str | Path, what: str = "gradient_norm") -> Path:

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
 from torchrecorder.capture.inert import assert_inert
-from torchrecorder.capture.internals.table import GRADIENT_BUFFERS
+from torchrecorder.capture.internals.table import BACKWARD_CALLS, GRADIENT_BUFFERS
 from torchrecorder.capture.observer import Observer
 
 
@@ -173,9 +173,8 @@ def test_several_losses_and_retained_graphs_are_runs_of_their_own():
         torch.autograd.backward([y.mean(), y.prod()])
     recording = recorder.recording
     assert ran(recording, 0) == ["SumBackward0", "ExpBackward0", "AccumulateGrad"]
-    assert sorted(ran(recording, 1)) == [
-        "AccumulateGrad", "ExpBackward0", "MeanBackward0", "ProdBackward0",
-    ]
+    second = ["AccumulateGrad", "ExpBackward0", "MeanBackward0", "ProdBackward0"]
+    assert sorted(ran(recording, 1)) == (second if BACKWARD_CALLS.present else [])
     exps = {each.grad for each in recording.grad_runs
             if recording.grad_nodes[each.grad].name == "ExpBackward0"}
     assert len(exps) == 1

@@ -9,6 +9,8 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.overrides import TorchFunctionMode
 
 import torchrecorder as tr
+from torchrecorder.capture.flops import UNCOUNTED
+from torchrecorder.capture.internals.table import OPERATOR_MODES
 
 pytestmark = pytest.mark.usefixtures("strict_but_quiet")
 
@@ -51,7 +53,11 @@ def test_recorders_in_each_other_hear_it():
     assert torch.equal(gradient, model.second.weight.grad)
     weights = {name for name, _ in model.named_parameters()}
     assert names(outer, "cond") >= weights and names(inner, "cond") >= weights
-    assert inner.recording.annotations["flops"].total() == 2 * 2 * 3 * 3
+    flops = inner.recording.annotations["flops"].total()
+    if OPERATOR_MODES.present:
+        assert flops == 2 * 2 * 3 * 3
+    else:
+        assert not flops and UNCOUNTED in inner.recording.run.notes
     assert utils._set_compilation_env is entry
 
 
@@ -99,5 +105,5 @@ def test_exported_program_with_a_branch():
     read = {name for slot in branch.inputs for name in recording.values[slot.value].names}
     assert {f"{each}.weight" for each in ("first", "second")} <= read
     assert branch.scope == next(iter(recording.scopes))
-    assert [each.path for each in recording.scopes.values()] == ["", "_guards_fn"]
+    assert {each.path for each in recording.scopes.values()} <= {"", "_guards_fn"}
     assert recording.run.lost == 0

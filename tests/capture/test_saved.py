@@ -8,6 +8,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
+from torchrecorder.capture.internals.table import SAVED_TENSORS
+from torchrecorder.errors import NothingFound
 
 
 def packed_bytes(run, parameters):
@@ -87,7 +89,19 @@ def test_sum_agrees_with_hooks_on_saved_tensors(case):
         output = model(x)
     del output
     found = recorder.recording.measured.get("saved bytes", {})
-    assert sum(found.values()) == wanted > 0
+    assert wanted > 0 and sum(found.values()) == (wanted if SAVED_TENSORS.present else 0)
+
+
+def test_what_cannot_be_counted_is_said_where_it_is_asked_for(monkeypatch):
+    """One sentence where ``saved=True`` counts nothing; none where nobody asked."""
+    monkeypatch.setattr("torchrecorder.capture.recorder.SEES_SAVED_TENSORS", False)
+    monkeypatch.setattr("torchrecorder.capture.run.SEES_SAVED_TENSORS", False)
+    model, x = CASES["mlp"]()
+    with pytest.warns(NothingFound, match="saved=True counts nothing"):
+        asked = tr.record(model, x, backward=True, saved=True)
+    by_the_way = tr.record(model, x, backward=True)
+    for recording in (asked, by_the_way):
+        assert "saved bytes" not in recording.measured and recording.run.lost == 0
 
 
 def test_what_the_user_packs_away_is_not_kept():
@@ -124,5 +138,8 @@ def test_columns_of_the_summary_add_up():
     """The total of the annotation is the sum over the modules."""
     model, x = CASES["conv"]()
     recording = tr.record(model, x, backward=True)
+    if not SAVED_TENSORS.present:
+        assert "saved_bytes" not in recording.annotations
+        return
     total = recording.annotations["saved_bytes"].total()
     assert sum(each.number for each in recording.top("saved_bytes", 100)) == total

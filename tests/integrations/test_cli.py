@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import io
+import platform
 import subprocess
 import sys
 import textwrap
 import time
 
 import pytest
+import torch
 
 from tests.views.test_similar import stages
 from torchrecorder.errors import InvalidArgument
@@ -234,12 +237,15 @@ def test_the_name_of_a_recording_is_no_path(folder, capsys):
     assert (folder / ".._out_side.svg").exists()
 
 
-def test_a_model_that_raises_is_drawn_until_then(folder, capsys):
+def test_a_model_that_raises_is_drawn_until_then(folder, capsys, monkeypatch):
     """The user's error with its place, exit code 1, and a figure of what ran."""
+    monkeypatch.syspath_prepend(folder)
+    with pytest.raises(RuntimeError) as plain:
+        importlib.import_module("cli_nets").Wrong()(torch.ones(2, 4))
     code, out, err = run(capsys, "render", "cli_nets:Wrong", "--shape", "2,4", "-o", "a.svg")
     assert (code, out) == (1, "")
     assert "what ran until then is drawn in a.svg" in err
-    assert "RuntimeError: mat1 and mat2" in err and "while running `second`" in err
+    assert f"RuntimeError: {plain.value}" in err and "while running `second`" in err
     assert "first" in (folder / "a.svg").read_text()
 
 
@@ -273,9 +279,22 @@ def test_doctor(capsys, monkeypatch):
     """All is well here; where Graphviz does not work, that is said and the code is 1."""
     code, out, _ = run(capsys, "doctor")
     assert code == 0 and "ok    recording: linear" in out and "FAILS" not in out
-    monkeypatch.setattr(engine, "_folder", lambda: "/nowhere")
+    monkeypatch.setattr(engine, "require", lambda: "/nowhere")
     code, out, _ = run(capsys, "doctor")
     assert code == 1 and "FAILS Graphviz, svg: LayoutFailed" in out
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "code"),
+    [("win32", "ARM64", 0), ("linux", "riscv64", 0), ("darwin", "arm64", 1), ("win32", "AMD64", 1)],
+)
+def test_doctor_without_graphviz(capsys, monkeypatch, no_graphviz, system, machine, code):
+    """An error where a wheel holds it; elsewhere it is said what works without, and that works."""
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    found, out, _ = run(capsys, "doctor")
+    assert found == code and ("FAILS pygraphviz" in out) == bool(code)
+    assert "ok    figure: " in out and "pip install 'pygraphviz>=2.0'" in out
 
 
 def test_usage_names_what_is_needed(capsys):

@@ -77,7 +77,7 @@ class Annotation:
         return Numbers(self, found, Owned(recording))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Numbers:
     """The numbers of one annotation in one recording.
 
@@ -89,6 +89,12 @@ class Numbers:
     annotation: Annotation
     by_node: Mapping[str, float]
     owned: Owned
+
+    def __repr__(self) -> str:
+        name, found = self.annotation.name, len(self.by_node)
+        total = f", {self.annotation.show(self.total())} in all" if self.by_node else ""
+        total = total if self.annotation.merge is sum else ""
+        return f"<{name} of {self.owned.recording.name}: {found} number{'s' * (found != 1)}{total}>"
 
     def of(self, members: Iterable[str]) -> float | None:
         """One number for *members* together; None if they have none, or none in common.

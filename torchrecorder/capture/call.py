@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from torchrecorder.capture.call_site import Caller
 from torchrecorder.capture.names import FunctionFacts
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.writes import RECEIVED, STATISTICS
@@ -18,6 +19,7 @@ class Call:
         "index",
         "facts",
         "place",
+        "caller",
         "wrapped",
         "on_objects",
         "tensors",
@@ -31,6 +33,7 @@ class Call:
     index: int
     facts: FunctionFacts
     place: OpenScope | None
+    caller: Caller
     wrapped: bool  # inside a transformation of torch.func
     on_objects: bool  # called with objects that are no tensors but take part in torch functions
     tensors: list[tuple[str, Tensor]]

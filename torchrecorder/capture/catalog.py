@@ -178,7 +178,6 @@ class Catalog:
                     self._state(entry, module)
 
     def _state(self, entry: CatalogEntry, module: Module) -> None:
-        entry.stated = True
         slots = {role: self._slots(held, role) for role, held in _holdings(module)}
         event = (
             entry.module,
@@ -192,6 +191,7 @@ class Catalog:
         )
         entry.stand_in = stand_in(module)
         self.tape.write(made(ModuleSeen, event))
+        entry.stated = True
 
     def _slots(self, held: _Held, role: Role) -> tuple[Slot, ...]:
         values, slots = self.values, []

@@ -16,9 +16,11 @@ from torch.utils.flop_counter import flop_registry
 from torchrecorder.capture.internals.access import (
     COMPOSED,
     DEVICE_KEYS,
+    SHOWS_OPERATORS,
     HigherOrderOperator,
     TorchDispatchMode,
     current_node,
+    give_operators_rules,
 )
 from torchrecorder.events import FLOPS_BACKWARD, FLOPS_FORWARD, Measured
 
@@ -37,6 +39,9 @@ _FORM = frozenset(
 _AS_IT_IS, _BY_ITS_CLASS, _COMPOSED = object(), object(), object()
 """How an operator is run: by its kernel, by the class of its arguments, as what it consists of."""
 
+UNCOUNTED = "floating-point operations inside of operators on functions were not counted"
+"""The note of a run with ``torch.cond`` or the like, where PyTorch does not show its inside."""
+
 
 class FlopsCounted(TorchDispatchMode):
     """Counts while it is entered."""
@@ -45,6 +50,8 @@ class FlopsCounted(TorchDispatchMode):
 
     def __init__(self, tape: Tape, backward: BackwardRuns) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        if not SHOWS_OPERATORS:
+            give_operators_rules(FlopsCounted, FlopsCounted._run_uncounted)
         self.tape = tape
         self.backward = backward
         self._composed: dict[Any, bool] = {}
@@ -54,6 +61,8 @@ class FlopsCounted(TorchDispatchMode):
     ) -> Any:
         """Run *func* and count it."""
         kwargs = kwargs or {}
+        if not SHOWS_OPERATORS and self.tape.deaf:
+            return self._run_uncounted(func, args, kwargs)
         if isinstance(func, HigherOrderOperator):
             return self._run_inside(func, args, kwargs)
         try:
@@ -91,6 +100,12 @@ class FlopsCounted(TorchDispatchMode):
             chosen = yes if condition else no
             with self:
                 return chosen(*operands)
+        return func(*args, **kwargs)
+
+    def _run_uncounted(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run what belongs to an operator on functions, which may only be traced here."""
+        if UNCOUNTED not in self.tape.notes:
+            self.tape.notes.append(UNCOUNTED)
         return func(*args, **kwargs)
 
     def _is_composed(self, func: Any) -> bool:

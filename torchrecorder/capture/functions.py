@@ -19,6 +19,7 @@ from torchrecorder.capture.aliases import holds_alias, run_on_originals
 from torchrecorder.capture.argument_objects import takes_part, tensors_in_objects
 from torchrecorder.capture.arguments import named_arguments, sort_arguments
 from torchrecorder.capture.call import Call
+from torchrecorder.capture.call_site import CallSites
 from torchrecorder.capture.conditions import countable
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
@@ -56,6 +57,7 @@ class Calls:
         self.autograd = autograd
         self.regions = regions
         self.backward = backward
+        self.sites = CallSites()
 
     def around(
         self,
@@ -74,7 +76,7 @@ class Calls:
         if call is None:
             return func(*args, **kwargs)
         try:
-            result = func(*args, **kwargs)
+            result = call.caller(func, args, kwargs)
         except BaseException as error:
             self.fail(call, error)
             raise
@@ -98,7 +100,9 @@ class Calls:
             tape, values = self.tape, self.values
             call.started = tape.pause()
             call.facts = facts
-            call.source = self.regions.locate(get_frame(3))
+            frame = get_frame(3)
+            call.caller = self.sites.at(frame)
+            call.source = self.regions.locate(frame)
             call.place = tape.stack[-1] if tape.stack else None
             tensors, call.arguments = sort_arguments(facts, args, kwargs)
             call.on_objects = guarded and takes_part(args, kwargs)
@@ -302,6 +306,7 @@ class FunctionCalls(TorchFunctionMode):
 
     def __exit__(self, *error: Any) -> None:
         self.facts.clear()  # methods of scripts hold their modules
+        self.calls.sites.clear()
         super().__exit__(*error)  # type: ignore[no-untyped-call]
 
     def __torch_function__(

@@ -25,6 +25,7 @@ from torchrecorder.capture.custom_functions import AppliedFunctions
 from torchrecorder.capture.extras import Extras, Started
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.compilers import RunEagerly
+from torchrecorder.capture.consistent import consistent
 from torchrecorder.capture.conditions import CompiledOps
 from torchrecorder.capture.fastpaths import FastPaths
 from torchrecorder.capture.functions import Calls, FunctionCalls
@@ -113,6 +114,17 @@ class Recorder:
         self._exit: contextlib.ExitStack | None = None
         self._used = False
 
+    def __repr__(self) -> str:
+        if self._events is not None:
+            return f"<Recorder of {self._name}: done, {self.recording!r}>"
+        return f"<Recorder of {self._name}: {'recording' if self._used else 'not entered yet'}>"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """What a notebook shows: the recording, when there is one."""
+        if self._events is None:
+            return {"text/plain": repr(self)}
+        return self.recording._repr_mimebundle_(include, exclude)
+
     def __enter__(self) -> Recorder:
         if self._used:
             raise RecorderInUse("this recorder was used before; make a new one for each run")
@@ -196,7 +208,7 @@ class Recorder:
                 tape.own,
             )
         )
-        self._events = tuple(tape.events)
+        self._events = tuple(consistent(tape.events) if tape.lost else tape.events)
         tape.events.clear()  # the instruments refer to each other: only a collection frees them
         self._live = Live(self._catalog.references())
         self._modules.values.clear()
@@ -237,11 +249,14 @@ class Recorder:
 
         Forward and backward alike: in backward, those whose forward made the grad node
         that is running. For hooks and other tools; empty outside the block.
+        Another thread, such as that of a sampling profiler, is told the scopes of the
+        thread that is recorded.
         """
-        if self._running is None:
+        running, modules = self._running, getattr(self, "_modules", None)
+        if running is None or modules is None:
             return ()
-        self._modules.settle(get_frame(1))
-        return self._running.scopes
+        modules.settle(get_frame(1))
+        return running.scopes
 
     @property
     def is_backward(self) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import torch
 from torch import Tensor
@@ -28,7 +28,43 @@ from torchrecorder.capture.tensors import tensors_in
 from torchrecorder.checks import FLAG, Check, advised, check_one, warn, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.garbage import uncollected
+from torchrecorder.graph.repeats import medians, without_times
 from torchrecorder.recording import Recording
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from torchrecorder.capture.signatures import RecordOptions
+
+
+@overload
+def record(
+    model: Any,
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[RecordOptions],
+) -> Recording: ...
+
+
+@overload
+def record(
+    model: Any,
+    *,
+    input_shapes: Sequence[Any] | Mapping[str, Any],
+    dtypes: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[RecordOptions],
+) -> Recording: ...
+
+
+@overload
+def record(
+    model: Any,
+    *,
+    input_data: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[RecordOptions],
+) -> Recording: ...
 
 
 @advised
@@ -73,7 +109,7 @@ def record(
             leaves that require grad.
         backward: Run the backward pass too, from every output that requires grad, with
             gradients of ones (an output named ``loss`` alone, if there is one).
-        fake: Run on fake tensors: shapes only, no compute, no memory.
+        fake: Run on fake tensors: shapes only, no compute, no memory, no times.
         restore: Put buffers, gradients and random state back as they were before.
         repeat: Run so many more times only to take times: the recording has the medians.
         warmup: Runs before those, which do not count; 1 if *repeat* is more than 1.
@@ -112,16 +148,16 @@ def record(
         model, input_data if args is None else args, kwargs, input_shapes, dtypes
     )
     before = _warmup(repeat, warmup)
+    if fake and before + repeat > 1:
+        raise InvalidArgument("fake=True measures no times: repeat and warmup do not go with it")
     once = _Once(model, positional, named, name, autograd, backward, fake)
     with uncollected():
         timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
         extras = Extras(stats, keep, flops, replay, backward if saved is None else saved)
         recording = once.run(extras, restore=restore)
-    if repeat == 1:
-        return recording
-    from torchrecorder.graph.repeats import medians
-
-    return medians(recording, timed[before:])
+    if fake:
+        return without_times(recording)
+    return medians(recording, timed[before:]) if repeat > 1 else recording
 
 
 def _warmup(repeat: int, warmup: int | None) -> int:

@@ -8,14 +8,20 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torchrecorder.checks import path_of, takes, whole_number
 from torchrecorder.comparison.change import Change, ChangeKind
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.numbers import BRIEF, Total
 from torchrecorder.comparison.overlay import joint_name, overlay
+from torchrecorder.console import encodable
 from torchrecorder.recording import Recording
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from torchrecorder.signatures import DrawingOptions
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class Comparison:
         Args:
             limit: How many lines there are; None for all.
         """
-        return "\n".join(self._lines(limit))
+        return encodable("\n".join(self._lines(limit)))
 
     def __repr__(self) -> str:
         """The text: what a console, a notebook and a failed assertion show."""
@@ -88,7 +94,7 @@ class Comparison:
             ],
         }
 
-    def render(self, path: str | Path, **options: Any) -> Path:
+    def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
         """Draw both recordings laid over each other: what is new, gone and different.
 
         Args:

@@ -272,8 +272,7 @@ def _look_text(
 
 def _group(group: Group, figure: Figure, pinned: Mapping[str, str]) -> str:
     attributes = {"label": _corner(group, figure), "margin": quote("9")}
-    if group.tooltip:
-        attributes["tooltip"] = verbatim(group.tooltip)
+    attributes["tooltip"] = verbatim(group.tooltip)  # else it would be that of the group around it
     attributes.update(pinned)
     own = group.look.attributes
     if not own:

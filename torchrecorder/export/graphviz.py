@@ -1,4 +1,4 @@
-"""Figure -> svg, pdf, png through the embedded Graphviz."""
+"""Figure -> svg, pdf, png through the embedded Graphviz; svg also where that is missing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypedDict
 
 from torchrecorder.checks import ABOVE_0, Check, one_of
 from torchrecorder.export import paper_pdf, paper_svg
@@ -15,6 +15,7 @@ from torchrecorder.export.dot import dot_text
 from torchrecorder.export.layers import layered, names_of
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.nested import PAINTER, nested_text
+from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.export.svg import centred, with_fallbacks, with_tooltips
 from torchrecorder.export.exporter import timeout_option
 from torchrecorder.layout import engine
@@ -152,26 +153,51 @@ def _painted(
     attributes: Mapping[str, str] | None = None,
 ) -> bytes:
     natural = replace(figure, paper=Paper())
-    if is_nested(figure, layout):
-        width, height = figure.paper.width, figure.paper.height
-        page = (width, height) if width and height else None
-        text = nested_text(natural, legend_below=bool(width), page=page, timeout=timeout)
-        program = PAINTER
+    nested = is_nested(figure, layout)
+    if nested and format == "svg" and not engine.available():
+        return _on_paper(_without_graphviz(natural, figure.paper, timeout), figure)
+    engine.require()
+    if nested:
+        text, program = nested_text(natural, **_room(figure.paper), timeout=timeout), PAINTER
     else:
         text, program = dot_text(natural), "dot"
     paint = partial(rendered, text, program=program, timeout=timeout, names=names_of(figure))
+    if format == "svg":
+        return _on_paper(paint("svg"), figure)
     if not figure.paper:
         return paint(format, attributes=attributes)
     if format == "pdf":
         picture = paint("pdf", attributes=attributes)
         fit = figure.paper.fit(*paper_pdf.size_of(picture), smallest(figure))
         return paper_pdf.on_page(picture, fit, figure.background)
-    picture = paint("svg")
-    fit = figure.paper.fit(*paper_svg.size_of(picture), smallest(figure))
-    if format == "svg":
-        return paper_svg.on_page(picture, fit, figure.background)
+    fit = figure.paper.fit(*paper_svg.size_of(paint("svg")), smallest(figure))
     window = f"{fit.width:.4f},{fit.height:.4f},{fit.scale:.6f}"
     return paint(format, attributes={**(attributes or {}), "viewport": window})
+
+
+def _without_graphviz(figure: Figure, paper: Paper, timeout: float) -> bytes:
+    """SVG on platforms where Graphviz cannot be installed."""
+    return finished(plain_svg(figure, **_room(paper), timeout=timeout), names_of(figure))
+
+
+class _Room(TypedDict):
+    """What the nested layout has to know of the paper."""
+
+    legend_below: bool
+    page: tuple[float, float] | None
+
+
+def _room(paper: Paper) -> _Room:
+    page = (paper.width, paper.height) if paper.width and paper.height else None
+    return {"legend_below": bool(paper.width), "page": page}
+
+
+def _on_paper(svg: bytes, figure: Figure) -> bytes:
+    """*svg* as it is, or on a page of exact size if one was asked for."""
+    if not figure.paper:
+        return svg
+    fit = figure.paper.fit(*paper_svg.size_of(svg), smallest(figure))
+    return paper_svg.on_page(svg, fit, figure.background)
 
 
 def smallest(figure: Figure) -> float:
@@ -200,5 +226,9 @@ def rendered(
         return paper_pdf.undated(picture)
     if format != "svg":
         return picture
-    svg = centred(picture.decode())
+    return finished(centred(picture.decode()), names)
+
+
+def finished(svg: str, names: Mapping[str, str] | None) -> bytes:
+    """*svg* with tooltips and generic fonts, and in layers where *names* are given."""
     return with_fallbacks(with_tooltips(layered(svg, names) if names else svg)).encode()

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from torchrecorder.checks import whole_number
 from torchrecorder.export.boxes import box_graph
+from torchrecorder.export.exporter import times_option
 from torchrecorder.option_table import check_options, documented, option
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
@@ -25,6 +26,7 @@ class NodeLink:
         default=1,
         placeholder="SPACES",
     )
+    times: bool = times_option()
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -33,5 +35,6 @@ class NodeLink:
         """The contents of the file."""
         import networkx as nx
 
-        data = nx.node_link_data(box_graph(view, style), edges="edges")
+        graph = box_graph(view, style, times=self.times)
+        data = nx.node_link_data(graph, edges="edges")
         return json.dumps(data, indent=self.indent, ensure_ascii=False, allow_nan=False) + "\n"

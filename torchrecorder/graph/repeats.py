@@ -47,6 +47,24 @@ def medians(recording: Made, repeats: Sequence[Made]) -> Made:
     )
 
 
+def without_times(recording: Made) -> Made:
+    """*recording* without measured times, as of a run on fake tensors, whose times say nothing."""
+
+    def untimed(facts: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        return MappingProxyType({key: one._replace(seconds=None) for key, one in facts.items()})
+
+    measured = {key: one for key, one in recording.measured.items() if key != SECONDS_ON_DEVICE}
+    return replace(
+        recording,
+        run=replace(recording.run, seconds=None, overhead=None),
+        ops=untimed(recording.ops),
+        scopes=untimed(recording.scopes),
+        grad_runs=tuple(one._replace(seconds=None) for one in recording.grad_runs),
+        backward_runs=tuple(one._replace(seconds=None) for one in recording.backward_runs),
+        measured=MappingProxyType(measured),
+    )
+
+
 def _did(recording: RecordedRun) -> tuple[Any, ...]:
     """What ran, without times."""
     return (

@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 
 from torchrecorder import __version__
 from torchrecorder.checks import guess
+from torchrecorder.console import printable
 from torchrecorder.errors import LayoutFailed, Notice, TorchRecorderError
 from torchrecorder.integrations.commands import COMMANDS
 from torchrecorder.integrations.commands.command import Command
@@ -53,13 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     own, rest = parted(sys.argv[1:] if arguments is None else arguments)
     top = parser()
     given = argparse.Namespace(rest=rest, whole_parser=top)
-    options, unknown = top.parse_known_args(own, given)
+    with printable():
+        options, unknown = top.parse_known_args(own, given)
     if unknown:
         options.parser.error(unknown_arguments(unknown, options))
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        with _warned():
+        with _warned(), contextlib.nullcontext() if options.takes_rest else printable():
             code: int = options.run(options)
         sys.stdout.flush()
         return code
@@ -146,11 +148,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add(below: argparse._SubParsersAction[Any], command: Command) -> None:
-    said, _, more = (inspect.getdoc(type(command)) or "").partition("\n\n")
+    brief, _, more = (inspect.getdoc(type(command)) or "").partition("\n\n")
     added = below.add_parser(
         command.name,
-        help=said.rstrip(".")[:1].lower() + said.rstrip(".")[1:],
-        description=said,
+        help=brief.rstrip(".")[:1].lower() + brief.rstrip(".")[1:],
+        description=brief,
         epilog=more,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,

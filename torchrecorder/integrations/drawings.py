@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torchrecorder.checks import setting
 from torchrecorder.errors import InvalidArgument
@@ -17,6 +17,11 @@ from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.options import FORMAT, OPTIONS, STYLE, VIEW, drawing
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from torchrecorder.signatures import DrawingOptions
+
 STDOUT = Path("-")
 """The name of standard output."""
 
@@ -24,7 +29,7 @@ STDOUT = Path("-")
 class Drawable(Protocol):
     """What can be drawn: a recording, or a comparison of two."""
 
-    def render(self, path: str | Path, **options: Any) -> Path:
+    def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
         """Write a figure, and return its path."""
 
 

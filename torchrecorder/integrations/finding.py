@@ -27,8 +27,8 @@ class ModelFailed(TorchRecorderError):
         self, doing: str, error: BaseException, recording: Recording | None = None
     ) -> None:
         notes = [str(note) for note in getattr(error, "__notes__", ())]
-        said = "\n".join([f"{type(error).__name__}: {str(error) or _line(error)}", *notes])
-        super().__init__(f"{doing} raised {said}")
+        text = "\n".join([f"{type(error).__name__}: {str(error) or _line(error)}", *notes])
+        super().__init__(f"{doing} raised {text}")
         self.recording = recording
 
 

@@ -88,13 +88,15 @@ def in_shell(message: str, options: Mapping[str, Option]) -> str:
     """*message*, in which options stand as Python writes them, with flags in their place."""
     names = "|".join(sorted(options, key=len, reverse=True))
     message = re.sub(r"record\(\.\.\., (.*?)\)", r"\1", message)
-    message = re.sub(rf"^({names})(?=:? |: )", lambda found: f"--{found[1]}", message)
+    message = re.sub(rf"^({names})(?= must |: )", lambda found: f"--{found[1]}", message)
     message = re.sub(
         rf"(?<![\w.-])({names})=(True|False|'[^']*'|\"[^\"]*\"|\.\.\.|(?!\w))",
         lambda found: _typed(options[found[1]], found[2]),
         message,
     )
-    message = re.sub(r"^--(\w+)", lambda found: "--" + found[1].replace("_", "-"), message)
+    long = "|".join(name for name in options if "_" in name)
+    message = re.sub(rf"(?<![\w.'\"-])({long})(?![\w'\"])", r"--\1", message)
+    message = re.sub(r"(?<![\w-])--(\w+)", lambda found: "--" + found[1].replace("_", "-"), message)
     return re.sub(r" or None(?=, not )", "", message)
 
 

@@ -197,8 +197,8 @@ def _device(name: str) -> Any:
     try:
         return torch.empty(0, device=name).device
     except Exception as error:
-        said = str(error).splitlines()[0]
-        raise InvalidArgument(f"device {name!r} cannot be used: {said}") from error
+        reason = str(error).splitlines()[0]
+        raise InvalidArgument(f"device {name!r} cannot be used: {reason}") from error
 
 
 def _model_and_inputs(

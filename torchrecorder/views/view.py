@@ -105,7 +105,7 @@ class Arrow:
     some: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class View:
     """Boxes, clusters and arrows over one recording, all in run order.
 
@@ -120,6 +120,11 @@ class View:
     arrows: tuple[Arrow, ...]
     backward: bool = False
     unfolded: Callable[[], Unfolded] | None = field(default=None, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        boxes, arrows, clusters = map(len, (self.boxes, self.arrows, self.clusters))
+        counts = f"{boxes} boxes, {arrows} arrows, {clusters} clusters"
+        return f"<View of {self.recording.name}: {counts}>"
 
     @cached_property
     def box_of(self) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ function around each would cost time on every operation; the table lists them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType
 from typing import Any
 
@@ -55,7 +55,6 @@ get_frame = sys._getframe
 
 count_function_modes = torch._C._len_torch_function_stack
 count_dispatch_modes = torch._C._len_torch_dispatch_stack
-COUNTS_OPERATORS = OPERATOR_MODES.present
 WithoutSubclasses: Any = torch._C.DisableTorchFunctionSubclass
 any_autocast = torch._C._is_any_autocast_enabled
 
@@ -204,6 +203,30 @@ OPERATOR_HOMES = (
 def operator_setup() -> Any:
     """That context; None where PyTorch does not have it."""
     return find(f"{OPERATOR_HOMES[0]}.{OPERATOR_SETUP}")
+
+
+SHOWS_OPERATORS = OPERATOR_MODES.present
+
+
+def give_operators_rules(
+    mode: type[TorchDispatchMode], run: Callable[[Any, Any, tuple[Any, ...], Any], Any]
+) -> None:
+    """Let operators on functions run under *mode*, where PyTorch asks for a rule to do that.
+
+    Args:
+        mode: The class of the modes.
+        run: The rule; called with the mode, the operator, and its arguments of both kinds.
+    """
+    for operator in list((find("torch._ops._higher_order_ops") or {}).values()):
+        if mode not in operator.python_key_table:
+            operator.py_impl(mode)(_rule(operator, run))
+
+
+def _rule(operator: Any, run: Callable[[Any, Any, tuple[Any, ...], Any], Any]) -> Any:
+    def rule(mode: Any, *args: Any, **kwargs: Any) -> Any:
+        return run(mode, operator, args, kwargs)
+
+    return rule
 
 
 def fuses(device: str) -> bool:

@@ -246,7 +246,7 @@ OPERATOR_COMPILER = Internal(
 OPERATOR_MODES = Internal(
     "operators on functions in dispatch modes",
     "floating-point operations inside of torch.cond and the like",
-    "those are not counted",
+    "those are not counted, and a note of the recording says so",
     ("torch.utils._python_dispatch.TorchDispatchMode.supports_higher_order_operators",),
     since="2.9",
 )

@@ -105,7 +105,7 @@ def _nothing(script: Script) -> str:
 
 
 def _write(recording: Recording, options: argparse.Namespace, chosen: dict[str, Any]) -> int:
-    """Write what was recorded; stdout is the script's, so paths are said on stderr."""
+    """Write what was recorded; stdout is the script's, so paths are printed on stderr."""
     from torchrecorder.drawing import file_name
 
     paths = options.output or [Path(f"{file_name(recording.name)}.svg")]

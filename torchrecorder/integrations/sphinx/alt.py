@@ -22,7 +22,7 @@ def described(recording: Recording) -> str:
         'Linear: from input 1×4 to 1×2, 10 params'
     """
     ends = [_ends(recording, slots) for slots in (recording.inputs, recording.outputs)]
-    ways = [f"{word} {said}" for word, said in zip(("from", "to"), ends) if said]
+    ways = [f"{word} {text}" for word, text in zip(("from", "to"), ends) if text]
     stored = [each for each in recording.values.values() if each.role is Role.PARAMETER]
     count = labels.parameters(sum(prod(each.shape) for each in stored))
     facts = ", ".join(part for part in (" ".join(ways), count) if part)
@@ -30,9 +30,9 @@ def described(recording: Recording) -> str:
 
 
 def _ends(recording: Recording, slots: Sequence[Slot]) -> str:
-    said = [
+    text = [
         f"{slot.name} {labels.value(recording.values[slot.value])}".strip()
         for slot in slots[:_MOST]
         if slot.value in recording.values
     ]
-    return ", ".join([*said, "…"] if len(slots) > _MOST else said)
+    return ", ".join([*text, "…"] if len(slots) > _MOST else text)

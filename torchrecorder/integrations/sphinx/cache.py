@@ -65,7 +65,7 @@ class Cache:
         asked = repr((sorted(options.items()), suffix, finish is not None))
         path = self.folder / f"{digest(name, asked, own_state())}{suffix}"
         if not path.is_file():
-            more = {"finish": finish} if finish is not None else {}
+            more: dict[str, Any] = {"finish": finish} if finish is not None else {}
             drawing.render(self.recording(name), path, **options, **more)
         return path
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout import engine
+from torchrecorder.layout.nested.barycenter import coordinates
 
 APART = 16.0
 """Points between two boxes of a row, at least."""
@@ -47,6 +48,8 @@ class Grid:
 
 def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
     """About where the centre of each node is, for each grid, and in which order they are."""
+    if not engine.available():
+        return [_without_graphviz(grid) for grid in grids]
     cut = [_cut(grid) for grid in grids]
     jobs = [
         engine.Job(_dot(grid, nodes), "plain")
@@ -64,6 +67,13 @@ def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
         found = [_places(next(answers)) for _ in pieces]
         placed.append([round(at, 2) for at in _joined(grid, pieces, found)])
     return placed
+
+
+def _without_graphviz(grid: Grid) -> list[float]:
+    """Centres of all nodes, the leftmost box beginning at 0."""
+    across = coordinates(grid.widths, grid.row, grid.edges, APART)
+    start = min((at - width / 2 for at, width in zip(across, grid.widths)), default=0.0)
+    return [round(at - start, 2) for at in across]
 
 
 def _cut(grid: Grid) -> list[list[int]]:

@@ -1,0 +1,189 @@
+"""No instrument that fails reaches the model: a fact is lost, and the run goes on."""
+
+import copy
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import torchrecorder
+from tests.agreement import structure
+from tests.faults import Faults, find
+from tests.zoo.functions import Negate, Same
+from torchrecorder.capture.tape import Tape
+
+RUN_THE_MODEL = {
+    "Calls.around",
+    "DispatchCalls.__torch_dispatch__",
+    "DispatchCalls._should_skip_dynamo",
+    "FunctionCalls._run_traced",
+}
+"""Inside these the model runs: what it raises must pass through them. All they do is to call it,
+and what is guarded."""
+
+
+class Odd(nn.Module):
+    """A model that needs every instrument."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.aside, self.hooked = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+        self.norm, self.same = nn.BatchNorm1d(4), nn.Identity()
+        self.hooked.register_full_backward_hook(lambda module, given, made: None)
+        self.hooked.register_forward_hook(lambda module, given, made: made * 2)
+        self.script = torch.jit.script(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+        self.fused = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
+        self.fused.requires_grad_(False)
+        self.again = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+    def forward(self, x, *, scale):
+        y = self.norm(self.fc(x))
+        y = y + self.same(y)
+        z = self.same(y).mul(1.5)
+        z.relu_()
+        (slope,) = torch.autograd.grad((y + z).sum(), x, create_graph=True)
+        with torch.no_grad():
+            fused = self.fused(y[None]).sum()
+        y = y + Negate.apply(y, self.same) + Same.apply(z) * fused
+        y = checkpoint(self.again, y, use_reentrant=False) + self._reentered(y)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = y + self.fc(y).float()
+        y = self.hooked(self.script(y)) + self._in_thread(y.detach())
+        y[:, 0] = 0
+        return self.same(y * scale + slope.sum())
+
+    def _reentered(self, x):
+        return checkpoint(self.again, x, use_reentrant=True)
+
+    def _in_thread(self, x):
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(self.aside, x).result()
+
+
+class Step:
+    """A training step that can be made again and again."""
+
+    def __init__(self):
+        torch.manual_seed(0)
+        self.model = Odd()
+        self.state = copy.deepcopy(self.model.state_dict())
+        self.plain = self.run()
+
+    def run(self):
+        """Every number that the step leaves behind."""
+        torch.manual_seed(0)
+        self.model.load_state_dict(self.state)
+        self.model.zero_grad()
+        x = torch.randn(3, 4, requires_grad=True)
+        optimizer = torch.optim.SGD(self.model.parameters(), 0.1)
+        output = self.model(x, scale=torch.tensor(2.0))
+        output.sum().backward()
+        gradients = [each.grad for each in self.model.parameters() if each.grad is not None]
+        found = [output, x.grad, *(each.clone() for each in gradients)]
+        optimizer.step()
+        return [each.detach() for each in (*found, *self.model.parameters(), *self.model.buffers())]
+
+    def recorder(self):
+        """A recorder with all that there is."""
+        options = {"stats": True, "keep": ["*fc*"], "flops": True, "replay": True}
+        return torchrecorder.Recorder(self.model, **options)
+
+    def with_fault(self, place, nth):
+        """What is wrong with a fault at one place, in what the model gives and in the recording."""
+        faults, recorder = Faults(place, nth), self.recorder()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with recorder, faults.hearing():
+                found = self.run()
+        ours = [str(each.message) for each in caught if "torchrecorder" in str(each.message)]
+        wrong = [] if len(ours) == faults.raised else [f"{len(ours)} warnings: {ours}"]
+        if nth == 1 and not faults.raised:
+            wrong.append("the place was not reached")
+        if not all(map(torch.equal, found, self.plain)):
+            wrong.append("the model gives something else")
+        recording = recorder.recording
+        assert recording.summary() and recording.graph
+        return [*wrong, *structure(recording)]
+
+
+@pytest.fixture(scope="module")
+def step():
+    """A step, which has been recorded once so that all caches are filled."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = Step()
+        with made.recorder():
+            made.run()
+    return made
+
+
+@pytest.fixture(scope="module")
+def faults(step):
+    """Where faults can be put while the model runs."""
+    found = Faults()
+    with step.recorder(), found.hearing():
+        step.run()
+    return found
+
+
+def test_every_callback_is_guarded(faults):
+    """While the model runs, whatever of ours is called catches its errors, or is inside."""
+    assert faults.unguarded <= RUN_THE_MODEL
+    assert faults.callbacks >= {
+        "DispatchCalls.__torch_dispatch__",
+        "FlopsCounted.__torch_dispatch__",
+        "FunctionCalls.__torch_function__",
+        "ModuleScopes._after",
+        "ModuleScopes.before",
+        "OptimizerSteps._after",
+        "OptimizerSteps._before",
+        "_Listener.after",
+        "_Listener.before",
+        "forgetting.forget",
+    }
+
+
+def _in_callbacks(faults):
+    """The places inside functions that are called by others."""
+    return [each for each in faults.passed if each.line and find(each.code)[0] in faults.callbacks]
+
+
+def test_failing_callbacks(step, faults):
+    """A callback that fails, at any line of it, costs a fact and a warning."""
+    places = _in_callbacks(faults)
+    assert len(places) > 20
+    assert {each: wrong for each in places if (wrong := step.with_fault(each, 1))} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
+def test_failing_functions(step, faults, last):
+    """So does every function that a callback calls, when it is called first and last."""
+    found = {
+        str(place): wrong
+        for place, passed in faults.passed.items()
+        if (wrong := step.with_fault(place, passed if last else 1))
+    }
+    assert found == {}
+
+
+def test_interrupts_stay_the_users(step, faults):
+    """A KeyboardInterrupt that comes while an instrument works ends the run as it should."""
+    elsewhere = {"forget"}  # Python only prints what a weak reference raises
+    for place in _in_callbacks(faults):
+        if place.code.co_name not in elsewhere:
+            recorder, fault = step.recorder(), Faults(place, error=KeyboardInterrupt)
+            with pytest.raises(KeyboardInterrupt), recorder, fault.hearing():
+                step.run()
+            assert recorder.recording.run.failure.error == "KeyboardInterrupt"
+
+
+def test_strict_tapes_raise(step, faults, monkeypatch):
+    """Under test, what an instrument fails with is an error."""
+    monkeypatch.setattr(Tape, "strict", True)
+    place = next(each for each in faults.passed if each.code.co_name == "_enter")
+    with pytest.raises(LookupError), step.recorder(), Faults(place).hearing():
+        step.run()
