@@ -20,6 +20,11 @@ from torchrecorder.recording import Recording
 _MARK = {OpKind.CALLED: "", OpKind.HIDDEN: "?", OpKind.PASS: ""}
 
 
+def op_names(recording: Recording) -> list[str]:
+    """Names of the ops, in run order."""
+    return [op.name for op in recording.ops.values()]
+
+
 class _Names:
     """A name for each op and value, given as they are met."""
 

@@ -160,7 +160,7 @@ def test_points_of_a_hand_made_step():
     first, second = points(stepped(), 5)
     assert first[:4] == (5, "a", 1e-6, 4.0)
     assert second[:4] == (5, "b", 1.0, 3.0)
-    assert first.zeros == 0.5
+    assert first[4:] == (0.0, 1.0, 0.5, 0)
 
 
 def test_the_plot_is_svg_with_a_line_per_scope(tmp_path):

@@ -77,6 +77,7 @@ def test_the_marks_of_an_axis_are_quarters() -> None:
         (-2.5, 0.5, [0.01, 0.1, 1]),
         (0, 6, [1, 10, 100, 1e3, 1e4, 1e5, 1e6]),
         (0, 7, [1, 100, 1e4, 1e6]),
+        (0, 1, [1, 10]),
         (0, 0.5, [10 ** (part / 8) for part in range(5)]),
     ],
 )

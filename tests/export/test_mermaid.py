@@ -83,6 +83,13 @@ def test_no_more_is_closed_than_must_be() -> None:
         Mermaid(most_lines=arrows[0] - 1).export(view, Style())
 
 
+def test_no_arrow_at_all_may_be_allowed() -> None:
+    """One box needs none."""
+    run = Builder("Net")
+    run.op("rand")
+    assert lines(Mermaid(most_lines=0).export(make_view(run.recording()), Style())) == 0
+
+
 def test_too_many_characters() -> None:
     """The same for too many characters, counted as JavaScript does."""
     recording = blocks(8)

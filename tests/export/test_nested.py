@@ -22,6 +22,7 @@ from torchrecorder.testing import Builder
 from torchrecorder.views.plan import ViewOptions, make_view
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
+SIDES = ("width", "height")
 
 
 def figure(recording: Recording, style: Style = Style(), **options: object) -> Figure:
@@ -100,11 +101,16 @@ def test_hostile_names_stay_text() -> None:
 
 
 def test_nothing_and_one_box() -> None:
-    """A run without ops, and one with a single op, have a figure."""
-    painted(Builder("Empty").recording())
+    """A run without ops says so, one with a single op is its box, both on a paper."""
     run = Builder("One")
     run.op("rand")
-    painted(run.recording())
+    empty = Builder("Empty").recording()
+    for recording, text in ((empty, "nothing was recorded"), (run.recording(), "rand")):
+        root = painted(recording)
+        assert [each.text for each in root.iter(f"{NAMESPACE}text")][:1] == [text]
+        kinds = [(each.get("class") or "none").split()[0] for each in root.iter(f"{NAMESPACE}g")]
+        assert kinds.count("edge") == 0 and kinds.count("node") == 1
+        assert all(float(root.get(side, "0").removesuffix("pt")) > 20 for side in SIDES)
 
 
 def test_graphviz_attributes_about_places_ask_for_its_layout() -> None:

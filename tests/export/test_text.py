@@ -179,6 +179,12 @@ def test_depth(depth: int, count: int) -> None:
     assert len(rows(network(), depth)) == count
 
 
+def test_wrong_ops() -> None:
+    """Ops are listed, or they are not."""
+    with pytest.raises(InvalidArgument, match="ops must be"):
+        summary(network(), ops="all")  # type: ignore[arg-type]
+
+
 def test_wrong_fold() -> None:
     """Repeats are listed one by one, folded, or with those that are only similar."""
     with pytest.raises(InvalidArgument, match="fold must be .*'similar', not 'alike'"):
@@ -204,6 +210,29 @@ def test_default_depth_of_a_large_model() -> None:
     recording = run.recording()
     assert len(rows(recording)) == 31
     assert len(rows(recording, 2)) == 931
+
+
+def test_default_depth_counts_all_levels_together() -> None:
+    """Two levels of 300 lines each do not fit, though either alone would."""
+    run = Builder("Big")
+    with run.scope("Big"):
+        x = run.input("x")
+        for block in range(300):
+            with run.scope(f"block{block}", "Block"):
+                x = linear(run, "fc", x)
+    assert len(rows(run.recording())) == 301
+
+
+def test_modes_without_ops_have_no_row() -> None:
+    """Unless something failed in them."""
+    for fails in (False, True):
+        run = Builder("Net")
+        with run.scope("Net"):
+            run.op("relu", run.input("x"))
+            with run.scope("no_grad", "no_grad", kind=ScopeKind.NO_GRAD):
+                if fails:
+                    run.fail("ValueError", "no")
+        assert [row.title for row in rows(run.recording())] == ["Net", "no_grad"][: 1 + fails]
 
 
 def test_a_thousand_levels() -> None:

@@ -37,7 +37,7 @@ def main() -> None:
         copy = Path(name)
         _copy_tree(copy)
         if options.measure != "none":
-            _measure(copy)
+            _measure(copy, options.tests or ["tests"])
         chosen = _chosen(options)
         outcomes = _run(copy, list(chain(*chosen.values())), options.seconds)
     _report(chosen, outcomes)
@@ -53,6 +53,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--seconds", type=float, default=10, metavar="S",
         help="run the fastest tests of a line that take so long in all (10)")
     add("--again", action="store_true", help="only the survivors of the last run")
+    add("--tests", action="append", metavar="PATH",
+        help="measure test files of this folder, or this file (tests)")
     add("--measure", choices=("changed", "all", "none"), default="changed",
         help="the test files whose coverage to measure first (changed)")
     return parser
@@ -68,9 +70,10 @@ def _copy_tree(copy: Path) -> None:
             shutil.copy2(ROOT / name, copy / name)
 
 
-def _measure(copy: Path) -> None:
+def _measure(copy: Path, tests: list[str]) -> None:
     """Coverage of the test files that changed since it was measured."""
-    found = sorted((copy / "tests").rglob("test_*.py"))
+    found = [path for path in sorted((copy / "tests").rglob("test_*.py"))
+             if any(path.relative_to(copy).is_relative_to(name) for name in tests)]
     stale = [path for path in found if not coverage_store.is_fresh(COVERAGE, path)]
     if stale:
         print(f"measuring coverage of {len(stale)} test files ...", flush=True)

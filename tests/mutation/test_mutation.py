@@ -148,7 +148,7 @@ def test_survivors_again_after_a_new_test(project, run):
     """Only the survivors run again, and coverage is measured of the file that changed."""
     run()
     (project / "tests" / "test_unused.py").write_text(TEST_OF_UNUSED)
-    out = run("--again")
+    out = run("--again", "--tests", "tests/test_unused.py")
     assert "coverage of 1 test files" in out
     assert _survivors(project) == SURVIVORS[:-2]
     assert f"2 of {len(SURVIVORS)} noticed" in out
