@@ -257,6 +257,17 @@ def named_modules(root: Module) -> Iterator[tuple[str, Module]]:
                 stack.append((prefix + name, child))
 
 
+def weights_of(module: Module) -> list[tuple[str, Tensor]]:
+    """Parameters and buffers that a call of *module* may read."""
+    return [
+        (f"{path}.{name}" if path else name, tensor)
+        for kind in ("_parameters", "_buffers")
+        for path, part in named_modules(module)
+        for name, tensor in getattr(part, kind).items()
+        if tensor is not None and not is_lazy(tensor)
+    ]
+
+
 def _holdings(module: Module) -> list[tuple[Role, _Held]]:
     """The parameters and the buffers that *module* itself holds."""
     found: list[tuple[Role, _Held]] = []

@@ -23,13 +23,12 @@ from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-from torch.nn.parameter import is_lazy
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.argument_objects import ArgumentObjects, tensors_in_objects
 from torchrecorder.capture.aliases import hand_on, hand_out, take_back
 from torchrecorder.capture.arguments import named_arguments
-from torchrecorder.capture.catalog import named_modules
+from torchrecorder.capture.catalog import weights_of
 from torchrecorder.capture.entries import Foreign
 from torchrecorder.capture.internals.access import (
     WRAPPED_CALL_CODE,
@@ -157,7 +156,7 @@ class ModuleScopes:
             with DisableTorchFunction():
                 given = [
                     (name, weakref.ref(tensor))
-                    for name, tensor in (*tensors_in(args), *_weights(module))
+                    for name, tensor in (*tensors_in(args), *weights_of(module))
                 ]
                 for _, tensor in tensors_in(output):
                     foreign = Foreign(type(module).__name__, given, weakref.ref(tensor))
@@ -345,7 +344,7 @@ class ModuleScopes:
             made: tuple[ValueId, ...] = tuple(self.values.note(each, op) for each in unknown)
             self.values.autograd.begin()  # all that is made from here on is not its own
             module = self.catalog.module(opened.event.module)
-            weights = self.values.slots_of(_weights(module) if module is not None else [])
+            weights = self.values.slots_of(weights_of(module) if module is not None else [])
             self.values.write_hidden(op, opened.event.cls, opened.inputs + weights, made)
 
     def _name_of(self, tensor: Tensor) -> tuple[Role, str] | None:
@@ -373,17 +372,6 @@ class ModuleScopes:
             self._close(self.open[-1][1], (), failed=failed)
         while self.tape.stack:
             self.regions.close(self.tape.stack[-1], failed=failed)
-
-
-def _weights(module: Module) -> list[tuple[str, Tensor]]:
-    """Parameters and buffers that a call of *module* may read."""
-    return [
-        (f"{path}.{name}" if path else name, tensor)
-        for kind in ("_parameters", "_buffers")
-        for path, part in named_modules(module)
-        for name, tensor in getattr(part, kind).items()
-        if tensor is not None and not is_lazy(tensor)
-    ]
 
 
 def _remove(handle: RemovableHandle) -> None:

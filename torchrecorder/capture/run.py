@@ -28,7 +28,6 @@ from torchrecorder.capture.tensors import tensors_in
 from torchrecorder.checks import FLAG, Check, advised, check_one, warn, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.garbage import uncollected
-from torchrecorder.graph.repeats import medians, without_times
 from torchrecorder.recording import Recording
 
 if TYPE_CHECKING:
@@ -155,9 +154,11 @@ def record(
         timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
         extras = Extras(stats, keep, flops, replay, backward if saved is None else saved)
         recording = once.run(extras, restore=restore)
-    if fake:
-        return without_times(recording)
-    return medians(recording, timed[before:]) if repeat > 1 else recording
+    if not fake and repeat == 1:
+        return recording
+    from torchrecorder.graph.repeats import medians, without_times
+
+    return without_times(recording) if fake else medians(recording, timed[before:])
 
 
 def _warmup(repeat: int, warmup: int | None) -> int:
