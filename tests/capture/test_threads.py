@@ -274,7 +274,6 @@ def test_pool_takes_every_number():
         assert mul.inputs[1].value == cos.outputs[0]
 
 
-<<<<<<< HEAD
 def test_another_thread_is_told_the_scopes_of_the_recorded_one():
     """As a sampling profiler asks, while the model runs and after it."""
     inside, go_on, told = threading.Event(), threading.Event(), []
@@ -299,7 +298,8 @@ def test_another_thread_is_told_the_scopes_of_the_recorded_one():
         sampler.join()
     assert told == [("Sequential", "1", "1.0")]
     assert recorder.scopes == ()
-=======
+
+
 class Tasks(nn.Module):
     """Adds one so many times in a task of its own, and what it makes itself."""
 
@@ -328,4 +328,3 @@ def test_task_of_a_script_takes_every_number(ahead):
         pass
     run = Run(model, (leaf(3),))
     assert disagreements(torchrecorder.record(run.model, run.args), run) == []
->>>>>>> guards
