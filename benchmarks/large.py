@@ -25,7 +25,7 @@ import torch
 import torchrecorder
 from torchrecorder.export.html import Html
 from torchrecorder.style.style import Style
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 SECONDS = 5.0
 """For Llama-3-70B, from the model to its page; of work, as other programs may be running."""

@@ -32,7 +32,7 @@ from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.storage import dumps, loads
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 WRITERS = [each for each in EXPORTERS if each.suffix in (".dot", ".txt", ".mmd", ".nodelink.json")]
 

@@ -23,7 +23,8 @@ LAYERS = {
     "graph": {"events"},
     "build": {"events", "graph"},
     "annotations": {"events", "graph"},
-    "views": {"events", "graph"},
+    "select": {"events", "graph"},
+    "views": {"events", "graph", "select"},
     "style": {"events", "graph", "annotations", "views"},
     "layout": {"style"},
     "export": {"events", "graph", "annotations", "views", "style", "layout"},
@@ -47,7 +48,7 @@ LAYERS = {
         "events", "graph", "annotations", "views", "style", "layout", "export", "options",
         "drawing", "recording", "comparison", "capture", "api", "signatures", "__init__",
     },
-    "version_1": {"api", "capture", "drawing", "export"},
+    "compat": {"api", "capture", "drawing", "export"},
     "__main__": {"integrations"},
 }
 """Each may import what it names, besides itself and what is common to all."""

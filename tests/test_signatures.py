@@ -14,7 +14,7 @@ import torch
 
 import torchrecorder
 from torchrecorder import errors
-from torchrecorder.capture.run import record
+from torchrecorder.capture.record import record
 from torchrecorder.capture.signatures import InputOptions
 from torchrecorder.export import EXPORTERS
 from torchrecorder.options import OLD_NAMES, OPTIONS

@@ -22,7 +22,7 @@ from torchrecorder.export.styler import (
 )
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 class Module:

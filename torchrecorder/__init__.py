@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torchrecorder.api import render_network, summary
     from torchrecorder.capture.failures import recording_of
     from torchrecorder.capture.recorder import Recorder
-    from torchrecorder.capture.run import record
+    from torchrecorder.capture.record import record
     from torchrecorder.comparison.compare import compare
     from torchrecorder.drawing import figure, make_dot, view
     from torchrecorder.errors import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __version__ = "2.0.0.dev0"
 
-__path__.append(os.path.join(__path__[0], "version_1"))
+__path__.append(os.path.join(__path__[0], "compat"))
 
 _HOMES = {
     "ArgumentMismatch": "torchrecorder.errors",
@@ -68,7 +68,7 @@ _HOMES = {
     "figure": "torchrecorder.drawing",
     "load": "torchrecorder.recording",
     "make_dot": "torchrecorder.drawing",
-    "record": "torchrecorder.capture.run",
+    "record": "torchrecorder.capture.record",
     "recording_of": "torchrecorder.capture.failures",
     "render_network": "torchrecorder.api",
     "save": "torchrecorder.graph.storage",

@@ -12,8 +12,8 @@ from torchrecorder.annotations.registry import annotation, flags_for
 from torchrecorder.checks import LIST, TEXT, check_one, path_of
 from torchrecorder.drawing import file_name, render
 from torchrecorder.errors import ArgumentMismatch
-from torchrecorder.export.text import DEFAULT, TENSORS
-from torchrecorder.export.text import summary as listed
+from torchrecorder.export.table.text import DEFAULT, TENSORS
+from torchrecorder.export.table.text import summary as listed
 from torchrecorder.options import shown_numbers
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def render_network(
         TorchRecorderError: The call cannot be made, or the figure cannot be written.
         Exception: Whatever the model raises, with a note of where it happened.
     """
-    from torchrecorder.capture.run import record
+    from torchrecorder.capture.record import record
 
     refuse_others(render_network, record, options)
     folder = path_of("." if directory is None else directory, "directory")
@@ -166,7 +166,7 @@ def summary(
         Forward pass size       8 B
         Params size            40 B
     """
-    from torchrecorder.capture.run import record
+    from torchrecorder.capture.record import record
 
     check_one("columns", columns, LIST)
     numbers = (each for each in columns if each not in TENSORS)

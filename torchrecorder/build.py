@@ -31,8 +31,8 @@ from torchrecorder.events import (
     ValueSeen,
     made,
 )
-from torchrecorder.graph.garbage import uncollected
-from torchrecorder.graph.kept import Kept
+from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import Failure, LiveObjects, Made, RunFacts
 from torchrecorder.graph.repair import repaired

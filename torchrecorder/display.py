@@ -144,7 +144,7 @@ def _page(recording: RecordedRun) -> str | None:
     """The page, if it can be laid out."""
     from torchrecorder.export.html import Html
     from torchrecorder.style.style import Style
-    from torchrecorder.views.plan import make_view
+    from torchrecorder.views.pipeline import make_view
 
     try:
         return Html(timeout=_PATIENCE).export(make_view(recording), Style())
@@ -183,7 +183,7 @@ def _figure(recording: RecordedRun, pdf: bool) -> tuple[str | None, bytes | None
 
 def _views(recording: RecordedRun) -> Iterator[View]:
     """The view at its default depth, then what is simpler: each with fewer boxes."""
-    from torchrecorder.views.plan import ViewOptions, make_view
+    from torchrecorder.views.pipeline import ViewOptions, make_view
 
     fewest = None
     for depth in (None, 1, 0):

@@ -16,7 +16,7 @@ from torchrecorder.options import Drawing, drawing
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure
 from torchrecorder.style.renaming import Renaming
-from torchrecorder.views.plan import make_view
+from torchrecorder.views.pipeline import make_view
 from torchrecorder.views.view import View
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from torchrecorder.export.exporter import Exporter
 from torchrecorder.option_table import Option, options_of
 from torchrecorder.style.attributes import FIELDS, by_field
 from torchrecorder.style.style import Style
-from torchrecorder.views.plan import ViewOptions
+from torchrecorder.views.pipeline import ViewOptions
 
 OLD_NAMES = {"render_depth": "depth", "rankdir": "direction", "bgcolor": "background"}
 """Names in torchrecorder 1.x and in Graphviz, and the ones here."""

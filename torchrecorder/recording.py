@@ -182,7 +182,7 @@ class Recording(RecordedRun):
             ops: List every op too.
             fold: One line for what repeats; ``"similar"``: whatever differs.
         """
-        from torchrecorder.export.text import summary
+        from torchrecorder.export.table.text import summary
 
         return encodable(summary(self, depth, columns, ops=ops, fold=fold))
 

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchrecorder.annotations.amounts import exact
-from torchrecorder.annotations.owned import own
+from torchrecorder.annotations.parameter_owners import own
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.annotations.statistics import gradients, number, root_of_squares, share, values
 from torchrecorder.checks import CALLABLE, TEXTS, one_of, path_of, takes, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradEdge, GradId, Statistics
-from torchrecorder.export.chart import Chart, chart
-from torchrecorder.export.table import Column, table
+from torchrecorder.export.line_chart import Chart, chart
+from torchrecorder.export.table.alignment import Column, table
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import check_recording
 from torchrecorder.recording import Recording

@@ -12,9 +12,9 @@ from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_seconds
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.registry import by_name
-from torchrecorder.annotations.inside import Inside
+from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.memory import OUTPUT_BYTES
-from torchrecorder.annotations.owned import Owned
+from torchrecorder.annotations.parameter_owners import Owned
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES,
     PARAMETER_BYTES,
@@ -24,7 +24,7 @@ from torchrecorder.annotations.parameters import (
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 def annotation(**numbers: float) -> Annotation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.figures import linear, network
-from torchrecorder.annotations.budgets import exceeded
+from torchrecorder.annotations.limits import exceeded
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.graph.recording import Recording
 from torchrecorder.testing import Builder

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tests.stepped import doubled, events, stepped
-from torchrecorder.annotations.finite import FirstBad, describe, first_bad_grad, first_bad_ops
+from torchrecorder.annotations.nan_origin import FirstBad, describe, first_bad_grad, first_bad_ops
 from torchrecorder.annotations.amounts import of_flops
-from torchrecorder.annotations.inside import Inside
+from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.build import build
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import ScopeId, ScopeKind, Statistics
-from torchrecorder.graph.repeats import medians
+from torchrecorder.graph.median_runs import medians
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 

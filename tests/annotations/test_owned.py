@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.annotations.owned import Owned
+from torchrecorder.annotations.parameter_owners import Owned
 from torchrecorder.recording import Recording
 
 

@@ -8,9 +8,15 @@ from collections import namedtuple
 import pytest
 import torch
 
-from torchrecorder.capture.entries import Entry, around_in, forgetting
-from torchrecorder.capture.storages import NO_STORAGE, Storage, Storages, Write
-from torchrecorder.capture.tensors import ANYWHERE, elements_of, reach_of, shape_of, tensors_in
+from torchrecorder.capture.tensors.entries import Entry, around_in, forgetting
+from torchrecorder.capture.tensors.storage import NO_STORAGE, Storage, Storages, Write
+from torchrecorder.capture.tensors.describe import (
+    ANYWHERE,
+    elements_of,
+    reach_of,
+    shape_of,
+    tensors_in,
+)
 from torchrecorder.events import OpId
 
 

@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils import checkpoint
 
 import torchrecorder
-from torchrecorder.capture.inert import assert_inert
+from torchrecorder.testing.inert import assert_inert
 
 from tests.agreement import structure
 from tests.capture.test_contexts import residual

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.capture.inert import assert_inert
+from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.tape import Tape
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from tests.figures import network, regions
 from tests.random_recordings import recordings
-from torchrecorder.comparison.change import ChangeKind
+from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.match import match
 from torchrecorder.errors import InvalidArgument

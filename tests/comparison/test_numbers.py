@@ -123,9 +123,9 @@ def test_the_figure_says_the_totals() -> None:
     """In its legend, below the colours."""
     from torchrecorder.comparison.overlay import overlay
     from torchrecorder.style.draw import draw
-    from torchrecorder.style.marked import Marked
+    from torchrecorder.style.diff_colors import Marked
     from torchrecorder.style.style import Style
-    from torchrecorder.views.plan import make_view
+    from torchrecorder.views.pipeline import make_view
 
     found = compare(net(), net(8))
     laid = overlay(found.before, found.after, found.matching, found.changes)

@@ -14,7 +14,7 @@ from tests.comparison.test_compare import stack
 from tests.figures import network, regions
 from tests.random_recordings import recordings
 from torchrecorder import record
-from torchrecorder.comparison.change import ChangeKind
+from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.overlay import Overlay, overlay
 from torchrecorder.events import OpId
@@ -22,7 +22,7 @@ from torchrecorder.graph.codec import decode, encode
 from torchrecorder.graph.consistency import problems
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 def laid(before: Recording, after: Recording) -> Overlay:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from torchrecorder.export.chart import (
+from torchrecorder.export.line_chart import (
     BOTTOM, FIRST, HEIGHT, LAST, LEFT, RIGHT, SPACING, TOP, WIDTH, Chart, chart,
 )
 

@@ -21,7 +21,7 @@ from torchrecorder.style.figure import Figure
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import DARK
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -10,8 +10,8 @@ from tests.test_properties import RUNS
 from tests.views.test_blocks import alternating, cell, loop
 from tests.views.test_fold import stack
 from tests.views.test_similar import stages
-from torchrecorder.export.folded_rows import folded
-from torchrecorder.export.rows import every_row
+from torchrecorder.export.table.folded_rows import folded
+from torchrecorder.export.table.rows import every_row
 from torchrecorder.recording import Recording
 
 

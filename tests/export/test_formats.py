@@ -37,7 +37,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.graph.storage import loads
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 CASES = {"network": network, "regions": regions, "odd": odd}
 TEXTS = (".mmd", ".graphml", ".nodelink.json", ".explorer.json", ".explorer-data.json", ".json")

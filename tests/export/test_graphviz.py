@@ -20,7 +20,7 @@ from torchrecorder.export.graphviz import Png, Svg, rendered
 from torchrecorder.layout import engine
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import make_view
+from torchrecorder.views.pipeline import make_view
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 def blocks(count: int, layers: int = 4) -> Recording:

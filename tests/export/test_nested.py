@@ -19,7 +19,7 @@ from torchrecorder.style.figure import Figure
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import THEMES
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
 SIDES = ("width", "height")

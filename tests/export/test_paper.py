@@ -28,7 +28,7 @@ from torchrecorder.options import drawing
 from torchrecorder.style.draw import draw
 from torchrecorder.style.paper import Fit, Paper, points
 from torchrecorder.style.style import Style
-from torchrecorder.views.plan import make_view
+from torchrecorder.views.pipeline import make_view
 
 MM = 72 / 25.4
 

@@ -23,7 +23,7 @@ from torchrecorder.graph.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Outline
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 SVG = "{http://www.w3.org/2000/svg}"
 LABEL = "{http://www.inkscape.org/namespaces/inkscape}label"

@@ -12,14 +12,14 @@ from tests.figures import linear, network, regions
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import ModuleId, OpKind, Role, ScopeKind, Slot, ValueId
-from torchrecorder.export.rows import rows
-from torchrecorder.export.table import Column, table, tree, width
-from torchrecorder.export.text import Txt, summary
+from torchrecorder.export.table.rows import rows
+from torchrecorder.export.table.alignment import Column, table, tree, width
+from torchrecorder.export.table.text import Txt, summary
 from torchrecorder.graph.nodes import Module
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import make_view
+from torchrecorder.views.pipeline import make_view
 
 Golden = Callable[[str, str], None]
 

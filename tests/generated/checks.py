@@ -14,17 +14,17 @@ import torch
 from torch import Tensor
 
 import torchrecorder
-from torchrecorder.capture.inert import assert_inert
+from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.tape import Tape
 from torchrecorder.export.dot import dot_text
 from torchrecorder.graph.codec import decode, encode
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.depths import max_depth
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.auto_depth import max_depth
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
-from torchrecorder.views.whole import whole
+from torchrecorder.views.full_view import whole
 
 from tests.agreement import Agreement, structure
 from tests.generated.program import Program

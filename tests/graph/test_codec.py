@@ -32,7 +32,7 @@ from torchrecorder.graph.schema import schema
 from torchrecorder.graph.storage import dumps, loads, save
 from torchrecorder.recording import Recording, load
 from torchrecorder.style.style import Style
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 LAID_OUT = (".svg", ".pdf", ".png", ".html")
 WRITERS = [each for each in EXPORTERS if each.suffix not in LAID_OUT]

@@ -18,8 +18,8 @@ from torchrecorder.graph.schema import schema
 from torchrecorder.graph.storage import dumps, loads
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
-from torchrecorder.views.depths import max_depth
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.auto_depth import max_depth
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 each_case = pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)
 LAID_OUT = (".svg", ".pdf", ".png", ".html")

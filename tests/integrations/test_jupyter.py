@@ -10,7 +10,7 @@ import torch
 from IPython.core.formatters import DisplayFormatter
 
 import torchrecorder
-from torchrecorder.capture.source import cell_name
+from torchrecorder.capture.hooks.source import cell_name
 from torchrecorder.errors import LayoutFailed
 from torchrecorder.export.graphviz import Svg
 from torchrecorder import display

@@ -11,7 +11,7 @@ import torch  # noqa: E402
 
 import torchrecorder  # noqa: E402
 from torchrecorder.integrations.sphinx import options  # noqa: E402
-from torchrecorder.integrations.sphinx.alt import described  # noqa: E402
+from torchrecorder.integrations.sphinx.alt_text import described  # noqa: E402
 from torchrecorder.integrations.sphinx.links import aside, with_addresses  # noqa: E402
 from torchrecorder.options import OPTIONS  # noqa: E402
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.layout.test_nested import SOME, check, directions, some_open, trees
-from torchrecorder.layout.nested import Item, Link, place, plan
-from torchrecorder.layout.nested import columns as columns_module
-from torchrecorder.layout.nested.barycenter import Edge, coordinates
-from torchrecorder.layout.nested.columns import APART
+from torchrecorder.layout.layered import Item, Link, place, plan
+from torchrecorder.layout.layered import columns as columns_module
+from torchrecorder.layout.layered.barycenter import Edge, coordinates
+from torchrecorder.layout.layered.ordering import APART
 
 
 @st.composite

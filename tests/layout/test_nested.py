@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchrecorder.layout.nested import Drawn, Item, Link, Picture, Plan, place, plan
-from torchrecorder.layout.nested.composed import Point
-from torchrecorder.layout.nested.constants import APART, GAP, LEVEL
-from torchrecorder.layout.nested.gaps import Run, slots, tracks
-from torchrecorder.layout.nested.lines import Trunks, corners, whole
-from torchrecorder.layout.nested.rows import rows
-from torchrecorder.layout.nested.settle import Body, Tie, settle
-from torchrecorder.layout.nested.stretch import Stretch, Wish
+from torchrecorder.layout.layered import Drawn, Item, Link, Picture, Plan, place, plan
+from torchrecorder.layout.layered.positions import Point
+from torchrecorder.layout.layered.constants import APART, GAP, LEVEL
+from torchrecorder.layout.layered.tracks import Run, slots, tracks
+from torchrecorder.layout.layered.edge_routing import Trunks, corners, whole
+from torchrecorder.layout.layered.layering import rows
+from torchrecorder.layout.layered.compaction import Body, Tie, settle
+from torchrecorder.layout.layered.monotone_map import Stretch, Wish
 
 SOME = settings(max_examples=60, deadline=None)
 SLACK = 0.05

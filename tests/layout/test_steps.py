@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchrecorder.layout.nested import Item, Link, place, plan
-from torchrecorder.layout.nested.constants import APART, FEW, WIDER
-from torchrecorder.layout.nested.draft import _lanes
-from torchrecorder.layout.nested.loose import in_order, loose
-from torchrecorder.layout.nested.nets import OUTSIDE, End, Level, Net
-from torchrecorder.layout.nested.settle import Body, Tie, _Settling, settle
-from torchrecorder.layout.nested.stretch import Stretch, Wish
+from torchrecorder.layout.layered import Item, Link, place, plan
+from torchrecorder.layout.layered.constants import APART, FEW, WIDER
+from torchrecorder.layout.layered.scope_layout import _lanes
+from torchrecorder.layout.layered.port_order import in_order, loose
+from torchrecorder.layout.layered.ports import OUTSIDE, End, Level, Net
+from torchrecorder.layout.layered.compaction import Body, Tie, _Settling, settle
+from torchrecorder.layout.layered.monotone_map import Stretch, Wish
 
 SOME = settings(max_examples=200, deadline=None)
 

@@ -21,12 +21,12 @@ from torchrecorder.events import Statistics
 from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.export.html import ESCAPES, embedded, policy
 from torchrecorder.recording import Recording
-from torchrecorder.layout.nested import Item, Link, place, plan
-from torchrecorder.style.marked import Marked
+from torchrecorder.layout.layered import Item, Link, place, plan
+from torchrecorder.style.diff_colors import Marked
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import DARK, PRINT
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 

@@ -16,12 +16,12 @@ from tests.views.test_fold import stack
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.export.explorer import numbers
 from torchrecorder.export.explorer.data import page_data, source
-from torchrecorder.export.explorer.drawn import Drawn
+from torchrecorder.export.explorer.box_appearance import Drawn
 from torchrecorder.export.explorer.equal import representatives
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.tree import Tree
 
 

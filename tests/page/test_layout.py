@@ -1,4 +1,4 @@
-"""The page lays out as `torchrecorder.layout.nested` does, number by number."""
+"""The page lays out as `torchrecorder.layout.layered` does, number by number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from torchrecorder.layout.nested import Item, Link, Plan, constants, place, plan
+from torchrecorder.layout.layered import Item, Link, Plan, constants, place, plan
 
 pytestmark = pytest.mark.page
 

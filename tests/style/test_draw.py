@@ -15,7 +15,7 @@ from torchrecorder.style.figure import Figure, Shape, title_of
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import THEMES, Theme
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
 
 

@@ -10,12 +10,12 @@ from tests.figures import linear
 from torchrecorder.events import OpId, ScopeKind
 from torchrecorder.graph.recording import Recording
 from torchrecorder.style.draw import draw
-from torchrecorder.style.marked import Marked
+from torchrecorder.style.diff_colors import Marked
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import THEMES, Theme
-from torchrecorder.style.together import together
+from torchrecorder.style.merge_captions import together
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import Arrow
 
 

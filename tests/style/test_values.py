@@ -20,7 +20,7 @@ from torchrecorder.style.style import Style
 from torchrecorder.style.themes import LIGHT
 from torchrecorder.style.values import SHAPES
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import make_view
+from torchrecorder.views.pipeline import make_view
 
 
 def _fills(colors: list[str]) -> list[str]:

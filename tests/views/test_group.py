@@ -17,7 +17,7 @@ from torchrecorder.recording import load
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
 
 STEM = {"Stem": ["conv", "norm", "pool"]}

@@ -20,10 +20,10 @@ from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.fold import Fold, repeats
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.fold.fold import Fold, repeats
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
-from torchrecorder.views.whole import whole
+from torchrecorder.views.full_view import whole
 
 
 def conv(run: Builder, name: str, x: str, source: int, target: int, size: int) -> Any:

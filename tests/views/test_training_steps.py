@@ -11,7 +11,7 @@ import torch
 
 import torchrecorder
 from torchrecorder.graph.recording import Recording
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 class Block(torch.nn.Module):

@@ -8,7 +8,7 @@ from itertools import islice
 from numbers import Real
 from typing import Any
 
-from torchrecorder.annotations.owned import Owned
+from torchrecorder.annotations.parameter_owners import Owned
 from torchrecorder.checks import CALLABLE, FLAG, TEXT, WORD, Check, check, check_one
 from torchrecorder.graph.recording import RecordedRun
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import DEVICE, Annotation, measured
-from torchrecorder.annotations.owned import given_to_leaves
+from torchrecorder.annotations.parameter_owners import given_to_leaves
 from torchrecorder.events import BYTES_PEAK, BYTES_SAVED, OpKind, Role
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import RecordedRun

@@ -13,7 +13,7 @@ from torchrecorder.annotations.annotation import TIMES, Annotation
 from torchrecorder.events import SECONDS_ON_DEVICE, GradId
 from torchrecorder.graph.nodes import GradRun, Op
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.repeats import own_seconds
+from torchrecorder.graph.median_runs import own_seconds
 
 
 def forward_seconds(recording: RecordedRun) -> dict[str, float]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from torchrecorder.capture.internals.access import compiled_from
-from torchrecorder.capture.tensors import tensors_in
+from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.checks import shown
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument
 

@@ -18,18 +18,18 @@ import torch
 from torch.nn import Module
 
 from torchrecorder.build import build
-from torchrecorder.capture.autograd import AutogradWalk
-from torchrecorder.capture.backward import BackwardRuns
-from torchrecorder.capture.catalog import Catalog
-from torchrecorder.capture.custom_functions import AppliedFunctions
-from torchrecorder.capture.extras import Extras, Started
+from torchrecorder.capture.autograd.walk import AutogradWalk
+from torchrecorder.capture.hooks.backward import BackwardRuns
+from torchrecorder.capture.module_registry import Catalog
+from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
+from torchrecorder.capture.probes.probes import Extras, Started
 from torchrecorder.capture.failures import attach, explain
-from torchrecorder.capture.compilers import RunEagerly
+from torchrecorder.capture.state.force_eager import RunEagerly
 from torchrecorder.capture.consistent import consistent
-from torchrecorder.capture.conditions import CompiledOps
-from torchrecorder.capture.fastpaths import FastPaths
-from torchrecorder.capture.functions import Calls, FunctionCalls
-from torchrecorder.capture.headroom import Headroom
+from torchrecorder.capture.modes.higher_order import CompiledOps
+from torchrecorder.capture.modes.fast_paths import FastPaths
+from torchrecorder.capture.modes.function_mode import Calls, FunctionCalls
+from torchrecorder.capture.state.recursion_limit import Headroom
 from torchrecorder.capture.internals.access import (
     SEES_SAVED_TENSORS,
     DisableTorchFunction,
@@ -37,20 +37,20 @@ from torchrecorder.capture.internals.access import (
     get_frame,
 )
 from torchrecorder.capture.live import Live
-from torchrecorder.capture.modules import ModuleScopes
-from torchrecorder.capture.regions import Regions
+from torchrecorder.capture.hooks.modules import ModuleScopes
+from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.running import Running
-from torchrecorder.capture.saved import SavedTensors
-from torchrecorder.capture.source import Sources
-from torchrecorder.capture.statistics import Choice
-from torchrecorder.capture.steps import OptimizerSteps
-from torchrecorder.capture.strangers import ThreadsStarted
+from torchrecorder.capture.probes.saved import SavedTensors
+from torchrecorder.capture.hooks.source import Sources
+from torchrecorder.capture.probes.statistics import Choice
+from torchrecorder.capture.hooks.optimizer import OptimizerSteps
+from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.values import Values
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.checks import TEXT, Check, advised, check_one
 from torchrecorder.errors import RecorderInUse
 from torchrecorder.events import Event, RunDone
-from torchrecorder.graph.kept import Kept
+from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.recording import Recording
 
 

@@ -14,7 +14,7 @@ from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.events import Event, GradId, GradNodeFound, ScopeEntered, ScopeId
 
 if TYPE_CHECKING:
-    from torchrecorder.capture.backward import BackwardRuns
+    from torchrecorder.capture.hooks.backward import BackwardRuns
     from torchrecorder.capture.tape import Tape
 
 

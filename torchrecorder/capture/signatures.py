@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Union
 
-from torchrecorder.capture.statistics import Choice
+from torchrecorder.capture.probes.statistics import Choice
 
 
 class RecordOptions(TypedDict, total=False):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from torch.nn import Module
 
-from torchrecorder.capture.random_state import random_state_kept
+from torchrecorder.capture.state.random_state import random_state_kept
 
 _PLAIN = (bool, int, float, complex, str, type(None))
 _HELD = ("_parameters", "_buffers", "_modules")

@@ -8,12 +8,18 @@ from itertools import zip_longest
 from typing import Union
 
 from torchrecorder.checks import ABOVE_0, Check, advised, check_one
-from torchrecorder.comparison.change import Change, ChangeKind
+from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.comparison import Comparison
 from torchrecorder.comparison.match import Matching, match
 from torchrecorder.comparison.numbers import Total, Wanted, factors, places, totals
-from torchrecorder.comparison.said import DisplayNames, differences, form, hyperparameters, size
-from torchrecorder.comparison.wiring import Wiring, by_name
+from torchrecorder.comparison.display_names import (
+    DisplayNames,
+    differences,
+    form,
+    hyperparameters,
+    size,
+)
+from torchrecorder.comparison.edge_match import Wiring, by_name
 from torchrecorder.events import STORED, ModuleId, OpId, Role, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun, check_recording

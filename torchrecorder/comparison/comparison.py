@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchrecorder.checks import path_of, takes, whole_number
-from torchrecorder.comparison.change import Change, ChangeKind
+from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.numbers import BRIEF, Total
 from torchrecorder.comparison.overlay import joint_name, overlay
@@ -108,8 +108,8 @@ class Comparison:
         from torchrecorder.export.exporter import write_file
         from torchrecorder.export.formats import by_suffix
         from torchrecorder.options import drawing
-        from torchrecorder.style.marked import Marked
-        from torchrecorder.views.former import with_former
+        from torchrecorder.style.diff_colors import Marked
+        from torchrecorder.views.removed_edges import with_former
 
         target = path_of(path)
         chosen = drawing(by_suffix(target.name), **{"fold": False, **options})

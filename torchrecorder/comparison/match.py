@@ -11,12 +11,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Any, Union
 
-from torchrecorder.comparison.skeleton import skeletons
+from torchrecorder.comparison.scope_digest import skeletons
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.align import Pair, align, between
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.graph.structure import structures
+from torchrecorder.graph.structural_hash import structures
 
 Step = Union[Scope, Op]
 Key = Callable[["Side", Step], Hashable]

@@ -8,9 +8,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Union
 
-from torchrecorder.comparison.change import Change, ChangeKind
+from torchrecorder.comparison.kinds import Change, ChangeKind
 from torchrecorder.comparison.match import Matching
-from torchrecorder.comparison.wiring import Wiring
+from torchrecorder.comparison.edge_match import Wiring
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun

@@ -12,7 +12,7 @@ from torchrecorder.export import legend
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.quoting import attribute, given, html, joined, quote, quoted, verbatim
 from torchrecorder.export.svg import MARK
-from torchrecorder.graph.garbage import uncollected
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.color import faded
 from torchrecorder.style.figure import (

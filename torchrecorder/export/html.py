@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.export.exporter import timeout_option, times_option
 from torchrecorder.graph.flat import printable
-from torchrecorder.graph.garbage import uncollected
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.option_table import check_options, documented
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
@@ -35,7 +35,7 @@ SCRIPTS = (
     "motion.js",
     "relations.js",
     "paint.js",
-    "signpost.js",
+    "zoom_labels.js",
     "scene.js",
     "stage.js",
     "walk.js",
@@ -45,7 +45,7 @@ SCRIPTS = (
     "pointer.js",
     "keys.js",
     "menu.js",
-    "crumbs.js",
+    "breadcrumbs.js",
     "minimap.js",
     "search.js",
     "finder.js",
@@ -55,7 +55,7 @@ SCRIPTS = (
     "help.js",
     "buttons.js",
     "history.js",
-    "voice.js",
+    "aria_live.js",
     "page.js",
 )
 """What the page runs, in this order; files beside its template."""

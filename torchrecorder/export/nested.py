@@ -9,12 +9,12 @@ from typing import NamedTuple
 from torchrecorder.export.dot import Pins, dot_text, given_out, in_order, in_two, pieces
 from torchrecorder.export import legend
 from torchrecorder.export.quoting import quote
-from torchrecorder.graph.garbage import uncollected
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.layout import engine
 from torchrecorder.layout.measure import label_size
-from torchrecorder.layout.nested import Drawn, Item, Link, Picture, place, plan
-from torchrecorder.layout.nested.composed import Point
-from torchrecorder.layout.nested.lines import Trunks, rounded, toward, whole
+from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
+from torchrecorder.layout.layered.positions import Point
+from torchrecorder.layout.layered.edge_routing import Trunks, rounded, toward, whole
 from torchrecorder.style.figure import Figure, Group, Line, Shape, Text
 
 PAINTER = "nop2"

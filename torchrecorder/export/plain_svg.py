@@ -17,8 +17,8 @@ from torchrecorder.export.legend import SMALL
 from torchrecorder.export.nested import AGAIN, Placed, arrow, legend_corner
 from torchrecorder.export.quoting import clean
 from torchrecorder.layout.measure import line_height, text_size
-from torchrecorder.layout.nested import Drawn
-from torchrecorder.layout.nested.composed import Point
+from torchrecorder.layout.layered import Drawn
+from torchrecorder.layout.layered.positions import Point
 from torchrecorder.style.color import faded, solid
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 

@@ -20,7 +20,7 @@ import msgspec
 from torchrecorder.errors import InvalidRecording, RecordingVersionError
 from torchrecorder.events import Slot, Statistics
 from torchrecorder.graph import consistency
-from torchrecorder.graph.garbage import uncollected
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import Made, RecordedRun, RunFacts
 from torchrecorder.graph.version_1 import upgraded

@@ -25,9 +25,9 @@ from torchrecorder.events import (
     ValueId,
 )
 from torchrecorder.graph.edges import Flow, GradFlow
-from torchrecorder.graph.kept import Kept, Tensors
+from torchrecorder.graph.retained_tensors import Kept, Tensors
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
-from torchrecorder.graph.structure import structures
+from torchrecorder.graph.structural_hash import structures
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -278,9 +278,6 @@ def _frozen(content: Any) -> Any:
 
 Made = TypeVar("Made", bound=RecordedRun)
 """The class of recording that is to be made."""
-
-Recording = RecordedRun
-"""The name by which views, styles and exporters know it."""
 
 
 def check_recording(given: object) -> None:

@@ -19,7 +19,7 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.formats import by_suffix
 from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.sphinx import options
-from torchrecorder.integrations.sphinx.alt import described
+from torchrecorder.integrations.sphinx.alt_text import described
 from torchrecorder.integrations.sphinx.cache import Cache
 from torchrecorder.integrations.sphinx.node import message_of, notices_to
 from torchrecorder.integrations.sphinx.request import Request

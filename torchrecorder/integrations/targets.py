@@ -18,7 +18,7 @@ from torchrecorder.annotations.registry import flags_for
 from torchrecorder.checks import FLAG, TEXT, Check, literal, setting, warn, whole_number
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
 from torchrecorder.graph.storage import SUFFIXES
-from torchrecorder.integrations.finding import ModelFailed, find
+from torchrecorder.integrations.import_target import ModelFailed, find
 from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.shapes import Shape, parse_shape, tensors

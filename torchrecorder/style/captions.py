@@ -8,8 +8,8 @@ from itertools import islice
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
-from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.structure import is_off
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.style import labels
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.figure import Text
@@ -17,9 +17,9 @@ from torchrecorder.style.gradients import GradCaptions
 from torchrecorder.style.hyperparameters import arguments, hyperparameters
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
-from torchrecorder.style.together import first_to_last, times, together
+from torchrecorder.style.merge_captions import first_to_last, times, together
 from torchrecorder.style.weights import Weights
-from torchrecorder.views.blocks import is_block, op_key
+from torchrecorder.views.fold.blocks import is_block, op_key
 from torchrecorder.views.view import Box, BoxKind, Cluster
 
 REGIONS = {
@@ -51,7 +51,7 @@ ROWS = 24
 class Captions:
     """The captions of one recording."""
 
-    def __init__(self, recording: Recording, style: Style) -> None:
+    def __init__(self, recording: RecordedRun, style: Style) -> None:
         self.recording = recording
         self.style = style
         self.weights = Weights(recording)

@@ -7,16 +7,16 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from torchrecorder.annotations.inside import Inside
+from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope
-from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.structure import is_off
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.style import labels
 from torchrecorder.style.hyperparameters import FLAGS, SAID, USUAL, size, split, unify
 from torchrecorder.views.hide import RESHAPES, is_pass, is_query
-from torchrecorder.views.kin import without_numbers
+from torchrecorder.views.fold.fold_key import without_numbers
 
 SHOWN = 4
 """The maximum number of differences on a box; the rest is in its tooltip."""
@@ -52,7 +52,7 @@ class Facet(NamedTuple):
 class Differences:
     """How calls of one class differ from each other."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
         self.inside = Inside(recording)
         self.weights = PARAMETERS.on(recording)
@@ -102,7 +102,7 @@ class _Repeat:
         features: The sizes of what its parameters give.
     """
 
-    def __init__(self, recording: Recording, scope: ScopeId) -> None:
+    def __init__(self, recording: RecordedRun, scope: ScopeId) -> None:
         self.recording = recording
         self.scope = recording.scopes[scope]
         self.modules: dict[str, Module] = {}

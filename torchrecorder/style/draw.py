@@ -8,16 +8,16 @@ from dataclasses import replace
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.garbage import uncollected
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
-from torchrecorder.style.heat import BoxNumbers, Heat
+from torchrecorder.style.color_scale import BoxNumbers, Heat
 from torchrecorder.style.legend import legend
-from torchrecorder.style.marks import Marks
+from torchrecorder.style.nan_markers import Marks
 from torchrecorder.style.style import Style, failed
-from torchrecorder.style.together import first_to_last, given, result, same
-from torchrecorder.views.blocks import is_block
+from torchrecorder.style.merge_captions import first_to_last, given, result, same
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
 WITH_SHAPE = (

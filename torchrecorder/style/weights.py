@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchrecorder.annotations.annotation import Numbers
-from torchrecorder.annotations.inside import Inside
+from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.parameters import PARAMETERS, TRAINABLE
 from torchrecorder.events import ModuleId, ScopeId
 from torchrecorder.graph.nodes import Scope
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.views.view import Box
 
@@ -17,7 +17,7 @@ from torchrecorder.views.view import Box
 class Weights:
     """The captions about parameters for the scopes of one recording."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
         self.inside = Inside(recording)
         self.all = PARAMETERS.on(recording)

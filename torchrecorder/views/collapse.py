@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Op
-from torchrecorder.views.blocks import is_block
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
-from torchrecorder.views.whole import scope_kind
+from torchrecorder.views.full_view import scope_kind
 
 Quiet = Callable[[Op], bool]
 """Whether an op is going to be hidden where its scope is open."""

@@ -10,9 +10,9 @@ from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import STORED as STORED_ROLES
 from torchrecorder.events import MODES, OpId, OpKind, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
-from torchrecorder.views.whole import stored_values
+from torchrecorder.views.full_view import stored_values
 
 RESHAPES = frozenset(
     """
@@ -101,7 +101,7 @@ class Named:
 
     patterns: tuple[str, ...]
 
-    def scopes(self, recording: Recording) -> frozenset[str]:
+    def scopes(self, recording: RecordedRun) -> frozenset[str]:
         """Those of *recording*."""
         return frozenset(
             scope.id
@@ -109,11 +109,11 @@ class Named:
             if self.patterns and any(map(self._fits, _called(scope)))
         )
 
-    def check(self, option: str, recording: Recording) -> None:
+    def check(self, option: str, recording: RecordedRun) -> None:
         """Warn of patterns of an *option* that fit nothing in *recording*."""
         warn_unmatched(option, self.patterns, tuple(self._names(recording)))
 
-    def _names(self, recording: Recording) -> Iterator[str]:
+    def _names(self, recording: RecordedRun) -> Iterator[str]:
         for scope in recording.scopes.values():
             yield from _called(scope)
 
@@ -138,13 +138,13 @@ class HideNamed(Named):
         hidden.update(box for box, name in _ends(recording) if self._fits(name))
         return without(view, [box for box in view.boxes if box in hidden])
 
-    def _names(self, recording: Recording) -> Iterator[str]:
+    def _names(self, recording: RecordedRun) -> Iterator[str]:
         yield from super()._names(recording)
         yield from (op.name for op in recording.ops.values())
         yield from (name for _, name in _ends(recording))
 
 
-def _ends(recording: Recording) -> Iterator[tuple[str, str]]:
+def _ends(recording: RecordedRun) -> Iterator[tuple[str, str]]:
     """Boxes of inputs, outputs, parameters and buffers, with each of their names."""
     yield from ((slot.value, slot.name) for slot in recording.inputs)
     yield from ((f"out:{place}", slot.name) for place, slot in enumerate(recording.outputs))
@@ -232,7 +232,7 @@ def _without_bookkeeping(view: View, hidden: set[str]) -> View:
     return without(view, idle)
 
 
-def bookkeeping(recording: Recording) -> set[str]:
+def bookkeeping(recording: RecordedRun) -> set[str]:
     """Ops that read and write buffers only."""
     stored = stored_values(recording)
     return {

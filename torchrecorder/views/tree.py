@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, ValueId
-from torchrecorder.views.blocks import PREFIX, is_block
+from torchrecorder.views.fold.blocks import PREFIX, is_block
 from torchrecorder.views.collapse import closed_box
-from torchrecorder.views.fold import names_of
+from torchrecorder.views.fold.fold import names_of
 from torchrecorder.views.view import Box, BoxKind, Unfolded, View
 
 SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from torchrecorder.views.blocks import is_block
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.outputs import GroupOutputs, joined, large_groups
 from torchrecorder.views.view import BoxKind, View
 

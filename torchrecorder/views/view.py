@@ -9,7 +9,7 @@ from functools import cached_property
 from math import prod
 
 from torchrecorder.events import OpId, ValueId
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.nesting import Nesting
 
 
@@ -114,7 +114,7 @@ class View:
         unfolded: Returns everything that can be opened, for formats in which boxes open.
     """
 
-    recording: Recording
+    recording: RecordedRun
     boxes: Mapping[str, Box]
     clusters: Mapping[str, Cluster]
     arrows: tuple[Arrow, ...]

@@ -6,15 +6,15 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.export.explorer.drawn import Face, Looks
+from torchrecorder.export.explorer.box_appearance import Face, Looks
 from torchrecorder.export.explorer.facts import Facts, Row
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style import labels
 from torchrecorder.style.figure import LegendEntry, Look, Text
-from torchrecorder.views.blocks import is_block
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Place, Tree
-from torchrecorder.views.whole import scope_kind
+from torchrecorder.views.full_view import scope_kind
 
 RowT = TypeVar("RowT", bound=Hashable)
 

@@ -9,11 +9,11 @@ from typing import Any
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.export.explorer import numbers, themes
 from torchrecorder.export.explorer.columns import Columns
-from torchrecorder.export.explorer.drawn import Drawn, Face
+from torchrecorder.export.explorer.box_appearance import Drawn, Face
 from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.export.explorer.tensors import Tensors
 from torchrecorder.layout import engine
-from torchrecorder.layout.nested import Item, Plan, constants, plan
+from torchrecorder.layout.layered import Item, Plan, constants, plan
 from torchrecorder.style.style import Style
 from torchrecorder.views.tree import Place, Tree
 from torchrecorder.views.unfold import members

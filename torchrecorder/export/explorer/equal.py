@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cached_property
 
-from torchrecorder.annotations.owned import around
+from torchrecorder.annotations.parameter_owners import around
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style.style import RULES, Style
-from torchrecorder.style.together import result
-from torchrecorder.views.blocks import is_block
+from torchrecorder.style.merge_captions import result
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Place, Tree
 from torchrecorder.views.view import Arrow
 

@@ -10,11 +10,11 @@ from typing import Any, Union
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
 from torchrecorder.annotations.annotation import Annotation, Numbers
-from torchrecorder.annotations.owned import Owned, around, own
+from torchrecorder.annotations.parameter_owners import Owned, around, own
 from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.statistics import number, share
 from torchrecorder.graph.nodes import Module
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.style import Style
 
 FORMATS: Mapping[Callable[[float], str], str] = {
@@ -31,7 +31,7 @@ Column = list[Union[float, None]]
 
 
 def columns(
-    recording: Recording,
+    recording: RecordedRun,
     members: Sequence[Sequence[str]],
     parents: Sequence[int],
     style: Style,
@@ -85,7 +85,7 @@ class _Places:
     """In which places each scope, op, value and grad node counts: a whole column at a time."""
 
     def __init__(
-        self, recording: Recording, members: Sequence[Sequence[str]], parents: Sequence[int]
+        self, recording: RecordedRun, members: Sequence[Sequence[str]], parents: Sequence[int]
     ) -> None:
         self.recording = recording
         self.parents = parents

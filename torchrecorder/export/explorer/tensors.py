@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from torchrecorder.events import ValueId
 from torchrecorder.export.explorer.columns import Columns
-from torchrecorder.export.explorer.drawn import Drawn
-from torchrecorder.layout.nested import Link
+from torchrecorder.export.explorer.box_appearance import Drawn
+from torchrecorder.layout.layered import Link
 from torchrecorder.style import labels
-from torchrecorder.style.together import first_to_last
+from torchrecorder.style.merge_captions import first_to_last
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Arrow
 

@@ -1,4 +1,4 @@
-// Across: where everything of a scope is across the flow, as layout/nested/across.py has it.
+// Across: where everything of a scope is across the flow, as layout/layered/coordinate_assignment.py has it.
 
 "use strict";
 

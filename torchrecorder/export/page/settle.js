@@ -1,4 +1,4 @@
-// Settle: boxes and lines of a scope come to rest across the flow, as layout/nested/settle.py
+// Settle: boxes and lines of a scope come to rest across the flow, as layout/layered/compaction.py
 // has it: in the order of `at` in each row, near what they are tied to.
 
 "use strict";

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.registry import by_name
 from torchrecorder.checks import check_one, literal, whole_number
-from torchrecorder.integrations.drawings import (
+from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     add_output_argument,
     check,

@@ -15,11 +15,11 @@ from importlib.metadata import PackageNotFoundError, version
 from torchrecorder import __version__
 from torchrecorder.export import paper_pdf
 from torchrecorder.export.graphviz import Svg
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.layout import engine, fonts
 from torchrecorder.style.paper import Paper
 from torchrecorder.style.style import Style
-from torchrecorder.views.plan import make_view
+from torchrecorder.views.pipeline import make_view
 
 _NEEDED = ("torch", "networkx", "graphviz", "pypdf", "jinja2", "msgspec", "shtab")
 _WHEELS = {
@@ -157,7 +157,7 @@ def _figure() -> str:
     return f"{len(Svg().export(make_view(_recording()), Style()))} bytes"
 
 
-def _recording() -> Recording:
+def _recording() -> RecordedRun:
     import torch
 
     import torchrecorder

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchrecorder.integrations.drawings import (
+from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     add_format_argument,
     check,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from torchrecorder.errors import TorchRecorderError
-from torchrecorder.integrations.drawings import (
+from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     add_output_argument,
     check,
@@ -18,7 +18,7 @@ from torchrecorder.integrations.drawings import (
     tell,
     write,
 )
-from torchrecorder.integrations.finding import ModelFailed
+from torchrecorder.integrations.import_target import ModelFailed
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
 from torchrecorder.options import shown_numbers

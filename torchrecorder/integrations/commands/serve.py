@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.integrations.drawings import (
+from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     check,
     drawing_options,

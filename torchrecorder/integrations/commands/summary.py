@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.registry import by_name
-from torchrecorder.export.text import TENSORS
+from torchrecorder.export.table.text import TENSORS
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of

@@ -78,7 +78,7 @@ class Top:
 
 
 def _listed(recording: Recording, ranked: Sequence[Ranked], annotation: Annotation) -> str:
-    from torchrecorder.export.table import Column, table
+    from torchrecorder.export.table.alignment import Column, table
 
     columns = [Column(annotation.title, [each.text for each in ranked], right=True)]
     total = recording.annotations[annotation.name].total() if annotation.merge is sum else 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torchrecorder.graph.storage import SUFFIXES
-from torchrecorder.integrations.finding import ModelFailed
+from torchrecorder.integrations.import_target import ModelFailed
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.sphinx import sources
 from torchrecorder.integrations.targets import Target
