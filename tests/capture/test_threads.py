@@ -272,3 +272,33 @@ def test_pool_takes_every_number():
         (sin, exp, cos, mul) = torchrecorder.record(model, (leaf(3),)).ops.values()
         assert [each.name for each in (sin, exp, cos, mul)] == ["sin", "exp", "cos", "mul"]
         assert mul.inputs[1].value == cos.outputs[0]
+
+
+class Tasks(nn.Module):
+    """Adds one so many times in a task of its own, and what it makes itself."""
+
+    def forward(self, x: torch.Tensor, times: int) -> torch.Tensor:
+        task = torch.jit.fork(_add_ones, x, times)
+        return torch.cos(x) + torch.jit.wait(task)
+
+
+@torch.jit.script
+def _add_ones(x: torch.Tensor, times: int) -> torch.Tensor:
+    for _ in range(times):
+        x = x + 1.0
+    return x
+
+
+@pytest.mark.parametrize("ahead", range(6))
+def test_task_of_a_script_takes_every_number(ahead):
+    """Nodes of a task and of the script around it are told apart, also by equal numbers."""
+    script = torch.jit.script(Tasks())
+    model = net(lambda self, x: self.script(x * 2, 1), script=script)
+    number = leaf(3).sin().grad_fn._sequence_nr()
+    task = script(leaf(3), 1).grad_fn.next_functions[1][0]._sequence_nr()
+    script(leaf(3), max(1, number + 20 - task))  # its thread has given out more numbers now
+    task = script(leaf(3), 1).grad_fn.next_functions[1][0]._sequence_nr()
+    while leaf(3).sin().grad_fn._sequence_nr() < task - ahead:
+        pass
+    run = Run(model, (leaf(3),))
+    assert disagreements(torchrecorder.record(run.model, run.args), run) == []

@@ -221,6 +221,12 @@ class AutogradWalk:
             if self.key(node) == LEAF and self._is_leaf(node):
                 continue
             number = self.key(node)
+            if number in found and found[number][1] is not node:  # met together for the first time
+                self.expect_strangers()
+                number = self.strangers.hold(node)
+            elif number in self.known and self.meet == self.strangers.meet:
+                self.meet(node)
+                number = self.key(node)
             if number in self.known or number in self.passed or number in found:
                 continue
             parents = node.next_functions

@@ -51,7 +51,11 @@ class Below:
         mode.__enter__()  # type: ignore[no-untyped-call]
         self.alone, self.mode = False, mode
         if alone:
-            self.heard.__exit__(None, None, None)
+            try:
+                self.heard.__exit__(None, None, None)
+            except Exception:
+                self.cease()
+                raise
             self.alone = True
         return True
 

@@ -64,8 +64,9 @@ class FastPaths:
 
     def restore(self) -> DispatchCalls | None:
         """Listen as ever; also after a module that was left without a word."""
+        heard = self.below.cease()
         self.inside = None
-        return self.below.cease()
+        return heard
 
 
 def _plausible(module: nn.Module, inputs: list[Tensor]) -> bool:

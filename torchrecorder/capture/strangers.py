@@ -94,8 +94,13 @@ class Strangers:
         while stack:
             node = stack.pop()
             if id(node) not in self.held and self._is_strange(node):
-                self.held[id(node)] = node, -1 - len(self.held)
+                self.hold(node)
                 stack.extend(parent for parent, _ in node.next_functions if parent is not None)
+
+    def hold(self, node: Any) -> int:
+        """Take *node* for one of another thread; gives what it is known by."""
+        self.held[id(node)] = node, -1 - len(self.held)
+        return self.held[id(node)][1]
 
     def look(self, node: Any) -> None:
         """Expect strangers, if *node* shows that a thread is at work that was there before us."""
