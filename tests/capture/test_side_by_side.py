@@ -10,6 +10,7 @@ import torch
 import torchrecorder as tr
 from torchrecorder.capture.headroom import Headroom
 from torchrecorder.capture.strangers import ThreadsStarted
+from torchrecorder.capture.tape import Tape
 
 
 def test_the_compiler():
@@ -48,7 +49,7 @@ def test_recursion_limit_and_profile_function():
     """Left in the order in which they were entered, and with one entered between."""
     before = sys.getrecursionlimit(), threading.getprofile()
     heard = []
-    shared = [(Headroom(), ThreadsStarted(lambda: heard.append(1))) for _ in range(3)]
+    shared = [(Headroom(), ThreadsStarted(Tape(), lambda: heard.append(1))) for _ in range(3)]
 
     def enter(number):
         for each in shared[number]:
