@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
@@ -107,7 +108,7 @@ def _copy(tensor: Tensor) -> Tensor:
     with torch._C.DisableTorchFunction(), _disable_current_modes(), torch.no_grad():
         plain = tensor.detach()
         odd = plain.is_nested or plain.is_quantized or plain.is_meta
-        if odd or plain.layout is not torch.strided:
+        if odd or isinstance(plain, FakeTensor) or plain.layout is not torch.strided:
             return plain.clone().requires_grad_(tensor.requires_grad)
         try:
             storage = plain.untyped_storage().clone()

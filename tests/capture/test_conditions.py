@@ -9,6 +9,7 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.overrides import TorchFunctionMode
 
 import torchrecorder as tr
+from torchrecorder.capture.closures import closed_over
 from torchrecorder.capture.flops import UNCOUNTED
 from torchrecorder.capture.internals.table import OPERATOR_MODES
 
@@ -107,3 +108,19 @@ def test_exported_program_with_a_branch():
     assert branch.scope == next(iter(recording.scopes))
     assert {each.path for each in recording.scopes.values()} <= {"", "_guards_fn"}
     assert recording.run.lost == 0
+
+
+def test_what_functions_close_over_is_found_without_the_compiler():
+    """Tensors in cells, and weights of modules in cells that the code names; each once."""
+    net, given, unused = Either(), torch.ones(1), torch.ones(2)
+
+    def inner(x):
+        return net.first(x) + given
+
+    def outer(x):
+        return inner(x) + given
+
+    found = dict(closed_over((outer, 3)))
+    assert found.keys() == {"given", "first.weight", "first.bias"}
+    assert found["first.weight"] is net.first.weight and found["given"] is given
+    assert closed_over((lambda x: x, unused)) == []

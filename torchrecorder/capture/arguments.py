@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from torchrecorder.capture.closures import closed_over
 from torchrecorder.capture.tensors import tensors_in
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ def sort_arguments(
     for name, each in kwargs.items():
         if each is not None:
             _sort(name, each, tensors, plain)
+    if facts.higher_order:
+        given = {id(tensor) for _, tensor in tensors}
+        tensors += [each for each in closed_over(args) if id(each[1]) not in given]
     return tensors, tuple(plain)
 
 

@@ -24,7 +24,7 @@ from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
     count_dispatch_modes,
     flatten_tensors,
-    set_version_counters,
+    set_version_counter,
     without_dispatch_modes,
 )
 from torchrecorder.capture.tensors import UNVERSIONED, shape_of, version_of
@@ -133,7 +133,7 @@ class _Buffers:
             if name not in held or held[name] is not buffer:
                 held[name] = buffer
             if version != UNVERSIONED and buffer._version != version:
-                set_version_counters((buffer,), (version,))
+                set_version_counter(buffer, version)
 
 
 def _is_usual(buffer: Tensor) -> bool:

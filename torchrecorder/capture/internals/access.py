@@ -75,7 +75,6 @@ def saved_tensor_hooks() -> Any:
 next_node_number = torch._C._autograd._get_sequence_nr
 current_node = torch._C._current_autograd_node
 current_graph_task = torch._C._current_graph_task_id
-set_version_counters: Any = torch._C._autograd._unsafe_set_version_counter
 
 ACCUMULATION = "torch::autograd::AccumulateGrad"
 """The full name of the nodes that add to the gradients of leaves."""
@@ -110,6 +109,15 @@ def apply_codes() -> list[CodeType]:
     """The functions of PyTorch that apply a custom function, which is their local ``cls``."""
     transformed = find("torch.autograd.function._call_custom_function_call.__code__")
     return [code for code in (apply_code(), transformed) if code is not None]
+
+
+def set_version_counter(tensor: Tensor, version: int) -> None:
+    """Make *version* the number of times that *tensor* has been written."""
+    change: Any = torch._C._autograd._unsafe_set_version_counter
+    try:
+        change((tensor,), (version,))
+    except TypeError:  # torch 2.6 takes one tensor and no tuples
+        change(tensor, version)
 
 
 def saved_attributes(node: Any) -> tuple[str, ...]:
@@ -191,7 +199,7 @@ CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
 OPERATOR_SETUP = "_set_compilation_env"
 """The context in which PyTorch has its compiler trace operators on functions."""
 
-_OPERATOR_FILES = "utils cond while_loop associative_scan invoke_subgraph strict_mode"
+_OPERATOR_FILES = "utils cond while_loop scan associative_scan invoke_subgraph strict_mode"
 OPERATOR_HOMES = (
     *(f"torch._higher_order_ops.{name}" for name in _OPERATOR_FILES.split()),
     "torch.nn.attention.flex_attention",

@@ -45,7 +45,7 @@ class Internal:
         without: What is different where PyTorch does not have it.
         paths: Dotted paths of the names that must be there.
         attributes: Private attributes of objects that capture reads directly, for speed.
-        since: The first of the supported versions that has it.
+        since: The first of the supported versions that is known to have it.
         needed: Nothing can be recorded without it.
         works: Looks at what the names alone do not tell.
     """
@@ -228,7 +228,7 @@ SAVED_TENSORS = Internal(
     "the bytes that autograd nodes keep for backward",
     "no saved_bytes",
     ("torch._C._autograd.SavedTensor.data", "torch._C._autograd.SavedTensor.unpack_hook"),
-    since="2.10",
+    since="2.11",
 )
 BACKWARD_CALLS = Internal(
     "torch.autograd.backward in function modes",

@@ -1,0 +1,51 @@
+"""What the functions close over that an operator on functions is given.
+
+PyTorch's compiler makes inputs of it; where an operator runs without the compiler, its functions
+still read tensors that are none of its arguments: those in the cells of a function, and those
+of a module in a cell under names that the function's code mentions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
+
+from torch import Tensor
+from torch.nn import Module
+
+
+def closed_over(args: tuple[Any, ...]) -> list[tuple[str, Tensor]]:
+    """The tensors, each once, that the functions among *args* close over."""
+    found: dict[int, tuple[str, Tensor]] = {}
+    stack = [each for each in args if isinstance(each, FunctionType)]
+    seen: set[int] = set()
+    while stack:
+        function = stack.pop()
+        if id(function) in seen:
+            continue
+        seen.add(id(function))
+        for name, held in _cells(function):
+            if isinstance(held, FunctionType):
+                stack.append(held)
+            for path, tensor in _tensors(name, held, function.__code__.co_names):
+                found.setdefault(id(tensor), (path, tensor))
+    return list(found.values())
+
+
+def _cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The names and contents of a function's cells; one that is still empty has none."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            continue
+
+
+def _tensors(name: str, held: Any, mentioned: tuple[str, ...]) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(held, Tensor):
+        yield name, held
+    elif isinstance(held, Module):
+        for path, tensor in (*held.named_parameters(), *held.named_buffers()):
+            if path.partition(".")[0] in mentioned:
+                yield path, tensor
