@@ -11,6 +11,7 @@ from torch.distributed._tools.mod_tracker import ModTracker
 from torch.utils.flop_counter import FlopCounterMode
 
 import torchrecorder as tr
+from torchrecorder.capture.internals.table import OPERATOR_MODES
 from torchrecorder.errors import InvalidArgument, NotKept
 
 
@@ -159,7 +160,8 @@ def test_flops_of_the_branch_that_is_taken():
                 lambda x: (x @ left).sum(), lambda x: (x @ right).sum() * 2, (x,),
             )
         assert float(found) == {2: 24, 5: 120}[columns]
-        assert recorder.recording.annotations["flops"].total() == 2 * 4 * 3 * columns
+        flops = recorder.recording.annotations["flops"].total()
+        assert flops == (2 * 4 * 3 * columns if OPERATOR_MODES.present else 0)
 
 
 @pytest.mark.usefixtures("strict_but_quiet")

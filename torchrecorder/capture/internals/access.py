@@ -200,7 +200,7 @@ CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
 OPERATOR_SETUP = "_set_compilation_env"
 """The context in which PyTorch has its compiler trace operators on functions."""
 
-_OPERATOR_FILES = "utils cond while_loop associative_scan invoke_subgraph strict_mode"
+_OPERATOR_FILES = "utils cond while_loop scan associative_scan invoke_subgraph strict_mode"
 OPERATOR_HOMES = (
     *(f"torch._higher_order_ops.{name}" for name in _OPERATOR_FILES.split()),
     "torch.nn.attention.flex_attention",
