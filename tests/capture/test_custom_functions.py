@@ -5,7 +5,7 @@ from torch.autograd.function import BackwardCFunction
 
 from tests import zoo
 from tests.notation import flow
-from torchrecorder import Recorder, record
+from torchrecorder import record
 from torchrecorder.capture import custom_functions
 from torchrecorder.capture.custom_functions import AppliedFunctions
 from torchrecorder.capture.internals import access
@@ -90,11 +90,11 @@ def test_relied_on_only_when_tried(unrecognised, monkeypatch):
 
 
 def test_contexts_are_left_as_they_were(apply_in_c):
-    """Recorders side by side put the class of contexts back when the last one ends."""
-    first, second = Recorder(), Recorder()
+    """Recorders of several threads put the class of contexts back when the last one ends."""
+    first, second = AppliedFunctions(Tape()), AppliedFunctions(Tape())
     first.__enter__()
     second.__enter__()
-    first.__exit__(None, None, None)
+    first.__exit__()
     assert "__init__" in vars(BackwardCFunction)
-    second.__exit__(None, None, None)
+    second.__exit__()
     assert "__init__" not in vars(BackwardCFunction)
