@@ -18,7 +18,12 @@ from tests import zoo
 from tests.agreement import structure
 from tests.notation import flow
 
-each_case = pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)
+RACES = {"script_forks"}
+"""Two threads at once in one fake mode: now and then PyTorch fails by itself, also unrecorded."""
+
+each_case = pytest.mark.parametrize(
+    "case", [each for each in zoo.CASES if each.name not in RACES], ids=lambda case: case.name
+)
 
 OTHERWISE = {"made_during_run", "parameter_made_anew"}
 """A parameter made of a fake tensor is made by an op, one made of a real tensor is not."""
