@@ -108,14 +108,13 @@ def test_top_of_a_saved_recording(capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "render", *NET, "-o", "run.json.gz")
     assert "body" in run(capsys, "top", "run.json.gz", "--by", "parameters")[1]
     code, _, err = run(capsys, "top", "run.json.gz", "--by", "backward_time")
-    assert code == 2 and "has no 'backward_time': record(..., backward=True)" in err
+    said = "has no 'backward_time': --backward of what requires grad measures it"
+    assert code == 2 and said in err
 
 
 def test_times_of_several_runs(capsys: pytest.CaptureFixture[str]) -> None:
     """--repeat is a number of runs."""
     assert run(capsys, "top", *NET, "--repeat", "3")[0] == 0
-    code, _, err = run(capsys, "top", *NET, "--repeat", "0")
-    assert code == 2 and "repeat must be a number of runs" in err
 
 
 def test_comparison_as_figure_and_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 import torchrecorder
 from tests.integrations.test_cli import run
-from torchrecorder.capture.awaited import Awaited
+from torchrecorder.capture.hooks.deferred_recorder import Awaited
 
 TRAIN = '''
 import sys

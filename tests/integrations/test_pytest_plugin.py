@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import torchrecorder
-import torchrecorder.annotations.budgets
+import torchrecorder.annotations.limits
 from torchrecorder.capture.internals.table import SAVED_TENSORS
 
 pytest_plugins = ["pytester"]

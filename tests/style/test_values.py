@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from torchrecorder import figure
+from torchrecorder import figure, make_dot
 from torchrecorder.errors import InvalidArgument, NothingFound
-from torchrecorder.export.exporter import by_suffix
+from torchrecorder.export.formats import by_suffix
 from torchrecorder.layout import engine
 from torchrecorder.options import drawing
 from torchrecorder.style.color import listed, rgb, solid
@@ -20,7 +20,7 @@ from torchrecorder.style.style import Style
 from torchrecorder.style.themes import LIGHT
 from torchrecorder.style.values import SHAPES
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import make_view
+from torchrecorder.views.pipeline import make_view
 
 
 def _fills(colors: list[str]) -> list[str]:
@@ -118,13 +118,19 @@ def test_what_graphviz_cannot_read_is_refused(said: str) -> None:
 
 
 def test_what_graphviz_reads_is_taken() -> None:
-    """In all the spellings of its manual."""
-    drawing(
-        attributes={"splines": True, "ratio": 0.5, "concentrate": "yes", "label": "any text"},
-        node_attributes={"style": "filled, setlinewidth(2)", "fixedsize": "shape"},
-        edge_attributes={"arrowhead": "olboxnormal", "arrowtail": "open", "color": "red:blue"},
-        fillcolor="/blues9/3",
-    )
+    """In all the spellings of its manual, on every node and edge; and it does read it."""
+    graph = {"splines": True, "ratio": 0.5, "concentrate": "yes", "label": "any text"}
+    node = {"style": "filled, setlinewidth(2)", "fixedsize": "shape"}
+    edge = {"arrowhead": "olboxnormal", "arrowtail": "open", "color": "red:blue"}
+    text = make_dot(
+        _run(), attributes=graph, node_attributes=node, edge_attributes=edge, fillcolor="/blues9/3"
+    ).source
+    for name, value in {**graph, **edge}.items():
+        assert text.count(f'{name}="{value}"') == 1
+    for name, value in {**node, "fillcolor": "/blues9/3"}.items():
+        assert text.count(f'{name}="{value}"') == 3
+    (fill,) = _fills(["/blues9/3"])
+    assert engine.run(text, "xdot").decode().count(f"C 7 -{fill}") == 3
 
 
 def _run() -> Any:
