@@ -45,8 +45,10 @@ def tensors_of(found: Any) -> Iterator[Tensor]:
 
 
 def results_of(output: Any) -> list[Tensor]:
-    """Tensors in what a module returned, also in the attributes of an object."""
-    return list(tensors_of(output)) or list(tensors_of(getattr(output, "__dict__", None)))
+    """Tensors in what a module returned; if there are none, those in attributes of objects."""
+    parts = output if isinstance(output, (tuple, list)) else [output]
+    held = [getattr(part, "__dict__", None) for part in parts]
+    return list(tensors_of(output)) or list(tensors_of(held))
 
 
 def innermost(tensor: Tensor) -> Tensor:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from pypdf import PdfReader
 
 from torchrecorder import figure, make_dot
 from torchrecorder.errors import InvalidArgument, NothingFound
@@ -179,4 +181,5 @@ def test_the_paper_has_the_colour_that_its_name_says_everywhere() -> None:
         drawn = by_suffix(f"x{suffix}").export(view, style)
         assert "#00ff00" in (drawn if isinstance(drawn, str) else drawn.decode())
     pdf = by_suffix("x.pdf").export(view, style)
-    assert b"0.0000 1.0000 0.0000 rg" in pdf  # type: ignore[operator]
+    page = PdfReader(io.BytesIO(pdf)).pages[0]  # type: ignore[arg-type]
+    assert b"0.0000 1.0000 0.0000 rg" in page.get_contents().get_data()

@@ -11,6 +11,7 @@ import inspect
 import os
 import re
 import sys
+from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
@@ -29,7 +30,7 @@ from torchrecorder.events import ScopeKind, SourceLine
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _AUTOGRAD = os.path.join(_TORCH, "autograd", "")
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OURS = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep
 _ENTRY = os.path.join(_OURS, "integrations", "targets.py")
 _END = "-"
 """What is outside of the file that records for a shell or a page of documentation is not the
@@ -133,7 +134,9 @@ class Sources:
         while traceback is not None:
             code = traceback.tb_frame.f_code
             place = self._place(code)
-            if isinstance(place, str) and counts:
+            if place is _END:
+                found = None  # what called the command line did not raise
+            elif isinstance(place, str) and counts:
                 found = SourceLine(place, traceback.tb_lineno, code.co_name)
             counts = counts or code.co_filename.startswith(_AUTOGRAD)
             traceback = traceback.tb_next

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from torchrecorder.capture.modes.call import Call
+from torchrecorder.capture.modes.call_site import DirectCalls
 from torchrecorder.capture.modes.function_mode import Calls
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
@@ -143,6 +144,7 @@ class _CallsBelow(Calls):
     def __init__(self, above: Calls) -> None:
         grads: Any = _GradsBelow(above.autograd)
         super().__init__(above.tape, above.values, grads, above.regions, above.backward)
+        self.sites = DirectCalls()
 
     def end(self, call: Call, result: Any) -> None:
         """Note what the call made and wrote; autograd has not come to it yet."""

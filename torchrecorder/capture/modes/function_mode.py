@@ -19,7 +19,7 @@ from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
 from torchrecorder.capture.tensors.argument_objects import takes_part, tensors_in_objects
 from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
 from torchrecorder.capture.modes.call import Call
-from torchrecorder.capture.modes.call_site import CallSites
+from torchrecorder.capture.modes.call_site import CallSites, DirectCalls
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
     count_function_modes,
@@ -56,7 +56,7 @@ class Calls:
         self.autograd = autograd
         self.regions = regions
         self.backward = backward
-        self.sites = CallSites()
+        self.sites: CallSites | DirectCalls = CallSites()
 
     def around(
         self,
@@ -156,13 +156,14 @@ class Calls:
                 self.backward.end(call.op, seconds)
             writes = self._writes(call)
             outputs = self._outputs(call, result, writes)
-            self.autograd.end(call.op)
-            if tape.observers:
-                self._show(call, result, writes)
             if outputs or call.facts.reads_data:
+                self.autograd.end(call.op)
+                if tape.observers:
+                    self._show(call, result, writes)
                 written = tuple(writes.values()) if writes else ()
                 self._write(call, OpKind.CALLED, outputs, written, seconds)
             elif self._passed_on(call, result):
+                self.autograd.end(call.op)
                 self.values.passed = self._write(call, OpKind.PASS, (), (), seconds)
             tape.resume()
         except Exception as error:
