@@ -1,18 +1,23 @@
 """What the page of a large model costs: seconds to record, view and write it, and its size.
 
 A chain of growing length shows that time and size are linear in the number of ops; then
-come models of the kinds that break other tools. Exits with an error above a bound.
+come models of the kinds that break other tools. A chain of equal blocks is written as a page and,
+all open, as an SVG; both are measured in multiples of recording it. A training loop of twice as
+many steps may take twice as long. Exits with an error above a bound.
 
-Run: ``python -m benchmarks.large [chain|models]``
+Run: ``python -m benchmarks.large [chain|models|blocks|training]``
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,13 +25,25 @@ import torch
 import torchrecorder
 from torchrecorder.export.html import Html
 from torchrecorder.style.style import Style
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 SECONDS = 5.0
 """For Llama-3-70B, from the model to its page; of work, as other programs may be running."""
 
 BYTES = 3_000_000
 """For the page of each of the models."""
+
+BLOCKS = 2_000
+"""In the chain of equal blocks, which has seven boxes for each."""
+
+PAGE_RATIO, SVG_RATIO = 5.0, 6.0
+"""Bounds for that chain: work of writing the page or the SVG, in multiples of recording it."""
+
+STEPS = (25, 50, 100)
+"""In the training loops."""
+
+STEPS_RATIO = 2.6
+"""Bound for the work of a page of twice as many steps."""
 
 CHAINS = (1_000, 3_000, 10_000, 30_000, 100_000)
 """Ops in the chain."""
@@ -159,12 +176,69 @@ def deep() -> torch.nn.Module:
     return torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(1000)))
 
 
+class Residual(torch.nn.Module):
+    """Two linear layers, an activation, and a sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x).relu()) + x  # type: ignore[no-any-return]
+
+
+def work_of(run: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds of work, child processes included, and what *run* returned."""
+    begin = os.times()
+    found = run()
+    return sum(os.times()[:4]) - sum(begin[:4]), found
+
+
+def blocks() -> list[str]:
+    """Print what a chain of equal blocks costs; the bounds that it exceeds."""
+    model = torch.nn.Sequential(*(Residual() for _ in range(BLOCKS)))
+    with torch.no_grad():
+        recorded, recording = work_of(lambda: torchrecorder.record(model, torch.rand(1, 4)))
+    failed = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, bound, options in (
+            ("page.html", PAGE_RATIO, {}),
+            ("figure.svg", SVG_RATIO, {"fold": False, "depth": 9}),
+        ):
+            render = partial(recording.render, Path(folder) / name, **options)
+            written, _ = work_of(render)
+            ratio = written / recorded
+            print(f"{BLOCKS:,} blocks: {name:12} {written:6.2f} s of work, {ratio:.2f} x recording")
+            failed += [f"{name} of blocks"] if ratio > bound else []
+    return failed
+
+
+def training() -> list[str]:
+    """Print what the pages of training loops cost; whether it is not in proportion."""
+    layers = (torch.nn.Linear(8, 8), torch.nn.LayerNorm(8), torch.nn.GELU())
+    seconds: list[float] = []
+    for steps in STEPS:
+        model = torch.nn.Sequential(*layers, torch.nn.Linear(8, 1))
+        optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+        with torchrecorder.Recorder(model) as recorder:
+            for _ in range(steps):
+                optimizer.zero_grad()
+                model(torch.rand(4, 8)).pow(2).mean().backward()
+                optimizer.step()
+        view = make_view(recorder.recording, ViewOptions())
+        written, _ = work_of(lambda: Html(timeout=600).export(view, Style()))
+        seconds.append(written)
+        print(f"{steps:,} steps, {len(recorder.recording.ops):,} ops: {written:.2f} s of work")
+    ratio = seconds[-1] / seconds[-2]
+    return ["training"] if ratio > STEPS_RATIO else []
+
+
 def main() -> int:
     """Measure, print, and judge."""
     from tests.torchvision_shim import install
 
     install()
-    wanted = sys.argv[1:] or ["models", "chain"]
+    wanted = sys.argv[1:] or ["models", "chain", "blocks", "training"]
     failed = []
     print(HEAD)
     if "models" in wanted:
@@ -178,6 +252,8 @@ def main() -> int:
     if "chain" in wanted:
         for name, found in chains():
             print(found.row(name), flush=True)
+    failed += blocks() if "blocks" in wanted else []
+    failed += training() if "training" in wanted else []
     if failed:
         print(f"above the bound: {', '.join(failed)}")
     return 1 if failed else 0

@@ -23,7 +23,7 @@ from tests import real_models, torchvision_shim
 from torchrecorder.export.dot import dot_text
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 ROUNDS = 9
 

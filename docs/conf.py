@@ -33,6 +33,7 @@ extensions = [
     "torchrecorder.integrations.sphinx",
     "architecture",
     "console",
+    "option_list",
 ]
 exclude_patterns = ["_build"]
 if QUICK:

@@ -11,7 +11,8 @@ import torch
 
 from torchrecorder.events import OpId, OpKind, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Value
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.consistency import problems
+from torchrecorder.recording import Recording
 
 from tests.witness import BEFORE, UNSEEN, Call, Read, Witness, innermost
 
@@ -39,7 +40,9 @@ _QUIET = ("set_requires_grad", "requires_grad", "retain_grad", "get_grad")
 
 def structure(recording: Recording) -> list[str]:
     """What must hold for any recording, whatever was run."""
-    return [*_ids(recording), *_order(recording), *_scopes(recording)]
+    unseen = [note for note in recording.run.notes if note.startswith("not seen")]
+    found = [*_ids(recording), *_order(recording), *_scopes(recording)]
+    return [*problems(recording), *unseen, *found]
 
 
 def _ids(recording: Recording) -> Iterator[str]:

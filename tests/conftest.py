@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,17 @@ def good_guest() -> Iterator[None]:
     before = _installed()
     yield
     assert _installed() == before
+
+
+@pytest.fixture
+def no_graphviz(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a platform for which pygraphviz has no wheel."""
+    usual = importlib.util.find_spec
+
+    def find_spec(name: str, package: str | None = None) -> ModuleSpec | None:
+        return None if name == "pygraphviz" else usual(name, package)
+
+    monkeypatch.setattr("importlib.util.find_spec", find_spec)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchrecorder.events import OpKind, ScopeKind
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.view import View
 

@@ -15,9 +15,14 @@ from __future__ import annotations
 
 from torchrecorder.events import OpKind, Role, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 _MARK = {OpKind.CALLED: "", OpKind.HIDDEN: "?", OpKind.PASS: ""}
+
+
+def op_names(recording: Recording) -> list[str]:
+    """Names of the ops, in run order."""
+    return [op.name for op in recording.ops.values()]
 
 
 class _Names:

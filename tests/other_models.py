@@ -8,7 +8,8 @@ from __future__ import annotations
 import torch
 
 from tests import torchvision_shim
-from tests.real_models import SMALL, hugging, image, model, tokens
+from tests.language_models import SMALL, hugging
+from tests.real_models import image, model, tokens
 from tests.zoo.case import Run
 
 

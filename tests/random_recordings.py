@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from torchrecorder.events import Gradient, OpKind, ScopeKind, SourceLine, Statistics
 from torchrecorder.graph.nodes import BackwardRun, GradRun
-from torchrecorder.graph.recording import Failure, Recording, RunFacts
+from torchrecorder.graph.recording import Failure, RunFacts
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
 STEPS = ("enter", "enter", "leave", "op", "op", "op", "write", "query", "region")

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torchrecorder.events import ValueId
 from torchrecorder.graph.edges import GradFlow
 from torchrecorder.graph.nodes import GradNode
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 from tests.witness import tensors_of
 

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from torchrecorder.events import OpKind, ValueId
 from torchrecorder.graph.nodes import Op
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 from tests.agreement import Agreement
 from tests.witness import Witness, innermost, is_of_checkpoint, name_of, tensors_of

@@ -32,7 +32,7 @@ from torchrecorder.events import (
     ValueId,
     ValueSeen,
 )
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 FORM = Gradient((2, 4), "float32", "cpu", 32)
 
@@ -195,7 +195,7 @@ def events(*, failed: bool = False) -> list[Event]:
 
 def stepped(*, failed: bool = False) -> Recording:
     """The recording of the step."""
-    return build(events(failed=failed))
+    return build(events(failed=failed), Recording)
 
 
 def doubled() -> Recording:
@@ -205,4 +205,4 @@ def doubled() -> Recording:
         GradNodeMade(GradId("g5"), GradId("g4")),
     ]
     told = events()
-    return build([*told[:-1], *extra, told[-1]])
+    return build([*told[:-1], *extra, told[-1]], Recording)

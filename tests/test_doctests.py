@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import shutil
 from pathlib import Path
 
 import pytest
 
+import torchrecorder
+
 ROOT = Path(__file__).parents[1]
+PACKAGE = Path(torchrecorder.__file__).parent
 FLAGS = doctest.NORMALIZE_WHITESPACE
 
 
 def _modules() -> list[str]:
-    paths = sorted((ROOT / "torchrecorder").rglob("*.py"))
+    paths = sorted(PACKAGE.rglob("*.py"))
     with_examples = (path for path in paths if ">>>" in path.read_text(encoding="utf-8"))
-    return [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in with_examples]
+    inside = (path.relative_to(PACKAGE.parent).with_suffix("") for path in with_examples)
+    return [".".join(path.parts) for path in inside]
 
 
 def _pages() -> list[Path]:
@@ -25,7 +30,8 @@ def _pages() -> list[Path]:
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What examples write goes to a folder of their own."""
+    """What examples write goes to a folder of their own, with our example scripts in it."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
 
 

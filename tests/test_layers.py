@@ -1,4 +1,8 @@
-"""The layers: who may import whom, and where torch may be imported."""
+"""The layers: who may import whom, and where torch may be imported.
+
+Every import counts: when a module is loaded, inside a function, and for type checkers only.
+A function imports late to make starting cheap, never to reach what is above it.
+"""
 
 import ast
 from pathlib import Path
@@ -6,95 +10,137 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "torchrecorder"
+import torchrecorder
+
+PACKAGE = Path(torchrecorder.__file__).parent
 
 LAYERS = {
     "errors": set(),
-    "checks": set(),
+    "checks": {"errors"},
+    "console": set(),
+    "option_table": {"checks"},
     "events": set(),
     "graph": {"events"},
     "build": {"events", "graph"},
-    "capture": {"events", "graph", "build"},
     "annotations": {"events", "graph"},
-    "views": {"events", "graph"},
+    "select": {"events", "graph"},
+    "views": {"events", "graph", "select"},
     "style": {"events", "graph", "annotations", "views"},
     "layout": {"style"},
     "export": {"events", "graph", "annotations", "views", "style", "layout"},
-    "comparison": {"events", "graph", "annotations"},
-    "series": {"events", "graph", "annotations", "export"},
-    "options": {"views", "style", "export"},
-    "api": {"graph", "views", "style", "export", "options", "comparison"},
-    "testing": {"events", "graph", "build"},
+    "options": {"annotations", "views", "style", "export"},
+    "signatures": {"annotations", "views", "style", "export"},
+    "drawing": {"graph", "views", "style", "export", "options", "signatures"},
+    "display": {"graph", "views", "style", "export"},
+    "recording": {"graph", "annotations", "export", "drawing", "display", "signatures"},
+    "comparison": {
+        "events", "graph", "annotations", "views", "style", "export", "options", "drawing",
+        "recording", "signatures",
+    },
+    "capture": {"events", "graph", "build", "recording"},
+    "series": {"events", "graph", "annotations", "export", "recording", "capture"},
+    "api": {"annotations", "export", "options", "drawing", "capture", "signatures"},
+    "testing": {"events", "graph", "build", "recording", "capture"},
+    "__init__": {
+        "graph", "export", "drawing", "recording", "comparison", "capture", "series", "api",
+    },
     "integrations": {
         "events", "graph", "annotations", "views", "style", "layout", "export", "options",
-        "comparison", "api",
+        "drawing", "recording", "comparison", "capture", "api", "signatures", "__init__",
     },
+    "compat": {"api", "capture", "drawing", "export"},
     "__main__": {"integrations"},
 }
-"""Each may import what it names, besides itself, errors and checks, when its module is loaded."""
+"""Each may import what it names, besides itself and what is common to all."""
+
+COMMON = {"errors", "checks", "console", "option_table"}
+"""What every layer may import."""
 
 WITH_TORCH = {"capture", "testing"}
+"""They import torch when they are loaded; commands and hosts when they make a model."""
 
 
 def _modules():
-    return sorted(PACKAGE.rglob("*.py"))
+    """Every module by its dotted name; a package goes by the name of its folder."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        found[".".join(parts).removesuffix(".__init__")] = path
+    return found
 
 
-each_module = pytest.mark.parametrize(
-    "path", _modules(), ids=lambda path: str(path.relative_to(PACKAGE))
-)
+MODULES = _modules()
+
+each_module = pytest.mark.parametrize("name", MODULES)
 
 
-def _layer(path):
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+def _layer(name):
+    return name.split(".")[1] if "." in name else "__init__"
 
 
-def _imports(path):
-    """What is imported when the module is loaded; not for types only, not inside functions."""
-    stack = list(ast.parse(path.read_text()).body)
-    while stack:
-        node = stack.pop()
+def _nodes(tree, late):
+    """Every node of a syntax tree; those inside functions only if *late*."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if late or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _imports(name, late=True):
+    """The full name of each module that is imported anywhere in this one."""
+    for node in _nodes(ast.parse(MODULES[name].read_text()), late):
         if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield node.module
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            stack.extend(node.orelse)
-        elif isinstance(node, (ast.If, ast.Try, ast.With)):
-            stack.extend(node.body + getattr(node, "orelse", []))
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in MODULES else node.module
 
 
 @each_module
-def test_imports_only_from_below(path):
+def test_imports_only_from_below(name):
     """A module imports its own layer and those that its layer may use."""
-    layer = _layer(path)
-    if layer == "__init__":
-        return
-    used = {name.split(".")[1] for name in _imports(path) if name.startswith("torchrecorder.")}
-    assert used - {layer, "errors", "checks"} <= LAYERS[layer]
+    layer = _layer(name)
+    used = {_layer(each) for each in _imports(name) if each.partition(".")[0] == "torchrecorder"}
+    assert used - COMMON - {layer} <= LAYERS[layer]
+
+
+def test_layers_are_in_one_direction():
+    """No layer may use another that may use it."""
+    above = nx.DiGraph((layer, below) for layer, used in LAYERS.items() for below in used)
+    assert nx.is_directed_acyclic_graph(above)
 
 
 @each_module
-def test_torch_stays_in_capture(path):
-    """Only what records imports torch."""
-    used = {name.split(".")[0] for name in _imports(path)}
-    assert "torch" not in used or _layer(path) in WITH_TORCH
+def test_torch_stays_in_capture(name):
+    """Only what records imports torch; what makes a model does when it is called."""
+    if _layer(name) not in WITH_TORCH:
+        used = {each.partition(".")[0] for each in _imports(name, _layer(name) != "integrations")}
+        assert "torch" not in used
 
 
 def test_no_import_cycle():
     """No module imports itself over others."""
-    graph = nx.DiGraph()
-    for path in _modules():
-        parts = ("torchrecorder", *path.relative_to(PACKAGE).with_suffix("").parts)
-        for name in _imports(path):
-            if name.startswith("torchrecorder."):
-                graph.add_edge(".".join(parts), name)
+    graph = nx.DiGraph(
+        (name, imported)
+        for name in MODULES
+        for imported in _imports(name)
+        if imported in MODULES and imported != name
+    )
     assert [loop for loop in nx.strongly_connected_components(graph) if len(loop) > 1] == []
 
 
+def test_imports_in_functions_and_for_types_count():
+    """The test sees what is imported late: drawing from a recording, networkx for types."""
+    assert "torchrecorder.drawing" in set(_imports("torchrecorder.recording"))
+    assert "networkx" in set(_imports("torchrecorder.graph.recording"))
+
+
 @each_module
-def test_is_short_and_says_what_it_is_for(path):
+def test_is_short_and_says_what_it_is_for(name):
     """Every module opens with its job, and has at most 400 lines."""
-    text = path.read_text()
+    text = MODULES[name].read_text()
     assert ast.get_docstring(ast.parse(text))
     assert len(text.splitlines()) <= 400

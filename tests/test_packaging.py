@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import configparser
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -108,6 +111,24 @@ def test_metadata(archives: dict[str, Path]) -> None:
     assert {"3.10", "3.11", "3.12", "3.13"} <= versions
     assert "torchrecorder = torchrecorder.integrations.cli:main" in points
     assert "[pytest11]" in points
+
+
+def test_the_matrix_covers_what_is_promised() -> None:
+    """The oldest PyTorch and Python of the metadata are tried together; so is the pinned one."""
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    floor = re.search(r"^torch>=([\d.]+)$", setup["options"]["install_requires"], re.MULTILINE)
+    python = setup["options"]["python_requires"].removeprefix(">=")
+    pinned = (ROOT / "constraints.txt").read_text(encoding="utf-8").split("torch==")[1].split()[0]
+    (cells,) = (
+        ast.literal_eval(node.value)
+        for node in ast.parse((ROOT / "noxfile.py").read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "CELLS"
+    )
+    assert floor is not None and (f"{floor[1]}.0", python) in cells
+    assert pinned in {torch for torch, _ in cells}
+    listed = {line.rpartition(" ")[2] for line in setup["metadata"]["classifiers"].splitlines()}
+    assert {version for _, version in cells} == {each for each in listed if each.startswith("3.")}
 
 
 def test_import_without_extras() -> None:

@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 
 from torchrecorder.events import OpKind, ScopeKind
 from torchrecorder.export.dot import dot_text
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.depths import max_depth, scope_depths
-from torchrecorder.views.focus import Focus
-from torchrecorder.views.fold import Fold
+from torchrecorder.views.auto_depth import max_depth, scope_depths
+from torchrecorder.select.focus import Focus
+from torchrecorder.views.fold.fold import Fold
 from torchrecorder.views.hide import HideOps, is_pass, is_reshape
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.tensors import ShowTensors
 from torchrecorder.views.view import View
-from torchrecorder.views.whole import whole
+from torchrecorder.views.full_view import whole
 
 STEPS = st.lists(
     st.tuples(

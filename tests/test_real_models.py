@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import torchrecorder
-from torchrecorder.capture.inert import assert_inert
+from torchrecorder.testing.inert import assert_inert
 
 from tests import real_models
 from tests.agreement import Agreement, structure

@@ -16,7 +16,7 @@ import torchrecorder
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.export import EXPORTERS
-from torchrecorder.export.exporter import by_suffix
+from torchrecorder.export.formats import by_suffix
 from torchrecorder.options import drawing
 from torchrecorder.style.attributes import FIELDS, KNOWN
 from torchrecorder.style.style import Style
@@ -242,6 +242,8 @@ SERIES = torchrecorder.Series(MODEL)
 BASES = {
     "record": {"model": MODEL, "args": X},
     "render_network": {"model": MODEL, "args": X},
+    "summary": {"model": MODEL, "args": X},
+    "Recording.summary": {},
     "compare": {"before": RUN, "after": RUN},
     "top": {"name": "parameters"},
     "add": {"step": 0},
@@ -252,7 +254,8 @@ BASES = {
 def _public() -> dict[str, Callable[..., Any]]:
     """Every public function, and every public method of what functions give."""
     found = {name: getattr(torchrecorder, name) for name in torchrecorder.__all__}
-    del found["Recording"], found["GraphvizStyler"]
+    found = {name: one for name, one in found.items() if not inspect.isclass(one)}
+    found |= {"Recorder": torchrecorder.Recorder, "Series": torchrecorder.Series}
     for thing in (RUN, OTHER, SERIES):
         for name, method in inspect.getmembers(thing, inspect.ismethod):
             if not name.startswith("_"):
@@ -262,7 +265,7 @@ def _public() -> dict[str, Callable[..., Any]]:
 
 PUBLIC = _public()
 FREE = {("record", "args"), ("record", "input_data"), ("render_network", "args")}
-FREE |= {("render_network", "input_data")}
+FREE |= {("render_network", "input_data"), ("summary", "args")}
 """What the model is given, whatever it is."""
 
 
@@ -278,7 +281,7 @@ def _parameters() -> Iterator[tuple[str, str]]:
 def test_every_parameter_of_the_public_functions_is_checked(name: str, parameter: str) -> None:
     """No object of a strange class gets further than the first line."""
     function = PUBLIC[name]
-    given = dict(BASES.get(name.rpartition(".")[2], {}))
+    given = dict(BASES.get(name, BASES.get(name.rpartition(".")[2], {})))
     for each in inspect.signature(function).parameters.values():
         if each.default is each.empty and each.name in ("recording", "path"):
             given.setdefault(each.name, RUN if each.name == "recording" else "nowhere.svg")

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 import torchrecorder as tr
+from tests.figures import network
 from tests.stepped import stepped
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.series import points
+from torchrecorder.series import Point, points
+from torchrecorder.testing import Builder
 
 
 def deep():
@@ -72,12 +74,93 @@ def test_dead_units_are_remarked():
     assert any(remark.startswith("dead") for remark in run(model, 1).remarks())
 
 
+def point(scope="a", step=0, norm=None, zeros=None, not_finite=None):
+    return Point(step, scope, norm, None, None, None, zeros, not_finite)
+
+
+def remarks(*found):
+    series = tr.Series(deep())
+    series.points = list(found)
+    return list(series.remarks())
+
+
+def test_vanishing_is_below_a_share_of_the_largest():
+    """Exactly that share is not; what is not finite is no largest."""
+    norms = {"a": 10.0, "b": 0.01, "c": 0.0099, "d": float("inf")}
+    vanishing, exploding = remarks(*(point(scope, norm=norm) for scope, norm in norms.items()))
+    assert vanishing == "vanishing: gradients below 0.001 of the largest, 10: c (0.0099)"
+    assert exploding == "exploding: gradients above 1000: d (inf)"
+    assert remarks(point(norm=float("inf")))[0].startswith("exploding")
+
+
+def test_exploding_is_above_a_number():
+    """Exactly that number is not."""
+    assert remarks(point(norm=1000.0)) == []
+    assert remarks(point(norm=1001.0)) == ["exploding: gradients above 1000: a (1e+03)"]
+
+
+def test_dead_is_from_a_share_of_zeros():
+    """Exactly that share is; and of NaN and Inf one is enough."""
+    found = remarks(
+        point("a", zeros=0.95), point("b", zeros=0.94), point("c", not_finite=1.0),
+        point("d", not_finite=0.0),
+    )
+    assert found == ["dead: at least 95 % zeros: a (95 %)", "not finite: c (1 numbers)"]
+
+
+@pytest.mark.parametrize(("count", "more"), [(6, ""), (7, " and 1 more"), (9, " and 3 more")])
+def test_remarks_name_six_scopes(count, more):
+    """Of more only how many."""
+    (found,) = remarks(*(point(str(place), zeros=1.0) for place in range(count)))
+    named = ", ".join(f"{place} (100 %)" for place in range(6))
+    assert found == f"dead: at least 95 % zeros: {named}{more}"
+
+
+def test_remarks_are_of_the_last_step():
+    """What was wrong before is no longer said."""
+    assert remarks(point(step=0, zeros=1.0), point(step=3, zeros=0.5)) == []
+    assert remarks(point(step=0, zeros=0.5), point(step=3, zeros=1.0)) != []
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [(1, [40]), (2, [0, 40]), (3, [0, 20, 40]), (4, [0, 10, 30, 40]), (5, [0, 10, 20, 30, 40])],
+)
+def test_a_table_shows_steps_from_first_to_last(columns, shown):
+    """Evenly, all of them where there is room; a step without the number stays empty."""
+    series = tr.Series(deep())
+    series.points = [point(step=step, norm=float(step + 1)) for step in range(0, 50, 10)]
+    series.points.append(point("b", step=40, norm=2.0))
+    head, _, first, second = series.text(columns=columns).splitlines()
+    assert head.split() == ["Gradient", "norm", *map(str, shown)]
+    assert first.split() == ["a", *(str(step + 1) for step in shown)]
+    assert second.split() == ["b", "2"]
+
+
+def test_a_step_without_numbers_is_refused():
+    """A recording must have been made with statistics; an empty run has nothing to add."""
+    series = tr.Series(deep())
+    with pytest.raises(InvalidArgument, match=r"of Net has no statistics .*stats=True"):
+        series.add(network(), 0)
+    series.add(Builder("Empty").recording(), 0)
+    assert series.points == []
+
+
+def test_innermost_modules_are_followed():
+    """Others, and what is no module, only where a pattern names them."""
+    found = network()
+    assert [each.scope for each in points(found, 0)] == ["body.0", "body.1", "body.2", "skip"]
+    assert [each.scope for each in points(found, 0, ("body*", "nothing"))] == [
+        "body", "body.0", "body.1", "body.2"
+    ]
+
+
 def test_points_of_a_hand_made_step():
     """Gradients of what scopes gave, and of their weights."""
     first, second = points(stepped(), 5)
     assert first[:4] == (5, "a", 1e-6, 4.0)
     assert second[:4] == (5, "b", 1.0, 3.0)
-    assert first.zeros == 0.5
+    assert first[4:] == (0.0, 1.0, 0.5, 0)
 
 
 def test_the_plot_is_svg_with_a_line_per_scope(tmp_path):

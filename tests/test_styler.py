@@ -20,9 +20,9 @@ from torchrecorder.export.styler import (
     own_arguments,
     to_digraph,
 )
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 class Module:

@@ -44,6 +44,13 @@ def tensors_of(found: Any) -> Iterator[Tensor]:
             yield from tensors_of(getattr(found, field.name, None))
 
 
+def results_of(output: Any) -> list[Tensor]:
+    """Tensors in what a module returned; if there are none, those in attributes of objects."""
+    parts = output if isinstance(output, (tuple, list)) else [output]
+    held = [getattr(part, "__dict__", None) for part in parts]
+    return list(tensors_of(output)) or list(tensors_of(held))
+
+
 def innermost(tensor: Tensor) -> Tensor:
     """The tensor that *tensor* stands for inside ``vmap`` and the like; else itself."""
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
@@ -292,7 +299,7 @@ class Witness(TorchFunctionMode):
 
     def _leave(self, module, args, kwargs, output):
         with torch._C.DisableTorchFunction():
-            self.stack.pop()[2].extend(self.read(each) for each in tensors_of(output))
+            self.stack.pop()[2].extend(self.read(each) for each in results_of(output))
 
     def read(self, tensor: Tensor) -> Read:
         """What is known of *tensor* now."""
@@ -387,4 +394,4 @@ def witnessed(run: Any) -> tuple[Witness, Any]:
         witness.memory.born(tensor, BEFORE)
     with witness:
         output = run.model(*run.args, **(run.kwargs or {}))
-    return witness, [witness.read(each) for each in tensors_of(output)]
+    return witness, [witness.read(tensor) for tensor in results_of(output)]

@@ -6,42 +6,97 @@ What records imports torch, what loads and draws does not: names are imported wh
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torchrecorder.api import figure, make_dot, render_network, view
+    from torchrecorder.api import render_network, summary
     from torchrecorder.capture.failures import recording_of
     from torchrecorder.capture.recorder import Recorder
-    from torchrecorder.capture.run import record
+    from torchrecorder.capture.record import record
     from torchrecorder.comparison.compare import compare
+    from torchrecorder.drawing import figure, make_dot, view
+    from torchrecorder.errors import (
+        ArgumentMismatch,
+        DoesNotFit,
+        InvalidArgument,
+        InvalidRecording,
+        LargerThanAPage,
+        LayoutFailed,
+        NothingFound,
+        Notice,
+        NotKept,
+        NotThere,
+        RecorderInUse,
+        RecordingVersionError,
+        TorchRecorderError,
+        UnknownAnnotation,
+        UnknownFormat,
+        UnsupportedTorch,
+    )
     from torchrecorder.export.styler import GraphvizStyler
-    from torchrecorder.graph.recording import Recording
+    from torchrecorder.graph.storage import save
+    from torchrecorder.recording import Recording, load
     from torchrecorder.series import Series
-    from torchrecorder.graph.storage import load, save
 
 __version__ = "2.0.0.dev0"
 
+__path__.append(os.path.join(__path__[0], "compat"))
+
 _HOMES = {
+    "ArgumentMismatch": "torchrecorder.errors",
+    "DoesNotFit": "torchrecorder.errors",
     "GraphvizStyler": "torchrecorder.export.styler",
+    "InvalidArgument": "torchrecorder.errors",
+    "InvalidRecording": "torchrecorder.errors",
+    "LargerThanAPage": "torchrecorder.errors",
+    "LayoutFailed": "torchrecorder.errors",
+    "NotKept": "torchrecorder.errors",
+    "NotThere": "torchrecorder.errors",
+    "NothingFound": "torchrecorder.errors",
+    "Notice": "torchrecorder.errors",
     "Recorder": "torchrecorder.capture.recorder",
-    "Recording": "torchrecorder.graph.recording",
+    "RecorderInUse": "torchrecorder.errors",
+    "Recording": "torchrecorder.recording",
+    "RecordingVersionError": "torchrecorder.errors",
     "Series": "torchrecorder.series",
+    "TorchRecorderError": "torchrecorder.errors",
+    "UnknownAnnotation": "torchrecorder.errors",
+    "UnknownFormat": "torchrecorder.errors",
+    "UnsupportedTorch": "torchrecorder.errors",
     "compare": "torchrecorder.comparison.compare",
-    "figure": "torchrecorder.api",
-    "load": "torchrecorder.graph.storage",
-    "make_dot": "torchrecorder.api",
-    "record": "torchrecorder.capture.run",
+    "figure": "torchrecorder.drawing",
+    "load": "torchrecorder.recording",
+    "make_dot": "torchrecorder.drawing",
+    "record": "torchrecorder.capture.record",
     "recording_of": "torchrecorder.capture.failures",
     "render_network": "torchrecorder.api",
     "save": "torchrecorder.graph.storage",
-    "view": "torchrecorder.api",
+    "summary": "torchrecorder.api",
+    "view": "torchrecorder.drawing",
 }
 
 __all__ = [
+    "ArgumentMismatch",
+    "DoesNotFit",
     "GraphvizStyler",
+    "InvalidArgument",
+    "InvalidRecording",
+    "LargerThanAPage",
+    "LayoutFailed",
+    "NotKept",
+    "NotThere",
+    "NothingFound",
+    "Notice",
     "Recorder",
+    "RecorderInUse",
     "Recording",
+    "RecordingVersionError",
     "Series",
+    "TorchRecorderError",
+    "UnknownAnnotation",
+    "UnknownFormat",
+    "UnsupportedTorch",
     "compare",
     "figure",
     "load",
@@ -50,6 +105,7 @@ __all__ = [
     "recording_of",
     "render_network",
     "save",
+    "summary",
     "view",
 ]
 

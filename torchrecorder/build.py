@@ -1,4 +1,4 @@
-"""Events -> Recording: one pure pass over a finished run."""
+"""Events -> recording: one pure pass over a finished run."""
 
 from __future__ import annotations
 
@@ -31,20 +31,25 @@ from torchrecorder.events import (
     ValueSeen,
     made,
 )
-from torchrecorder.graph.garbage import uncollected
-from torchrecorder.graph.kept import Kept
+from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
-from torchrecorder.graph.recording import Failure, LiveObjects, Recording, RunFacts
+from torchrecorder.graph.recording import Failure, LiveObjects, Made, RunFacts
+from torchrecorder.graph.repair import repaired
 
 
 @uncollected()
 def build(
-    events: Iterable[Event], live: LiveObjects | None = None, kept: Kept | None = None
-) -> Recording:
-    """The recording that *events* tell of.
+    events: Iterable[Event],
+    make: type[Made],
+    live: LiveObjects | None = None,
+    kept: Kept | None = None,
+) -> Made:
+    """The recording that *events* describe: one that holds together, whatever they left out.
 
     Args:
         events: What the instruments wrote, in order. The last is a `RunDone`.
+        make: The class of the recording.
         live: Weak access to the recorded objects, for stylers.
         kept: Live tensors that the user asked to keep.
     """
@@ -52,7 +57,7 @@ def build(
     take = builder.actions()
     for event in events:
         take[type(event)](event)
-    return builder.recording(live, kept or Kept())
+    return repaired(builder.recording(make, live, kept or Kept()))
 
 
 class _Builder:
@@ -115,11 +120,12 @@ class _Builder:
 
     def _grad_ran(self, event: GradNodeRan) -> None:
         self.grad_runs.append(GradRun(*event))
-        if event.failed:
+        if event.failed and event.grad in self.grads:
             self.grads[event.grad] = self.grads[event.grad]._replace(failed=True)
 
     def _grad_made(self, event: GradNodeMade) -> None:
-        self.grads[event.grad] = self.grads[event.grad]._replace(made_by=event.by)
+        if event.grad in self.grads:
+            self.grads[event.grad] = self.grads[event.grad]._replace(made_by=event.by)
 
     def _measured(self, event: Measured) -> None:
         amounts = self.measured.setdefault(event.quantity, {})
@@ -141,7 +147,7 @@ class _Builder:
     def _done(self, event: RunDone) -> None:
         self.done = event
 
-    def recording(self, live: LiveObjects | None, kept: Kept) -> Recording:
+    def recording(self, make: type[Made], live: LiveObjects | None, kept: Kept) -> Made:
         """Everything collected, joined."""
         if self.done is None:
             raise ValueError("the events do not end with RunDone")
@@ -157,7 +163,7 @@ class _Builder:
             seconds=self.done.seconds,
             overhead=self.done.overhead,
         )
-        return Recording(
+        return make(
             name=self.done.name,
             scopes=MappingProxyType(scopes),
             modules=MappingProxyType(self._called_modules(scopes)),
@@ -171,7 +177,7 @@ class _Builder:
             backward_runs=tuple(self.backward_runs),
             grad_runs=tuple(self.grad_runs),
             measured=self._amounts(),
-            statistics=tuple(self.statistics),
+            statistics=tuple(filter(self._is_of_known, self.statistics)),
             kept=kept,
         )
 
@@ -187,6 +193,10 @@ class _Builder:
                     placed[place] = placed.get(place, 0) + amount
             amounts[quantity] = MappingProxyType(placed)
         return MappingProxyType(amounts)
+
+    def _is_of_known(self, found: Statistics) -> bool:
+        """Whether the value or grad node that has these statistics was recorded."""
+        return found.node in (self.values if found.run < 0 else self.grads)
 
     def _give_aliases(self) -> None:
         """Let an op give what other names of the memory it wrote were found to hold later."""
@@ -206,7 +216,7 @@ class _Builder:
     def _called_modules(self, scopes: dict[ScopeId, Scope]) -> dict[ModuleId, Module]:
         calls: dict[ModuleId, list[ScopeId]] = {module: [] for module in self.modules}
         for scope in scopes.values():
-            if scope.module is not None:
+            if scope.module in calls:
                 calls[scope.module].append(scope.id)
         return {
             module: made(Module, (*event, tuple(calls[module])))
@@ -222,8 +232,13 @@ class _Builder:
                 continue
             outputs.extend(scope.outputs)
             for slot in scope.inputs:
-                value = self.values[slot.value]
-                if value.role in (Role.CONSTANT, Role.INPUT) and slot.value not in inputs:
+                value = self.values.get(slot.value)
+                if value is None or slot.value in inputs:
+                    continue
+                if value.role in (Role.CONSTANT, Role.INPUT):
                     inputs[slot.value] = slot
                     self.values[slot.value] = value._replace(role=Role.INPUT, names=(slot.name,))
+        for value in self.values.values():  # those inside objects are known once they are read
+            if value.role is Role.INPUT and value.id not in inputs:
+                inputs[value.id] = Slot(value.names[0], value.id)
         return tuple(inputs.values()), tuple(outputs)

@@ -1,12 +1,12 @@
-"""Checks: what options and names may be, and what to say where one is something else.
+"""Checks: what a value must be, in words, as a test, and as a text of a shell or a document.
 
-A class with options has a table of them, one line for each, and checks itself when it is
-made: so whoever hands a wrong value on, from Python or a shell or a page of documentation,
-reads the same sentence.
+A class with options declares a check with each (`torchrecorder.option_table`) and checks itself
+when it is made. A wrong value gets the same sentence in Python, a shell and a document.
 """
 
 from __future__ import annotations
 
+import ast
 import difflib
 import fnmatch
 import functools
@@ -18,51 +18,77 @@ import reprlib
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, NothingFound, Notice
 
-Given = ParamSpec("Given")
-Gives = TypeVar("Gives")
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
 
-_OURS = (__name__.partition(".")[0] + ".", "contextlib")
-"""What the names of modules between a caller and a warning of ours begin with."""
+_INTERNAL = (__name__.partition(".")[0] + ".", "contextlib")
+"""Prefixes of the modules between a warning of ours and the caller it is attributed to."""
 
 
-class Check(NamedTuple):
-    """What a value must be: said in words, whether one is, and texts of which one may be meant."""
+@dataclass(frozen=True, repr=False)
+class Check:
+    """What a value must be.
 
-    said: str
-    holds: Callable[[Any], bool]
+    Attributes:
+        expected: It in words, to follow "must be".
+        holds: Whether a value is one.
+        known: Texts that are valid values, for suggestions and completion.
+        read: The value that a text stands for; None where text cannot express one.
+        optional: None is valid too.
+        switch: True and False are valid: a flag turns it on or off.
+        several: Texts can be given several times; their values add up.
+    """
+
+    expected: str
+    holds: Callable[[Any], Any]
     known: tuple[str, ...] = ()
+    read: Callable[[str], Any] | None = None
+    optional: bool = False
+    switch: bool = False
+    several: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Check: must be {self.expected}{' or None' * self.optional}>"
 
     def or_none(self) -> Check:
-        """The same, or nothing."""
-        said = f"{self.said} or None"
-        return Check(said, lambda value: value is None or self.holds(value), self.known)
+        """The same check, which None passes too."""
+        return replace(
+            self, optional=True, holds=lambda value: value is None or self.holds(value)
+        )
 
 
-def check(given: object, checks: Mapping[str, Check]) -> None:
-    """Refuse *given* if one of its attributes is not what it must be.
-
-    Raises:
-        InvalidArgument: It says the name, what is possible, and what was given.
-    """
-    for name, wanted in checks.items():
-        check_one(name, getattr(given, name), wanted)
-
-
-def check_one(name: str, value: object, wanted: Check) -> None:
-    """Refuse *value* if it is not what an argument called *name* must be.
+def check(owner: object, checks: Mapping[str, Check]) -> None:
+    """Check the attributes of *owner* that *checks* names.
 
     Raises:
-        InvalidArgument: It says the name, what is possible, and what was given.
+        InvalidArgument: One has a wrong value; the message says what is possible.
     """
-    if not wanted.holds(value):
-        meant = guess(value, wanted.known) if isinstance(value, str) else ""
-        raise InvalidArgument(f"{name} must be {wanted.said}, not {shown(value)}{meant}")
+    for name, rule in checks.items():
+        check_one(name, getattr(owner, name), rule)
+
+
+def check_one(name: str, value: object, rule: Check) -> None:
+    """Check the *value* of an argument called *name*.
+
+    Raises:
+        InvalidArgument: The value is wrong; the message says what is possible.
+    """
+    if not rule.holds(value):
+        raise InvalidArgument(f"{name} must be {described(rule, value)}")
+
+
+def described(rule: Check, value: object) -> str:
+    """What *rule* expects instead of *value*, with a suggestion where one is close."""
+    expected = rule.expected + " or None" * rule.optional
+    close = guess(value, rule.known) if isinstance(value, str) else ""
+    return f"{expected}, not {shown(value)}{close}"
 
 
 def shown(value: object) -> str:
@@ -72,12 +98,66 @@ def shown(value: object) -> str:
     return " ".join(brief.repr(value).split())
 
 
+# Texts to values --------------------------------------------------------------------
+
+
+def literal(text: str) -> Any:
+    """The Python literal that *text* is, else the text itself."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+
+
+def switched(text: str) -> bool | str:
+    """Whether *text* says on (``yes``, ``true``) or off; the text itself if it does neither."""
+    on = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
+    return next((value for value, texts in zip((True, False), on) if text.lower() in texts), text)
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Names separated by commas."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def pair(text: str) -> dict[str, str]:
+    """``name=text``, with spaces around either.
+
+    Raises:
+        InvalidArgument: There is no name, no equals sign or no text.
+    """
+    name, _, value = (part.strip() for part in text.partition("="))
+    if not name or not value:
+        raise InvalidArgument(f"cannot read {text!r}: write NAME=TEXT")
+    return {name: value}
+
+
+def setting(text: str) -> dict[str, Any]:
+    """``name=literal``, where the name is that of an argument.
+
+    Raises:
+        InvalidArgument: There is no such name, or no equals sign.
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not name.isidentifier():
+        raise InvalidArgument(f"cannot read {text!r}: write NAME=VALUE")
+    return {name: literal(value)}
+
+
+# Kinds of values --------------------------------------------------------------------
+
+
 def one_of(*known: str | bool) -> Check:
     """One of a few texts, or True and False among them."""
     *others, last = map(repr, known)
-    said = f"{', '.join(others)} or {last}" if others else last
-    return Check(said, lambda value: any(type(value) is type(each) and value == each
-                                         for each in known))
+    texts = tuple(value for value in known if isinstance(value, str))
+    return Check(
+        f"{', '.join(others)} or {last}" if others else last,
+        lambda value: any(type(value) is type(one) and value == one for one in known),
+        texts,
+        switched if True in known else str,
+        switch=True in known,
+    )
 
 
 def whole_number(least: int) -> Check:
@@ -85,43 +165,51 @@ def whole_number(least: int) -> Check:
     return Check(
         f"a whole number from {least} on",
         lambda value: isinstance(value, Integral) and _is_number(value) and int(value) >= least,
+        read=literal,
     )
 
 
 def _is_number(value: object) -> bool:
-    """A flag is none, although Python counts with it."""
+    """Whether *value* is a finite number; True and False are not."""
     if not isinstance(value, Real) or isinstance(value, bool):
         return False
     return value == value and value not in (math.inf, -math.inf)
 
 
 def _is_mapping(value: object) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(each, str) for each in value)
+    return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
 
 
 def _are_texts(value: object) -> bool:
     listed = isinstance(value, (Sequence, frozenset, set)) and not isinstance(value, bytes)
-    return listed and all(isinstance(each, str) for each in value)  # type: ignore[attr-defined]
+    return listed and all(isinstance(item, str) for item in value)  # type: ignore[attr-defined]
 
 
 MOST = 1e6
-"""No size of letters or seconds of patience can be meant to be more."""
+"""Upper bound of font sizes, in points, and of time limits, in seconds."""
 
 FLAG = one_of(True, False)
-TEXT = Check("a text", lambda value: isinstance(value, str))
-WORD = Check("a text that is not empty", lambda value: TEXT.holds(value) and value.strip())
-TEXTS = Check("a text or a list of texts", _are_texts)
-ABOVE_0 = Check("a number above 0", lambda value: _is_number(value) and 0 < value <= MOST)
-FROM_0 = Check("a number from 0 on", lambda value: _is_number(value) and value >= 0)
+TEXT = Check("a text", lambda value: isinstance(value, str), read=str)
+WORD = Check(
+    "a text that is not empty",
+    lambda value: TEXT.holds(value) and value.strip(),
+    read=str,
+)
+TEXTS = Check("a text or a list of texts", _are_texts, read=words, several=True)
+ABOVE_0 = Check(
+    "a number above 0", lambda value: _is_number(value) and 0 < value <= MOST, read=literal
+)
+FROM_0 = Check(
+    "a number from 0 on", lambda value: _is_number(value) and value >= 0, read=literal
+)
 RANGE = Check(
     "two numbers, the smaller one first",
     lambda value: isinstance(value, Sequence) and len(value) == 2
     and all(map(_is_number, value)) and value[0] <= value[1],
+    read=literal,
 )
 MAPPING = Check("a mapping from names", _is_mapping)
 CALLABLE = Check("something to call", callable)
-
-
 LIST = Check(
     "a list of names, such as ['flops']", lambda value: isinstance(value, (list, tuple))
 )
@@ -137,31 +225,34 @@ def path_of(value: object, name: str = "path") -> Path:
     """*value* as a path.
 
     Raises:
-        InvalidArgument: It is none.
+        InvalidArgument: It cannot be one.
     """
     check_one(name, value, PATH)
     return Path(value)  # type: ignore[arg-type]
 
 
+# Suggestions and warnings -----------------------------------------------------------
+
+
 def guess(name: object, known: Iterable[str]) -> str:
-    """``"; did you mean 'depth'?"`` where something is called nearly so, else nothing."""
+    """``"; did you mean 'depth'?"`` where a known name is close, else an empty text."""
     meant = closest(name, known)
     return f"; did you mean {meant!r}?" if meant is not None else ""
 
 
 def closest(name: object, known: Iterable[str]) -> str | None:
-    """What of the *known* is called nearly so.
+    """The known name that is spelled most like *name*, or has it as one of its words.
 
-    A word of a longer name is that name: ``"mean"`` is ``"activation_mean"``.
+    So ``"mean"`` stands for ``"activation_mean"``.
     """
-    names, asked = {each.casefold(): each for each in known}, str(name).casefold()
+    names, asked = {one.casefold(): one for one in known}, str(name).casefold()
     close = difflib.get_close_matches(asked, names, 1)
-    close = close or [each for each in names if asked in re.split(r"[_.\W]+", each)]
+    close = close or [one for one in names if asked in re.split(r"[_.\W]+", one)]
     return names[close[0]] if close else None
 
 
 def warn_unmatched(option: str, patterns: Iterable[str], known: Iterable[str]) -> None:
-    """Warn of each of *patterns* in *option* that none of the *known* names is like."""
+    """Warn of every pattern in *option* that matches none of the *known* names."""
     names = list(dict.fromkeys(filter(None, known)))
     for pattern in patterns:
         if pattern in names:
@@ -170,45 +261,48 @@ def warn_unmatched(option: str, patterns: Iterable[str], known: Iterable[str]) -
             warn(f"{option}: nothing here is called {pattern!r}{guess(pattern, names)}")
 
 
-def warn(said: str, kind: type[Notice] = NothingFound) -> None:
-    """Warn of what was asked for and is not there, at the line outside that asked."""
+def warn(message: str, kind: type[Notice] = NothingFound) -> None:
+    """Issue a warning that points at the user's line, outside this package."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_OURS):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(_INTERNAL):
         level, frame = level + 1, frame.f_back
-    warnings.warn(said, kind, stacklevel=level)
+    warnings.warn(message, kind, stacklevel=level)
 
 
-def takes(**checks: Check) -> Callable[[Callable[Given, Gives]], Callable[Given, Gives]]:
-    """A decorator that checks the arguments of these names, and gives advice as `advised` does.
+# Decorators -------------------------------------------------------------------------
+
+
+def takes(**checks: Check) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]:
+    """A decorator that checks arguments by name, and suggests names as `advised` does.
 
     Defaults are not checked.
     """
 
-    def decorated(function: Callable[Given, Gives]) -> Callable[Given, Gives]:
-        names, told = tuple(inspect.signature(function).parameters), advised(function)
+    def decorated(function: Callable[Params, Result]) -> Callable[Params, Result]:
+        names, advising = tuple(inspect.signature(function).parameters), advised(function)
 
         @functools.wraps(function)
-        def call(*args: Given.args, **kwargs: Given.kwargs) -> Gives:
+        def call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
             given = {**dict(zip(names, args)), **kwargs}
-            for name, wanted in checks.items():
+            for name, rule in checks.items():
                 if name in given:
-                    check_one(name, given[name], wanted)
-            return told(*args, **kwargs)
+                    check_one(name, given[name], rule)
+            return advising(*args, **kwargs)
 
         return call
 
     return decorated
 
 
-def advised(function: Callable[Given, Gives]) -> Callable[Given, Gives]:
-    """*function*, with advice where it is called with a name that it does not know.
+def advised(function: Callable[Params, Result]) -> Callable[Params, Result]:
+    """*function*, which suggests a name where it is called with one that it does not have.
 
-    Python below 3.13 does not say what was meant.
+    Python itself does so from version 3.13 on.
     """
     known = [name for name in inspect.signature(function).parameters if name != "self"]
 
     @functools.wraps(function)
-    def call(*args: Given.args, **kwargs: Given.kwargs) -> Gives:
+    def call(*args: Params.args, **kwargs: Params.kwargs) -> Result:
         for name in kwargs:
             if name not in known:
                 called = function.__qualname__.removesuffix(".__init__")

@@ -1,4 +1,4 @@
-"""Keyword options of a drawing, sorted to the things they configure."""
+"""Keyword options of a drawing: all there are, and sorted to the classes they configure."""
 
 from __future__ import annotations
 
@@ -6,16 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from torchrecorder.checks import check_one, guess, one_of
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import annotation
+from torchrecorder.checks import guess
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.export import EXPORTERS
 from torchrecorder.export.exporter import Exporter
+from torchrecorder.option_table import Option, options_of
 from torchrecorder.style.attributes import FIELDS, by_field
 from torchrecorder.style.style import Style
-from torchrecorder.style.themes import THEMES, Theme
-from torchrecorder.views.plan import ViewOptions
+from torchrecorder.views.pipeline import ViewOptions
 
-_OLD_NAMES = {"render_depth": "depth", "rankdir": "direction", "bgcolor": "background"}
-"""Spellings of torchrecorder 1.x and of Graphviz, and ours."""
+OLD_NAMES = {"render_depth": "depth", "rankdir": "direction", "bgcolor": "background"}
+"""Names in torchrecorder 1.x and in Graphviz, and the ones here."""
+
+VIEW, STYLE = options_of(ViewOptions), options_of(Style)
+FORMAT: Mapping[str, Option] = {
+    name: one for exporter in EXPORTERS for name, one in options_of(exporter).items()
+}
+"""Options that only some formats have."""
+
+OPTIONS: Mapping[str, Option] = {**VIEW, **STYLE, **FORMAT}
+"""Every option of a drawing, by name."""
 
 _ATTRIBUTES = frozenset().union(*FIELDS.values())
 """Graphviz attributes that may stand among the options."""
@@ -31,61 +43,62 @@ class Drawing:
 
 
 def drawing(exporter: Exporter | None = None, **options: Any) -> Drawing:
-    """Sort *options* by the names of the fields they belong to.
+    """Sort *options* by the classes that they configure.
 
     Raises:
-        InvalidArgument: A name is unknown and no attribute of Graphviz; the message says
-            the closest one.
+        InvalidArgument: A name is unknown, also to Graphviz, and the message suggests one; or
+            a value is wrong.
     """
     given: dict[str, Any] = {}
     for name, value in options.items():
-        name = _OLD_NAMES.get(name, name)
+        name = OLD_NAMES.get(name, name)
         if value is not None or name not in given:
             given[name] = value
     try:
-        return _sorted(exporter, _with_theme(given))
+        return _sorted(exporter, given)
     except InvalidArgument as error:
-        for old, name in _OLD_NAMES.items():
+        for old, name in OLD_NAMES.items():
             if old in options and str(error).startswith(f"{name} must"):
                 raise InvalidArgument(f"{old} is called {name} here: {error}") from None
         raise
 
 
+def shown_numbers(options: Mapping[str, Any]) -> list[Annotation]:
+    """The annotations that a figure with these options shows.
+
+    Raises:
+        UnknownAnnotation: There is none of such a name.
+    """
+    numbers, color_by = options.get("numbers") or (), options.get("color_by")
+    several = numbers if isinstance(numbers, (tuple, list)) else [numbers]
+    return [annotation(each) for each in (*several, color_by) if each is not None]
+
+
 def _sorted(exporter: Exporter | None, given: Mapping[str, Any]) -> Drawing:
-    view, style, writer = ViewOptions(), Style(), exporter
-    groups = [_names(ViewOptions), _names(Style), _names(type(exporter)) if exporter else set()]
-    others = {name: given[name] for name in given if not any(name in group for group in groups)}
-    graphviz = by_field(others)
-    known = set().union(*groups)
-    for name in others:
-        if not any(name in found for found in graphviz.values()):
-            raise InvalidArgument(_advice(name, known))
-    view = replace(view, **_of(given, groups[0]))
-    style = replace(style, **_of(given, groups[1]))
+    own = _fields(exporter)
+    known = {*VIEW, *STYLE, *own}
+    graphviz = by_field({name: value for name, value in given.items() if name not in known})
+    for name in given:
+        if name not in known and not any(name in found for found in graphviz.values()):
+            raise InvalidArgument(_unknown(name, known))
+    view = ViewOptions(**_among(given, VIEW))
+    style = Style(**_among(given, STYLE))
     merged: Any = {field: {**graphviz[field], **getattr(style, field)} for field in FIELDS}
     style = replace(style, **merged)
-    if writer is not None:
-        writer = replace(writer, **_of(given, groups[2]))  # type: ignore[type-var]
-    return Drawing(view, style, writer)
+    if exporter is not None:
+        exporter = replace(exporter, **_among(given, own))  # type: ignore[type-var]
+    return Drawing(view, style, exporter)
 
 
-def _names(kind: type) -> set[str]:
-    return {field.name for field in fields(kind)}
+def _fields(exporter: Exporter | None) -> set[str]:
+    return {one.name for one in fields(exporter)} if exporter else set()  # type: ignore[arg-type]
 
 
-def _of(given: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
+def _among(given: Mapping[str, Any], names: Mapping[str, Any] | set[str]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in names}
 
 
-def _with_theme(given: dict[str, Any]) -> dict[str, Any]:
-    theme = given.get("theme")
-    if theme is None or isinstance(theme, Theme):
-        return {name: value for name, value in given.items() if name != "theme" or value}
-    check_one("theme", theme, one_of(*THEMES))
-    return {**given, "theme": THEMES[theme]}
-
-
-def _advice(name: str, known: set[str]) -> str:
-    close = guess(name, sorted({*known, *_OLD_NAMES, *_ATTRIBUTES}))
+def _unknown(name: str, known: set[str]) -> str:
+    close = guess(name, sorted({*known, *OLD_NAMES, *_ATTRIBUTES}))
     names = ", ".join(sorted(known))
     return f"unknown option {name!r}{close or '.'} Known here: {names}, and Graphviz attributes."

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchrecorder.annotations.amounts import exact
-from torchrecorder.annotations.owned import own
+from torchrecorder.annotations.parameter_owners import own
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.annotations.statistics import gradients, number, root_of_squares, share, values
 from torchrecorder.checks import CALLABLE, TEXTS, one_of, path_of, takes, whole_number
+from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradEdge, GradId, Statistics
-from torchrecorder.export.chart import Chart, chart
-from torchrecorder.export.table import Column, table
+from torchrecorder.export.line_chart import Chart, chart
+from torchrecorder.export.table.alignment import Column, table
 from torchrecorder.graph.nodes import Scope
-from torchrecorder.graph.recording import Recording, check_recording
+from torchrecorder.graph.recording import check_recording
+from torchrecorder.recording import Recording
 
 NUMBERS = {
     "gradient_norm": ("Gradient norm", True, number),
@@ -78,6 +80,10 @@ class Series:
         self._model = model
         self._scopes = (scopes,) if isinstance(scopes, str) else scopes
         self._steps = 0
+
+    def __repr__(self) -> str:
+        steps, scopes = len({point.step for point in self.points}), len(self.scopes)
+        return f"<Series: {steps} recorded steps of {scopes} scopes>"
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -143,7 +149,7 @@ class Series:
             found = [dict(line).get(step) for line in lines.values()]
             said = ["" if each is None else show(each) for each in found]
             cells.append(Column(str(step), said, right=True))
-        return "\n".join([*table(cells), *self.remarks()])
+        return encodable("\n".join([*table(cells), *self.remarks()]))
 
     @takes(what=WHAT)
     def plot(self, path: str | Path, what: str = "gradient_norm") -> Path:

@@ -10,10 +10,11 @@ from tests.figures import linear, network
 from tests.random_recordings import recordings
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_seconds
-from torchrecorder.annotations.annotation import Annotation, by_name
-from torchrecorder.annotations.inside import Inside
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import by_name
+from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.memory import OUTPUT_BYTES
-from torchrecorder.annotations.owned import Owned
+from torchrecorder.annotations.parameter_owners import Owned
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES,
     PARAMETER_BYTES,
@@ -21,9 +22,9 @@ from torchrecorder.annotations.parameters import (
     TRAINABLE,
 )
 from torchrecorder.errors import UnknownAnnotation
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 def annotation(**numbers: float) -> Annotation:

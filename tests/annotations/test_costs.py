@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.stepped import doubled, events, stepped
-from torchrecorder.annotations.finite import first_bad_grad, first_bad_ops
+from torchrecorder.annotations.nan_origin import FirstBad, describe, first_bad_grad, first_bad_ops
 from torchrecorder.annotations.amounts import of_flops
-from torchrecorder.annotations.inside import Inside
+from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.build import build
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
-from torchrecorder.events import ScopeId
-from torchrecorder.graph.repeats import medians
+from torchrecorder.events import ScopeId, ScopeKind, Statistics
+from torchrecorder.graph.median_runs import medians
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
 
 
 def test_forward_time_of_a_scope_is_that_of_all_in_it():
@@ -105,6 +109,61 @@ def test_nothing_bad_is_found_in_finite_numbers():
     assert not [*first_bad_ops(stepped())] and first_bad_grad(stepped()) is None
 
 
+def with_bad(**counts):
+    """The step, with so many NaNs and infinities in values and gradients."""
+    told = [
+        each._replace(nans=counts[each.node][0], infs=counts[each.node][1])
+        if isinstance(each, Statistics) and each.node in counts else each
+        for each in events()
+    ]
+    return build(told, Recording)
+
+
+def test_the_first_nan_and_an_infinity_before_it_are_told():
+    """Who made of finite numbers what is not; an infinity after the first NaN is no news."""
+    assert [*first_bad_ops(with_bad(v2=(2, 0), v4=(3, 0)))] == [("o0", 2, 0)]
+    assert [*first_bad_ops(with_bad(v2=(0, 1)))] == [("o0", 0, 1)]
+    assert [*first_bad_ops(with_bad(v4=(1, 2)))] == [("o1", 1, 2)]
+    found = FirstBad("o0", 1, 2), FirstBad("o0", 0, 2), FirstBad("o0", 1, 0)
+    assert [each.kinds for each in found] == ["NaN and Inf", "Inf", "NaN"]
+
+
+def test_all_results_of_an_op_count():
+    """The numbers of each are added up."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("split", run.input("x"), outputs=3)
+    found = run.recording()
+    bad = [
+        Statistics(value, 0, -1, 8, 0.0, 1.0, -1.0, 1.0, 1.0, 0, nans, infs)
+        for value, (nans, infs) in zip(found.ops["o0"].outputs, [(1, 2), (3, 4), (0, 0)])
+    ]
+    assert [*first_bad_ops(replace(found, statistics=tuple(bad)))] == [("o0", 4, 6)]
+    assert list(describe(replace(found, statistics=tuple(bad)))) == [
+        "first NaN and Inf: split() in Net at /home/me/net.py:11 (4 NaN, 6 Inf)"
+    ]
+
+
+def test_the_first_bad_gradient_is_that_of_its_maker():
+    """The node that gave it, or the one it was handed to from outside."""
+    assert first_bad_grad(with_bad(g4=(1, 0))) == ("g4", 1, 0)
+    assert first_bad_grad(with_bad(g4=(0, 1), g1=(5, 5))) == ("g4", 0, 1)
+    assert first_bad_grad(with_bad(g1=(2, 1), g0=(8, 8))) == ("g4", 2, 1)
+    assert first_bad_grad(with_bad(g2=(1, 0))) == ("g3", 1, 0)
+
+
+def test_what_ran_again_for_a_checkpoint_has_no_place_of_its_own():
+    """Not in rankings and tables of modules, of calls, nor of ops."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.op("linear", run.input("x"))
+        with run.scope("again", "checkpoint", kind=ScopeKind.CHECKPOINT, recompute=True):
+            run.op("relu", x)
+    found = run.recording()
+    assert [row["name"] for row in found.table([], by="module")] == ["Net"]
+    assert [row["name"] for row in found.table([], by="scope")] == ["Net"]
+
+
 @pytest.mark.parametrize(
     ("number", "text"),
     [(0, "0 FLOP"), (999, "999 FLOP"), (4.09e9, "4.09 GFLOP"), (1e20, "100 EFLOP")],
@@ -124,7 +183,7 @@ def test_medians_of_repeats_add_up():
             else each
             for each in events()
         ]
-        return build(told)
+        return build(told, Recording)
 
     found = medians(stepped(), [slower(1), slower(2), slower(9)])
     assert found.ops["o0"].seconds == 6.0

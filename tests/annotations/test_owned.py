@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.annotations.owned import Owned
-from torchrecorder.graph.recording import Recording
+from torchrecorder.annotations.parameter_owners import Owned
+from torchrecorder.recording import Recording
 
 
 def _paths(recording: Recording, path: str) -> list[str]:

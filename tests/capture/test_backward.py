@@ -10,7 +10,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
-from torchrecorder.capture.inert import assert_inert
+from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.internals.table import BACKWARD_CALLS, GRADIENT_BUFFERS
 from torchrecorder.capture.observer import Observer
 

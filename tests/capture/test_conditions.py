@@ -9,8 +9,8 @@ from torch.nn.attention.flex_attention import flex_attention
 from torch.overrides import TorchFunctionMode
 
 import torchrecorder as tr
-from torchrecorder.capture.closures import closed_over
-from torchrecorder.capture.flops import UNCOUNTED
+from torchrecorder.capture.modes.closures import closed_over
+from torchrecorder.capture.probes.flops import UNCOUNTED
 from torchrecorder.capture.internals.table import OPERATOR_MODES
 
 pytestmark = pytest.mark.usefixtures("strict_but_quiet")

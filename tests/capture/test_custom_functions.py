@@ -6,10 +6,10 @@ from torch.autograd.function import BackwardCFunction
 from tests import zoo
 from tests.notation import flow
 from torchrecorder import record
-from torchrecorder.capture import custom_functions
-from torchrecorder.capture.custom_functions import AppliedFunctions
+from torchrecorder.capture.hooks import custom_functions
+from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.internals import access
-from torchrecorder.capture.inert import assert_inert
+from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.tape import Tape
 
 CASES = [

@@ -11,7 +11,8 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import _pytree as pytree
 
 import torchrecorder
-from torchrecorder.capture.inert import assert_inert
+from torchrecorder.testing.inert import assert_inert
+from torchrecorder.errors import InvalidArgument
 
 from tests import zoo
 from tests.agreement import structure
@@ -126,3 +127,13 @@ def test_input_behind_which_is_a_graph():
     assert recording.run.lost == 0
     assert [op.name for op in recording.ops.values()] == ["linear"]
     assert [recording.values[each.value].role.value for each in recording.inputs] == ["input"]
+
+
+def test_no_times_are_measured():
+    """How long PyTorch takes to work out shapes says nothing of the model."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU())
+    recording = torchrecorder.record(model, torch.ones(2, 3), fake=True, backward=True)
+    assert not {"forward_time", "backward_time"} & set(recording.annotations)
+    assert recording.run.seconds is None
+    with pytest.raises(InvalidArgument, match="fake=True measures no times"):
+        torchrecorder.record(model, torch.ones(2, 3), fake=True, repeat=3)

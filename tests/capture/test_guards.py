@@ -20,6 +20,7 @@ RUN_THE_MODEL = {
     "DispatchCalls.__torch_dispatch__",
     "DispatchCalls._should_skip_dynamo",
     "FunctionCalls._run_traced",
+    "_call",
 }
 """Inside these the model runs: what it raises must pass through them. All they do is to call it,
 and what is guarded."""

@@ -347,7 +347,7 @@ def test_impossible_numbers_of_runs_are_refused(options):
 
 def test_the_first_bad_number_is_named():
     """Forward by op and line, backward by grad node and op."""
-    from torchrecorder.annotations.finite import describe, first_bad_grad, first_bad_ops
+    from torchrecorder.annotations.nan_origin import describe, first_bad_grad, first_bad_ops
 
     class Model(torch.nn.Module):
         def __init__(self):

@@ -57,6 +57,23 @@ def test_the_summary_names_weights_without_a_gradient():
     assert "no gradient" not in tr.record(Poisoned(), torch.ones(2, 3)).summary()
 
 
+def test_weights_that_are_read_or_not_without_a_gradient():
+    """Of modules that are never called: only what is read could have had a gradient."""
+
+    class Reads(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.read, self.idle = (torch.nn.Linear(3, 3, bias=False) for _ in range(3))
+
+        def forward(self, x):
+            return self.fc(x) @ self.read.weight.detach()
+
+    lines = tr.record(Reads(), torch.ones(2, 3), backward=True).summary().splitlines()
+    told = {line.split()[1]: line.split("  ")[-1].strip() for line in lines if "(Linear)" in line}
+    assert told["read"] == "weights read, never called, no gradient"
+    assert told["idle"] == "never called"
+
+
 def test_the_summary_names_the_one_weight_without_a_gradient():
     """Of a module that has others below it: they did get theirs, or are trained."""
 

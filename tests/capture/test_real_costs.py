@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import torchrecorder as tr
 from tests import torchvision_shim
 from tests.capture.test_saved import packed_bytes
-from torchrecorder.capture.tensors import tensors_in
+from torchrecorder.capture.tensors.describe import tensors_in
 
 LIBRARIES = {"resnet50": "torchvision", "bert": "transformers", "gpt2": "transformers"}
 

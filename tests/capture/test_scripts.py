@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from torchrecorder import Recorder, record, recording_of
-from torchrecorder.capture import below
+from torchrecorder.capture.modes import dispatch_mode
 
 from tests.zoo.case import net
 from tests.zoo.scripts import Forks, Small, script
@@ -48,7 +48,7 @@ def test_interrupt_in_a_script(monkeypatch):
     def interrupted(func):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(below, "operator_facts", interrupted)
+    monkeypatch.setattr(dispatch_mode, "operator_facts", interrupted)
     model = script(Small())
     with pytest.raises(KeyboardInterrupt) as caught:
         with Recorder(model):

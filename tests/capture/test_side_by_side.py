@@ -8,9 +8,9 @@ import threading
 import torch
 
 import torchrecorder as tr
-from torchrecorder.capture.headroom import Headroom
-from torchrecorder.capture.strangers import ThreadsStarted
+from torchrecorder.capture.state.recursion_limit import Headroom
 from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
 
 
 def test_the_compiler():

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.capture.inert import assert_inert
+from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.tape import Tape
 
@@ -272,6 +272,32 @@ def test_pool_takes_every_number():
         (sin, exp, cos, mul) = torchrecorder.record(model, (leaf(3),)).ops.values()
         assert [each.name for each in (sin, exp, cos, mul)] == ["sin", "exp", "cos", "mul"]
         assert mul.inputs[1].value == cos.outputs[0]
+
+
+def test_another_thread_is_told_the_scopes_of_the_recorded_one():
+    """As a sampling profiler asks, while the model runs and after it."""
+    inside, go_on, told = threading.Event(), threading.Event(), []
+
+    class Waits(nn.Module):
+        def forward(self, x):
+            inside.set()
+            assert go_on.wait(60)
+            return x * 2
+
+    model = nn.Sequential(nn.Linear(2, 2), nn.Sequential(Waits()))
+
+    def sample():
+        assert inside.wait(60)
+        told.append(recorder.scopes)
+        go_on.set()
+
+    sampler = threading.Thread(target=sample)
+    with torchrecorder.Recorder(model) as recorder:
+        sampler.start()
+        model(torch.ones(1, 2))
+        sampler.join()
+    assert told == [("Sequential", "1", "1.0")]
+    assert recorder.scopes == ()
 
 
 class Tasks(nn.Module):

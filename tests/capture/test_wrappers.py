@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import nn
 
 import torchrecorder
-from torchrecorder.capture.inert import assert_inert
+from torchrecorder.testing.inert import assert_inert
 
 from tests.agreement import structure
 from tests.notation import flow

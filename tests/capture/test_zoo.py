@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 import torchrecorder
-from torchrecorder.capture.inert import assert_inert
+from torchrecorder.testing.inert import assert_inert
 
 from tests import zoo
 from tests.agreement import Agreement, structure

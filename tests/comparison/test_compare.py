@@ -12,10 +12,11 @@ from hypothesis import given, settings
 
 from tests.figures import network, regions
 from tests.random_recordings import recordings
-from torchrecorder.comparison.change import ChangeKind
+from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.compare import compare
+from torchrecorder.comparison.match import match
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
 
@@ -310,3 +311,26 @@ def test_deep_and_long() -> None:
 
 def _with_value(recording: Recording, value: Any) -> Recording:
     return replace(recording, values=MappingProxyType({**recording.values, value.id: value}))
+
+
+def _of(cls: str, *names: str) -> Recording:
+    """A model of this class with a linear layer for each name."""
+    run = Builder(cls)
+    with run.scope(cls):
+        x = run.input("x")
+        for name in names:
+            with run.scope(name, "Linear"):
+                x = run.op("linear", x, run.parameter("weight"))
+    return run.recording()
+
+
+@pytest.mark.parametrize(("old", "new"), [("ab", "ab"), ("ab", "bc"), ("abcd", "cdxy")])
+def test_a_model_of_another_class_is_the_same_where_half_its_modules_are(
+    old: str, new: str
+) -> None:
+    """Half of the names of the smaller one are enough to compare module by module."""
+    before, after = _of("Net", *old), _of("Better", *new)
+    pairs = match(before, after).scopes.items()
+    names = {(before.scopes[one].name, after.scopes[other].name) for one, other in pairs}
+    assert {("Net", "Better"), *((name, name) for name in set(old) & set(new))} <= names
+    assert lines(before, after)[0] == "replaced Better Net → Better"

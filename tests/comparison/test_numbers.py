@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from torchrecorder.comparison.change import Comparison
+from torchrecorder.annotations.registry import by_name
 from torchrecorder.comparison.compare import compare
+from torchrecorder.comparison.comparison import Comparison
+from torchrecorder.comparison.numbers import change_text
 from torchrecorder.errors import InvalidArgument, NothingFound, UnknownAnnotation
 from torchrecorder.events import Statistics
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
 
@@ -121,12 +123,44 @@ def test_the_figure_says_the_totals() -> None:
     """In its legend, below the colours."""
     from torchrecorder.comparison.overlay import overlay
     from torchrecorder.style.draw import draw
-    from torchrecorder.style.marked import Marked
+    from torchrecorder.style.diff_colors import Marked
     from torchrecorder.style.style import Style
-    from torchrecorder.views.plan import make_view
+    from torchrecorder.views.pipeline import make_view
 
     found = compare(net(), net(8))
-    laid = overlay(found)
+    laid = overlay(found.before, found.after, found.matching, found.changes)
     marked = Marked({}, laid.gone, laid.new, laid.notes, found.in_all)
     drawn = draw(make_view(laid.recording), marked.style(Style()))
     assert [each.text for each in drawn.legend][-2:] == list(found.in_all)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "factor", "text"),
+    [
+        (100.0, 109.0, 1.1, ""),
+        (100.0, 111.0, 1.1, "100 → 111 (+11 %)"),
+        (111.0, 100.0, 1.1, "111 → 100 (−9.91 %)"),
+        (100.0, 101.0, 1.0, "100 → 101 (+1 %)"),
+        (100.0, 100.0, 1.0, ""),
+        (1.0, 9.9, 1.0, "1 → 9.9 (+890 %)"),
+        (1.0, 10.0, 1.0, "1 → 10 (×10)"),
+        (10.0, 1.0, 1.0, "10 → 1 (×0.1)"),
+        (10.0, 1.1, 1.0, "10 → 1.1 (−89 %)"),
+        (0.0, 5.0, 2.0, "0 → 5"),
+        (5.0, 0.0, 2.0, "5 → 0"),
+        (-1.0, 1.0, 2.0, "-1 → 1"),
+        (-1.0, -1.5, 2.0, ""),
+        (-1.0, -3.0, 2.0, "-1 → -3"),
+        (-1e-7, 1e-7, 2.0, ""),
+        (-1e-5, 1e-5, 2.0, "-1e-05 → 1e-05"),
+        (math.nan, 1.0, 2.0, "nan → 1"),
+        (math.nan, math.nan, 2.0, ""),
+        (1.0, math.inf, 2.0, "1 → inf"),
+    ],
+)
+def test_how_a_number_is_said_to_change(
+    before: float, after: float, factor: float, text: str
+) -> None:
+    """From the factor on, with the share of growth or a factor where it is ten times as much."""
+    plain = replace(by_name("gradient_norm"), show=lambda number: f"{number:g}")
+    assert change_text(plain, before, after, factor) == text

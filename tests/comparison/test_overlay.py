@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,17 +14,21 @@ from tests.comparison.test_compare import stack
 from tests.figures import network, regions
 from tests.random_recordings import recordings
 from torchrecorder import record
-from torchrecorder.comparison.change import ChangeKind
+from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.overlay import Overlay, overlay
+from torchrecorder.events import OpId
 from torchrecorder.graph.codec import decode, encode
-from torchrecorder.graph.recording import Recording
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.graph.consistency import problems
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 def laid(before: Recording, after: Recording) -> Overlay:
     """The overlay of two recordings."""
-    return overlay(compare(before, after))
+    found = compare(before, after)
+    return overlay(before, after, found.matching, found.changes)
 
 
 @settings(max_examples=60, deadline=None)
@@ -32,7 +37,7 @@ def test_is_a_recording(before: Recording, after: Recording) -> None:
     """It can be saved and viewed at every depth, and holds all of both."""
     found = laid(before, after)
     merged, matching = found.recording, compare(before, after).matching
-    assert decode(encode(merged)) == merged
+    assert decode(encode(merged), Recording) == merged
     for depth in (0, 1, 99):
         make_view(merged, ViewOptions(depth=depth)).check()
     assert len(merged.scopes) == len(before.scopes) + len(after.scopes) - len(matching.scopes)
@@ -191,3 +196,64 @@ def test_colours(tmp_path: Path) -> None:
     assert "added" in text and "removed" in text
     gone = [line for line in text.splitlines() if "old_" in line and "->" in line]
     assert gone and all("dashed" in line for line in gone)
+
+
+def ops(*names: str, inner: str = "") -> Recording:
+    """A module that calls these functions in a row; *inner* of them in a module inside."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for name in names:
+            x = run.op(name, x)
+        if inner:
+            with run.scope("inner", "Block"):
+                x = run.op(inner, x)
+                run.op("tanh", x)
+    return run.recording()
+
+
+def order(found: Overlay) -> list[str]:
+    """Scopes and ops in the order of the overlay; those that are gone begin with a minus."""
+    steps = [*found.recording.scopes.values(), *found.recording.ops.values()]
+    steps.sort(key=lambda step: step.index)
+    return [f"{'-' * step.id.startswith('old_')}{step.name}" for step in steps[1:]]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("abcd", "abd", ["a", "b", "-c", "d"]),
+        ("abcd", "bcd", ["-a", "b", "c", "d"]),
+        ("abcd", "abc", ["a", "b", "c", "-d"]),
+        ("abcd", "ad", ["a", "-b", "-c", "d"]),
+        ("abcd", "ac", ["a", "-b", "c", "-d"]),
+        ("ad", "abcd", ["a", "b", "c", "d"]),
+        ("abd", "acd", ["a", "c", "d"]),
+    ],
+)
+def test_what_is_gone_stays_behind_what_it_followed(
+    before: str, after: str, expected: list[str]
+) -> None:
+    """A removed op lies right behind the one before it, wherever the rest went."""
+    assert order(laid(ops(*before), ops(*after))) == expected
+
+
+def test_what_is_gone_stays_in_the_module_it_was_in() -> None:
+    """An op that is removed from a module inside is not drawn around it."""
+    found = laid(ops("a", inner="b"), ops("a", inner="tanh"))
+    gone = [op for op in found.recording.ops.values() if op.id.startswith("old_")]
+    assert [found.recording.scopes[op.scope].name for op in gone] == ["inner"] * len(gone)
+
+
+@settings(max_examples=60, deadline=None)
+@given(recordings(), recordings())
+def test_the_first_keeps_its_order(before: Recording, after: Recording) -> None:
+    """Of what only the first has, in one scope, nothing changes places; all of it is marked."""
+    found = laid(before, after)
+    assert list(problems(found.recording)) == []
+    gone = [each for each in found.recording.ops.values() if each.id.startswith("old_")]
+    by_scope: dict[Any, list[int]] = {}
+    for op in sorted(gone, key=lambda op: op.index):
+        by_scope.setdefault(op.scope, []).append(before.ops[OpId(op.id[4:])].index)
+        assert found.marks[op.id] is ChangeKind.REMOVED
+    assert all(places == sorted(places) for places in by_scope.values())

@@ -14,14 +14,14 @@ from tests.figures import network, regions
 from torchrecorder.export.dot import dot_text, node_name, to_dot
 from torchrecorder.export.quoting import attribute, quote, verbatim
 from torchrecorder.export.svg import centred
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.layout import engine
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import DARK
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

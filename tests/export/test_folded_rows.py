@@ -10,10 +10,9 @@ from tests.test_properties import RUNS
 from tests.views.test_blocks import alternating, cell, loop
 from tests.views.test_fold import stack
 from tests.views.test_similar import stages
-from torchrecorder.export.folded_rows import folded
-from torchrecorder.export.rows import every_row
-from torchrecorder.export.similar_rows import similar_rows
-from torchrecorder.graph.recording import Recording
+from torchrecorder.export.table.folded_rows import folded
+from torchrecorder.export.table.rows import every_row
+from torchrecorder.recording import Recording
 
 
 def titles(recording: Recording, *, ops: bool = False) -> list[tuple[int, str]]:
@@ -50,10 +49,10 @@ def test_ops_of_a_loop() -> None:
 
 def test_numbers_are_those_of_all() -> None:
     """So that the lines still add up."""
-    said = stack(12).summary(fold=True).splitlines()
+    said = stack(12).summary().splitlines()
     for what, number in (("Stack ", "224"), ("layers.0 …", "192"), ("fc (Linear)", "192")):
         assert [line.split()[-1] for line in said if what in line] == [number]
-    assert len(stack(12).summary().splitlines()) == len(said) + 22
+    assert len(stack(12).summary(fold=False).splitlines()) == len(said) + 22
 
 
 @given(RUNS)
@@ -85,7 +84,7 @@ def test_siblings_that_differ_have_one_line() -> None:
 def test_nothing_is_lost_where_siblings_may_differ(recording: Recording) -> None:
     """Every scope and op stands in exactly one line."""
     found = every_row(recording, ops=True)
-    listed = similar_rows(recording, found)
+    listed = folded(recording, found, similar=True)
     assert Counter(each for row in listed for each in row.ids) == Counter(
         each for row in found for each in row.ids
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import subprocess
 import sys
 import textwrap
@@ -23,19 +24,20 @@ from tests.export.test_dot import NASTY
 from tests.export.test_text import odd
 from tests.figures import network, regions
 from tests.random_recordings import recordings
+from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import Statistics
 from torchrecorder.export import EXPORTERS
-from torchrecorder.export.exporter import by_suffix
+from torchrecorder.export.formats import by_suffix
 from torchrecorder.export.graphml import GraphML
 from torchrecorder.export.json import Json, JsonGz
 from torchrecorder.export.model_explorer import ExplorerData, ModelExplorer
 from torchrecorder.export.node_link import NodeLink
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.graph.storage import loads
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 CASES = {"network": network, "regions": regions, "odd": odd}
 TEXTS = (".mmd", ".graphml", ".nodelink.json", ".explorer.json", ".explorer-data.json", ".json")
@@ -67,7 +69,7 @@ def test_found_by_suffix(exporter: Any) -> None:
 def test_json_is_the_recording() -> None:
     """JSON holds all of the recording, whatever the view shows."""
     view = make_view(regions(), ViewOptions(depth=0))
-    assert loads(Json().export(view, Style())) == regions()
+    assert loads(Json().export(view, Style()), Recording) == regions()
     packed = JsonGz().export(view, Style())
     assert packed == JsonGz().export(view, Style()) and packed[:2] == b"\x1f\x8b"
 
@@ -186,6 +188,27 @@ def test_explorer_data() -> None:
     assert results["o0"] == {"value": 32}
     with pytest.raises(UnknownAnnotation):
         ExplorerData("beauty").export(view, Style())
+
+
+def test_explorer_data_has_finite_numbers_only() -> None:
+    """JSON has no others."""
+    numbers = {"o0": math.nan, "o1": math.inf, "o2": 1.0}
+    mine = Annotation("mine", "Mine", "m", lambda recording: numbers, sum, str)
+    found = json.loads(ExplorerData(mine).export(make_view(network()), Style()))["Net"]
+    assert (found["name"], found["results"]) == ("Mine (m)", {"o2": {"value": 1.0}})
+
+
+def test_node_link_is_text_that_people_read() -> None:
+    """Letters as they are, on one line, on many, or on many without spaces before them."""
+    run = Builder("Net")
+    with run.scope("Net"), run.scope("schön", "Schön"):
+        run.op("relu", run.input("x"))
+    view = make_view(run.recording())
+    texts = {indent: NodeLink(indent).export(view, Style()) for indent in (None, 0, 1)}
+    assert all("schön" in text for text in texts.values())
+    assert texts[None].count("\n") == 1
+    assert "\n " not in texts[0] and "\n  " in texts[1]
+    assert json.loads(texts[None]) == json.loads(texts[0]) == json.loads(texts[1])
 
 
 # Without PyTorch ------------------------------------------------------------------------

@@ -14,12 +14,13 @@ from PIL import Image
 
 from torchrecorder.errors import LayoutFailed, UnknownFormat
 from torchrecorder.export.digraph import Digraph
-from torchrecorder.export.exporter import by_suffix, known, write_file
+from torchrecorder.export.exporter import write_file
+from torchrecorder.export.formats import by_suffix, known
 from torchrecorder.export.graphviz import Png, Svg, rendered
 from torchrecorder.layout import engine
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import make_view
+from torchrecorder.views.pipeline import make_view
 
 
 @pytest.fixture(autouse=True)

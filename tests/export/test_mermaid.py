@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 import pytest
@@ -11,12 +12,13 @@ from tests.figures import linear, network
 from tests.random_recordings import recordings
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.mermaid import Mermaid, escaped, mermaid
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
-from torchrecorder.style.figure import Figure, Line, Look, Shape, Text
+from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.collapse import Collapse
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 def blocks(count: int, layers: int = 4) -> Recording:
@@ -28,6 +30,17 @@ def blocks(count: int, layers: int = 4) -> Recording:
             with run.scope(f"block{block}", f"Block{block}"):
                 for layer in range(layers):
                     x = linear(run, f"fc{layer}", x)
+    return run.recording()
+
+
+def deep(levels: int) -> Recording:
+    """Scopes in scopes, each with an op of its own."""
+    run = Builder("Deep")
+    x = run.input("x")
+    with contextlib.ExitStack() as scopes:
+        for level in range(levels):
+            scopes.enter_context(run.scope(f"l{level}", "Wrap"))
+            x = run.op("relu", x)
     return run.recording()
 
 
@@ -55,6 +68,28 @@ def test_too_many_arrows() -> None:
     assert text.count("Block7") == 1
 
 
+def test_no_more_is_closed_than_must_be() -> None:
+    """Of the depths that fit the deepest is drawn, for any number of arrows allowed."""
+    view = make_view(deep(9), ViewOptions(depth=20))
+    arrows = [len(Collapse(depth)(view).arrows) for depth in range(9)]
+    assert arrows == sorted(set(arrows))
+    for allowed in range(arrows[0], arrows[-1]):
+        depth = max(depth for depth in range(9) if arrows[depth] <= allowed)
+        text = Mermaid(most_lines=allowed).export(view, Style())
+        assert f"closed to depth {depth}," in text
+        assert lines(text) == arrows[depth]
+    assert "closed" not in Mermaid(most_lines=arrows[-1]).export(view, Style())
+    with pytest.raises(InvalidArgument, match=f"still {arrows[0]} arrows"):
+        Mermaid(most_lines=arrows[0] - 1).export(view, Style())
+
+
+def test_no_arrow_at_all_may_be_allowed() -> None:
+    """One box needs none."""
+    run = Builder("Net")
+    run.op("rand")
+    assert lines(Mermaid(most_lines=0).export(make_view(run.recording()), Style())) == 0
+
+
 def test_too_many_characters() -> None:
     """The same for too many characters, counted as JavaScript does."""
     recording = blocks(8)
@@ -62,9 +97,16 @@ def test_too_many_characters() -> None:
     full = Mermaid(most_text=10**9).export(view, Style())
     text = Mermaid(most_text=3000).export(view, Style())
     assert len(text) <= 3000 < len(full)
-    wide = blocks(1)
-    size = len(Mermaid().export(make_view(wide), Style()))
-    assert Mermaid(most_text=size).export(make_view(wide), Style())
+    run = Builder("Net")
+    with run.scope("Net \U0001f600"):
+        run.op("relu", run.input("x"))
+    named = make_view(run.recording(), ViewOptions(depth=0))
+    shown = Mermaid().export(named, Style())
+    size = len(shown.encode("utf-16-le")) // 2
+    assert size == len(shown) + shown.count("\U0001f600") > len(shown)
+    assert Mermaid(most_text=size).export(named, Style()) == shown
+    with pytest.raises(InvalidArgument, match=f"in {size:,} characters"):
+        Mermaid(most_text=size - 1).export(named, Style())
 
 
 def test_never_fits() -> None:
@@ -79,17 +121,9 @@ def test_never_fits() -> None:
 
 def test_deep_models_are_searched_quickly() -> None:
     """The depth that fits is found by halving, not by trying each."""
-    run = Builder("Deep")
-    x = run.input("x")
-    scopes = [run.scope(f"l{level}", "Wrap") for level in range(200)]
-    for scope in scopes:
-        scope.__enter__()
-        x = run.op("relu", x)
-    for scope in reversed(scopes):
-        scope.__exit__(None, None, None)
-    view = make_view(run.recording(), ViewOptions(depth=400))
+    view = make_view(deep(200), ViewOptions(depth=400))
     text = Mermaid(most_lines=50).export(view, Style())
-    assert lines(text) <= 50
+    assert lines(text) == 50
 
 
 @settings(max_examples=30, deadline=None)
@@ -139,6 +173,38 @@ def test_looks_are_classes() -> None:
         "    classDef k1 fill:#ffffff,stroke:#000000,color:#111111,stroke-width:2px,"
         "stroke-dasharray:5 3\n"
         "    linkStyle default stroke:#000000\n"
+    )
+
+
+def test_nested_groups() -> None:
+    """A group holds its groups and boxes, each once and in order, and looks like its class."""
+    look = Look("#ffffff", "#000000", "#111111")
+    dotted = Look("#eeeeee", "#000000", "#111111", "rounded", "dotted")
+    groups = (
+        Group("outer", None, (Text("Outer", "title"),), look),
+        Group("inner", "outer", (Text("Inner", "title"),), look),
+        Group("other", None, (Text("Other", "title"),), dotted),
+    )
+    shapes = tuple(
+        Shape(name, group, (Text(name, "title"),), look)
+        for name, group in (("a", "inner"), ("b", "outer"), ("c", None), ("d", "inner"))
+    )
+    text = mermaid(Figure("n", shapes, groups, ()))
+    assert text.split("flowchart TB\n")[1] == (
+        '    subgraph g0["Outer"]\n'
+        '        subgraph g1["Inner"]\n'
+        '            n0("a"):::k0\n'
+        '            n3("d"):::k0\n'
+        "        end\n"
+        '        n1("b"):::k0\n'
+        "    end\n"
+        '    subgraph g2["Other"]\n'
+        "    end\n"
+        '    n2("c"):::k0\n'
+        "    classDef k0 fill:#ffffff,stroke:#000000,color:#111111\n"
+        "    classDef k1 fill:#eeeeee,stroke:#000000,color:#111111,stroke-dasharray:2 2\n"
+        "    class g0,g1 k0\n"
+        "    class g2 k1\n"
     )
 
 

@@ -9,18 +9,20 @@ import pytest
 
 from tests import figures
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.export import legend
+from torchrecorder.export import graphviz, legend
 from torchrecorder.export.graphviz import Pdf, Png, Svg, is_nested
 from torchrecorder.export.nested import nested_text
-from torchrecorder.graph.recording import Recording
+from torchrecorder.layout import engine
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import THEMES
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
+SIDES = ("width", "height")
 
 
 def figure(recording: Recording, style: Style = Style(), **options: object) -> Figure:
@@ -99,11 +101,16 @@ def test_hostile_names_stay_text() -> None:
 
 
 def test_nothing_and_one_box() -> None:
-    """A run without ops, and one with a single op, have a figure."""
-    painted(Builder("Empty").recording())
+    """A run without ops says so, one with a single op is its box, both on a paper."""
     run = Builder("One")
     run.op("rand")
-    painted(run.recording())
+    empty = Builder("Empty").recording()
+    for recording, text in ((empty, "nothing was recorded"), (run.recording(), "rand")):
+        root = painted(recording)
+        assert [each.text for each in root.iter(f"{NAMESPACE}text")][:1] == [text]
+        kinds = [(each.get("class") or "none").split()[0] for each in root.iter(f"{NAMESPACE}g")]
+        assert kinds.count("edge") == 0 and kinds.count("node") == 1
+        assert all(float(root.get(side, "0").removesuffix("pt")) > 20 for side in SIDES)
 
 
 def test_graphviz_attributes_about_places_ask_for_its_layout() -> None:
@@ -121,6 +128,29 @@ def test_an_unknown_layout_is_refused() -> None:
     """The message lists those there are."""
     with pytest.raises(InvalidArgument, match="'auto', 'dot' or 'nested'"):
         Svg(layout="neat")  # type: ignore[arg-type]
+
+
+def test_large_figures_need_no_painter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From `LARGE` on Graphviz orders the boxes, but does not paint them; attributes ask for it."""
+    painted_formats: list[str] = []
+
+    def run(source: str, format: str, **options: object) -> bytes:
+        painted_formats.append(format)
+        return engine_run(source, format, **options)  # type: ignore[arg-type]
+
+    engine_run = engine.run
+    monkeypatch.setattr(engine, "run", run)
+    view = make_view(figures.network(), ViewOptions(depth=5))
+    small = Svg().export(view, Style())
+    assert painted_formats == ["svg"]
+    shown = draw(view, Style())
+    monkeypatch.setattr(graphviz, "LARGE", len(shown.shapes) + len(shown.groups) - 1)
+    large = Svg().export(view, Style())
+    assert painted_formats == ["svg"]
+    Svg().export(view, Style(node_attributes={"tooltip": "box"}))
+    assert painted_formats == ["svg", "svg"]
+    for kind in ("node", "edge", "cluster"):
+        assert small.count(f'class="{kind}'.encode()) == large.count(f'class="{kind}'.encode())
 
 
 def test_layers_and_names() -> None:

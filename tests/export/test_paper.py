@@ -5,16 +5,22 @@ from __future__ import annotations
 import re
 import struct
 import warnings
+import zlib
+from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
 import pytest
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import ArrayObject, DecodedStreamObject, NameObject, RectangleObject
 
 from tests.figures import network
 from tests.views.test_fold import stack
 from tests.views.test_group import convnet
 from torchrecorder.errors import DoesNotFit, InvalidArgument, LargerThanAPage
+from torchrecorder.export import paper_pdf
 from torchrecorder.export.dot import dot_text
-from torchrecorder.export.exporter import by_suffix
+from torchrecorder.export.formats import by_suffix
 from torchrecorder.export.graphviz import Svg
 from torchrecorder.graph.storage import save
 from torchrecorder.integrations.cli import main
@@ -22,7 +28,7 @@ from torchrecorder.options import drawing
 from torchrecorder.style.draw import draw
 from torchrecorder.style.paper import Fit, Paper, points
 from torchrecorder.style.style import Style
-from torchrecorder.views.plan import make_view
+from torchrecorder.views.pipeline import make_view
 
 MM = 72 / 25.4
 
@@ -37,9 +43,9 @@ def drawn(suffix: str, **options: Any) -> bytes:
 
 
 def page_of(pdf: bytes) -> tuple[float, ...]:
-    """The size of the page that a reader finds: the last one written."""
-    boxes = re.findall(rb"/MediaBox \[ 0 0 ([\d.]+) ([\d.]+) \]", pdf)
-    return tuple(map(float, boxes[-1]))
+    """The size of the page that a reader finds."""
+    (page,) = PdfReader(BytesIO(pdf)).pages
+    return float(page.mediabox.width), float(page.mediabox.height)
 
 
 def size_of(svg: bytes) -> tuple[float, ...]:
@@ -108,23 +114,94 @@ def test_pdf_pages(layout: str) -> None:
     assert page_of(drawn(".pdf", width="200mm", layout=layout))[1] == page_of(plain)[1]
 
 
-def test_a_pdf_can_be_read() -> None:
-    """What was written behind it is found where its tables say; the old page is replaced."""
-    pdf = drawn(".pdf", width="30mm", min_fontsize=2, theme="dark")
-    start = int(pdf.rsplit(b"startxref", 1)[1].split()[0])
-    table, trailer = pdf[start:].split(b"trailer")
-    assert table.startswith(b"xref\n") and b"/Prev" in trailer
-    entries = re.findall(rb"(\d+) 1\n(\d{10}) 00000 n ", table)
-    assert len(entries) == 3
-    for number, at in entries:
-        assert pdf[int(at):].startswith(number + b" 0 obj")
-    page = next(pdf[int(at):] for number, at in entries if b"/Type /Page" in pdf[int(at):][:40])
-    streams = re.search(rb"/Contents \[ (\d+) 0 R \d+ 0 R (\d+) 0 R \]", page)
-    assert streams is not None and set(streams.groups()) < {number for number, _ in entries}
-    for _, at in entries:
-        said = re.match(rb"\d+ 0 obj\n<< /Length (\d+) >>\nstream\n", pdf[int(at):])
-        if said:
-            assert pdf[int(at) + said.end() + int(said[1]):].startswith(b"\nendstream")
+@pytest.mark.parametrize("background", ["transparent", "#336699"])
+def test_a_pdf_page_shows_the_whole_figure(background: str) -> None:
+    """What draws the figure is made smaller as a whole, on paper of the colour asked for."""
+    plain = drawn(".pdf", background=background)
+    paper = drawn(".pdf", background=background, width="30mm", min_fontsize=2)
+    start = re.match(rb"q (?:([\d. ]+) rg 0 0 [\d. ]+ re f)? ([\d.]+) 0 0 ", drawing_of(paper))
+    assert start is not None
+    assert start[1] == (None if background == "transparent" else b"0.2000 0.4000 0.6000")
+    assert float(start[2]) == pytest.approx(30 * MM / page_of(plain)[0], abs=1e-4)
+    assert drawing_of(paper).partition(b" cm\n")[2] == drawing_of(plain) + b"\nQ\n"
+
+
+def drawing_of(pdf: bytes) -> bytes:
+    """The instructions that draw the only page."""
+    contents = PdfReader(BytesIO(pdf)).pages[0].get_contents()
+    assert contents is not None
+    return contents.get_data()
+
+
+def packed() -> bytes:
+    """A page of 60.5 by 40 points as Cairo 1.18 writes it: most objects in a compressed stream."""
+    inside = {
+        3: b"<< /Type /Catalog /Pages 4 0 R >>",
+        4: b"<< /Type /Pages /Kids [5 0 R] /Count 1 >>",
+        5: b"<< /Type /Page /Parent 4 0 R /MediaBox [0 0 60.5 40] /Contents 1 0 R"
+        b" /Group << /Type /Group /S /Transparency /CS /DeviceRGB >> /Resources << >> >>",
+        6: b"<< /Producer (cairo 1.18.0) /CreationDate (D:20260101000000Z) >>",
+    }
+    bodies, heads = b"", []
+    for number, body in inside.items():
+        heads.append(b"%d %d" % (number, len(bodies)))
+        bodies += body + b" "
+    head = b" ".join(heads) + b" "
+    objects = {
+        1: _stream(b"", b"1 0 0 rg 0 0 60.5 40 re f"),
+        2: _stream(b"/Type /ObjStm /N 4 /First %d" % len(head), head + bodies),
+    }
+    pdf, at = b"%PDF-1.7\n", {}
+    for number, body in objects.items():
+        at[number] = len(pdf)
+        pdf += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    rows = [(0, 0, 0), (1, at[1], 0), (1, at[2], 0), *((2, 2, index) for index in range(4))]
+    table = b"".join(struct.pack(">BHB", *row) for row in (*rows, (1, len(pdf), 0)))
+    kinds = b"/Type /XRef /Size 8 /W [1 2 1] /Root 3 0 R /Info 6 0 R"
+    end = b"7 0 obj\n%s\nendobj\nstartxref\n%d\n%%%%EOF\n" % (_stream(kinds, table), len(pdf))
+    return pdf + end
+
+
+def in_parts() -> bytes:
+    """The same page as Quartz may write it: from the lower left elsewhere, drawn in two parts."""
+    writer = PdfWriter(clone_from=PdfReader(BytesIO(packed())))
+    (page,) = writer.pages
+    parts = [_first(writer, b"1 0 0 rg"), _first(writer, b"0 0 60.5 40 re f")]
+    page[NameObject("/Contents")] = ArrayObject(parts)
+    page.cropbox = page.mediabox = RectangleObject((-10, 5, 50.5, 45))
+    file = BytesIO()
+    writer.write(file)
+    return file.getvalue()
+
+
+def _first(writer: PdfWriter, text: bytes) -> Any:
+    stream = DecodedStreamObject()
+    stream.set_data(text)
+    return writer._add_object(stream)
+
+
+def _stream(head: bytes, data: bytes) -> bytes:
+    packed = zlib.compress(data)
+    entries = head + b" /Filter /FlateDecode /Length %d" % len(packed)
+    return b"<< %s >>\nstream\n%s\nendstream" % (entries, packed)
+
+
+@pytest.mark.parametrize("made", [packed, in_parts])
+def test_pdf_of_other_programs(made: Callable[[], bytes]) -> None:
+    """Graphviz writes with Cairo of any version, or with Quartz: all of it is understood."""
+    pdf = made()
+    assert paper_pdf.size_of(pdf) == (60.5, 40)
+    placed = paper_pdf.on_page(pdf, Fit(0.5, 100.125, 50.25, 10, 20), "#ff0000")
+    assert page_of(placed) == (100.125, 50.25)
+    assert PdfReader(BytesIO(placed)).pages[0].cropbox.width == pytest.approx(100.125)
+    left, top = (10, 20) if made is packed else (15, 17.5)
+    start = f"q 1.0000 0.0000 0.0000 rg 0 0 100.1250 50.2500 re f 0.500000 0 0 0.500000 {left:.4f} "
+    told = drawing_of(placed)
+    assert told.startswith(f"{start}{top:.4f} cm\n1 0 0 rg".encode())
+    assert told.rstrip().endswith(b"re f\nQ")
+    for same in (placed, paper_pdf.undated(pdf)):
+        assert PdfReader(BytesIO(same)).metadata is None and b"2026" not in same
+    assert paper_pdf.undated(pdf) == paper_pdf.undated(pdf)
 
 
 def test_pdf_without_margins_and_dates() -> None:
@@ -194,8 +271,10 @@ def test_a_page_is_filled_in_columns() -> None:
     view = make_view(stack(24), chosen.view)
     assert chosen.exporter is not None
     chosen.exporter.export(view, chosen.style)
-    with pytest.raises(DoesNotFit, match="1.6 pt"):
+    with pytest.raises(DoesNotFit) as caught:
         Svg(layout="dot").export(view, chosen.style)
+    said = re.search(r"the smallest text would have ([\d.]+) pt", str(caught.value))
+    assert said is not None and float(said[1]) < 4.9 / 2  # how small, the machine's fonts decide
 
 
 def test_room_for_graphviz() -> None:

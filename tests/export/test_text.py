@@ -12,14 +12,14 @@ from tests.figures import linear, network, regions
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import ModuleId, OpKind, Role, ScopeKind, Slot, ValueId
-from torchrecorder.export.rows import rows
-from torchrecorder.export.table import Column, table, tree, width
-from torchrecorder.export.text import Txt, summary
+from torchrecorder.export.table.rows import rows
+from torchrecorder.export.table.alignment import Column, table, tree, width
+from torchrecorder.export.table.text import Txt, summary
 from torchrecorder.graph.nodes import Module
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import make_view
+from torchrecorder.views.pipeline import make_view
 
 Golden = Callable[[str, str], None]
 
@@ -125,6 +125,21 @@ def test_called_again() -> None:
     assert "(recurrent)" in line
 
 
+def test_only_what_is_stored_is_marked_as_recurrent() -> None:
+    """A second call makes outputs of its own: those have their number. Nothing has no mark."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for _ in range(2):
+            x = linear(run, "cell", x)
+            with run.scope("act", "ReLU"):
+                x = run.op("relu", x)
+    text = summary(run.recording(), columns=["parameters", "output_bytes"])
+    cell, act = text.splitlines()[5:7]
+    assert cell.split() == "├─ cell (Linear) (recurrent) 32 B call 2 of 2".split()
+    assert act.split() == "└─ act (ReLU) 32 B".split()
+
+
 def test_never_called() -> None:
     """Modules that were not called are listed, with what became of their weights."""
     notes = {row.title: row.notes for row in rows(odd())}
@@ -164,6 +179,18 @@ def test_depth(depth: int, count: int) -> None:
     assert len(rows(network(), depth)) == count
 
 
+def test_wrong_ops() -> None:
+    """Ops are listed, or they are not."""
+    with pytest.raises(InvalidArgument, match="ops must be"):
+        summary(network(), ops="all")  # type: ignore[arg-type]
+
+
+def test_wrong_fold() -> None:
+    """Repeats are listed one by one, folded, or with those that are only similar."""
+    with pytest.raises(InvalidArgument, match="fold must be .*'similar', not 'alike'"):
+        summary(network(), fold="alike")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("depth", [-1, 1.5, True, "2"])
 def test_wrong_depth(depth: object) -> None:
     """A depth is a number of levels."""
@@ -183,6 +210,29 @@ def test_default_depth_of_a_large_model() -> None:
     recording = run.recording()
     assert len(rows(recording)) == 31
     assert len(rows(recording, 2)) == 931
+
+
+def test_default_depth_counts_all_levels_together() -> None:
+    """Two levels of 300 lines each do not fit, though either alone would."""
+    run = Builder("Big")
+    with run.scope("Big"):
+        x = run.input("x")
+        for block in range(300):
+            with run.scope(f"block{block}", "Block"):
+                x = linear(run, "fc", x)
+    assert len(rows(run.recording())) == 301
+
+
+def test_modes_without_ops_have_no_row() -> None:
+    """Unless something failed in them."""
+    for fails in (False, True):
+        run = Builder("Net")
+        with run.scope("Net"):
+            run.op("relu", run.input("x"))
+            with run.scope("no_grad", "no_grad", kind=ScopeKind.NO_GRAD):
+                if fails:
+                    run.fail("ValueError", "no")
+        assert [row.title for row in rows(run.recording())] == ["Net", "no_grad"][: 1 + fails]
 
 
 def test_a_thousand_levels() -> None:
@@ -234,12 +284,33 @@ def test_failure() -> None:
     assert [line.split()[-1] for line in text.splitlines()[2:4]] == ["failed", "failed"]
 
 
-def test_many_tensors() -> None:
+@pytest.mark.parametrize(
+    ("names", "shown"), [("a", "1×2"), ("ab", "1×2, 1×2"), ("abc", "1×2, 1×2 +1")]
+)
+def test_many_tensors(names: str, shown: str) -> None:
     """Two tensors are shown, of more only how many."""
     run = Builder("Net")
     with run.scope("Net"):
-        run.op("cat", *(run.input(name, (1, 2)) for name in "abcd"))
-    assert "  1×2, 1×2 +2  " in summary(run.recording()).splitlines()[2]
+        run.op("cat", *(run.input(name, (1, 2)) for name in names))
+    assert f"  {shown}  " in summary(run.recording()).splitlines()[2]
+
+
+def test_each_input_has_its_size() -> None:
+    """All inputs together; one that two calls read counts once."""
+    run = Builder("Net")
+    x, y = run.input("x", (2, 4)), run.input("y", (4,))
+    for _ in range(2):
+        with run.scope("Net"):
+            run.op("add", x, y)
+    assert total(run.recording(), "Input size") == "48 B"
+
+
+def test_what_was_lost_is_said() -> None:
+    """A recording with gaps says how many; one without says nothing."""
+    found = network()
+    text = summary(replace(found, run=replace(found.run, lost=3)))
+    assert text.splitlines()[-1] == "Note: 3 facts were lost"
+    assert "Note:" not in summary(found)
 
 
 def test_written_parameter_counts_once() -> None:
@@ -289,6 +360,7 @@ def test_exporter() -> None:
     recording = network()
     text = Txt(depth=1, ops=True).export(make_view(recording), Style())
     assert text == summary(recording, 1, ops=True) + "\n"
+    assert Txt().export(make_view(recording), Style()) == summary(recording) + "\n"
 
 
 def test_tree() -> None:

@@ -14,17 +14,17 @@ import torch
 from torch import Tensor
 
 import torchrecorder
-from torchrecorder.capture.inert import assert_inert
+from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.tape import Tape
 from torchrecorder.export.dot import dot_text
 from torchrecorder.graph.codec import decode, encode
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.depths import max_depth
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.auto_depth import max_depth
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
-from torchrecorder.views.whole import whole
+from torchrecorder.views.full_view import whole
 
 from tests.agreement import Agreement, structure
 from tests.generated.program import Program
@@ -269,7 +269,7 @@ def _keeps_outer_edges(full: View, closed: View) -> None:
 def is_saved(recording: Recording) -> None:
     """What is loaded is what was saved."""
     text = json.dumps(encode(recording))
-    loaded = decode(json.loads(text))
+    loaded = decode(json.loads(text), Recording)
     assert json.dumps(encode(loaded)) == text
     for name in ("scopes", "ops", "values", "grad_nodes", "modules"):
         assert getattr(loaded, name) == getattr(recording, name), name

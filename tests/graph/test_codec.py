@@ -6,7 +6,7 @@ import copy
 import gzip
 import json
 import tracemalloc
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.export.test_text import odd
 from tests.figures import network, regions
 from tests.random_recordings import recordings
 from torchrecorder.errors import (
@@ -24,25 +25,41 @@ from torchrecorder.errors import (
     TorchRecorderError,
 )
 from torchrecorder.export import EXPORTERS
-from torchrecorder.graph.codec import VERSION, decode, encode
+from torchrecorder.graph.codec import TABLES, VERSION, decode, encode
 from torchrecorder.graph.flat import flat
-from torchrecorder.graph.recording import Failure, Recording, RunFacts
+from torchrecorder.graph.recording import Failure, RunFacts
 from torchrecorder.graph.schema import schema
-from torchrecorder.graph.storage import dumps, load, loads, save
-from torchrecorder.graph.tables import FAILURE, RUN, TABLES
+from torchrecorder.graph.storage import dumps, loads, save
+from torchrecorder.recording import Recording, load
 from torchrecorder.style.style import Style
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 LAID_OUT = (".svg", ".pdf", ".png", ".html")
 WRITERS = [each for each in EXPORTERS if each.suffix not in LAID_OUT]
 SCHEMA = Path(__file__).parents[2] / "docs" / "recording.schema.json"
+OLD = Path(__file__).parent / "version_1"
+"""What version 1 wrote."""
+
+
+def _old(name: str) -> Any:
+    return json.loads((OLD / f"{name}.json").read_text())
 
 
 @settings(max_examples=60, deadline=None)
 @given(recordings())
 def test_round_trip(recording: Recording) -> None:
     """What is written is read back equal, whatever the texts and numbers."""
-    assert loads(dumps(recording)) == recording
+    assert loads(dumps(recording), Recording) == recording
+
+
+class Odd(str):
+    """A text of a class of its own, as libraries use them for names."""
+
+
+def test_texts_of_other_classes() -> None:
+    """Names are saved as plain texts, whatever class of texts they come in."""
+    recording = replace(network(), name=Odd("Net"))
+    assert loads(dumps(recording), Recording) == recording
 
 
 @settings(max_examples=30, deadline=None)
@@ -53,7 +70,7 @@ def test_fits_the_schema(recording: Recording) -> None:
 
 
 def test_schema_is_published(update_golden: bool) -> None:
-    """The schema in the documentation is the one that the tables give."""
+    """The schema in the documentation is that of the types that are read."""
     text = json.dumps(schema(), indent=2) + "\n"
     if update_golden:
         SCHEMA.write_text(text)
@@ -61,20 +78,20 @@ def test_schema_is_published(update_golden: bool) -> None:
     jsonschema.Draft202012Validator.check_schema(json.loads(text))
 
 
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_every_field_is_saved(table: Any) -> None:
-    """A fact added to a row is a column of its table."""
-    make = table.make
-    names = [each.name for each in fields(make)] if is_dataclass(make) else make._fields
-    assert sorted(table.columns) == sorted(names)
-
-
 def test_every_part_is_saved() -> None:
-    """A part added to a recording, its run or its failure is saved."""
-    saved = set(encode(network())) - {"format", "version", "strings"}
-    assert saved == {each.name for each in fields(Recording) if each.compare}
-    assert list(RUN.kinds) == [each.name for each in fields(RunFacts)]
-    assert list(FAILURE.kinds) == [each.name for each in fields(Failure)]
+    """A part added to a recording, a row, its run or its failure is saved."""
+    data = encode(network())
+    assert set(data) - {"format", "version"} == {
+        each.name for each in fields(Recording) if each.compare
+    }
+    assert {name: list(data[name]) for name in TABLES} == {
+        name: list(make._fields) for name, make in TABLES.items()
+    }
+    assert list(data["run"]) == [each.name for each in fields(RunFacts)]
+    failed = encode(replace(network(), run=replace(network().run, failure=Failure(
+        "ValueError", "no", None, None, False
+    ))))
+    assert list(failed["run"]["failure"]) == [each.name for each in fields(Failure)]
 
 
 @pytest.mark.parametrize("name", ["run.json", "run.json.gz", "RUN.JSON.GZ"])
@@ -99,11 +116,11 @@ def test_same_recording_same_bytes(tmp_path: Path, name: str) -> None:
 @given(recordings())
 def test_times_can_be_left_out(recording: Recording) -> None:
     """Without times no measured second is written, and the rest is."""
-    loaded = loads(dumps(recording, times=False))
+    loaded = loads(dumps(recording, times=False), Recording)
     assert not any(op.seconds for op in loaded.ops.values())
     assert not any(scope.seconds for scope in loaded.scopes.values())
     assert loaded.run.seconds is loaded.run.overhead is None
-    assert loads(dumps(loaded)) == loaded
+    assert loads(dumps(loaded), Recording) == loaded
     assert loaded.values == recording.values
 
 
@@ -116,17 +133,30 @@ def test_wrong_suffix(tmp_path: Path) -> None:
 def test_newer_version() -> None:
     """A file from the future says that it needs a newer reader."""
     with pytest.raises(RecordingVersionError, match="install a newer one"):
-        decode({**encode(network()), "version": VERSION + 1})
+        decode({**encode(network()), "version": VERSION + 1}, Recording)
 
 
 def test_older_files_may_lack_columns() -> None:
     """A column that has a default need not be there; one that has none must."""
     data = encode(network())
     del data["grad_nodes"]["failed"]
-    assert decode(data) == network()
+    assert decode(data, Recording) == network()
     del data["ops"]["qualname"]
-    with pytest.raises(InvalidRecording, match="ops: a column is missing.*qualname"):
-        decode(data)
+    with pytest.raises(InvalidRecording, match="required field `qualname` - at `\\$.ops`"):
+        decode(data, Recording)
+
+
+@pytest.mark.parametrize("example", [network, odd, regions], ids=lambda made: made.__name__)
+def test_version_1_is_read(example: Any) -> None:
+    """A file that an earlier version wrote gives the same recording."""
+    assert decode(_old(example.__name__), Recording) == example()
+
+
+def test_version_1_may_lack_columns() -> None:
+    """A column that has a default need not be there in an old file either."""
+    data = _old("network")
+    del data["grad_nodes"]["failed"]
+    assert decode(data, Recording) == network()
 
 
 def test_unknown_parts_are_ignored() -> None:
@@ -134,33 +164,35 @@ def test_unknown_parts_are_ignored() -> None:
     data = encode(network())
     data["weather"] = "fine"
     data["ops"]["mood"] = [1, 2]
-    assert decode(data) == network()
+    assert decode(data, Recording) == network()
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "", "[]", "null", "7", '"x"', "{}", "nonsense", "{", '{"format": "x"}', "[" * 100_000,
-        '{"a":' * 100_000, "9" * 10_000, '{"x": NaN}', "\ud800",
+        '{"a":' * 100_000, "9" * 10_000, '{"x": 1e999}', f'{{"x": {2**64}}}', '{"x": NaN}',
+        "\ud800",
         '{"format": "torchrecorder recording"}',
         '{"format": "torchrecorder recording", "version": true}',
         '{"format": "torchrecorder recording", "version": "1"}',
         '{"format": "torchrecorder recording", "version": -1}',
         '{"format": "torchrecorder recording", "version": 1}',
         '{"format": "torchrecorder recording", "version": 1, "strings": [1]}',
+        '{"format": "torchrecorder recording", "version": 2}',
     ],
     ids=lambda text: text[:40],
 )
 def test_not_a_recording(text: str) -> None:
     """Other JSON, and what is no JSON at all, is refused in a sentence."""
     with pytest.raises(InvalidRecording) as caught:
-        loads(text)
+        loads(text, Recording)
     assert 10 < len(str(caught.value)) < 300
 
 
-def _broken(*path: Any, put: Any) -> Any:
+def _broken(*path: Any, put: Any, version: int = 2) -> Any:
     """The data of a recording with something else in one place."""
-    data = copy.deepcopy(encode(network()))
+    data = json.loads(dumps(network())) if version == 2 else _old("network")
     inner = data
     for step in path[:-1]:
         inner = inner[step]
@@ -168,42 +200,77 @@ def _broken(*path: Any, put: Any) -> Any:
     return data
 
 
+def _refused(data: Any) -> str:
+    with pytest.raises(InvalidRecording) as caught:
+        decode(data, Recording)
+    return str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (_broken("ops", "scope", 0, put=99), "ops.scope, row 0: there is no row of scopes 99"),
-        (_broken("ops", "scope", 0, put=-1), "there is no row of scopes -1"),
-        (_broken("ops", "scope", 0, put=True), "there is no row of scopes True"),
-        (_broken("ops", "name", 1, put="linear"), "there is no string 'linear'"),
-        (_broken("ops", "kind", 1, put=0), "is no OpKind"),
+        (_broken("ops", "scope", 0, put="s99"), "scopes: there is no 's99'"),
+        (_broken("ops", "scope", 0, put=1), "Expected `str | null`, got `int` - at `$.ops.scope["),
+        (_broken("ops", "inputs", 0, put=[["", "v99"]]), "values: there is no 'v99'"),
+        (_broken("values", "producer", 1, put="o99"), "ops: there is no 'o99'"),
+        (_broken("scopes", "module", 1, put="m99"), "modules: there is no 'm99'"),
+        (_broken("values", "grad", 1, put=["g99", 0]), "grad_nodes: there is no 'g99'"),
+        (_broken("ops", "name", 1, put=7), "Expected `str`, got `int` - at `$.ops.name[1]`"),
+        (_broken("ops", "kind", 1, put="odd"), "Invalid enum value 'odd' - at `$.ops.kind[1]`"),
         (_broken("ops", "failed", put=[]), "ops: its columns are not of one length"),
-        (_broken("ops", "failed", 0, put=2), "expected 0 or 1, not 2"),
-        (_broken("ops", "outputs", 0, put=None), "expected a list, not None"),
-        (_broken("ops", "inputs", 0, put=[[0]]), "expected 2 facts in a list"),
-        (_broken("ops", "index", 0, put=2**64), "a very large number"),
-        (_broken("ops", "seconds", 0, put="1"), "expected a number, not '1'"),
-        (_broken("ops", "id", 1, put="o0"), "same id"),
-        (_broken("ops", "id", 1, put=""), "same id, or one has none"),
-        (_broken("ops", put=[]), "ops: expected an object"),
-        (_broken("scopes", "parent", 0, put=0), "comes before the scope around it"),
-        (_broken("scopes", "parent", 1, put=2), "comes before the scope around it"),
+        (_broken("ops", "failed", 0, put=2), "Expected `bool`, got `int` - at `$.ops.failed[0]`"),
+        (_broken("ops", "outputs", 0, put=None), "Expected `array`, got `null`"),
+        (_broken("ops", "inputs", 0, put=[[0]]), "Expected `array` of length 2, got 1"),
+        (_broken("ops", "seconds", 0, put="1"), "Expected `float | null`, got `str`"),
+        (_broken("ops", "id", 1, put="o0"), "ops: two rows have the same id"),
+        (_broken("ops", "id", 1, put=""), "ops: one has no id"),
+        (_broken("ops", "id", 1, put="v0"), "'v0' is the id of something else too"),
+        (_broken("ops", put=[]), "Expected `object`, got `array` - at `$.ops`"),
+        (_broken("scopes", "parent", 0, put="s0"), "comes before the scope around it"),
+        (_broken("scopes", "parent", 1, put="s2"), "comes before the scope around it"),
+        (_broken("scopes", "recompute", 0, put=True), "ran first in one that ran again"),
         (_broken("scopes", "module", 1, put=None), "do not agree on which calls"),
         (_broken("modules", "calls", 1, put=[]), "do not agree on which calls"),
-        (_broken("values", "shape", 0, put=[1.5]), "expected a whole number"),
-        (_broken("run", put=None), "run: expected an object"),
-        (_broken("run", put={}), "run: a field is missing"),
-        (_broken("inputs", put=[[0, 999]]), "inputs: there is no row of values 999"),
-        (_broken("measured", put={"flops": {"node": [0], "amount": []}}), "as many nodes"),
-        (_broken("measured", put={"flops": {"node": [9999], "amount": [1]}}), "no node 9999"),
-        (_broken("name", put=None), "name: expected a text"),
+        (_broken("values", "shape", 0, put=[1.5]), "Expected `int`, got `float`"),
+        (_broken("run", put=None), "Expected `object`, got `null` - at `$.run`"),
+        (_broken("run", put={}), "required field `torch_version` - at `$.run`"),
+        (_broken("run", "failure", put={
+            "error": "E", "message": "", "scope": None, "op": "o99", "backward": False
+        }), "ops: there is no 'o99'"),
+        (_broken("inputs", put=[["x", "v999"]]), "values: there is no 'v999'"),
+        (_broken("measured", put={"flops": {"node": ["o0"], "amount": []}}), "not as many amounts"),
+        (_broken("measured", put={"flops": {"node": ["m0"], "amount": [1]}}), "for 'm0', which"),
+        (_broken("name", put=None), "Expected `str`, got `null` - at `$.name`"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_damage_is_named(data: Any, message: str) -> None:
     """The error says which fact does not fit."""
-    with pytest.raises(InvalidRecording) as caught:
-        decode(data)
-    assert message in str(caught.value)
+    assert message in _refused(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (_broken("ops", "scope", 0, put=99, version=1), "ops.scope: there is no row of scopes 9"),
+        (_broken("ops", "scope", 0, put=-1, version=1), "there is no row of scopes -1"),
+        (_broken("ops", "scope", 0, put=True, version=1), "there is no row of scopes True"),
+        (_broken("ops", "name", 1, put="linear", version=1), "ops.name: there is no string linear"),
+        (_broken("ops", "failed", 0, put=2, version=1), "Expected `bool`, got `int`"),
+        (_broken("ops", "outputs", 0, put=None, version=1), "outputs: expected a list, not None"),
+        (_broken("ops", "inputs", 0, put=[[0]], version=1), "expected 2 facts in a list, not 1"),
+        (_broken("ops", put=[], version=1), "Expected `object`, got `array` - at `$.ops`"),
+        (_broken("run", put=[], version=1), "Expected `object`, got `array` - at `$.run`"),
+        (_broken("run", "failure", put=[], version=1), "run: expected a dict, not []"),
+        (_broken("measured", put={"flops": {}}, version=1), "required field `amount`"),
+        (_broken("measured", put={"flops": {"node": [9999], "amount": [1]}}, version=1), "no node"),
+        (_broken("strings", put=None, version=1), "at `$.strings`"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_damage_of_old_files_is_named(data: Any, message: str) -> None:
+    """Files of version 1 are checked as well."""
+    assert message in _refused(data)
 
 
 def test_bomb(tmp_path: Path) -> None:
@@ -263,15 +330,16 @@ JUNK = st.one_of(
 @given(st.data())
 def test_hostile_facts(data: Any) -> None:
     """Anything in any place gives a sound recording or our error."""
-    document = copy.deepcopy(encode(data.draw(st.sampled_from([network(), regions()]))))
+    new = [json.loads(dumps(each)) for each in (network(), regions())]
+    document = copy.deepcopy(data.draw(st.sampled_from([*new, _old("network"), _old("regions")])))
     for _ in range(data.draw(st.integers(1, 3))):
         _spoil(document, data)
     try:
-        recording = decode(document)
+        recording = decode(document, Recording)
     except InvalidRecording as error:
         assert 10 < len(str(error)) < 400
     else:
-        assert decode(encode(recording)) == recording
+        assert decode(encode(recording), Recording) == recording
         _use(recording, data.draw(st.integers(0, 4)))
 
 

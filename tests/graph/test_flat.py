@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from tests.figures import network, regions
 from tests.random_recordings import recordings
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 
 def test_what_nodes_say() -> None:

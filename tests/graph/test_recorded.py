@@ -13,12 +13,13 @@ import pytest
 import torchrecorder
 from tests import zoo
 from torchrecorder.export import EXPORTERS
-from torchrecorder.export.exporter import known
+from torchrecorder.export.formats import known
 from torchrecorder.graph.schema import schema
 from torchrecorder.graph.storage import dumps, loads
+from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
-from torchrecorder.views.depths import max_depth
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.auto_depth import max_depth
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 each_case = pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)
 LAID_OUT = (".svg", ".pdf", ".png", ".html")
@@ -43,7 +44,7 @@ def test_comes_back(case: Any) -> None:
     """Every odd model's recording is saved, valid by the schema, and loaded equal."""
     recording = recorded(case)
     text = dumps(recording)
-    assert loads(text) == recording
+    assert loads(text, Recording) == recording
     jsonschema.Draft202012Validator(schema()).validate(json.loads(text))
 
 

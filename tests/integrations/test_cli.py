@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import io
+import platform
 import subprocess
 import sys
 import textwrap
 import time
 
 import pytest
+import torch
 
 from tests.views.test_similar import stages
 from torchrecorder.errors import InvalidArgument
@@ -16,7 +19,7 @@ from torchrecorder.integrations import progress
 from torchrecorder.integrations.cli import main
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.shapes import Shape, parse_shape, tensors
-from torchrecorder.integrations.targets import settings_of, value_of
+from torchrecorder.integrations.targets import TARGET_OPTIONS
 from torchrecorder.layout import engine
 
 NETS = '''
@@ -186,16 +189,16 @@ def test_summary_columns(capsys):
         ("render cli_nets:number", 2, "type int"),
         ("render cli_nets:function", 2, "--as-is"),
         ("render cli_nets:Net --set clases=2", 2, "unexpected keyword argument 'clases'"),
-        ("render cli_nets:Net --set 2", 2, "NAME=VALUE"),
         ("render cli_nets:raises", 1, "KeyError: 'no such checkpoint'"),
         ("render cli_nets:leaves", 1, "raised SystemExit: 0"),
         ("render cli_nets:Net", 2, "--shape 1,3,224,224"),
-        ("render cli_nets:Net --shape 2,y", 2, "cannot read the shape '2,y'"),
         ("render cli_nets:Net --shape 2,4:int65", 2, "'int65' is no type"),
         ("render cli_nets:Net --shape 2,4 --device moon", 2, "device 'moon'"),
         ("render cli_nets:Net --shape 2,4 -o a.swg", 2, "did you mean '.svg'"),
         ("render cli_nets:Net --shape 2,4 -o no/a.svg", 2, "no folder 'no'"),
-        ("render cli_nets:Net --shape 2,4 --theme pink", 2, "'light', 'dark' or 'print'"),
+        ("render cli_nets:Net --shape 2,4 --color-by flop", 2, "did you mean 'flops'"),
+        ("render cli_nets:Net --shape 2,4 --numbers flops,zero", 2, "did you mean 'zeros'"),
+        ("render cli_nets:Net --shape 2,5,4 --rename a=b --width 3", 2, "--width must be a length"),
         ("render cli_nets:Net --shape 2,4 --option dept=1", 2, "did you mean 'depth'"),
         ("summary missing.json", 2, "No such file"),
         ("summary cli_nets:Net --shape 2,4 --column flop", 2, "flops"),
@@ -215,7 +218,7 @@ def test_mistakes(capsys, arguments, code, said):
         (["-o", "a.swg"], ".swg"),
         (["-o", "no/a.svg"], "no folder 'no'"),
         (["-o", "."], "Known: .svg"),
-        (["--theme", "pink"], "theme must be 'light', 'dark' or 'print', not 'pink'"),
+        (["--fold", "--width", "3"], "--width must be a length with its unit"),
         (["--option", "zz=1"], "unknown option 'zz'. Known here: "),
     ],
 )
@@ -234,12 +237,15 @@ def test_the_name_of_a_recording_is_no_path(folder, capsys):
     assert (folder / ".._out_side.svg").exists()
 
 
-def test_a_model_that_raises_is_drawn_until_then(folder, capsys):
+def test_a_model_that_raises_is_drawn_until_then(folder, capsys, monkeypatch):
     """The user's error with its place, exit code 1, and a figure of what ran."""
+    monkeypatch.syspath_prepend(folder)
+    with pytest.raises(RuntimeError) as plain:
+        importlib.import_module("cli_nets").Wrong()(torch.ones(2, 4))
     code, out, err = run(capsys, "render", "cli_nets:Wrong", "--shape", "2,4", "-o", "a.svg")
     assert (code, out) == (1, "")
     assert "what ran until then is drawn in a.svg" in err
-    assert "RuntimeError: mat1 and mat2" in err and "while running `second`" in err
+    assert f"RuntimeError: {plain.value}" in err and "while running `second`" in err
     assert "first" in (folder / "a.svg").read_text()
 
 
@@ -273,9 +279,22 @@ def test_doctor(capsys, monkeypatch):
     """All is well here; where Graphviz does not work, that is said and the code is 1."""
     code, out, _ = run(capsys, "doctor")
     assert code == 0 and "ok    recording: linear" in out and "FAILS" not in out
-    monkeypatch.setattr(engine, "_folder", lambda: "/nowhere")
+    monkeypatch.setattr(engine, "require", lambda: "/nowhere")
     code, out, _ = run(capsys, "doctor")
     assert code == 1 and "FAILS Graphviz, svg: LayoutFailed" in out
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "code"),
+    [("win32", "ARM64", 0), ("linux", "riscv64", 0), ("darwin", "arm64", 1), ("win32", "AMD64", 1)],
+)
+def test_doctor_without_graphviz(capsys, monkeypatch, no_graphviz, system, machine, code):
+    """An error where a wheel holds it; elsewhere it is said what works without, and that works."""
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    found, out, _ = run(capsys, "doctor")
+    assert found == code and ("FAILS pygraphviz" in out) == bool(code)
+    assert "ok    figure: " in out and "pip install 'pygraphviz>=2.0'" in out
 
 
 def test_usage_names_what_is_needed(capsys):
@@ -348,9 +367,11 @@ def test_tensors_keep_to_type_and_range():
 
 def test_settings():
     """Values are Python literals where they can be, and else text."""
-    read = settings_of(["a=1", "b=(2, 3)", "c=gelu", "d=true", "e=a=b", "f=None"])
-    assert read == {"a": 1, "b": (2, 3), "c": "gelu", "d": True, "e": "a=b", "f": None}
-    assert value_of("1e-3") == 0.001
+    texts = ["a=1", "b=(2, 3)", "c=gelu", "d=true", "e=a=b", "f=None", "g=1e-3"]
+    read = TARGET_OPTIONS["set"].joined([TARGET_OPTIONS["set"].read(text) for text in texts])
+    assert read == {
+        "a": 1, "b": (2, 3), "c": "gelu", "d": True, "e": "a=b", "f": None, "g": 0.001
+    }
 
 
 class Terminal(io.StringIO):

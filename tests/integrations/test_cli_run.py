@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 import torchrecorder
 from tests.integrations.test_cli import run
-from torchrecorder.capture.awaited import Awaited
+from torchrecorder.capture.hooks.deferred_recorder import Awaited
 
 TRAIN = '''
 import sys
@@ -203,7 +203,7 @@ def test_modes_of_the_program_end_in_their_order(context: Any) -> None:
 def test_default_device_may_change_meanwhile() -> None:
     """Its mode expects to be the lowest of all."""
     net = torch.nn.Linear(4, 4)
-    before = torch.get_default_device()
+    before = torch.empty(0).device
     torch.set_default_device("cpu")
     try:
         with Awaited(lambda module, frame: module is net) as awaited:
@@ -213,7 +213,7 @@ def test_default_device_may_change_meanwhile() -> None:
             net(torch.ones(1, 4, device="cpu"))
     finally:
         torch.set_default_device(None)
-    assert torch._C._len_torch_function_stack() == 0 and torch.get_default_device() == before
+    assert torch._C._len_torch_function_stack() == 0 and torch.empty(0).device == before
     assert made.device.type == "meta" and awaited.recording is not None
     assert [op.name for op in awaited.recording.ops.values()][0] == "linear"
 

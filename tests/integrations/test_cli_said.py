@@ -23,7 +23,7 @@ def _examples() -> list[str]:
     texts += re.findall(r"```bash\n(.*?)```", pages, flags=re.S)
     found = re.findall(r"^ *(torchrecorder .*)$", "\n".join(texts), flags=re.M)
     found += re.findall(r"\$\((torchrecorder .*?)\)", "\n".join(texts))
-    return sorted({re.split(" >|  +#", line)[0] for line in found})
+    return sorted({re.split(r" >| \||  +#", line)[0] for line in found})
 
 
 @pytest.mark.parametrize("line", _examples())
@@ -58,13 +58,20 @@ def test_what_the_page_prints() -> None:
     ("line", "said"),
     [
         ("rendr nets:Net", "did you mean 'render'?"),
-        ("render nets:Net --depth x", "--depth: it must be a whole number, not 'x'"),
-        ("render nets:Net --fontsize big", "--fontsize: it must be a number, not 'big'"),
-        ("render nets:Net --bakground red", "a figure does, by --option background=VALUE"),
+        ("render nets:Net --depth x", "--depth: it must be a whole number from 0 on, not 'x'"),
+        ("render nets:Net --fontsize big", "it must be a number of points above 0, not 'big'"),
+        ("render nets:Net --bakground red", "did you mean '--background'?"),
         ("render nets:Net --min_fontsize 3", "did you mean '--min-fontsize'?"),
         ("render nets:Net --dept 2", "render: error: it does not take --dept 2; did you mean"),
         ("render nets:Net --direction tb", "did you mean 'TB'?"),
-        ("render nets:Net --hide relu", "a figure does, by --option hide=VALUE"),
+        ("render nets:Net --theme pink", "--theme: it must be 'light', 'dark' or 'print'"),
+        ("render nets:Net --fold maybe", "--fold: it must be yes, no or 'similar', not 'maybe'"),
+        ("render nets:Net --color-range 3", "it must be two numbers, the smaller one first"),
+        ("render nets:Net --rename Linear", "cannot read 'Linear': write NAME=TEXT"),
+        ("render nets:Net --group A=", "cannot read 'A=': write NAME=TEXT"),
+        ("render nets:Net --set 2", "cannot read '2': write NAME=VALUE"),
+        ("render nets:Net --shape 2,y", "cannot read the shape '2,y'"),
+        ("top nets:Net --repeat 0", "--repeat: it must be a whole number from 1 on, not 0"),
         ("open nets:Net more", "open: error: it does not take more; torchrecorder open --help"),
         ("run train.py --epochs 2", "goes after --: train.py -- --epochs 2"),
         ("run -m train --epochs=2", "goes after --: -m train -- --epochs=2"),

@@ -10,10 +10,10 @@ import torch
 from IPython.core.formatters import DisplayFormatter
 
 import torchrecorder
-from torchrecorder.capture.source import cell_name
+from torchrecorder.capture.hooks.source import cell_name
 from torchrecorder.errors import LayoutFailed
 from torchrecorder.export.graphviz import Svg
-from torchrecorder.integrations import jupyter
+from torchrecorder import display
 
 
 @pytest.fixture
@@ -47,16 +47,16 @@ def test_the_page_stands_in_a_frame_over_the_figure(recording):
 
 def test_the_page_is_left_out_where_it_would_be_large(recording, monkeypatch):
     """A notebook keeps what it shows: there is the figure alone then."""
-    monkeypatch.setattr(jupyter, "_LARGEST", 1000)
+    monkeypatch.setattr(display, "_LARGEST", 1000)
     assert "text/html" not in recording._repr_mimebundle_()
     monkeypatch.undo()
-    monkeypatch.setattr(jupyter, "_OPS", 0)
+    monkeypatch.setattr(display, "_OPS", 0)
     assert list(recording._repr_mimebundle_()) == ["text/plain", "image/svg+xml", "application/pdf"]
 
 
 def test_a_large_figure_does_not_stand_behind_the_page(recording, monkeypatch):
     """It would be there twice."""
-    monkeypatch.setattr(jupyter, "_BEHIND", 10)
+    monkeypatch.setattr(display, "_BEHIND", 10)
     data = recording._repr_mimebundle_()
     assert "base64" not in data["text/html"]
     assert "image/svg+xml" in data and "application/pdf" not in data
@@ -106,7 +106,7 @@ def test_no_figure_is_better_than_waiting(recording, monkeypatch):
 
 def test_a_huge_recording_is_shown_at_once(monkeypatch):
     """What is hopeless is not tried: a long loop is one box."""
-    monkeypatch.setattr(jupyter, "_BOXES", 50)
+    monkeypatch.setattr(display, "_BOXES", 50)
     tried = _only_below(monkeypatch, boxes=50)
     recording = torchrecorder.record(_long, input_shapes=(1,))
     with pytest.warns(UserWarning, match="shown closed"):

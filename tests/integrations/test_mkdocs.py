@@ -116,7 +116,7 @@ def test_page_in_a_frame(project):
         ("nets.py:other", "other"),
         ("nets.py:net\n:shape: 2,5", "shapes cannot be multiplied"),
         ("nets.py:net\n:depht: 2", "no option 'depht'"),
-        ("nets.py:net\n:explore: perhaps", "neither yes nor no"),
+        ("nets.py:net\n:explore: perhaps", ":explore: it must be yes or no"),
         ("nets.py:net\nprint()", "either package.module:name"),
         ("", "either package.module:name"),
         ("raise SystemExit('enough')", "enough"),

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
-import textwrap
-import warnings
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,127 +9,10 @@ import pytest
 pytest.importorskip("sphinx")
 
 import torch  # noqa: E402
-from sphinx.cmd.build import build_main  # noqa: E402
 from torch import nn  # noqa: E402
 
 import torchrecorder  # noqa: E402
-from torchrecorder.errors import LayoutFailed  # noqa: E402
-from torchrecorder.integrations.sphinx import options  # noqa: E402
-from torchrecorder.integrations.sphinx.alt import described  # noqa: E402
-from torchrecorder.integrations.sphinx.links import aside, with_addresses  # noqa: E402
-from torchrecorder.style.style import Style  # noqa: E402
-from torchrecorder.views.plan import ViewOptions  # noqa: E402
-
-NETS = '''
-from pathlib import Path
-from torch import nn
-from {name}_parts import Block
-
-def net(width=4):
-    """Counts how often it is called."""
-    with Path(__file__).with_name("calls").open("a") as calls:
-        calls.write("x")
-    return nn.Sequential(Block(width), Block(width), nn.Linear(width, 2))
-
-def broken():
-    """A model that raises."""
-    return nn.Sequential(nn.Linear(4, 2), nn.Linear(4, 2))
-
-def bare():
-    assert not nn
-
-def leaving():
-    raise SystemExit("enough")
-'''
-SHY = """
-import warnings
-from torch import nn
-from NETS import net
-
-class Shy:
-    def __getattribute__(self, name):
-        warnings.warn("deprecated", FutureWarning, stacklevel=2)
-        return object.__getattribute__(self, name)
-
-shy = Shy()
-"""
-PARTS = '''
-from torch import nn
-
-class Block(nn.Module):
-    """A layer, and a way around it."""
-
-    def __init__(self, width):
-        super().__init__()
-        self.layer = nn.Linear(width, width)
-
-    def forward(self, x):
-        """Features like *x*."""
-        return x + self.layer(x).relu()
-'''
-
-
-class Project:
-    """A Sphinx project in a folder, with a module of its own."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder, self.name = folder, name
-        self.write(f"{name}.py", NETS.format(name=name))
-        self.write(f"{name}_parts.py", PARTS)
-        self.write(
-            "conf.py",
-            "extensions = ['torchrecorder.integrations.sphinx', 'sphinx.ext.autodoc']\n"
-            "html_theme = 'alabaster'\nhtml_show_sphinx = False\n",
-        )
-
-    def write(self, name: str, text: str) -> None:
-        """A file of the project; ``NETS`` in it is the name of the module."""
-        said = textwrap.dedent(text).replace("NETS", self.name).lstrip("\n")
-        (self.folder / name).write_text(said, encoding="utf-8")
-
-    def build(self, builder: str = "html", *options: str, strict: bool = True) -> Path:
-        """Build it, and give the folder of what was built."""
-        for name in [each for each in sys.modules if each.startswith(self.name)]:
-            del sys.modules[name]  # as in a new process
-        out = self.folder / "_build" / builder
-        trees = str(self.folder / "_build" / "doctrees")
-        strictly = ("-W", "-n") if strict else ()
-        code = build_main(
-            ["-q", *strictly, *options, "-b", builder, "-d", trees, str(self.folder), str(out)]
-        )
-        assert code == 0
-        return out
-
-    def calls(self) -> int:
-        """How often the factory has been called."""
-        calls = self.folder / "calls"
-        return len(calls.read_text()) if calls.exists() else 0
-
-
-@pytest.fixture
-def project(tmp_path, monkeypatch, request) -> Project:
-    """An empty project, whose folder can be imported from."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    number = abs(hash(request.node.name)) % 10**9
-    return Project(tmp_path, f"nets_{number}")
-
-
-PAGE = """
-    Page
-    ====
-
-    .. torchrecorder:: NETS:net
-       :shape: 1,4
-       :depth: 2
-       :caption: The *net*, with **two** blocks.
-       :name: the-net
-       :width: 80%
-
-    See :ref:`the-net`.
-
-    .. autoclass:: NETS_parts.Block
-"""
+from tests.integrations.sphinx_project import PAGE  # noqa: E402
 
 
 def _svgs(out: Path) -> list[str]:
@@ -332,86 +210,6 @@ def test_parallel(project):
     assert all("<object" in (out / f"{name}.html").read_text() for name in names)
 
 
-WRONG = {
-    "no such module": ("NETS_gone:net", "", 4, "there is no module"),
-    "no such name": ("NETS:nett", "", 4, "has no 'nett'; there are net"),
-    "no path": ("NETS", "", 4, "write package.module:name"),
-    "neither": ("", "", 4, "either package.module:name or code"),
-    "both": ("NETS:net", "\n   net()", 4, "not both"),
-    "no inputs": ("NETS:net", "", 4, "--shape 1,3,224,224"),
-    "a wrong shape": ("NETS:net", "   :shape: 1;x", 4, "cannot read the shape 'x'"),
-    "a model that raises": ("NETS:broken", "   :shape: 1,4", 4, "mat1 and mat2"),
-    "a factory that leaves": ("NETS:leaving", "", 4, "SystemExit: enough"),
-    "a wrong theme": ("NETS:net", "   :theme: pink", 4, "or 'print', not 'pink'"),
-    "a wrong option": ("NETS:net", "   :option: dept=2", 4, "did you mean 'depth'"),
-    "a wrong depth": ("NETS:net", "   :depth: -2", 4, "depth must be a whole number from 0 on"),
-    "bad syntax": ("", "\n   import torch\n   x = = 3", 7, "SyntaxError"),
-    "code that raises": ("", "\n   import torch\n\n   1 / 0", 8, "ZeroDivisionError"),
-    "code without a model": ("", "\n   import torch", 4, "its last line must be a model"),
-    "code with no model": ("", "\n   3", 4, "which is no model"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_warnings(project, capsys, case):
-    """What goes wrong is a warning with file and line; the rest of the page is built."""
-    target, body, line, message = WRONG[case]
-    page = f"Page\n====\n\n.. torchrecorder:: {target}\n{body}\n\nThe rest.\n"
-    project.write("index.rst", page)
-    out = project.build(strict=False)
-    said = capsys.readouterr().err
-    assert f"index.rst:{line}: WARNING: " in said
-    assert message in said
-    html = (out / "index.html").read_text()
-    assert "The rest." in html and "torchrecorder-failed" in html
-    assert "could not be made" in html
-    assert re.search(r"\w+", message)[0] in html.partition("torchrecorder-failed")[2]
-
-
-def test_an_option_that_cannot_be_read(project, capsys):
-    """An unknown option, or a value that is none, is an error of the directive."""
-    for option in ("fold: perhaps", "dept: 2"):
-        project.write(f"{option[:4]}.rst", f"A\n=\n\n.. torchrecorder:: NETS:net\n   :{option}\n")
-    project.write("index.rst", "Page\n====\n")
-    project.build(strict=False)
-    said = capsys.readouterr().err
-    assert "'perhaps' is neither yes nor no" in said
-    assert "did you mean 'depth'" in said
-
-
-def test_a_bare_assertion_is_told_by_its_line(project, capsys):
-    """What says nothing itself is no reason."""
-    body = ".. torchrecorder:: NETS:bare\n   :name: it\n\n:ref:`x <it>`\n"
-    project.write("index.rst", f"P\n=\n\n{body}")
-    out = project.build(strict=False)
-    assert "AssertionError: " in capsys.readouterr().err
-    assert "assert not nn" in (out / "index.html").read_text()
-
-
-def test_what_is_deprecated_is_not_asked(project, capsys):
-    """An object that warns of every question warns of none of ours."""
-    project.write("shy.py", SHY)
-    project.write("index.rst", PAGE.replace("NETS:net", "shy:net"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", FutureWarning)
-        project.build()
-
-
-@pytest.mark.parametrize("builder", ["html", "latex"])
-def test_figure_that_cannot_be_drawn(project, capsys, monkeypatch, builder):
-    """A layout that fails when a page is written is a warning, and leaves the text."""
-
-    def fail(*args, **options):
-        raise LayoutFailed("it takes too long")
-
-    monkeypatch.setattr("torchrecorder.api.render", fail)
-    project.write("index.rst", PAGE)
-    out = project.build(builder, strict=False)
-    assert "index.rst:4: WARNING: it takes too long" in capsys.readouterr().err
-    (page,) = out.glob("index.html" if builder == "html" else "*.tex")
-    assert "50 params: it takes too long" in page.read_text()
-
-
 def test_page(project):
     """A recording as a page inside the page."""
     project.write("index.rst", PAGE.replace(":width: 80%", ":format: html\n       :height: 20em"))
@@ -427,56 +225,6 @@ def test_explore(project):
     out = project.build()
     (page,) = (out / "_images").glob("torchrecorder-*.html")
     assert f'href="_images/{page.name}"' in (out / "index.html").read_text()
-
-
-@pytest.mark.parametrize(
-    ("address", "page", "folder", "seen"),
-    [
-        ("https://example.org/a.html#b", "guide/x.html", "_images", "https://example.org/a.html#b"),
-        ("#b", "guide/x.html", "_images", "../guide/x.html#b"),
-        ("../api.html#b", "guide/x.html", "_images", "../api.html#b"),
-        ("y.html", "guide/x.html", "_images", "../guide/y.html"),
-        ("#b", "", "_images", "../#b"),
-        ("../y/#b", "guide/x/", "_images", "../guide/y/#b"),
-    ],
-)
-def test_addresses(address, page, folder, seen):
-    """An address on a page, as a file among the images writes it."""
-    assert aside(address, page, folder) == seen
-
-
-def test_every_option_of_a_figure_can_be_said():
-    """What text can say of a view or a style is an option; objects and functions are not."""
-    simple = ("bool", "int | None", "float", "str | None", "str", "tuple[str, ...]")
-    named = [each for each in (*fields(ViewOptions), *fields(Style)) if each.type in simple]
-    assert len(named) > 15
-    assert {each.name for each in named} - set(options.PLACED) <= set(options.ALL)
-    assert {"color_by", "color-range", "numbers", "rename", "group"} <= set(options.ALL)
-    assert not {"rules", "finish", "attributes", "node_attributes"} & set(options.ALL)
-
-
-def test_names_in_pairs():
-    """What is renamed and what is grouped stands on lines of its own."""
-    assert options.pairs("fc = Classifier\nconv1=Stem") == {"fc": "Classifier", "conv1": "Stem"}
-    assert options.groups("Stem = conv1, bn1") == {"Stem": ("conv1", "bn1")}
-    with pytest.raises(ValueError, match="NAME = NAME"):
-        options.pairs("fc")
-
-
-def test_links_without_addresses_are_none():
-    """Only names that are documented somewhere stay links."""
-    links = [f'<a xlink:href="torchrecorder:{name}"><g>{name}</g></a>' for name in ("a.B", "c")]
-    svg = "".join(links)
-    assert with_addresses(svg, {"a.B": "x?y&z"}) == (
-        '<a xlink:href="x?y&amp;z" target="_parent"><g>a.B</g></a><g>c</g>'
-    )
-
-
-def test_described():
-    """Alternative text names three ends at most."""
-    four = tuple(torch.ones(2) for _ in range(4))
-    recording = torchrecorder.record(lambda a, b, c, d: a + b + c + d, four)
-    assert recording.name in described(recording) and "…" in described(recording)
 
 
 DARK_PAPER = "body, div.body { background: oklch(0.2 0.02 250); color: white }"
@@ -506,11 +254,3 @@ def test_figure_for_the_paper(project, style, system, shown):
         assert seen == {"light": shown == "light", "dark": shown == "dark"}
         page.evaluate("document.body.setAttribute('data-theme', 'other')")
         assert page.is_visible(f"object.torchrecorder-{shown}")
-
-
-def test_fold_is_a_word_or_a_flag():
-    """As `Recording.render` takes it."""
-    read = options.DRAWN["fold"]
-    assert [read(text) for text in (None, "yes", "no", "similar")] == [True, True, False, "similar"]
-    with pytest.raises(ValueError, match="neither yes nor no"):
-        read("perhaps")

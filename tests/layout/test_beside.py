@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torchrecorder.layout.nested import Drawn, Item, Link, place, plan
+from torchrecorder.layout.layered import Drawn, Item, Link, place, plan
 
 HEADER = (50.0, 12.0)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from torchrecorder.layout.nested import Item, Link, place, plan
-from torchrecorder.layout.nested.settle import APART
+from torchrecorder.layout.layered import Item, Link, place, plan
+from torchrecorder.layout.layered.constants import APART
 
 HEADER = (50.0, 12.0)
 

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -64,7 +63,7 @@ def test_child_is_light():
     """The child imports neither torch nor numpy nor networkx, nor pygraphviz' Python side."""
     script = Path(engine.__file__).with_name("child.py")
     code = (
-        f"import sys, runpy; sys.argv = ['child', {engine._folder()!r}, '30'];"
+        f"import sys, runpy; sys.argv = ['child', {engine.require()!r}, '30'];"
         "sys.stdin = open('/dev/null')\n"
         "import os; os._exit = lambda code: print(*sys.modules)\n"
         f"runpy.run_path({str(script)!r}, run_name='__main__')"
@@ -94,12 +93,13 @@ def test_unknown_program():
         engine.run(PAIR, program="nonsense")
 
 
-def test_time_limit():
-    """A layout that does not end costs the limit, and the error says what to ask for."""
-    started = time.monotonic()
+def test_time_limit(monkeypatch, tmp_path):
+    """A layout that does not end is ended, and the error says what to ask for."""
+    script = tmp_path / "child.py"
+    script.write_text("while True: pass")
+    monkeypatch.setattr(engine, "_CHILD", script)
     with pytest.raises(LayoutFailed, match=r"limit: 1\.5 s.*smaller depth.*nested"):
-        engine.run(dense(150), timeout=1.5)
-    assert time.monotonic() - started < 8
+        engine.run(PAIR, timeout=1.5)
 
 
 FRAIL = """
@@ -129,9 +129,9 @@ def test_cheaper_settings_rescue_a_hard_graph(monkeypatch, tmp_path, effort):
     assert b">hard</text>" in pictures[2]
 
 
-def test_dense_graph_within_its_time():
-    """A graph that takes Graphviz minutes is drawn in seconds, every edge of it."""
-    svg = engine.run(dense(60), attributes=engine.EFFORTS[-1])
+def test_the_cheapest_settings_draw_every_edge_of_a_dense_graph():
+    """They save time at the expense of beauty alone; how long it takes is up to the machine."""
+    svg = engine.run(dense(60), attributes=engine.EFFORTS[-1], timeout=600)
     assert svg.count(b'class="edge"') == 60 * 59 // 2
 
 
@@ -145,9 +145,64 @@ def test_crash_is_an_error(monkeypatch, tmp_path):
         engine.run(PAIR)
 
 
+class _OnWindows(subprocess.Popen):
+    """A child that Windows ends for an access violation, unless a certain setting is made."""
+
+    mark = b"nslimit=1\n"
+
+    def communicate(self, input=None, timeout=None):
+        """The answer, and an exit code as Windows has it: above 0."""
+        answer, said = super().communicate(input, timeout)
+        if self.mark in input:
+            return answer, said
+        self.returncode = 0xC0000005
+        return b"", said
+
+
+def test_a_crash_on_windows_is_tried_again_with_cheaper_settings(monkeypatch):
+    """Exit codes of crashed processes are above 0 there."""
+    monkeypatch.setattr(subprocess, "Popen", _OnWindows)
+    assert b">a</text>" in engine.run(PAIR)
+    monkeypatch.setattr(_OnWindows, "mark", b"no such setting")
+    with pytest.raises(LayoutFailed, match=r"crashed \(exit code 0xc0000005\).*smaller depth"):
+        engine.run(PAIR)
+
+
+def test_abort_on_windows(monkeypatch):
+    """It ends with code 3 there, which is an ordinary one elsewhere."""
+    assert engine._crash(3) is None and engine._crash(1) is None
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert engine._crash(3) and engine._crash(1) is None
+
+
+def test_a_child_without_signals_ends_by_itself(tmp_path):
+    """Where there is no alarm, a thread ends a child whose parent is gone, also inside C code."""
+    code = (
+        "import _signal, runpy; del _signal.alarm\n"
+        f"child = runpy.run_path({str(engine._CHILD)!r})\n"
+        "child['_end_after'](1)\n"
+        "sum(range(10 ** 12))"  # hours inside C code that lets no other Python code run
+    )
+    command = [sys.executable, "-I", "-S", "-c", code]
+    assert subprocess.run(command, capture_output=True, timeout=60).returncode == 1
+
+
+def test_paths_with_spaces_and_letters_of_any_language(monkeypatch, tmp_path):
+    """Python and pygraphviz may be installed anywhere."""
+    place = tmp_path / "Пакеты und Ähnliches 图"
+    place.mkdir()
+    for name in ("pygraphviz", "pygraphviz.libs"):
+        (place / name).symlink_to(Path(engine.require()).with_name(name))
+    script = place / "child.py"
+    script.write_bytes(engine._CHILD.read_bytes())
+    monkeypatch.setattr(engine, "_CHILD", script)
+    monkeypatch.setattr(engine, "require", lambda: str(place / "pygraphviz"))
+    assert b">a</text>" in engine.run(PAIR)
+
+
 def test_child_that_cannot_work(monkeypatch, tmp_path):
     """A broken installation is named, not called a matter of size."""
-    monkeypatch.setattr(engine, "_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(engine, "require", lambda: str(tmp_path))
     with pytest.raises(LayoutFailed, match="No module named '_graphviz'") as caught:
         engine.run(PAIR)
     assert caught.value.final
@@ -160,10 +215,18 @@ def test_no_child_can_be_started(monkeypatch):
         engine.run(PAIR)
 
 
-def test_without_pygraphviz(monkeypatch):
-    """Without the wheel the error says what to install."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(LayoutFailed, match="pip install 'pygraphviz>=2.0'"):
+@pytest.mark.parametrize("executable", ["", None])
+def test_inside_a_program_that_embeds_python(monkeypatch, tmp_path, executable):
+    """It may not know of an interpreter; then the one on the path does."""
+    (tmp_path / "python").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", executable)
+    assert b">a</text>" in engine.run(PAIR)
+
+
+def test_without_pygraphviz(no_graphviz):
+    """Without the wheel the error says what to install, and what works without it."""
+    with pytest.raises(LayoutFailed, match="pip install 'pygraphviz>=2.0'.*Without it, .svg"):
         engine.run(PAIR)
 
 

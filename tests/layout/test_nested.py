@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchrecorder.layout.nested import Drawn, Item, Link, Picture, Plan, place, plan
-from torchrecorder.layout.nested.composed import Point
-from torchrecorder.layout.nested.gaps import LEVEL, STRAIGHT, Run, slots, tracks
-from torchrecorder.layout.nested.lines import Trunks, corners, whole
-from torchrecorder.layout.nested.rows import rows
-from torchrecorder.layout.nested.settle import APART, Body, Tie, settle
-from torchrecorder.layout.nested.stretch import Stretch, Wish
+from torchrecorder.layout.layered import Drawn, Item, Link, Picture, Plan, place, plan
+from torchrecorder.layout.layered.positions import Point
+from torchrecorder.layout.layered.constants import APART, GAP, LEVEL
+from torchrecorder.layout.layered.tracks import Run, slots, tracks
+from torchrecorder.layout.layered.edge_routing import Trunks, corners, whole
+from torchrecorder.layout.layered.layering import rows
+from torchrecorder.layout.layered.compaction import Body, Tie, settle
+from torchrecorder.layout.layered.monotone_map import Stretch, Wish
 
 SOME = settings(max_examples=60, deadline=None)
 SLACK = 0.05
@@ -291,7 +292,7 @@ def test_a_chain_beside_an_open_box_need_not_wait_for_its_end() -> None:
     boxes = {box.item: box for box in opened.boxes}
     assert boxes[1].y + boxes[1].height > boxes[13].y
     apart = [boxes[each + 1].y - boxes[each].y - 20 for each in range(10, 13)]
-    assert apart == pytest.approx([STRAIGHT] * 3)
+    assert apart == pytest.approx([GAP] * 3)
 
 
 def test_what_is_around_an_open_box_comes_back_to_its_lines() -> None:

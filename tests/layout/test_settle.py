@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from torchrecorder.layout.nested.settle import WIDER, Body, Tie, settle
+from torchrecorder.layout.layered.constants import WIDER
+from torchrecorder.layout.layered.compaction import Body, Tie, settle
 
 WIDTH, OFF = 100.0, 30.0
 

@@ -14,7 +14,7 @@ from tests.page.browser import Visit, browser
 from tests.page.test_data import HOSTILE, Page, data_of
 from tests.stepped import stepped
 from tests.views.test_fold import stack
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.figure import Figure, LegendEntry, Look
 from torchrecorder.testing import Builder
 from torchrecorder.views.view import View

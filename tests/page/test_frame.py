@@ -12,7 +12,7 @@ import pytest
 from tests.figures import network
 from tests.page.browser import Visit, browser
 from tests.page.test_data import Page, data_of
-from torchrecorder.integrations.jupyter import framed
+from torchrecorder.display import framed
 
 pytestmark = pytest.mark.page
 

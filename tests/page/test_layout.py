@@ -1,4 +1,4 @@
-"""The page lays out as `torchrecorder.layout.nested` does, number by number."""
+"""The page lays out as `torchrecorder.layout.layered` does, number by number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from torchrecorder.layout.nested import Item, Link, Plan, place, plan
+from torchrecorder.layout.layered import Item, Link, Plan, constants, place, plan
 
 pytestmark = pytest.mark.page
 
@@ -53,6 +53,7 @@ def as_data(planned: Plan) -> dict[str, Any]:
     """What the page is given of a plan."""
     return {
         "direction": planned.direction,
+        "layout": constants.to_json(),
         "items": {
             "parent": [item.parent for item in planned.items],
             "template": planned.template[1:],
@@ -62,6 +63,60 @@ def as_data(planned: Plan) -> dict[str, Any]:
         "root": planned.template[0],
         "values": planned.carried,
     }
+
+
+def forest(seed: int, trees: int) -> tuple[list[Item], list[Link]]:
+    """Many small trees of items side by side: one plan lays all of them out."""
+    chance = random.Random(seed)
+    items: list[Item] = []
+    links: list[Link] = []
+    for _ in range(trees):
+        start = len(items)
+        parents = [-1]
+        for number in range(chance.randint(1, 14)):
+            parents.append(chance.randint(max(number - 6, 0), number) if number % 3 else 0)
+        inner = set(parents)
+        for number, parent in enumerate(parents):
+            size = [round(chance.uniform(15, 120), 1) for _ in range(3)]
+            header = (size[2], chance.choice([12.0, 24.0])) if number in inner else None
+            around = parent + start if parent >= 0 else -1
+            first = chance.random() < 0.1
+            items.append(Item(f"i{start + number}", around, size[0], size[1], header, first))
+        leaves = [start + number for number in range(len(parents)) if number not in inner]
+        for _ in range(chance.randint(0, 2 * len(leaves))):
+            tail, head = chance.choice(leaves), chance.choice(leaves)
+            if tail < head or (tail != head and chance.random() < 0.1):
+                links.append(_link(items, tail, head, chance))
+    return items, links
+
+
+def _link(items: list[Item], tail: int, head: int, chance: random.Random) -> Link:
+    """A link; some share a trunk with others outside of an item around their tail."""
+    bundles: tuple[tuple[int, str], ...] = ()
+    around = items[tail].parent
+    if around >= 0 and around not in _around(items, head) and chance.random() < 0.3:
+        bundles = ((around, f"bundle:{head}"),)
+    return Link(tail, head, chance.choice("ab"), bundles)
+
+
+def _around(items: list[Item], item: int) -> list[int]:
+    found = []
+    while item >= 0:
+        found.append(item)
+        item = items[item].parent
+    return found
+
+
+def assert_equal_places(evaluate: Any, planned: Plan, opened: list[int]) -> None:
+    """The page puts every box and every corner of a line where Python does."""
+    size, boxes, lines = evaluate(PLACED, [as_data(planned), opened])
+    picture = place(planned, opened)
+    assert size == pytest.approx([picture.width, picture.height])
+    expected = [[box.item, *box[1:5]] for box in picture.boxes]
+    assert sum(boxes, []) == pytest.approx(sum(expected, []))
+    ways = [[at for point in piece.points for at in point] for piece in picture.pieces]
+    assert [len(line) for line in lines] == [len(way) for way in ways]
+    assert sum(lines, []) == pytest.approx(sum(ways, []))
 
 
 @pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])
@@ -74,11 +129,16 @@ def test_page_and_figure_have_everything_in_one_place(
     planned = plan(*given, direction)  # type: ignore[arg-type]
     can = [number for number, item in enumerate(planned.items) if item.header is not None]
     for opened in ([], can[::2], can):
-        size, boxes, lines = flat(PLACED, [as_data(planned), opened])
-        picture = place(planned, opened)
-        assert size == pytest.approx([picture.width, picture.height])
-        expected = [[box.item, *box[1:5]] for box in picture.boxes]
-        assert sum(boxes, []) == pytest.approx(sum(expected, []))
-        ways = [[at for point in piece.points for at in point] for piece in picture.pieces]
-        assert [len(line) for line in lines] == [len(way) for way in ways]
-        assert sum(lines, []) == pytest.approx(sum(ways, []))
+        assert_equal_places(flat, planned, opened)
+
+
+@pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])
+def test_thousands_of_random_nestings_are_laid_out_alike(flat: Any, direction: str) -> None:
+    """250 trees in each direction, each with four random choices of open items."""
+    planned = plan(*forest(ord(direction[0]), 250), direction)  # type: ignore[arg-type]
+    assert len(planned.templates) > 250
+    can = [number for number, item in enumerate(planned.items) if item.header is not None]
+    chance = random.Random(direction)
+    for share in (0.3, 0.6, 0.9, 1.0):
+        opened = [number for number in can if chance.random() <= share]
+        assert_equal_places(flat, planned, opened)

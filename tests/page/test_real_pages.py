@@ -14,9 +14,9 @@ import torchrecorder
 from tests import real_models
 from tests.page.test_data import Page, data_of
 from torchrecorder.export.html import embedded
-from torchrecorder.graph.recording import Recording
-from torchrecorder.views.depths import max_depth
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.recording import Recording
+from torchrecorder.views.auto_depth import max_depth
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 pytestmark = pytest.mark.slow
 

@@ -208,14 +208,14 @@ def test_signs_do_not_cover_each_other(deep: Any) -> None:
     signs = deep(
         "() => { const { model, stage } = page, open = opening.everything(model);"
         " const { boxes } = stage.layout.place(open), view = { x: 0, y: 0, k: .3 };"
-        " return signpost.choose(boxes, view, 3, model).map(({ text, x, y, size }) =>"
+        " return zoomLabels.choose(boxes, view, 3, model).map(({ text, x, y, size }) =>"
         "   [text, x * .3, y * .3, size * .3]); }"
     )
     assert len(signs) > 3
     for number, (_, x, y, size) in enumerate(signs):
         for _, other_x, other_y, _ in signs[:number]:
             assert abs(y - other_y) >= size or abs(x - other_x) > 20
-    assert deep("() => signpost.choose(page.stage.picture().boxes, page.stage.view(), 12,"
+    assert deep("() => zoomLabels.choose(page.stage.picture().boxes, page.stage.view(), 12,"
                 " page.model)") == []
 
 

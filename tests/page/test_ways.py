@@ -12,7 +12,7 @@ from tests.figures import network
 from tests.page.browser import Visit
 from tests.page.test_browser import failing
 from tests.views.test_fold import stack
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
 pytestmark = pytest.mark.page

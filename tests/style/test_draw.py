@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from tests.figures import linear, network, regions
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.color import contrast, faded, ink, mix, rgb, scale
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Shape, title_of
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import THEMES, Theme
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
 
 

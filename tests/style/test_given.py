@@ -11,7 +11,7 @@ from torchrecorder.export.dot import given_out
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 def test_a_hidden_op_lends_no_shape_to_the_box_before() -> None:

@@ -9,11 +9,11 @@ import pytest
 from tests.figures import network
 from tests.views.test_group import convnet
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import title_of
 from torchrecorder.style.style import Style
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 def titles(recording: Recording, names: Mapping[str, str], depth: int = 1) -> list[str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from pypdf import PdfReader
 
-from torchrecorder import figure
+from torchrecorder import figure, make_dot
 from torchrecorder.errors import InvalidArgument, NothingFound
-from torchrecorder.export.exporter import by_suffix
+from torchrecorder.export.formats import by_suffix
 from torchrecorder.layout import engine
 from torchrecorder.options import drawing
 from torchrecorder.style.color import listed, rgb, solid
@@ -20,7 +22,7 @@ from torchrecorder.style.style import Style
 from torchrecorder.style.themes import LIGHT
 from torchrecorder.style.values import SHAPES
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import make_view
+from torchrecorder.views.pipeline import make_view
 
 
 def _fills(colors: list[str]) -> list[str]:
@@ -118,13 +120,19 @@ def test_what_graphviz_cannot_read_is_refused(said: str) -> None:
 
 
 def test_what_graphviz_reads_is_taken() -> None:
-    """In all the spellings of its manual."""
-    drawing(
-        attributes={"splines": True, "ratio": 0.5, "concentrate": "yes", "label": "any text"},
-        node_attributes={"style": "filled, setlinewidth(2)", "fixedsize": "shape"},
-        edge_attributes={"arrowhead": "olboxnormal", "arrowtail": "open", "color": "red:blue"},
-        fillcolor="/blues9/3",
-    )
+    """In all the spellings of its manual, on every node and edge; and it does read it."""
+    graph = {"splines": True, "ratio": 0.5, "concentrate": "yes", "label": "any text"}
+    node = {"style": "filled, setlinewidth(2)", "fixedsize": "shape"}
+    edge = {"arrowhead": "olboxnormal", "arrowtail": "open", "color": "red:blue"}
+    text = make_dot(
+        _run(), attributes=graph, node_attributes=node, edge_attributes=edge, fillcolor="/blues9/3"
+    ).source
+    for name, value in {**graph, **edge}.items():
+        assert text.count(f'{name}="{value}"') == 1
+    for name, value in {**node, "fillcolor": "/blues9/3"}.items():
+        assert text.count(f'{name}="{value}"') == 3
+    (fill,) = _fills(["/blues9/3"])
+    assert engine.run(text, "xdot").decode().count(f"C 7 -{fill}") == 3
 
 
 def _run() -> Any:
@@ -173,4 +181,5 @@ def test_the_paper_has_the_colour_that_its_name_says_everywhere() -> None:
         drawn = by_suffix(f"x{suffix}").export(view, style)
         assert "#00ff00" in (drawn if isinstance(drawn, str) else drawn.decode())
     pdf = by_suffix("x.pdf").export(view, style)
-    assert b"0.0000 1.0000 0.0000 rg" in pdf  # type: ignore[operator]
+    page = PdfReader(io.BytesIO(pdf)).pages[0]  # type: ignore[arg-type]
+    assert b"0.0000 1.0000 0.0000 rg" in page.get_contents().get_data()

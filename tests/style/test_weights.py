@@ -9,7 +9,7 @@ import pytest
 
 from tests.figures import linear
 from tests.style.test_draw import figure_of, texts
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 

@@ -13,7 +13,7 @@ from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import THEMES
 from torchrecorder.views.backward import backward_view
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
 
 

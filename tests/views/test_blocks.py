@@ -13,7 +13,7 @@ import torchrecorder
 from tests.figures import arrows, boxes, linear
 from tests.random_recordings import recordings
 from tests.views.test_fold import block, view_of
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
 from torchrecorder.views.view import View

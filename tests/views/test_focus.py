@@ -10,10 +10,10 @@ import pytest
 from tests.figures import arrows, boxes, clusters, linear, network
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import Role, Slot
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
 
 

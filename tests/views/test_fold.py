@@ -8,11 +8,11 @@ import pytest
 
 from tests.figures import arrows, boxes, clusters, linear
 from torchrecorder.events import OpKind
-from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.structure import structures
+from torchrecorder.recording import Recording
+from torchrecorder.graph.structural_hash import structures
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
 
 

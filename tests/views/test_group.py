@@ -12,12 +12,12 @@ from tests.figures import arrows, boxes, clusters, linear
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.dot import given_out
 from torchrecorder.export.explorer.data import page_data, source
-from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.storage import load
+from torchrecorder.recording import Recording
+from torchrecorder.recording import load
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
 
 STEM = {"Stem": ["conv", "norm", "pool"]}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchrecorder.views.periods import LONGEST, Run, runs
+from torchrecorder.views.fold.periods import LONGEST, Run, runs
 
 
 @pytest.mark.parametrize(

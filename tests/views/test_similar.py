@@ -15,15 +15,15 @@ from tests.test_properties import RUNS, graph_of, ops_in
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.align import aligned
 from torchrecorder.export.explorer.data import page_data, source
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.plan import ViewOptions, make_view
-from torchrecorder.views.similar import FoldSimilar, similar_repeats
+from torchrecorder.views.fold.fold import Fold, repeats
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
-from torchrecorder.views.whole import whole
+from torchrecorder.views.full_view import whole
 
 
 def conv(run: Builder, name: str, x: str, source: int, target: int, size: int) -> Any:
@@ -252,7 +252,7 @@ def test_legend_explains_the_dashes() -> None:
 def test_nothing_is_lost(recording: Recording, depth: int) -> None:
     """Every op is in one box; boxes and clusters have their instances around them."""
     closed = Collapse(depth)(whole(recording))
-    view = FoldSimilar()(closed)
+    view = Fold(similar=True)(closed)
     view.check()
     assert ops_in(view) == ops_in(closed)
     drawn = Counter(
@@ -265,7 +265,7 @@ def test_nothing_is_lost(recording: Recording, depth: int) -> None:
 def test_arrows_are_true(recording: Recording, depth: int) -> None:
     """Each was there, or stands for one between two repeats; none is missing; no circles."""
     closed = Collapse(depth)(whole(recording))
-    view = FoldSimilar()(closed)
+    view = Fold(similar=True)(closed)
     home = {each: box.id for box in view.boxes.values() for each in box.instances or (box.id,)}
     known = {(home[arrow.tail], home[arrow.head]) for arrow in closed.arrows}
     plain = {(arrow.tail, arrow.head) for arrow in view.arrows if not arrow.some}
@@ -307,7 +307,7 @@ def test_every_depth_and_option_can_be_drawn(
 @given(RUNS)
 def test_the_page_folds_the_same_siblings(recording: Recording) -> None:
     """One by one inside of what is folded, each in one group at most."""
-    view, groups = similar_repeats(whole(recording))
+    view, groups = repeats(whole(recording), similar=True)
     view.check()
     members = [item for group in groups for item in group]
     assert len(members) == len(set(members))

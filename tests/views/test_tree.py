@@ -7,9 +7,9 @@ from typing import Any
 from tests.figures import linear, network, regions
 from tests.views.test_fold import block, stack
 from torchrecorder.annotations.parameters import PARAMETERS
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.tree import Tree
 
 

@@ -9,12 +9,12 @@ import pytest
 from tests.figures import arrows, boxes, clusters, linear, network, regions
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpKind, ScopeKind
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
-from torchrecorder.views.depths import max_depth
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.auto_depth import max_depth
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind, View
-from torchrecorder.views.whole import whole
+from torchrecorder.views.full_view import whole
 
 
 def view_of(recording: Recording, **options: Any) -> View:

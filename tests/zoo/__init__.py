@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 from tests.zoo.case import Case
-from tests.zoo import calls, found, functions, gradients, hidden, inplace, kinds, passing, regions
-from tests.zoo import scripts, uncommon, values
+from tests.zoo import calls, found, found_writes, functions, gradients, hidden, inplace
+from tests.zoo import kinds, passing, regions, scripts, scripts_around, stored, uncommon
+from tests.zoo import values, weights
 
 CASES: tuple[Case, ...] = tuple(
     each
     for topic in (
-        inplace, passing, calls, values, kinds, gradients, regions, functions, hidden, scripts, found,
-        uncommon,
+        inplace, stored, passing, calls, weights, values, kinds, gradients, regions, functions,
+        hidden, scripts, scripts_around, found, found_writes, uncommon,
     )
     for each in topic.CASES
 )

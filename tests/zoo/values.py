@@ -370,13 +370,12 @@ def through_numpy() -> Run:
 
 
 @case(
-    "a mapping of unknown kind goes in and comes out",
+    "an object of unknown kind goes in and comes out",
     """
-    mul = mul(const)
-    return
+    mul = mul(box.inside)
+    return mul
     """,
     backward=False,
-    limit="containers that are not known are not opened",
 )
 def unknown_container() -> Run:
     class Box:

@@ -6,17 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from numbers import Real
+from typing import Any
 
-from torchrecorder.annotations.owned import Owned
-from torchrecorder.checks import CALLABLE, FLAG, TEXT, WORD, Check, check, check_one, guess, warn
-from torchrecorder.errors import UnknownAnnotation
-from torchrecorder.graph.recording import Recording
-
+from torchrecorder.annotations.parameter_owners import Owned
+from torchrecorder.checks import CALLABLE, FLAG, TEXT, WORD, Check, check, check_one
+from torchrecorder.graph.recording import RecordedRun
 
 TIMES, DEVICE = "times", "device"
-"""What some need instead of a flag of `record`."""
-
-_WHY = {TIMES: "it was saved without times", DEVICE: "only a run on CUDA has it"}
+"""Needs of annotations that are not flags of `record`."""
 
 
 CHECKS: Mapping[str, Check] = {
@@ -59,7 +56,7 @@ class Annotation:
     name: str
     title: str
     unit: str
-    compute: Callable[[Recording], Mapping[str, float]]
+    compute: Callable[[Any], Mapping[str, float]]
     merge: Callable[[Iterable[float]], float] | None
     show: Callable[[float], str]
     logarithmic: bool = False
@@ -69,7 +66,7 @@ class Annotation:
     def __post_init__(self) -> None:
         check(self, CHECKS)
 
-    def on(self, recording: Recording) -> Numbers:
+    def on(self, recording: RecordedRun) -> Numbers:
         """The numbers of *recording*.
 
         Raises:
@@ -80,7 +77,7 @@ class Annotation:
         return Numbers(self, found, Owned(recording))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Numbers:
     """The numbers of one annotation in one recording.
 
@@ -92,6 +89,12 @@ class Numbers:
     annotation: Annotation
     by_node: Mapping[str, float]
     owned: Owned
+
+    def __repr__(self) -> str:
+        name, found = self.annotation.name, len(self.by_node)
+        total = f", {self.annotation.show(self.total())} in all" if self.by_node else ""
+        total = total if self.annotation.merge is sum else ""
+        return f"<{name} of {self.owned.recording.name}: {found} number{'s' * (found != 1)}{total}>"
 
     def of(self, members: Iterable[str]) -> float | None:
         """One number for *members* together; None if they have none, or none in common.
@@ -126,59 +129,11 @@ class Numbers:
         return merge(self.by_node.values()) if self.by_node and merge is not None else 0
 
 
-def measured(quantity: str) -> Callable[[Recording], Mapping[str, float]]:
-    """What computes an annotation that the run itself has measured."""
+def measured(quantity: str) -> Callable[[RecordedRun], Mapping[str, float]]:
+    """The `compute` of an annotation whose numbers the run itself has measured."""
     return lambda recording: dict(recording.measured.get(quantity, {}))
 
 
-def numbers_of(recording: Recording, which: str | Annotation) -> Numbers:
-    """The numbers of an annotation, or of that name; warns where none were measured.
-
-    Raises:
-        UnknownAnnotation: No annotation has this name.
-    """
-    numbers = (which if isinstance(which, Annotation) else by_name(which)).on(recording)
-    if is_unmeasured(numbers):
-        warn(unmeasured(numbers))
-    return numbers
-
-
 def is_unmeasured(numbers: Numbers) -> bool:
-    """Whether there are none because nobody asked for them when it was recorded."""
+    """Whether there are none because the run was recorded without measuring them."""
     return bool(numbers.annotation.needs) and not numbers.by_node
-
-
-def unmeasured(numbers: Numbers) -> str:
-    """What to say where there are none: how to get them, and what there is."""
-    recording, wanted = numbers.owned.recording, numbers.annotation
-    return (
-        f"this recording of {recording.name} has no {wanted.name!r}: {_how(wanted.needs)}. "
-        f"It has {', '.join(recording.annotations) or 'no numbers at all'}"
-    )
-
-
-def _how(needs: tuple[str, ...]) -> str:
-    if needs[0] in _WHY:
-        return _WHY[needs[0]]
-    flags = ", ".join(f"{each}=True" for each in needs)
-    grad = " of what requires grad" if {"saved", "backward"} & {*needs} else ""
-    return f"record(..., {flags}){grad} measures it"
-
-
-def by_name(name: str) -> Annotation:
-    """The annotation of this name.
-
-    Raises:
-        UnknownAnnotation: There is none; the message lists those there are.
-    """
-    from torchrecorder.annotations import ANNOTATIONS
-
-    known = {each.name: each for each in ANNOTATIONS}
-    if isinstance(name, str) and name in known:
-        return known[name]
-    said = f"no annotation is called {name!r}"
-    if measured_so := [each.name for each in ANNOTATIONS if name in each.needs]:
-        raise UnknownAnnotation(
-            f"{said}: record(..., {name}=True) measures {', '.join(measured_so)}"
-        )
-    raise UnknownAnnotation(f"{said}{guess(name, known) or '.'} Known: {', '.join(known)}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import DEVICE, Annotation, measured
-from torchrecorder.annotations.owned import given_to_leaves
+from torchrecorder.annotations.parameter_owners import given_to_leaves
 from torchrecorder.events import BYTES_PEAK, BYTES_SAVED, OpKind, Role
 from torchrecorder.graph.nodes import Op, Value
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 
-def new_bytes(recording: Recording) -> dict[str, float]:
+def new_bytes(recording: RecordedRun) -> dict[str, float]:
     """For each op, the bytes of those results that share memory with nothing before.
 
     A view, a result written in place, and what is only handed on, are not new.
@@ -30,7 +30,7 @@ def _made(op: Op, value: Value) -> bool:
     return op.kind is not OpKind.PASS and value.id not in op.writes
 
 
-def gradient_bytes(recording: Recording) -> dict[str, float]:
+def gradient_bytes(recording: RecordedRun) -> dict[str, float]:
     """For each parameter that got a gradient, the bytes of it."""
     return {
         leaf: gradient.bytes

@@ -9,32 +9,32 @@ from torchrecorder.annotations.amounts import exact, of_bytes
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.events import Role
 from torchrecorder.graph.nodes import Value
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 
-def _stored(recording: Recording, role: Role) -> Iterator[Value]:
+def _stored(recording: RecordedRun, role: Role) -> Iterator[Value]:
     """Parameters or buffers as the run found them, not what became of those it wrote."""
     for value in recording.values.values():
         if value.role is role and value.producer is None:
             yield value
 
 
-def _count(recording: Recording) -> dict[str, float]:
+def _count(recording: RecordedRun) -> dict[str, float]:
     return {value.id: prod(value.shape) for value in _stored(recording, Role.PARAMETER)}
 
 
-def _trainable(recording: Recording) -> dict[str, float]:
+def _trainable(recording: RecordedRun) -> dict[str, float]:
     return {
         value.id: prod(value.shape) if value.trainable else 0
         for value in _stored(recording, Role.PARAMETER)
     }
 
 
-def _bytes(recording: Recording) -> dict[str, float]:
+def _bytes(recording: RecordedRun) -> dict[str, float]:
     return {value.id: value.bytes for value in _stored(recording, Role.PARAMETER)}
 
 
-def _buffer_bytes(recording: Recording) -> dict[str, float]:
+def _buffer_bytes(recording: RecordedRun) -> dict[str, float]:
     return {value.id: value.bytes for value in _stored(recording, Role.BUFFER)}
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from torchrecorder.events import ScopeId
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 
-def scope_name(recording: Recording, scope: ScopeId | None) -> str:
+def scope_name(recording: RecordedRun, scope: ScopeId | None) -> str:
     """The dotted path of a scope; of a region that of its module and its own name."""
     names: list[str] = []
     for each in recording.within(scope):

@@ -8,20 +8,14 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, Union
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.annotation import (
-    Annotation,
-    Numbers,
-    by_name,
-    is_unmeasured,
-    numbers_of,
-    unmeasured,
-)
-from torchrecorder.annotations.inside import Inside
+from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
+from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.places import scope_name
+from torchrecorder.annotations.registry import by_name, numbers_of, unmeasured
 from torchrecorder.checks import LIST, advised, check_one, one_of, whole_number
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 By = Literal["module", "scope", "op", "grad"]
 """What a ranking or table is of: modules with all their calls, single calls, ops, grad nodes."""
@@ -44,7 +38,7 @@ class Results(Mapping[str, Numbers]):
     Holds those that the recording has any numbers for.
     """
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedRun) -> None:
         self._recording = recording
         self._found: dict[str, Numbers] = {}
 
@@ -79,7 +73,7 @@ class Results(Mapping[str, Numbers]):
 
 @advised
 def top(
-    recording: Recording, name: Union[str, Annotation], n: int = 10, *, by: By = "module"
+    recording: RecordedRun, name: Union[str, Annotation], n: int = 10, *, by: By = "module"
 ) -> list[Ranked]:
     """The *n* places with the largest numbers, largest first.
 
@@ -90,7 +84,7 @@ def top(
         UnknownAnnotation: No annotation has this name, or it was not measured.
         InvalidArgument: *n* or *by* is impossible.
     """
-    numbers = name.on(recording) if isinstance(name, Annotation) else recording.annotations[name]
+    numbers = (name if isinstance(name, Annotation) else by_name(name)).on(recording)
     if is_unmeasured(numbers):
         raise UnknownAnnotation(unmeasured(numbers))
     check_one("n", n, whole_number(0))
@@ -109,7 +103,7 @@ def _rank(found: Ranked) -> float:
 
 @advised
 def table(
-    recording: Recording,
+    recording: RecordedRun,
     columns: Sequence[Union[str, Annotation]] | None = None,
     *,
     by: By = "scope",
@@ -162,8 +156,8 @@ _Place = tuple[str, tuple[str, ...], list[str]]
 """Its name, what it stands for, and what counts for it."""
 
 
-def _places(recording: Recording, by: str) -> Iterator[_Place]:
-    kinds: dict[str, Callable[[Recording], Iterator[_Place]]] = {
+def _places(recording: RecordedRun, by: str) -> Iterator[_Place]:
+    kinds: dict[str, Callable[[RecordedRun], Iterator[_Place]]] = {
         "module": _modules,
         "scope": _scopes,
         "op": _ops,
@@ -173,7 +167,7 @@ def _places(recording: Recording, by: str) -> Iterator[_Place]:
     return kinds[by](recording)
 
 
-def _modules(recording: Recording) -> Iterator[_Place]:
+def _modules(recording: RecordedRun) -> Iterator[_Place]:
     """Scopes of the same path together."""
     calls: dict[tuple[str, str], list[ScopeId]] = {}
     for scope in recording.scopes.values():
@@ -184,14 +178,14 @@ def _modules(recording: Recording) -> Iterator[_Place]:
         yield name, tuple(ids), [each for scope in ids for each in inside.alone(scope)]
 
 
-def _scopes(recording: Recording) -> Iterator[_Place]:
+def _scopes(recording: RecordedRun) -> Iterator[_Place]:
     inside = Inside(recording)
     for scope in recording.scopes.values():
         if not scope.recompute:
             yield scope_name(recording, scope.id), (scope.id,), inside.alone(scope.id)
 
 
-def _ops(recording: Recording) -> Iterator[_Place]:
+def _ops(recording: RecordedRun) -> Iterator[_Place]:
     inside = Inside(recording)
     for op in recording.ops.values():
         if not op.recompute:
@@ -199,13 +193,13 @@ def _ops(recording: Recording) -> Iterator[_Place]:
             yield f"{place}: {op.name}" if place else op.name, (op.id,), inside.of_op(op.id)
 
 
-def _grads(recording: Recording) -> Iterator[_Place]:
+def _grads(recording: RecordedRun) -> Iterator[_Place]:
     for grad in recording.grad_nodes.values():
         place = scope_name(recording, grad.scope)
         yield f"{place}: {grad.name}" if place else grad.name, (grad.id,), [grad.id]
 
 
-def _facts(recording: Recording, node: str) -> dict[str, Any]:
+def _facts(recording: RecordedRun, node: str) -> dict[str, Any]:
     scope = recording.scopes.get(ScopeId(node))
     if scope is not None:
         return {"type": scope.cls, "kind": scope.kind.value}

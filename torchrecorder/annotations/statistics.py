@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.events import GradId, Statistics, ValueId
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 
 def number(found: float) -> str:
@@ -26,12 +26,12 @@ def root_of_squares(found: Iterable[float]) -> float:
     return math.sqrt(sum(each * each for each in found))
 
 
-def values(recording: Recording) -> Iterator[Statistics]:
+def values(recording: RecordedRun) -> Iterator[Statistics]:
     """Statistics of values: those that forward made."""
     return (each for each in recording.statistics if each.run < 0)
 
 
-def gradients(recording: Recording) -> Iterator[Statistics]:
+def gradients(recording: RecordedRun) -> Iterator[Statistics]:
     """Statistics of gradients, by the grad node that was given them."""
     return (each for each in recording.statistics if each.run >= 0)
 
@@ -45,7 +45,7 @@ def _activation(
 ) -> Annotation:
     """A number of what is finite, by value; where nothing is there is none."""
 
-    def compute(recording: Recording) -> dict[str, float]:
+    def compute(recording: RecordedRun) -> dict[str, float]:
         return {each.node: take(each) for each in values(recording) if _bad(each) < each.count}
 
     return Annotation(name, title, "", compute, merge, show, needs=("stats",))
@@ -59,7 +59,7 @@ def _zeros(each: Statistics) -> float:
     return each.zeros / each.count if each.count else 0.0
 
 
-def bad_numbers(recording: Recording) -> dict[str, float]:
+def bad_numbers(recording: RecordedRun) -> dict[str, float]:
     """NaNs and infinities in values and gradients together."""
     found: dict[str, float] = {}
     for each in recording.statistics:
@@ -67,12 +67,12 @@ def bad_numbers(recording: Recording) -> dict[str, float]:
     return found
 
 
-def activation_norms(recording: Recording) -> dict[str, float]:
+def activation_norms(recording: RecordedRun) -> dict[str, float]:
     """For each value that was made, its norm."""
     return {each.node: each.norm for each in values(recording)}
 
 
-def parameter_gradient_norms(recording: Recording) -> dict[str, float]:
+def parameter_gradient_norms(recording: RecordedRun) -> dict[str, float]:
     """For each parameter or input, the norm of the last gradient that was added to it."""
     found: dict[str, float] = {}
     for each in gradients(recording):
@@ -82,7 +82,7 @@ def parameter_gradient_norms(recording: Recording) -> dict[str, float]:
     return found
 
 
-def gradient_norms(recording: Recording) -> dict[str, float]:
+def gradient_norms(recording: RecordedRun) -> dict[str, float]:
     """For each value that an op made, the norm of its gradient in the last backward run."""
     edges = {value.grad: value.id for value in recording.values.values() if value.grad}
     found: dict[str, float] = {}

@@ -12,11 +12,11 @@ from torchrecorder.annotations.amounts import of_seconds
 from torchrecorder.annotations.annotation import TIMES, Annotation
 from torchrecorder.events import SECONDS_ON_DEVICE, GradId
 from torchrecorder.graph.nodes import GradRun, Op
-from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.repeats import own_seconds
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.median_runs import own_seconds
 
 
-def forward_seconds(recording: Recording) -> dict[str, float]:
+def forward_seconds(recording: RecordedRun) -> dict[str, float]:
     """Seconds of each op, and of each scope outside its ops and inner scopes.
 
     Backward passes are left out, and so is what ran in them again. Where ops ran on a
@@ -37,11 +37,11 @@ def forward_seconds(recording: Recording) -> dict[str, float]:
     return found
 
 
-def _is_on_device(recording: Recording, op: Op) -> bool:
+def _is_on_device(recording: RecordedRun, op: Op) -> bool:
     return any(recording.values[value].device.startswith("cuda") for value in op.outputs)
 
 
-def backward_seconds(recording: Recording) -> dict[str, float]:
+def backward_seconds(recording: RecordedRun) -> dict[str, float]:
     """Seconds of each grad node, over all backward runs.
 
     Adding to the gradient of a parameter or input counts at the node that gave it.
@@ -63,7 +63,7 @@ def _ran_on_device(ran: GradRun) -> bool:
     return any(each is not None and each.device.startswith("cuda") for each in ran.given)
 
 
-def first_feeders(recording: Recording) -> dict[GradId, GradId]:
+def first_feeders(recording: RecordedRun) -> dict[GradId, GradId]:
     """For each accumulation, the first node that an op owns and that gives to it."""
     found: dict[GradId, GradId] = {}
     for grad in recording.grad_nodes.values():
@@ -73,7 +73,7 @@ def first_feeders(recording: Recording) -> dict[GradId, GradId]:
     return found
 
 
-def total_seconds(recording: Recording) -> dict[str, float]:
+def total_seconds(recording: RecordedRun) -> dict[str, float]:
     """Both directions."""
     return {**forward_seconds(recording), **backward_seconds(recording)}
 

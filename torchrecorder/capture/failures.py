@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from torchrecorder.checks import Check, check_one
 from torchrecorder.events import (
@@ -15,19 +15,37 @@ from torchrecorder.events import (
     OpCalled,
     RunFailed,
     ScopeEntered,
+    ScopeId,
+    ScopeKind,
+    SourceLine,
     ValueSeen,
 )
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.recorder import Recorder
-    from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 _ATTRIBUTE = "torchrecorder_recorder"
+_CALLS = ScopeKind.MODULE, ScopeKind.FUNCTION, ScopeKind.SCRIPTED
 
 
-def explain(error: BaseException, failure: RunFailed, events: Sequence[Event]) -> None:
-    """Attach a note to *error* that says where in the model it came up."""
-    note = describe(failure, events)
+class HasRecording(Protocol):
+    """A recorder whose run is over."""
+
+    @property
+    def recording(self) -> Recording:
+        """What was recorded."""
+
+
+def explain(
+    error: BaseException, failure: RunFailed, events: Sequence[Event], raised: SourceLine | None
+) -> None:
+    """Attach a note to *error* that says where in the model it came up.
+
+    Args:
+        error: The user's exception.
+        failure: Where the run was when it came up.
+        events: What was recorded until then.
+        raised: The line of the user's code that raised it, if there is one.
+    """
+    note = describe(failure, events, raised)
     if not note:
         return
     with contextlib.suppress(Exception):  # the user's class may refuse to be written on
@@ -37,7 +55,7 @@ def explain(error: BaseException, failure: RunFailed, events: Sequence[Event]) -
             error.__notes__ = [*getattr(error, "__notes__", ()), note]
 
 
-def attach(error: BaseException, recorder: Recorder) -> None:
+def attach(error: BaseException, recorder: HasRecording) -> None:
     """Keep *recorder* with *error*, for `recording_of`."""
     with contextlib.suppress(Exception):  # the user's class may refuse to be written on
         setattr(error, _ATTRIBUTE, recorder)
@@ -63,25 +81,28 @@ def recording_of(error: BaseException) -> Recording | None:
     return None if recorder is None else recorder.recording
 
 
-def describe(failure: RunFailed, events: Sequence[Event]) -> str:
+def describe(
+    failure: RunFailed, events: Sequence[Event], raised: SourceLine | None = None
+) -> str:
     """*while running `encoder.layer.3` (Attention), op `matmul` at model.py:57, inputs ...*"""
-    scope = op = None
+    scopes: dict[ScopeId, ScopeEntered] = {}
+    op = None
     shapes = {}
     for event in events:
-        if isinstance(event, ScopeEntered) and event.scope == failure.scope:
-            scope = event
+        if isinstance(event, ScopeEntered):
+            scopes[event.scope] = event
         elif isinstance(event, OpCalled) and event.op == failure.op:
             op = event
         elif isinstance(event, ValueSeen):
             shapes[event.value] = f"{event.dtype}{list(event.shape)}"
+    scope = scopes.get(failure.scope) if failure.scope is not None else None
     if scope is None and op is None:
         return ""
-    parts = []
-    if scope is not None:
-        parts.append(f"`{scope.path or scope.name}` ({scope.cls})")
+    parts = list(_describe_scopes(scope, scopes))
     if op is not None:
         parts.append(f"op `{op.name}`")
-    source = op.source if op is not None else scope.source if scope is not None else None
+    called = op.source if op is not None else scope.source if scope is not None else None
+    source = called if failure.backward else raised or called
     if source is not None:
         parts.append(f"at {source.file}:{source.line}")
     if op is not None and op.inputs:
@@ -89,8 +110,26 @@ def describe(failure: RunFailed, events: Sequence[Event]) -> str:
         parts.append(f"inputs {listed}")
     doing = "while running "
     if failure.grad is not None:
-        doing = f"in backward, while running {_describe_node(failure.grad, events)}, made by "
+        place = f" at {raised.file}:{raised.line}" if raised is not None else ""
+        node = _describe_node(failure.grad, events)
+        doing = f"in backward, while running {node},{place and f' raised{place},'} made by "
     return f"torchrecorder: {doing}" + ", ".join(parts)
+
+
+def _describe_scopes(
+    scope: ScopeEntered | None, scopes: Mapping[ScopeId, ScopeEntered]
+) -> Iterator[str]:
+    """The module that was running, then the regions inside it, such as a custom function."""
+    regions: list[str] = []
+    while scope is not None and scope.kind not in _CALLS:
+        name = f" `{scope.cls}`" if scope.cls and scope.cls != scope.name else ""
+        if scope.kind is ScopeKind.CUSTOM_FUNCTION:
+            name = f" `{scope.name}`"
+        regions.append(f"{scope.kind.value}{name}")
+        scope = scopes.get(scope.parent) if scope.parent is not None else None
+    if scope is not None:
+        yield f"`{scope.path or scope.name}` ({scope.cls})"
+    yield from reversed(regions)
 
 
 def _describe_node(grad: GradId, events: Sequence[Event]) -> str:

@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.nn import Module
 
 from torchrecorder.capture.internals.access import compiled_from
-from torchrecorder.capture.tensors import tensors_in
+from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.checks import shown
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument
 
 
 def call_arguments(
-    model: Any, args: Any, kwargs: Mapping[str, Any] | None, input_shapes: Any
+    model: Any, args: Any, kwargs: Mapping[str, Any] | None, input_shapes: Any, dtypes: Any = None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments for the call of *model*.
 
@@ -38,6 +38,8 @@ def call_arguments(
         )
     if args is not None and input_shapes is not None:
         raise InvalidArgument("give either inputs or input_shapes, not both")
+    if dtypes is not None and input_shapes is None:
+        raise InvalidArgument("dtypes are those of input_shapes: give these too")
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise InvalidArgument(
             f"kwargs must be a mapping from names, not {shown(kwargs)}; "
@@ -45,7 +47,7 @@ def call_arguments(
         )
     named = dict(kwargs or {})
     if input_shapes is not None:
-        positional, more = _from_shapes(model, input_shapes)
+        positional, more = _from_shapes(model, input_shapes, dtypes)
         named.update(more)
     elif isinstance(args, Mapping):
         positional = ()
@@ -77,35 +79,88 @@ def _check_signature(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         ) from None
 
 
-def _from_shapes(model: Any, shapes: Any) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
+def _from_shapes(
+    model: Any, shapes: Any, dtypes: Any
+) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
     """Random inputs of these shapes, on the model's device and in its precision."""
     if isinstance(shapes, Mapping):
-        return (), {str(name): random_input(model, shape) for name, shape in shapes.items()}
+        chosen = _dtype_of_each(dtypes, [*shapes])
+        return (), {str(name): _random(model, shapes[name], chosen.get(name)) for name in shapes}
     if isinstance(shapes, (str, bytes)) or not isinstance(shapes, Sequence):
         raise InvalidArgument(
             f"input_shapes must be a shape such as (1, 3, 224, 224), a list of shapes, "
             f"or a mapping from argument name to shape; got {shapes!r}"
         )
-    if all(isinstance(size, int) for size in shapes):
-        return (random_input(model, shapes),), {}
-    return tuple(random_input(model, shape) for shape in shapes), {}
+    single = all(isinstance(size, int) for size in shapes) or _has_dtype(shapes)
+    listed = [shapes] if single else shapes
+    chosen = _dtype_of_each(dtypes, range(len(listed)))
+    return tuple(_random(model, one, chosen.get(at)) for at, one in enumerate(listed)), {}
 
 
-def random_input(model: Any, shape: Any) -> Tensor:
-    """Uniform numbers in [0, 1) from a generator of our own: no random state is touched."""
+def _has_dtype(shape: Any) -> bool:
+    """Whether *shape* is a pair of a shape and a dtype."""
+    return isinstance(shape, Sequence) and len(shape) == 2 and isinstance(shape[1], torch.dtype)
+
+
+def _dtype_of_each(dtypes: Any, names: Sequence[Any]) -> Mapping[Any, torch.dtype | None]:
+    """The dtypes of inputs by name, or by place where they have none."""
+    if dtypes is None or isinstance(dtypes, torch.dtype):
+        return dict.fromkeys(names, dtypes)
+    given = dtypes if isinstance(dtypes, Mapping) else None
+    if isinstance(dtypes, (tuple, list)) and len(dtypes) == len(names):
+        given = dict(zip(names, dtypes))
+    if given is None or not {*given} <= {*names} or not all(map(_is_dtype, given.values())):
+        raise InvalidArgument(
+            "dtypes must be one dtype such as torch.int64, or a list or mapping of dtypes that "
+            f"matches input_shapes, not {shown(dtypes)}"
+        )
+    return given
+
+
+def _is_dtype(value: object) -> bool:
+    return value is None or isinstance(value, torch.dtype)
+
+
+def _random(model: Any, shape: Any, dtype: torch.dtype | None) -> Tensor:
+    """A random input of one shape, or of a pair of a shape and a dtype."""
+    if _has_dtype(shape):
+        shape, dtype = shape
     sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     if not all(isinstance(size, int) and size >= 0 for size in sizes):
-        raise InvalidArgument(f"a shape is a sequence of sizes >= 0, got {shape!r}")
-    device, dtype = torch.device("cpu"), torch.get_default_dtype()
-    if isinstance(model, Module):
-        for parameter in model.parameters():
-            if parameter.is_floating_point():
-                device, dtype = parameter.device, parameter.dtype
-                break
-    if device.type == "meta":
-        return torch.empty(sizes, device=device, dtype=dtype)
-    generator = torch.Generator().manual_seed(0)
-    return torch.rand(sizes, generator=generator, dtype=torch.float32).to(device, dtype)
+        raise InvalidArgument(
+            "a shape is a sequence of sizes >= 0, or a pair of one and a dtype, as in "
+            f"((1, 16), torch.int64); got {shape!r}"
+        )
+    device, precision = place_of(model)
+    return random_tensor(sizes, dtype or precision, device, torch.Generator().manual_seed(0))
+
+
+def place_of(model: Any) -> tuple[torch.device, torch.dtype]:
+    """Device and precision of the model's first floating-point parameter."""
+    for parameter in model.parameters() if isinstance(model, Module) else ():
+        if parameter.is_floating_point():
+            return parameter.device, parameter.dtype
+    return torch.device("cpu"), torch.get_default_dtype()
+
+
+def random_tensor(
+    sizes: Sequence[int],
+    dtype: torch.dtype,
+    device: Any,
+    generator: torch.Generator,
+    low: float = 0.0,
+    high: float = 1.0,
+) -> Tensor:
+    """Uniform numbers from *low* to *high*; whole numbers reach it.
+
+    They come from *generator*, which is not PyTorch's own: its random state is not touched.
+    """
+    if str(device) == "meta":
+        return torch.empty(sizes, dtype=dtype, device=device)
+    if dtype.is_floating_point or dtype.is_complex:
+        spread = torch.rand(sizes, generator=generator, dtype=torch.float32) * (high - low)
+        return (spread + low).to(device, dtype)
+    return torch.randint(int(low), int(high) + 1, sizes, generator=generator).to(device, dtype)
 
 
 def as_leaf_dummies(

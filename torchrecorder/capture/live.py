@@ -1,4 +1,4 @@
-"""Live: weak access to recorded modules, and stand-ins for recorded tensors."""
+"""Live: the modules behind a recording while they exist, and stand-ins for what is gone."""
 
 from __future__ import annotations
 
@@ -8,30 +8,55 @@ from typing import Any
 import torch
 from torch.nn import Module
 
+from torchrecorder.capture.stand_in import StandIn
 from torchrecorder.events import ModuleId
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 
 class Live:
-    """Finds the module behind a scope while it still exists."""
+    """Finds what a box of a recording stands for. Holds no tensor and no module."""
 
-    def __init__(self, modules: dict[ModuleId, weakref.ref[Module]]) -> None:
+    def __init__(
+        self, modules: dict[ModuleId, tuple[weakref.ref[Module], StandIn | None]]
+    ) -> None:
         self._modules = modules
+        self._made: dict[ModuleId, Module] = {}
 
-    def fn(self, recording: Recording, node: str) -> Any:
-        """The module of a scope, a meta tensor like a value; None if neither is to be had."""
+    def fn(self, recording: RecordedRun, node: str) -> Any:
+        """The module of a scope, or a meta tensor like a value; None for anything else.
+
+        A module that is gone is stood for by one of the same class, with the same plain
+        attributes, and with meta tensors for its parameters and buffers.
+        """
         scopes: Any = recording.scopes
-        values: Any = recording.values
         if node in scopes:
-            reference = self._modules.get(scopes[node].module)
-            return reference() if reference is not None else None
-        if node in values:
-            value = values[node]
-            dtype = getattr(torch, value.dtype, None)
-            if dtype is not None and min(value.shape, default=0) >= 0:
-                return torch.empty(value.shape, dtype=dtype, device="meta")
-        return None
+            return self._module(recording, scopes[node].module)
+        return _meta(recording, node)
+
+    def _module(self, recording: RecordedRun, number: ModuleId | None) -> Module | None:
+        reference, kept = self._modules.get(number, (None, None))  # type: ignore[arg-type]
+        module = reference() if reference is not None else None
+        if module is not None or kept is None or number is None:
+            return module
+        made = self._made.get(number)
+        if made is None:
+            stored = recording.modules[number].stored
+            tensors = {slot.name: _meta(recording, slot.value) for slot in stored}
+            made = self._made[number] = kept.make(tensors)
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copied or pickled recording has no live objects."""
         return (Live, ({},))
+
+
+def _meta(recording: RecordedRun, node: str) -> torch.Tensor | None:
+    """A meta tensor of the shape and type of a recorded value."""
+    values: Any = recording.values
+    if node not in values:
+        return None
+    value = values[node]
+    dtype = getattr(torch, value.dtype, None)
+    if dtype is None or min(value.shape, default=0) < 0:
+        return None
+    return torch.empty(value.shape, dtype=dtype, device="meta")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Union
+from typing import Any, Union
 
 from torch import Tensor
 
+from torchrecorder.capture.scope import OpenScope
 from torchrecorder.events import GradId, OpId, ValueId
-
-if TYPE_CHECKING:
-    from torchrecorder.capture.tape import OpenScope
 
 Given = tuple[Union[Tensor, None], ...]
 """Gradients as PyTorch hands them to a hook."""

@@ -18,18 +18,18 @@ import torch
 from torch.nn import Module
 
 from torchrecorder.build import build
-from torchrecorder.capture.autograd import AutogradWalk
-from torchrecorder.capture.backward import BackwardRuns
-from torchrecorder.capture.catalog import Catalog
-from torchrecorder.capture.custom_functions import AppliedFunctions
-from torchrecorder.capture.extras import Extras, Started
+from torchrecorder.capture.autograd.walk import AutogradWalk
+from torchrecorder.capture.hooks.backward import BackwardRuns
+from torchrecorder.capture.module_registry import Catalog
+from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
+from torchrecorder.capture.probes.probes import Extras, Started
 from torchrecorder.capture.failures import attach, explain
-from torchrecorder.capture.compilers import RunEagerly
+from torchrecorder.capture.state.force_eager import RunEagerly
 from torchrecorder.capture.consistent import consistent
-from torchrecorder.capture.conditions import CompiledOps
-from torchrecorder.capture.fastpaths import FastPaths
-from torchrecorder.capture.functions import Calls, FunctionCalls
-from torchrecorder.capture.headroom import Headroom
+from torchrecorder.capture.modes.higher_order import CompiledOps
+from torchrecorder.capture.modes.fast_paths import FastPaths
+from torchrecorder.capture.modes.function_mode import Calls, FunctionCalls
+from torchrecorder.capture.state.recursion_limit import Headroom
 from torchrecorder.capture.internals.access import (
     SEES_SAVED_TENSORS,
     DisableTorchFunction,
@@ -37,21 +37,21 @@ from torchrecorder.capture.internals.access import (
     get_frame,
 )
 from torchrecorder.capture.live import Live
-from torchrecorder.capture.modules import ModuleScopes
-from torchrecorder.capture.regions import Regions
+from torchrecorder.capture.hooks.modules import ModuleScopes
+from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.running import Running
-from torchrecorder.capture.saved import SavedTensors
-from torchrecorder.capture.source import Sources
-from torchrecorder.capture.statistics import Choice
-from torchrecorder.capture.steps import OptimizerSteps
-from torchrecorder.capture.strangers import ThreadsStarted
+from torchrecorder.capture.probes.saved import SavedTensors
+from torchrecorder.capture.hooks.source import Sources
+from torchrecorder.capture.probes.statistics import Choice
+from torchrecorder.capture.hooks.optimizer import OptimizerSteps
+from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.values import Values
+from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.checks import TEXT, Check, advised, check_one
 from torchrecorder.errors import RecorderInUse
 from torchrecorder.events import Event, RunDone
-from torchrecorder.graph.kept import Kept
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.retained_tensors import Kept
+from torchrecorder.recording import Recording
 
 
 MODEL = Check(
@@ -113,6 +113,17 @@ class Recorder:
         self._live: Live | None = None
         self._exit: contextlib.ExitStack | None = None
         self._used = False
+
+    def __repr__(self) -> str:
+        if self._events is not None:
+            return f"<Recorder of {self._name}: done, {self.recording!r}>"
+        return f"<Recorder of {self._name}: {'recording' if self._used else 'not entered yet'}>"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """What a notebook shows: the recording, when there is one."""
+        if self._events is None:
+            return {"text/plain": repr(self)}
+        return self.recording._repr_mimebundle_(include, exclude)
 
     def __enter__(self) -> Recorder:
         if self._used:
@@ -190,7 +201,7 @@ class Recorder:
         tape.write(
             RunDone(
                 self._name,
-                torch.__version__,
+                str(torch.__version__),
                 _grad_mode(),
                 tuple(dict.fromkeys(tape.notes)),
                 tape.time() - tape.began,
@@ -213,7 +224,10 @@ class Recorder:
     def _leave(self, error: BaseException | None) -> None:
         """Close every scope; if the run failed, say where."""
         if error is not None:
-            explain(error, self._tape.conclude_failure(error), self._tape.events)
+            failure = self._tape.conclude_failure(error)
+            sources = self._modules.regions.sources
+            raised = sources.raised(error.__traceback__, backward=failure.backward)
+            explain(error, failure, self._tape.events, raised)
             attach(error, self)
         self._modules.leave_all(error)
 
@@ -235,11 +249,14 @@ class Recorder:
 
         Forward and backward alike: in backward, those whose forward made the grad node
         that is running. For hooks and other tools; empty outside the block.
+        Another thread, such as that of a sampling profiler, is told the scopes of the
+        thread that is recorded.
         """
-        if self._running is None:
+        running, modules = self._running, getattr(self, "_modules", None)
+        if running is None or modules is None:
             return ()
-        self._modules.settle(get_frame(1))
-        return self._running.scopes
+        modules.settle(get_frame(1))
+        return running.scopes
 
     @property
     def is_backward(self) -> bool:
@@ -256,7 +273,7 @@ class Recorder:
         if self._events is None:
             raise RecorderInUse("the recording is there when the recorder's with block has ended")
         if self._recording is None:
-            self._recording = build(self._events, self._live, self._kept)
+            self._recording = build(self._events, Recording, self._live, self._kept)
         return self._recording
 
 
@@ -270,7 +287,9 @@ def _name_of(model: Any) -> str:
 
 def _module_of(model: Any) -> Module | None:
     """The module that *model* is, or is a method of."""
-    owner = getattr(model, "__self__", model)
+    if isinstance(model, Module):  # never asked for attributes: its class may compute them
+        return model
+    owner = getattr(model, "__self__", None)
     return owner if isinstance(owner, Module) else None
 
 

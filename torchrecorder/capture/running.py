@@ -14,7 +14,7 @@ from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.events import Event, GradId, GradNodeFound, ScopeEntered, ScopeId
 
 if TYPE_CHECKING:
-    from torchrecorder.capture.backward import BackwardRuns
+    from torchrecorder.capture.hooks.backward import BackwardRuns
     from torchrecorder.capture.tape import Tape
 
 
@@ -25,6 +25,7 @@ class Running:
         self.tape = tape
         self.backward = backward
         self._read = 0
+        self._reading = threading.RLock()
         self._entered: dict[ScopeId, ScopeEntered] = {}
         self._homes: dict[GradId, ScopeId | None] = {}
         self._feeders: dict[GradId, ScopeId | None] = {}
@@ -36,12 +37,13 @@ class Running:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """Dotted paths of the module calls that are running, outermost first."""
+        """Dotted paths of the module calls that are running, outermost first.
+
+        In a thread that runs no backward pass, those of the thread that is recorded.
+        """
         if self.is_backward and not self._recomputes():
             grad = self.backward.current() or self.backward.last_started()
             return self.paths_of(grad) if grad is not None else ()
-        if threading.get_ident() != self.tape.thread:
-            return ()
         return self.paths(self.tape.scope)
 
     def _recomputes(self) -> bool:
@@ -69,10 +71,11 @@ class Running:
 
     def _catch_up(self) -> None:
         """Read what was written since last time."""
-        events = self.tape.events
-        while self._read < len(events):
-            self._take(events[self._read])
-            self._read += 1
+        with self._reading:  # other threads may ask too
+            events = self.tape.events
+            while self._read < len(events):
+                self._take(events[self._read])
+                self._read += 1
 
     def _take(self, event: Event) -> None:
         if isinstance(event, ScopeEntered):

@@ -11,8 +11,10 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from torchrecorder.capture.observer import Observer
+from torchrecorder.capture.scope import OpenScope
 from torchrecorder.events import (
     Event,
     GradId,
@@ -28,29 +30,9 @@ from torchrecorder.events import (
     made,
 )
 
-if TYPE_CHECKING:
-    from torchrecorder.capture.observer import Observer
-
 
 _TOUCHING = frozenset(("modules", "functions", "aliases", "custom functions"))
 """The instruments that hand aliases of ours to the model, or take them back."""
-
-
-class OpenScope:
-    """A scope that is running."""
-
-    inputs: tuple[Any, ...] = ()
-    key: object = None
-    begun = 0  # where the run was when the arguments had been read
-    cleanup: Callable[[], None] | None = None
-
-    def __init__(self, event: ScopeEntered, state: Any, started: float) -> None:
-        self.event = event
-        self.scope = event.scope
-        self.recompute = event.recompute
-        self.state = state  # grad mode and the like, as they were at the door
-        self.started = started
-        self.arguments: dict[int, Any] = {}
 
 
 class Tape:

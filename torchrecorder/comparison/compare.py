@@ -8,17 +8,25 @@ from itertools import zip_longest
 from typing import Union
 
 from torchrecorder.checks import ABOVE_0, Check, advised, check_one
-from torchrecorder.comparison.change import Change, ChangeKind, Comparison
+from torchrecorder.comparison.kinds import Change, ChangeKind
+from torchrecorder.comparison.comparison import Comparison
 from torchrecorder.comparison.match import Matching, match
 from torchrecorder.comparison.numbers import Total, Wanted, factors, places, totals
-from torchrecorder.comparison.said import Said, differences, form, hyperparameters, size
-from torchrecorder.comparison.wiring import Wiring, by_name
+from torchrecorder.comparison.display_names import (
+    DisplayNames,
+    differences,
+    form,
+    hyperparameters,
+    size,
+)
+from torchrecorder.comparison.edge_match import Wiring, by_name
 from torchrecorder.events import STORED, ModuleId, OpId, Role, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
-from torchrecorder.graph.recording import Recording, check_recording
+from torchrecorder.graph.recording import RecordedRun, check_recording
+from torchrecorder.recording import Recording
 
 NOTABLE = 1e-4
-"""A difference of fewer seconds is no change in time."""
+"""Differences of fewer seconds are not reported."""
 
 LAST = float("inf")
 """The place of what comes after the run."""
@@ -52,9 +60,9 @@ def compare(
         A comparison; it is false if nothing differs.
 
     Raises:
-        InvalidArgument: *times* is not a factor above 1, *numbers* are no names or factors, or
-            one of the two is no recording.
-        UnknownAnnotation: One of *numbers* is none.
+        InvalidArgument: *times* is not a factor above 1, *numbers* are neither names nor
+            factors, or one of the first two is not a recording.
+        UnknownAnnotation: No annotation has one of the names in *numbers*.
 
     Example:
         >>> import torch, torchrecorder
@@ -82,17 +90,17 @@ def compare(
 
 
 def _measured(
-    before: Recording, after: Recording, matching: Matching, wanted: Mapping[str, float]
+    before: RecordedRun, after: RecordedRun, matching: Matching, wanted: Mapping[str, float]
 ) -> Iterator[Placed]:
-    """What is wanted, where it differs."""
-    said = Said(after)
+    """Changes of the numbers that were asked for, module by module."""
+    said = DisplayNames(after)
     for one, other, text in places(before, after, matching.scopes, wanted):
         place = after.scopes[other].index, 4
         yield place, Change(ChangeKind.MEASURED, one, other, said.scope(other), text)
 
 
 def _overall(summed: Iterable[Total], wanted: Mapping[str, float]) -> Iterator[Placed]:
-    """What is wanted, where the runs as a whole differ."""
+    """Changes of the numbers that were asked for, of the whole run."""
     for each in summed:
         if each.name in wanted and each.text:
             yield (-1, 1), Change(ChangeKind.MEASURED, "", "", "the whole run", each.said)
@@ -102,7 +110,7 @@ class _Comparer:
     """Finds the changes, each with its place in the run."""
 
     def __init__(
-        self, before: Recording, after: Recording, matching: Matching, times: float | None
+        self, before: RecordedRun, after: RecordedRun, matching: Matching, times: float | None
     ) -> None:
         self.before, self.after, self.matching, self.times = before, after, matching, times
         self.wiring = Wiring(before, after, matching)
@@ -235,7 +243,7 @@ class _Comparer:
 
     def _lonely(
         self,
-        recording: Recording,
+        recording: RecordedRun,
         scopes: Union[set[ScopeId], Mapping[ScopeId, ScopeId]],
         ops: Union[set[OpId], Mapping[OpId, OpId]],
         added: bool,
@@ -254,7 +262,7 @@ class _Comparer:
     def _listed(
         self,
         around: ScopeId | None,
-        recording: Recording,
+        recording: RecordedRun,
         scopes: Union[set[ScopeId], Mapping[ScopeId, ScopeId]],
     ) -> bool:
         """Whether what is in this scope is worth a line of its own."""
@@ -346,16 +354,16 @@ def _alone(kind: ChangeKind, node: str, where: str, text: str = "") -> Change:
     return Change(kind, before, after, where, text)
 
 
-def _devices(recording: Recording) -> str:
+def _devices(recording: RecordedRun) -> str:
     return ", ".join(sorted({value.device for value in recording.values.values()})) or "none"
 
 
-def _failure(recording: Recording) -> str:
+def _failure(recording: RecordedRun) -> str:
     failure = recording.run.failure
     return failure.error if failure is not None else "none"
 
 
-def _training(recording: Recording, scope: ScopeId | None) -> bool | None:
+def _training(recording: RecordedRun, scope: ScopeId | None) -> bool | None:
     """Whether the innermost module around was in training mode."""
     for each in recording.within(scope):
         module = recording.module_of(recording.scopes[each])

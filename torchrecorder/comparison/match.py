@@ -1,4 +1,4 @@
-"""Match: which scopes, ops, values and modules of two recordings are the same ones.
+"""Match: which scopes, ops, values and modules of two recordings correspond.
 
 From the outside in: within a matched pair of scopes, what is directly inside is aligned,
 first by all that is known of it, then by less and less. What is left over is looked for
@@ -11,12 +11,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Any, Union
 
-from torchrecorder.comparison.skeleton import skeletons
+from torchrecorder.comparison.scope_digest import skeletons
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.align import Pair, align, between
 from torchrecorder.graph.nodes import Op, Scope, Value
-from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.structure import structures
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.structural_hash import structures
 
 Step = Union[Scope, Op]
 Key = Callable[["Side", Step], Hashable]
@@ -32,8 +32,8 @@ class Matching:
     modules: Mapping[ModuleId, ModuleId]
 
 
-def match(before: Recording, after: Recording) -> Matching:
-    """What is the same in both recordings."""
+def match(before: RecordedRun, after: RecordedRun) -> Matching:
+    """What corresponds in both recordings."""
     matcher = _Matcher(Side(before), Side(after))
     matcher.steps()
     matcher.stored()
@@ -46,7 +46,7 @@ def match(before: Recording, after: Recording) -> Matching:
 class Side:
     """One of the two recordings, and the digests of its scopes."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
         self.structures = structures(recording)
         self.skeletons = skeletons(recording)
@@ -86,18 +86,18 @@ def _placed(side: Side, step: Step) -> Hashable:
 
 
 TIERS: tuple[Key, ...] = (_exact, _made_of, _named, _roughly, _placed)
-"""What two steps must agree in, from all to little."""
+"""What two steps must agree in, from everything to little."""
 
 
 class _Pairs:
-    """Pairs, of which no side has two."""
+    """One-to-one pairs."""
 
     def __init__(self) -> None:
         self.there: dict[Any, Any] = {}
         self.back: dict[Any, Any] = {}
 
     def add(self, a: Any, b: Any) -> bool:
-        """Whether neither had another before."""
+        """Add a pair unless one of the two has a partner; whether it was added."""
         if a in self.there or b in self.back:
             return False
         self.there[a], self.back[b] = b, a

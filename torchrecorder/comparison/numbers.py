@@ -1,7 +1,7 @@
-"""Numbers: what two recordings have measured, side by side, and where it is not alike.
+"""Numbers: what was measured in two recordings, side by side, and where it differs.
 
-Counts, bytes and FLOPs follow from what ran: any difference is one. Times and statistics are
-never quite the same twice: a factor says what is one.
+Counts, bytes and FLOPs are compared exactly. Times and statistics vary from run to run: they
+differ from a factor on.
 """
 
 from __future__ import annotations
@@ -12,30 +12,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Union
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.annotation import (
-    DEVICE,
-    Annotation,
-    Numbers,
-    by_name,
-    is_unmeasured,
-    numbers_of,
-)
+from torchrecorder.annotations.annotation import DEVICE, Annotation, Numbers, is_unmeasured
+from torchrecorder.annotations.registry import by_name, numbers_of
 from torchrecorder.annotations.results import Ranked, top
 from torchrecorder.checks import ABOVE_0, TEXTS, Check, check_one
 from torchrecorder.events import ScopeId
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 Wanted = Union[str, Sequence[str], Mapping[str, float]]
-"""Names of annotations, or for each the factor from which on a difference counts."""
+"""Names of annotations, or the factor for each from which on it differs."""
 
 USUAL = 1.1
-"""The factor for what is never quite the same twice."""
+"""The factor for numbers that vary from run to run."""
 
 BRIEF = ("parameters", "output_bytes", "saved_bytes", "flops")
-"""Those that are said in brief of the whole; others of them tend to go with these."""
+"""Numbers of the whole run in a short text; the others mostly change with these."""
 
 NOISE = 1e-6
-"""A change of sign of what is smaller is none."""
+"""Sign changes below this magnitude are ignored."""
 
 FACTORS = Check(
     "names of annotations, or factors from 1 on by name, such as {'gradient_norm': 2}",
@@ -51,20 +45,20 @@ class Total(NamedTuple):
     name: str
     before: float
     after: float
-    text: str  # empty where they are alike
+    text: str  # empty where they are equal
 
     @property
     def said(self) -> str:
-        """What it is, and how it changed."""
+        """Its name, and how it changed."""
         return f"{self.name}: {self.text}"
 
 
 def factors(wanted: Wanted) -> dict[str, float]:
-    """For each annotation that is wanted, the factor from which on a difference counts.
+    """For each annotation that is asked for, the factor from which on it differs.
 
     Raises:
-        InvalidArgument: It is no list of names, and no mapping to factors from 1 on.
-        UnknownAnnotation: A name is none.
+        InvalidArgument: It is neither a list of names nor a mapping to factors of at least 1.
+        UnknownAnnotation: No annotation has one of the names.
     """
     check_one("numbers", wanted, FACTORS)
     if isinstance(wanted, Mapping):
@@ -78,8 +72,8 @@ def is_exact(annotation: Annotation) -> bool:
     return annotation.unit != "s" and not {"stats", DEVICE} & {*annotation.needs}
 
 
-def totals(before: Recording, after: Recording, wanted: Mapping[str, float]) -> Iterator[Total]:
-    """What both have as a whole: all that is exact, and what is wanted."""
+def totals(before: RecordedRun, after: RecordedRun, wanted: Mapping[str, float]) -> Iterator[Total]:
+    """Numbers of both runs as a whole: all that are exact, and those asked for."""
     for annotation in ANNOTATIONS:
         if annotation.merge is None or not (is_exact(annotation) or annotation.name in wanted):
             continue
@@ -91,12 +85,12 @@ def totals(before: Recording, after: Recording, wanted: Mapping[str, float]) -> 
             annotation.name,
             one,
             other,
-            told(annotation, one, other, wanted.get(annotation.name, 1.0)),
+            change_text(annotation, one, other, wanted.get(annotation.name, 1.0)),
         )
 
 
 class Place(NamedTuple):
-    """A module in which a number is not alike."""
+    """A module in which a number differs."""
 
     before: ScopeId
     after: ScopeId
@@ -104,14 +98,14 @@ class Place(NamedTuple):
 
 
 def places(
-    before: Recording,
-    after: Recording,
+    before: RecordedRun,
+    after: RecordedRun,
     scopes: Mapping[ScopeId, ScopeId],
     wanted: Mapping[str, float],
 ) -> Iterator[Place]:
-    """Where what is wanted differs: in modules for themselves, without those inside.
+    """The modules in which a number that is asked for differs, without their inner modules.
 
-    Warns of what one of the two has not measured.
+    Warns of numbers that one of the two runs has not measured.
     """
     for name, factor in wanted.items():
         sides = numbers_of(before, name), numbers_of(after, name)
@@ -121,7 +115,7 @@ def places(
         for left, right in scopes.items():
             if left in old and right in new:
                 annotation = sides[0].annotation
-                text = told(annotation, old[left].number, new[right].number, factor)
+                text = change_text(annotation, old[left].number, new[right].number, factor)
                 if text:
                     yield Place(left, right, f"{name}: {text}")
 
@@ -131,7 +125,7 @@ def _by_first_call(numbers: Numbers) -> dict[str, Ranked]:
     return {each.ids[0]: each for each in ranked}
 
 
-def told(annotation: Annotation, before: float, after: float, factor: float) -> str:
+def change_text(annotation: Annotation, before: float, after: float, factor: float) -> str:
     """How a number changed, ``"80 → 120 (+50 %)"``; empty where it did not."""
     shown = annotation.show(before), annotation.show(after)
     if shown[0] == shown[1] or not _differ(before, after, factor):

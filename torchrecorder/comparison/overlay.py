@@ -1,4 +1,4 @@
-"""Overlay: two recordings as one, so that everything that draws one draws both."""
+"""Overlay: two recordings merged into one, so that whatever draws one can draw both."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Union
 
-from torchrecorder.comparison.change import ChangeKind, Comparison
-from torchrecorder.comparison.wiring import Wiring
+from torchrecorder.comparison.kinds import Change, ChangeKind
+from torchrecorder.comparison.match import Matching
+from torchrecorder.comparison.edge_match import Wiring
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 Step = Union[Scope, Op]
 Turn = tuple[tuple[Slot, ...], frozenset[ValueId]]
-"""What is no longer read, and what is read now only."""
+"""Inputs that are no longer read, and values that only the second recording reads."""
 
 GONE = "old_"
-"""What the ids of things begin with that only the first recording has."""
+"""The prefix of the ids of what only the first recording has."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,10 @@ class Overlay:
         new: What is read in the second recording only.
         instead: For what is read as the result of the same module, but of another part of
             it than in the first recording: what was read there.
-        notes: What is to be said of each thing that differs, by its id.
+        notes: A text for each thing that differs, by its id.
     """
 
-    recording: Recording
+    recording: RecordedRun
     marks: Mapping[str, ChangeKind]
     gone: frozenset[tuple[str, str]]
     new: frozenset[tuple[str, str]]
@@ -45,23 +46,36 @@ class Overlay:
     notes: Mapping[str, tuple[str, ...]]
 
 
-def overlay(comparison: Comparison) -> Overlay:
-    """Both recordings of *comparison* laid over each other."""
-    return _Merger(comparison).merged()
+def overlay(
+    before: RecordedRun, after: RecordedRun, matching: Matching, changes: Sequence[Change]
+) -> Overlay:
+    """Both recordings laid over each other.
+
+    Args:
+        before: The first recording.
+        after: The second recording.
+        matching: What belongs together.
+        changes: What differs between them.
+    """
+    return _Merger(before, after, matching, changes).merged()
 
 
 class _Merger:
     """Joins two recordings; ids of the first are translated to those of the second."""
 
-    def __init__(self, comparison: Comparison) -> None:
-        self.comparison = comparison
-        self.before, self.after = comparison.before, comparison.after
-        matching = comparison.matching
+    def __init__(
+        self,
+        before: RecordedRun,
+        after: RecordedRun,
+        matching: Matching,
+        changes: Sequence[Change],
+    ) -> None:
+        self.before, self.after, self.matching, self.changes = before, after, matching, changes
         self.wiring = Wiring(self.before, self.after, matching)
         self.twins: dict[Any, Any] = {
             **matching.scopes, **matching.ops, **matching.values, **matching.modules
         }
-        self.replaced = set(_replaced(comparison))
+        self.replaced = set(_replaced(before, after, matching))
         self.gone: set[tuple[str, str]] = set()
         self.new: set[tuple[str, str]] = set()
 
@@ -74,7 +88,7 @@ class _Merger:
         ops = {name: self._wired(op, made) for name, op in kept.items()}
         recording = replace(
             self.after,
-            name=self.comparison.name,
+            name=joint_name(self.before, self.after),
             scopes=MappingProxyType(scopes),
             ops=MappingProxyType(ops),
             values=MappingProxyType(dict(self._values())),
@@ -103,7 +117,7 @@ class _Merger:
                 waiting.extend(reversed(inside.get(step.id, [])))
 
     def _inside(self) -> dict[str | None, list[Step]]:
-        """What lies in each scope: what is gone comes after what it came after."""
+        """The steps in each scope; a removed step comes after the one that it followed."""
         inside: dict[str | None, list[Step]] = {}
         behind = self._behind()
         for scope, steps in self.after.children.items():
@@ -117,7 +131,7 @@ class _Merger:
         return inside
 
     def _behind(self) -> dict[tuple[str | None, str | None], list[Step]]:
-        """What is gone, by the scope it lay in and the step there that it followed."""
+        """Removed steps, by the scope they were in and the step there that they followed."""
         behind: dict[tuple[str | None, str | None], list[Step]] = {}
         for scope, steps in self.before.children.items():
             around, last = self._there(scope), None
@@ -166,7 +180,7 @@ class _Merger:
 
     @cached_property
     def _back(self) -> Mapping[str, str]:
-        return {new: old for old, new in self.comparison.matching.ops.items()}
+        return {new: old for old, new in self.matching.ops.items()}
 
     def _wired(self, op: Op, made: Mapping[ValueId, int]) -> Op:
         """An op with what it reads in either recording, as far as that exists by then."""
@@ -212,7 +226,7 @@ class _Merger:
         """What differs in the inputs of what stands in the place of a replaced scope."""
         return {
             new: self._turn(_given(self.before, old), _given(self.after, new), new)
-            for old, new in self.comparison.matching.scopes.items()
+            for old, new in self.matching.scopes.items()
             if old in self.replaced
         }
 
@@ -248,7 +262,7 @@ class _Merger:
         for scope in scopes:
             if scope.module is not None:
                 calls.setdefault(scope.module, []).append(scope.id)
-        back = {new: old for old, new in self.comparison.matching.modules.items()}
+        back = {new: old for old, new in self.matching.modules.items()}
         for module in self.after.modules.values():
             old = self.before.modules[back[module.id]] if module.id in back else None
             lost = [each for each in old.parameters if each.value not in self.twins] if old else []
@@ -268,9 +282,9 @@ class _Merger:
     # Marks ------------------------------------------------------------------------------
 
     def _marks(self) -> Iterator[tuple[str, ChangeKind]]:
-        """What differs most is said last, and stays."""
+        """Pairs of id and mark; of several for one id the last counts, which is the weightiest."""
         weights = {kind: place for place, kind in enumerate(reversed(ChangeKind))}
-        for each in sorted(self.comparison.changes, key=lambda each: weights[each.kind]):
+        for each in sorted(self.changes, key=lambda each: weights[each.kind]):
             value = self.after.values.get(ValueId(each.after or ""))
             if value is not None and value.producer is not None:
                 yield value.producer, each.kind
@@ -288,7 +302,7 @@ class _Merger:
     def _notes(self) -> Mapping[str, tuple[str, ...]]:
         """The changes of each scope, op, value and module; of a value also where it is made."""
         notes: dict[str, list[str]] = {}
-        for each in self.comparison.changes:
+        for each in self.changes:
             said = f"{each.kind.value}: {each.text}" if each.text else each.kind.value
             node = each.after or self._there(each.before)
             value = self.after.values.get(ValueId(node or ""))
@@ -305,20 +319,26 @@ class _Merger:
 
     @cached_property
     def _scopes_back(self) -> Mapping[Any, ScopeId]:
-        return {new: old for old, new in self.comparison.matching.scopes.items()}
+        return {new: old for old, new in self.matching.scopes.items()}
 
 
-def _replaced(comparison: Comparison) -> Iterator[ScopeId]:
+def joint_name(before: RecordedRun, after: RecordedRun) -> str:
+    """What both are called, or one and the other."""
+    return " → ".join(dict.fromkeys((before.name, after.name)))
+
+
+def _replaced(
+    before: RecordedRun, after: RecordedRun, matching: Matching
+) -> Iterator[ScopeId]:
     """Innermost scopes of another class in the second recording: one box says it all."""
-    before, after = comparison.before, comparison.after
-    for old, new in comparison.matching.scopes.items():
+    for old, new in matching.scopes.items():
         inside = (*before.children[old], *after.children[new])
         plain = not any(isinstance(each, Scope) for each in inside)
         if plain and before.scopes[old].cls != after.scopes[new].cls:
             yield old
 
 
-def _given(recording: Recording, scope: ScopeId) -> tuple[Slot, ...]:
+def _given(recording: RecordedRun, scope: ScopeId) -> tuple[Slot, ...]:
     """What the ops of an innermost scope read that none of them made, each once."""
     ops = [recording.ops[OpId(step.id)] for step in recording.children[scope]]
     made = {value for op in ops for value in op.outputs}

@@ -10,7 +10,7 @@ from torchrecorder.export.json import Json, JsonGz
 from torchrecorder.export.mermaid import Mermaid
 from torchrecorder.export.model_explorer import ExplorerData, ModelExplorer
 from torchrecorder.export.node_link import NodeLink
-from torchrecorder.export.text import Txt
+from torchrecorder.export.table.text import Txt
 
 EXPORTERS: tuple[type[Exporter], ...] = (
     Svg,

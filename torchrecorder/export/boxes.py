@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-def box_graph(view: View, style: Style = Style()) -> nx.MultiDiGraph:
+def box_graph(view: View, style: Style = Style(), *, times: bool = True) -> nx.MultiDiGraph:
     """*view* as a ``networkx.MultiDiGraph`` with flat attributes: no None, list or mapping.
 
     Nodes are boxes: ``type`` (module, op, input ...), ``label`` (its title), ``details``
     (the rest of its text), ``path`` (of the scope or parameter), ``cluster`` (path of the
     open scope around it), ``count`` (more than 1 for a fold), ``ops`` (how many it stands
-    for), and each annotation that has a finite number for it. Edges carry ``value``, ``slot``,
+    for), and each annotation that has a finite number for it, without *times* only those that
+    two runs have in common. Edges carry ``value``, ``slot``,
     ``shape`` (``"2,3"``), ``dtype`` and ``bytes``; ``type`` is flow or gradient.
     """
     import networkx as nx
@@ -32,6 +33,8 @@ def box_graph(view: View, style: Style = Style()) -> nx.MultiDiGraph:
     for box in view.boxes.values():
         graph.add_node(box.id, **_box(box, view, captions))
     for annotation in ANNOTATIONS:
+        if annotation.unit == "s" and not times:
+            continue
         numbers = annotation.on(view.recording)
         for box in view.boxes.values():
             number = numbers.of(box.members)

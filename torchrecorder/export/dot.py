@@ -12,7 +12,7 @@ from torchrecorder.export import legend
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.quoting import attribute, given, html, joined, quote, quoted, verbatim
 from torchrecorder.export.svg import MARK
-from torchrecorder.graph.garbage import uncollected
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.color import faded
 from torchrecorder.style.figure import (
@@ -272,8 +272,7 @@ def _look_text(
 
 def _group(group: Group, figure: Figure, pinned: Mapping[str, str]) -> str:
     attributes = {"label": _corner(group, figure), "margin": quote("9")}
-    if group.tooltip:
-        attributes["tooltip"] = verbatim(group.tooltip)
+    attributes["tooltip"] = verbatim(group.tooltip)  # else it would be that of the group around it
     attributes.update(pinned)
     own = group.look.attributes
     if not own:

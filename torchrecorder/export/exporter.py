@@ -1,4 +1,4 @@
-"""Exporter: the protocol of a format, and finding one by a file's suffix."""
+"""Exporter: the protocol of a format, and writing a file whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import os
 import stat
 import tempfile
 from pathlib import Path
-from typing import ClassVar, Protocol, Union
+from typing import Any, ClassVar, Protocol, Union
 
-from torchrecorder.checks import guess
-from torchrecorder.errors import UnknownFormat
+from torchrecorder.checks import ABOVE_0, FLAG, Check
+from torchrecorder.layout import engine
+from torchrecorder.option_table import option
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
@@ -28,27 +29,23 @@ class Exporter(Protocol):
         """The contents of the file."""
 
 
-def known() -> dict[str, type[Exporter]]:
-    """Exporters by suffix, in the order in which they are listed."""
-    from torchrecorder.export import EXPORTERS
+def timeout_option() -> Any:
+    """The option of all formats that are laid out."""
+    return option(
+        "Seconds that the layout may take.",
+        Check("a number of seconds above 0", ABOVE_0.holds, read=ABOVE_0.read),
+        default=engine.TIMEOUT,
+        placeholder="SECONDS",
+    )
 
-    return {exporter.suffix: exporter for exporter in EXPORTERS}
 
-
-def by_suffix(name: str) -> Exporter:
-    """The exporter for a file of this name, with its default options.
-
-    Raises:
-        UnknownFormat: None writes this suffix; the message lists those that do.
-    """
-    exporters = known()
-    fitting = [suffix for suffix in exporters if name.lower().endswith(suffix)]
-    if fitting:
-        return exporters[max(fitting, key=len)]()
-    suffix = Path(name).suffix
-    close = (guess(suffix, exporters) if suffix else "") or "."
-    wrong = f"no format is written as {suffix!r}" if suffix else f"{name!r} has no suffix"
-    raise UnknownFormat(f"{wrong}{close} Known: {', '.join(exporters)}")
+def times_option() -> Any:
+    """The option of all formats that hold times."""
+    return option(
+        "Write measured times. Without them, two runs of the same model give the same bytes.",
+        FLAG,
+        default=True,
+    )
 
 
 def write_file(path: Path, contents: str | bytes) -> None:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from torchrecorder.export.boxes import box_graph
+from torchrecorder.export.exporter import times_option
+from torchrecorder.option_table import check_options, documented
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
 
+@documented
 @dataclass(frozen=True)
 class GraphML:
     """The boxes and arrows of a view, with all that is known of them as attributes.
@@ -19,11 +22,16 @@ class GraphML:
     """
 
     suffix: ClassVar[str] = ".graphml"
+    times: bool = times_option()
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""
         import networkx as nx
 
         buffer = io.BytesIO()
-        nx.write_graphml_xml(box_graph(view, style), buffer, prettyprint=True)
+        graph = box_graph(view, style, times=self.times)
+        nx.write_graphml_xml(graph, buffer, prettyprint=True)
         return buffer.getvalue().decode("utf-8") + "\n"

@@ -1,4 +1,4 @@
-"""Figure -> svg, pdf, png through the embedded Graphviz."""
+"""Figure -> svg, pdf, png through the embedded Graphviz; svg also where that is missing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypedDict
 
-from torchrecorder.checks import ABOVE_0, Check, check, one_of
+from torchrecorder.checks import ABOVE_0, Check, one_of
 from torchrecorder.export import paper_pdf, paper_svg
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export.layers import layered, names_of
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.nested import PAINTER, nested_text
+from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.export.svg import centred, with_fallbacks, with_tooltips
+from torchrecorder.export.exporter import timeout_option
 from torchrecorder.layout import engine
+from torchrecorder.option_table import check_options, documented, option
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Shape
 from torchrecorder.style.paper import Paper
@@ -26,12 +29,8 @@ from torchrecorder.views.view import View
 Layout = Literal["auto", "dot", "nested"]
 """Who places the boxes: Graphviz all at once, or scope by scope."""
 
-CHECKS: Mapping[str, Check] = {
-    "timeout": Check("a number of seconds above 0", ABOVE_0.holds),
-    "layout": one_of("auto", "dot", "nested"),
-}
-
-DPI = Check("a number of pixels per inch above 0", ABOVE_0.holds)
+LARGE = 2000
+"""From so many boxes and open modules on, SVG is written without Graphviz, in half the time."""
 
 PAINT = frozenset(
     """
@@ -64,23 +63,23 @@ class Gv(Dot):
 class _Picture:
     """What Graphviz writes for people to see."""
 
-    timeout: float = engine.TIMEOUT
-    layout: Layout = "auto"
+    timeout: float = timeout_option()
+    layout: Layout = option(
+        "What places the boxes: modules one by one (nested), or all at once (dot). ``\"auto\"`` "
+        "is nested unless Graphviz attributes are given that have a say in sizes or places "
+        "(``ranksep``, ``shape`` ...), which only Graphviz itself, \"dot\", can follow.",
+        one_of("auto", "dot", "nested"),
+        default="auto",
+    )
 
     def __post_init__(self) -> None:
-        check(self, CHECKS)
+        check_options(self)
 
 
+@documented
 @dataclass(frozen=True)
 class Svg(_Picture):
-    """A figure for documents and browsers.
-
-    Attributes:
-        timeout: Seconds that the layout may take.
-        layout: ``"nested"`` lays out each scope on its own, at any size; ``"dot"`` leaves it
-            all to Graphviz. ``"auto"`` is nested unless Graphviz attributes are given that
-            have a say in sizes or places (``ranksep``, ``shape`` ...).
-    """
+    """A figure for documents and browsers."""
 
     suffix: ClassVar[str] = ".svg"
 
@@ -89,14 +88,10 @@ class Svg(_Picture):
         return _painted(draw(view, style), "svg", self.layout, self.timeout)
 
 
+@documented
 @dataclass(frozen=True)
 class Pdf(_Picture):
-    """A figure for papers.
-
-    Attributes:
-        timeout: Seconds that the layout may take.
-        layout: ``"nested"``, ``"dot"`` or ``"auto"``, as for `Svg`.
-    """
+    """A figure for papers."""
 
     suffix: ClassVar[str] = ".pdf"
 
@@ -105,21 +100,17 @@ class Pdf(_Picture):
         return _painted(draw(view, style), "pdf", self.layout, self.timeout)
 
 
+@documented
 @dataclass(frozen=True)
 class Png(_Picture):
-    """A bitmap, for where vectors cannot go.
-
-    Attributes:
-        dpi: Pixels per inch.
-        timeout: Seconds that the layout may take.
-        layout: ``"nested"``, ``"dot"`` or ``"auto"``, as for `Svg`.
-    """
+    """A bitmap, for where vectors cannot go."""
 
     suffix: ClassVar[str] = ".png"
-    dpi: float = 144.0
-
-    def __post_init__(self) -> None:
-        check(self, {**CHECKS, "dpi": DPI})
+    dpi: float = option(
+        "Pixels per inch of a PNG.",
+        Check("a number of pixels per inch above 0", ABOVE_0.holds, read=ABOVE_0.read),
+        default=144.0,
+    )
 
     def export(self, view: View, style: Style) -> bytes:
         """PNG, on white unless the style says otherwise: viewers show what is clear as black.
@@ -149,6 +140,14 @@ def is_nested(figure: Figure, layout: Layout) -> bool:
     return layout == "nested" or (layout == "auto" and not set(_given(figure)) - PAINT)
 
 
+def is_large(figure: Figure) -> bool:
+    """Whether Graphviz would paint a figure much slower than `plain_svg` writes it.
+
+    What has Graphviz attributes of its own is left to Graphviz.
+    """
+    return len(figure.shapes) + len(figure.groups) > LARGE and not any(_given(figure))
+
+
 def _given(figure: Figure) -> Iterator[str]:
     """The Graphviz attributes that a user has set."""
     yield from figure.attributes
@@ -165,26 +164,51 @@ def _painted(
     attributes: Mapping[str, str] | None = None,
 ) -> bytes:
     natural = replace(figure, paper=Paper())
-    if is_nested(figure, layout):
-        width, height = figure.paper.width, figure.paper.height
-        page = (width, height) if width and height else None
-        text = nested_text(natural, legend_below=bool(width), page=page, timeout=timeout)
-        program = PAINTER
+    nested = is_nested(figure, layout)
+    if nested and format == "svg" and (is_large(natural) or not engine.available()):
+        return _on_paper(_without_graphviz(natural, figure.paper, timeout), figure)
+    engine.require()
+    if nested:
+        text, program = nested_text(natural, **_room(figure.paper), timeout=timeout), PAINTER
     else:
         text, program = dot_text(natural), "dot"
     paint = partial(rendered, text, program=program, timeout=timeout, names=names_of(figure))
+    if format == "svg":
+        return _on_paper(paint("svg"), figure)
     if not figure.paper:
         return paint(format, attributes=attributes)
     if format == "pdf":
         picture = paint("pdf", attributes=attributes)
         fit = figure.paper.fit(*paper_pdf.size_of(picture), smallest(figure))
         return paper_pdf.on_page(picture, fit, figure.background)
-    picture = paint("svg")
-    fit = figure.paper.fit(*paper_svg.size_of(picture), smallest(figure))
-    if format == "svg":
-        return paper_svg.on_page(picture, fit, figure.background)
+    fit = figure.paper.fit(*paper_svg.size_of(paint("svg")), smallest(figure))
     window = f"{fit.width:.4f},{fit.height:.4f},{fit.scale:.6f}"
     return paint(format, attributes={**(attributes or {}), "viewport": window})
+
+
+def _without_graphviz(figure: Figure, paper: Paper, timeout: float) -> bytes:
+    """SVG on platforms where Graphviz cannot be installed, and where it would take long."""
+    return finished(plain_svg(figure, **_room(paper), timeout=timeout), names_of(figure))
+
+
+class _Room(TypedDict):
+    """What the nested layout has to know of the paper."""
+
+    legend_below: bool
+    page: tuple[float, float] | None
+
+
+def _room(paper: Paper) -> _Room:
+    page = (paper.width, paper.height) if paper.width and paper.height else None
+    return {"legend_below": bool(paper.width), "page": page}
+
+
+def _on_paper(svg: bytes, figure: Figure) -> bytes:
+    """*svg* as it is, or on a page of exact size if one was asked for."""
+    if not figure.paper:
+        return svg
+    fit = figure.paper.fit(*paper_svg.size_of(svg), smallest(figure))
+    return paper_svg.on_page(svg, fit, figure.background)
 
 
 def smallest(figure: Figure) -> float:
@@ -213,5 +237,9 @@ def rendered(
         return paper_pdf.undated(picture)
     if format != "svg":
         return picture
-    svg = centred(picture.decode())
+    return finished(centred(picture.decode()), names)
+
+
+def finished(svg: str, names: Mapping[str, str] | None) -> bytes:
+    """*svg* with tooltips and generic fonts, and in layers where *names* are given."""
     return with_fallbacks(with_tooltips(layered(svg, names) if names else svg)).encode()

@@ -12,11 +12,11 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, ClassVar
 
-from torchrecorder.checks import ABOVE_0, FLAG, Check, check
 from torchrecorder.export.explorer.data import page_data, source
+from torchrecorder.export.exporter import timeout_option, times_option
 from torchrecorder.graph.flat import printable
-from torchrecorder.graph.garbage import uncollected
-from torchrecorder.layout import engine
+from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.option_table import check_options, documented
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
@@ -35,7 +35,7 @@ SCRIPTS = (
     "motion.js",
     "relations.js",
     "paint.js",
-    "signpost.js",
+    "zoom_labels.js",
     "scene.js",
     "stage.js",
     "walk.js",
@@ -45,7 +45,7 @@ SCRIPTS = (
     "pointer.js",
     "keys.js",
     "menu.js",
-    "crumbs.js",
+    "breadcrumbs.js",
     "minimap.js",
     "search.js",
     "finder.js",
@@ -55,7 +55,7 @@ SCRIPTS = (
     "help.js",
     "buttons.js",
     "history.js",
-    "voice.js",
+    "aria_live.js",
     "page.js",
 )
 """What the page runs, in this order; files beside its template."""
@@ -63,25 +63,21 @@ SCRIPTS = (
 STYLES = ("page.css",)
 """What it looks like."""
 
-ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
+ESCAPES = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 """What has a meaning of its own inside a script element."""
 
 
+@documented
 @dataclass(frozen=True)
 class Html:
-    """A page in which scopes open and close in place, with all that was recorded.
-
-    Attributes:
-        times: Measured times are in it.
-        timeout: Seconds that the layout may take.
-    """
+    """A page in which scopes open and close in place, with all that was recorded."""
 
     suffix: ClassVar[str] = ".html"
-    times: bool = True
-    timeout: float = engine.TIMEOUT
+    times: bool = times_option()
+    timeout: float = timeout_option()
 
     def __post_init__(self) -> None:
-        check(self, {"times": FLAG, "timeout": Check("a number of seconds above 0", ABOVE_0.holds)})
+        check_options(self)
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""
@@ -106,7 +102,9 @@ def page(data: dict[str, Any]) -> str:
 def embedded(data: dict[str, Any]) -> str:
     """*data* as JSON that can stand in a script element, whatever texts are in it."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(ESCAPES)
+    for letter, escaped in ESCAPES.items():
+        text = text.replace(letter, escaped)
+    return text
 
 
 def policy(scripts: Sequence[str], css: str) -> str:

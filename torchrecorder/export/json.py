@@ -5,44 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torchrecorder.checks import FLAG, check
+from torchrecorder.export.exporter import times_option
 from torchrecorder.graph.storage import dumps, packed
+from torchrecorder.option_table import check_options, documented
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
 
+@documented
 @dataclass(frozen=True)
 class Json:
-    """A recording as `save` writes it: all of it, whatever the view shows.
-
-    Attributes:
-        times: Write measured times.
-    """
+    """A recording as `save` writes it: all of it, whatever the view shows."""
 
     suffix: ClassVar[str] = ".json"
-    times: bool = True
+    times: bool = times_option()
 
     def __post_init__(self) -> None:
-        check(self, {"times": FLAG})
+        check_options(self)
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""
         return dumps(view.recording, times=self.times)
 
 
+@documented
 @dataclass(frozen=True)
 class JsonGz:
-    """The same, compressed.
-
-    Attributes:
-        times: Write measured times.
-    """
+    """The same, compressed."""
 
     suffix: ClassVar[str] = ".json.gz"
-    times: bool = True
+    times: bool = times_option()
 
     def __post_init__(self) -> None:
-        check(self, {"times": FLAG})
+        check_options(self)
 
     def export(self, view: View, style: Style) -> bytes:
         """The contents of the file."""

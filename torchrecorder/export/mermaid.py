@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torchrecorder.checks import check, whole_number
+from torchrecorder.checks import whole_number
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.option_table import check_options, documented, option
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text, title_of
 from torchrecorder.style.style import Style
@@ -45,23 +46,30 @@ config:
 """Keeps the titles of groups clear of arrows."""
 
 
+@documented
 @dataclass(frozen=True)
 class Mermaid:
     """A Mermaid flowchart.
 
     A view that is too large is closed, the deepest scopes first, until it fits.
-
-    Attributes:
-        most_lines: How many arrows there may be; 499 as GitHub draws them.
-        most_text: How many characters there may be; 50,000 as GitHub draws them.
     """
 
     suffix: ClassVar[str] = ".mmd"
-    most_lines: int = MOST_LINES
-    most_text: int = MOST_TEXT
+    most_lines: int = option(
+        "How many arrows a Mermaid figure may have. GitHub draws 499.",
+        whole_number(0),
+        default=MOST_LINES,
+        placeholder="NUMBER",
+    )
+    most_text: int = option(
+        "How many characters a Mermaid figure may have. GitHub draws 50,000.",
+        whole_number(0),
+        default=MOST_TEXT,
+        placeholder="NUMBER",
+    )
 
     def __post_init__(self) -> None:
-        check(self, {"most_lines": whole_number(0), "most_text": whole_number(0)})
+        check_options(self)
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file.

@@ -14,18 +14,19 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, ClassVar, TypedDict, Union
 
-from torchrecorder.annotations.annotation import Annotation, numbers_of
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import numbers_of
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import title_of
 from torchrecorder.style.style import Style
-from torchrecorder.views.depths import max_depth
-from torchrecorder.views.plan import ViewOptions, make_view
+from torchrecorder.views.auto_depth import max_depth
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import Arrow, Box, View
 
 COLD, HOT = "#ffffff", "#e4572e"
@@ -118,7 +119,7 @@ class ExplorerData:
         return _json({view.recording.name: data})
 
 
-def _everything(recording: Recording) -> View:
+def _everything(recording: RecordedRun) -> View:
     options = ViewOptions(depth=max_depth(recording), parameters=True, fold=False)
     return make_view(recording, options)
 

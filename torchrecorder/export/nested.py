@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from torchrecorder.export.dot import Pins, dot_text, given_out, in_order, in_two, pieces
 from torchrecorder.export import legend
 from torchrecorder.export.quoting import quote
-from torchrecorder.graph.garbage import uncollected
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.layout import engine
 from torchrecorder.layout.measure import label_size
-from torchrecorder.layout.nested import Drawn, Item, Link, Picture, place, plan
-from torchrecorder.layout.nested.composed import Point
-from torchrecorder.layout.nested.lines import Trunks, rounded, toward, whole
+from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
+from torchrecorder.layout.layered.positions import Point
+from torchrecorder.layout.layered.edge_routing import Trunks, rounded, toward, whole
 from torchrecorder.style.figure import Figure, Group, Line, Shape, Text
 
 PAINTER = "nop2"
@@ -54,12 +55,41 @@ def nested_text(
         page: Width and height that it is to fit into, in columns if need be.
         timeout: Seconds that the layout of single scopes may take.
     """
-    items = tuple(_items(figure))
-    number = {item.id: place for place, item in enumerate(items)}
-    links = [_link(line, number) for line in figure.lines]
-    planned = plan(items, links, figure.direction, timeout=timeout)
-    picture = place(planned, page=page)
-    return dot_text(figure, _pins(figure, items, links, picture, legend_below))
+    placed = Placed.of(figure, page, timeout)
+    return dot_text(figure, _pins(figure, placed, legend_below))
+
+
+class Placed(NamedTuple):
+    """A figure with the place of everything in it.
+
+    Attributes:
+        items: Its boxes and open groups.
+        links: Its lines.
+        picture: Where all of them are.
+    """
+
+    items: tuple[Item, ...]
+    links: list[Link]
+    picture: Picture
+
+    @classmethod
+    def of(cls, figure: Figure, page: tuple[float, float] | None, timeout: float) -> Placed:
+        """Lay out *figure*; the arguments are those of `nested_text`."""
+        items = tuple(_items(figure))
+        number = {item.id: place for place, item in enumerate(items)}
+        links = [_link(line, number) for line in figure.lines]
+        planned = plan(items, links, figure.direction, timeout=timeout)
+        return cls(items, links, place(planned, page=page))
+
+    def boxes(self) -> dict[str, Drawn]:
+        """Each box and open group by its id."""
+        return {self.items[box.item].id: box for box in self.picture.boxes}
+
+    def ways(self) -> Iterator[tuple[Point, ...]]:
+        """The corners of each line; what lines have in common belongs to the first of them."""
+        trunks = Trunks()
+        for link, points in zip(self.links, whole(self.picture, self.links)):
+            yield trunks.fresh((link.tail, link.value), points)
 
 
 def closed_size(shape: Shape, figure: Figure, told: Text | None) -> tuple[float, float]:
@@ -102,26 +132,20 @@ def _link(line: Line, number: Mapping[str, int]) -> Link:
     return Link(number[line.tail], number[line.head], line.value or "")
 
 
-def _pins(
-    figure: Figure,
-    items: Sequence[Item],
-    links: Sequence[Link],
-    picture: Picture,
-    legend_below: bool,
-) -> Pins:
+def _pins(figure: Figure, placed: Placed, legend_below: bool) -> Pins:
+    picture, boxes = placed.picture, placed.boxes()
     below = picture.height
-    boxes = {items[box.item].id: box for box in picture.boxes}
     shapes = {shape.id: _shape(shape, boxes[shape.id], below) for shape in figure.shapes}
     frame: Mapping[str, str] = {}
     if figure.legend:
-        left, top, columns = _corner(figure, picture, legend_below)
+        left, top, columns = legend_corner(figure, picture, legend_below)
         width, height = legend.size(figure, columns)
         frame = {"bb": quote(_numbers(left, top - height, left + width, top))}
         for shape, (x, y, wide) in zip(legend.shapes(figure), legend.places(figure, columns)):
             spot = quote(_spot((left + x, top - y)))
             shapes[shape.id] = {"pos": spot, "width": quote(f"{wide / 72:.4f}")}
     groups = {group.id: _group(group, figure, boxes[group.id], below) for group in figure.groups}
-    return Pins(shapes, groups, tuple(_lines(links, picture, below)), frame)
+    return Pins(shapes, groups, tuple(_lines(placed)), frame)
 
 
 def _shape(shape: Shape, box: Drawn, below: float) -> Mapping[str, str]:
@@ -152,26 +176,28 @@ def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[st
     }
 
 
-def _lines(
-    links: Sequence[Link], picture: Picture, below: float
-) -> Iterator[Mapping[str, str]]:
-    trunks = Trunks()
-    for link, points in zip(links, whole(picture, links)):
-        new = trunks.fresh((link.tail, link.value), points)
-        yield {"pos": quote(_spline([(x, below - y) for x, y in new]))}
+def _lines(placed: Placed) -> Iterator[Mapping[str, str]]:
+    below = placed.picture.height
+    for points in placed.ways():
+        yield {"pos": quote(_spline([(x, below - y) for x, y in points]))}
 
 
 def _spline(points: Sequence[Point]) -> str:
     """A way in Graphviz' words: the tip of the arrow, and the curve up to its base."""
-    tip, before = points[-1], points[-2]
-    base = toward(tip, before, min(ARROW, 0.9 * math.dist(tip, before)))
-    curve = rounded([*points[:-1], base])
+    tip, curve = arrow(points)
     said, last, text = [f"e,{_spot(tip)}"], tip, ""
     for point in curve:
         if point is not last:
             last, text = point, _spot(point)
         said.append(text)
     return " ".join(said)
+
+
+def arrow(points: Sequence[Point]) -> tuple[Point, list[Point]]:
+    """The tip of an arrow, and the curve up to its base."""
+    tip, before = points[-1], points[-2]
+    base = toward(tip, before, min(ARROW, 0.9 * math.dist(tip, before)))
+    return tip, rounded([*points[:-1], base])
 
 
 def _spot(point: Point) -> str:
@@ -182,8 +208,11 @@ def _numbers(*at: float) -> str:
     return ",".join(f"{each:.2f}" for each in at)
 
 
-def _corner(figure: Figure, picture: Picture, below: bool) -> tuple[float, float, int]:
-    """Where the legend is: in columns below the figure, or beside it if that takes less."""
+def legend_corner(figure: Figure, picture: Picture, below: bool) -> tuple[float, float, int]:
+    """Upper left corner of the legend, y upwards from the lower edge, and its columns.
+
+    It is in columns below the figure, or beside it if that takes less room.
+    """
     columns = legend.columns_in(figure, picture.width)
     (width, height), (wide, high) = legend.size(figure), legend.size(figure, columns)
     beside = (picture.width + legend.BESIDE + width) * max(picture.height, height)

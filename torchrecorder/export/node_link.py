@@ -6,29 +6,35 @@ import json
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torchrecorder.checks import check, whole_number
+from torchrecorder.checks import whole_number
 from torchrecorder.export.boxes import box_graph
+from torchrecorder.export.exporter import times_option
+from torchrecorder.option_table import check_options, documented, option
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
 
+@documented
 @dataclass(frozen=True)
 class NodeLink:
-    """The boxes and arrows of a view: ``networkx.node_link_graph(data, edges="edges")``.
-
-    Attributes:
-        indent: Spaces by which each level is indented; None writes one line.
-    """
+    """The boxes and arrows of a view: ``networkx.node_link_graph(data, edges="edges")``."""
 
     suffix: ClassVar[str] = ".nodelink.json"
-    indent: int | None = 1
+    indent: int | None = option(
+        "Spaces by which each level of node-link JSON is indented. None writes one line.",
+        whole_number(0).or_none(),
+        default=1,
+        placeholder="SPACES",
+    )
+    times: bool = times_option()
 
     def __post_init__(self) -> None:
-        check(self, {"indent": whole_number(0).or_none()})
+        check_options(self)
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""
         import networkx as nx
 
-        data = nx.node_link_data(box_graph(view, style), edges="edges")
+        graph = box_graph(view, style, times=self.times)
+        data = nx.node_link_data(graph, edges="edges")
         return json.dumps(data, indent=self.indent, ensure_ascii=False, allow_nan=False) + "\n"

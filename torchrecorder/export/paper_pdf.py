@@ -1,98 +1,88 @@
-"""Put the picture in a PDF file on a page of exact size.
+"""Put the picture in a PDF file on a page of exact size, and leave out when it was made.
 
-Cairo, which writes the file, knows pages of whole points only. So the page is written
-again, behind the rest, as PDF allows: its size, and one more step before its drawing.
+Cairo, which writes the file on Linux and Windows, knows pages of whole points only; Quartz writes
+it on macOS. They and their versions arrange a file in different ways, so it is read and written
+again by pypdf, which knows them all.
 """
 
 from __future__ import annotations
 
-import re
+from io import BytesIO
+from typing import TYPE_CHECKING
 
-from torchrecorder.errors import LayoutFailed
 from torchrecorder.style.color import rgb
 from torchrecorder.style.paper import Fit
 
-_PAGE = re.compile(
-    rb"(\d+) 0 obj\s*<<\s*/Type /Page\b[^/]*(/.*?/MediaBox )\[[\d. ]+\](.*?/Contents )(\d+) 0 R"
-    rb"(.*?>>\s*)endobj",
-    re.DOTALL,
-)
-_BOX = re.compile(rb"/MediaBox \[ 0 0 ([\d.]+) ([\d.]+) \]")
-_SIZE = re.compile(rb"trailer\s*<< /Size (\d+)\s*/Root (\d+) 0 R\s*/Info (\d+) 0 R")
-_TABLE = re.compile(rb"startxref\s*(\d+)\s*%%EOF\s*\Z")
-_DATE = re.compile(rb"/CreationDate \([^)]*\)")
+if TYPE_CHECKING:
+    from pypdf import PdfWriter
+    from pypdf.generic import StreamObject
 
 
 def size_of(pdf: bytes) -> tuple[float, float]:
     """Width and height of the page, in points."""
-    found = _BOX.search(pdf)
-    if found is None:
-        raise _unknown()
-    return float(found[1]), float(found[2])
+    box = _opened(pdf).pages[0].mediabox
+    return float(box.width), float(box.height)
 
 
 def undated(pdf: bytes) -> bytes:
     """*pdf* without the time at which it was made: equal figures are equal files."""
-    return _DATE.sub(lambda found: b" " * len(found[0]), pdf)
+    return _written(_opened(pdf))
 
 
 def on_page(pdf: bytes, fit: Fit, background: str) -> bytes:
-    """*pdf* on a page as *fit* says, filled with *background*.
+    """*pdf* on a page as *fit* says, filled with *background*."""
+    from pypdf.generic import RectangleObject
 
-    Raises:
-        LayoutFailed: This is not how Cairo 1.15 and 1.16 write a page.
-    """
-    page, trailer, table = _PAGE.search(pdf), _SIZE.search(pdf), _TABLE.search(pdf)
-    if page is None or trailer is None or table is None:
-        raise _unknown()
-    number, before, between, drawing, after = page.groups()
-    free = int(trailer[1])
-    place = f"{fit.scale:.6f} 0 0 {fit.scale:.6f} {fit.left:.4f} {fit.top:.4f} cm"
-    start = _stream(f"q {_fill(background, fit)} {place}")
-    box = b"[ 0 0 %.4f %.4f ]" % (fit.width, fit.height)
-    written = b"<< /Type /Page %s%s%s[ %d 0 R %s 0 R %d 0 R ]%s" % (
-        before, box, between, free, drawing, free + 1, after,
-    )
-    new = {int(number): written, free: start, free + 1: _stream("Q")}
-    return _appended(pdf, new, free + 2, int(table[1]), trailer)
+    document = _opened(pdf)
+    page = document.pages[0]
+    left, bottom = page.mediabox.lower_left
+    x, y = fit.left - fit.scale * float(left), fit.top - fit.scale * float(bottom)
+    place = f"{fit.scale:.6f} 0 0 {fit.scale:.6f} {x:.4f} {y:.4f} cm"
+    for box in ("/CropBox", "/BleedBox", "/TrimBox", "/ArtBox"):
+        page.pop(box, None)
+    page.mediabox = RectangleObject((0.0, 0.0, round(fit.width, 4), round(fit.height, 4)))
+    _surround(document, f"q {_fill(background, fit)} {place}\n".encode(), b"\nQ\n")
+    return _written(document)
+
+
+def _opened(pdf: bytes) -> PdfWriter:
+    """*pdf*, to be changed and written."""
+    from pypdf import PdfReader, PdfWriter
+
+    reader = PdfReader(BytesIO(pdf))
+    document = PdfWriter()
+    document.append(reader)
+    document.pdf_header = reader.pdf_header
+    document.metadata = None
+    return document
+
+
+def _written(document: PdfWriter) -> bytes:
+    file = BytesIO()
+    document.write(file)
+    return file.getvalue()
+
+
+def _surround(document: PdfWriter, before: bytes, after: bytes) -> None:
+    """Put instructions before and after those that draw the page."""
+    streams = _drawing(document)
+    streams[0].set_data(before + streams[0].get_data())
+    streams[-1].set_data(streams[-1].get_data() + after)
+
+
+def _drawing(document: PdfWriter) -> list[StreamObject]:
+    """The streams that draw the page, in their order."""
+    from pypdf.generic import ArrayObject, StreamObject
+
+    contents = document.pages[0]["/Contents"].get_object()
+    parts = contents if isinstance(contents, ArrayObject) else [contents]
+    found = (part.get_object() for part in parts if part is not None)
+    return [stream for stream in found if isinstance(stream, StreamObject)]
 
 
 def _fill(background: str, fit: Fit) -> str:
     """Drawing of the paper, where it has a colour."""
     if not (background.startswith("#") and len(background) == 7):
         return ""
-    red, green, blue = (each / 255 for each in rgb(background))
+    red, green, blue = (channel / 255 for channel in rgb(background))
     return f"{red:.4f} {green:.4f} {blue:.4f} rg 0 0 {fit.width:.4f} {fit.height:.4f} re f"
-
-
-def _stream(text: str) -> bytes:
-    data = text.encode()
-    return b"<< /Length %d >>\nstream\n%s\nendstream\n" % (len(data), data)
-
-
-def _appended(
-    pdf: bytes, new: dict[int, bytes], count: int, table: int, trailer: re.Match[bytes]
-) -> bytes:
-    """*pdf* with new versions of some objects behind its end."""
-    parts, at = [pdf], len(pdf)
-    rows = []
-    for number, body in sorted(new.items()):
-        written = b"%d 0 obj\n%sendobj\n" % (number, body)
-        rows.append(b"%d 1\n%010d 00000 n \n" % (number, at))
-        parts.append(written)
-        at += len(written)
-    parts += [b"xref\n", *rows]
-    parts.append(
-        b"trailer\n<< /Size %d\n   /Root %s 0 R\n   /Info %s 0 R\n   /Prev %d\n>>\n"
-        % (count, trailer[2], trailer[3], table)
-    )
-    parts.append(b"startxref\n%d\n%%%%EOF\n" % at)
-    return b"".join(parts)
-
-
-def _unknown() -> LayoutFailed:
-    return LayoutFailed(
-        "this Graphviz writes PDF in a way that cannot be put on a page of exact size: write "
-        ".svg, or install pygraphviz from a wheel",
-        final=True,
-    )

@@ -17,7 +17,7 @@ from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.dot import GraphT, look_attributes, plain_label, to_dot
 from torchrecorder.graph.nodes import Value
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape
 from torchrecorder.style.style import Style
@@ -37,7 +37,7 @@ class BaseNode:
     """
 
     def __init__(
-        self, recording: Recording, recorded: str, name: str, depth: int, kind: str
+        self, recording: RecordedRun, recorded: str, name: str, depth: int, kind: str
     ) -> None:
         self.recording = recording
         self.id = recorded
@@ -194,12 +194,12 @@ def _node(shape: Shape, view: View) -> BaseNode:
     return node
 
 
-def _layer(recording: Recording, scope: str, kind: str) -> LayerNode:
+def _layer(recording: RecordedRun, scope: str, kind: str) -> LayerNode:
     found = recording.scopes[ScopeId(scope)]
     return LayerNode(recording, scope, found.name or found.cls, -1, kind)
 
 
-def _tensor(recording: Recording, box: str, kind: BoxKind) -> TensorNode:
+def _tensor(recording: RecordedRun, box: str, kind: BoxKind) -> TensorNode:
     value, name = ValueId(box), kind.value
     if kind is BoxKind.OUTPUT:
         slot = recording.outputs[int(box.partition(":")[2])]

@@ -1,4 +1,4 @@
-"""Align: which places of two sequences belong together, in nearly linear time.
+"""Align: which places of two sequences correspond, in nearly linear time (patience diff).
 
 Patience: equal ends first, then what occurs once on both sides, in its longest common
 order; what lies between is treated the same way.
@@ -12,10 +12,10 @@ from collections.abc import Hashable, Iterator, Sequence
 Pair = tuple[int, int]
 
 EXACT = 10_000
-"""Up to this product of lengths, the longest common order is found for sure."""
+"""Up to this product of lengths, the longest common subsequence is exact."""
 
 ROUNDS = 12
-"""So often what lies between anchors is looked at again before it is aligned roughly."""
+"""How many times the gaps between anchors are aligned again before they are aligned roughly."""
 
 
 def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
@@ -114,7 +114,7 @@ def _rising(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _longest(a: Sequence[Hashable], b: Sequence[Hashable]) -> Iterator[Pair]:
-    """The longest common order of two short sequences."""
+    """The longest common subsequence of two short sequences."""
     rows = [[0] * (len(b) + 1)]
     for left in reversed(a):
         row, below = [0] * (len(b) + 1), rows[-1]

@@ -1,29 +1,60 @@
-"""Recording <-> plain JSON data, with a version.
+"""Codec: a recording as plain JSON data, and back.
 
-The data is columnar: each table has one list per column. Texts are numbers into one list of
-strings, and what points to a row is the number of that row. The schema is published as
-``docs/recording.schema.json``.
+The data is columnar: each table is an object with one list per column. The types of the
+columns are those of the fields of `Scope`, `Op` and the others; what is read is checked against
+them, as anybody may have written it. The schema is published as ``docs/recording.schema.json``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from types import GenericAlias, MappingProxyType
+from typing import Any, Literal, Union, get_type_hints
+
+import msgspec
 
 from torchrecorder.errors import InvalidRecording, RecordingVersionError
-from torchrecorder.graph.kinds import Id, Kind, Many, Misfit, Node, Number, Reader, Writer, said
-from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.tables import NODE_TABLES, RUN, SLOTS, TABLES, Table
+from torchrecorder.events import Slot, Statistics
+from torchrecorder.graph import consistency
+from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
+from torchrecorder.graph.recording import Made, RecordedRun, RunFacts
+from torchrecorder.graph.version_1 import upgraded
 
 FORMAT = "torchrecorder recording"
-"""What every saved recording says it is."""
+"""The first entry of every saved recording."""
 
-VERSION = 1
+VERSION = 2
 """Counts up when an older reader would misunderstand what is written."""
 
+TABLES: Mapping[str, Any] = {
+    "scopes": Scope,
+    "modules": Module,
+    "ops": Op,
+    "values": Value,
+    "grad_nodes": GradNode,
+    "backward_runs": BackwardRun,
+    "grad_runs": GradRun,
+    "statistics": Statistics,
+}
+"""The tables in the order in which they are written, and the class of their rows."""
 
-def encode(recording: Recording, *, times: bool = True) -> dict[str, Any]:
+Number = Union[float, Literal["nan", "inf", "-inf"]]
+"""A number; as text where JSON has no word for it."""
+
+
+class Amounts(msgspec.Struct):
+    """Amounts of one quantity."""
+
+    node: list[str]
+    amount: list[Number]
+
+
+def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
     """*recording* as plain JSON data.
 
     Args:
@@ -31,73 +62,89 @@ def encode(recording: Recording, *, times: bool = True) -> dict[str, Any]:
         times: Write measured times; without them, two runs give equal data.
 
     Raises:
-        InvalidRecording: The recording refers to something that it does not contain.
+        InvalidRecording: The parts of the recording do not fit together.
     """
-    writer = Writer(_rows(recording), times)
-    try:
-        parts = dict(_parts(recording, writer))
-    except KeyError as missing:
-        raise InvalidRecording(f"the recording does not contain {missing}") from None
-    head = {"format": FORMAT, "version": VERSION, "name": recording.name}
-    return {**head, "strings": list(writer.strings), **parts}
+    for problem in consistency.problems(recording):
+        raise InvalidRecording(f"the recording is not consistent: {problem}")
+    run = recording.run if times else replace(recording.run, seconds=None, overhead=None)
+    parts = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": recording.name,
+        "run": run,
+        "inputs": recording.inputs,
+        "outputs": recording.outputs,
+        **{name: _columns(make, _rows(recording, name), times) for name, make in TABLES.items()},
+        "measured": {
+            quantity: {"node": [*amounts], "amount": [*map(_number, amounts.values())]}
+            for quantity, amounts in recording.measured.items()
+            if times or "seconds" not in quantity
+        },
+    }
+    plain: dict[str, Any] = msgspec.to_builtins(parts, enc_hook=_plain)
+    return plain
 
 
-def decode(data: Any) -> Recording:
-    """The recording that *data* says.
+@uncollected()
+def decode(data: Any, make: type[Made]) -> Made:
+    """The recording in *data*.
+
+    Args:
+        data: What `encode` gave, now or in an earlier version.
+        make: The class of the recording.
 
     Raises:
         RecordingVersionError: It was saved by a newer version.
         InvalidRecording: It is not a recording, or contradicts itself.
     """
     _check_head(data)
-    reader = _reader(data)
-    fields: dict[str, Any] = {"name": _part(data, "name", Id(), reader)}
-    for table in TABLES:
-        rows = _read(table, _object(data, table.name), reader)
-        keyed = MappingProxyType({row.id: row for row in rows}) if table.keyed else tuple(rows)
-        fields[table.name] = keyed
-    fields["inputs"] = _part(data, "inputs", SLOTS, reader)
-    fields["outputs"] = _part(data, "outputs", SLOTS, reader)
-    fields["run"] = _part(data, "run", RUN, reader)
-    fields["measured"] = _measured(_object(data, "measured"), reader)
-    recording = Recording(**fields)
-    _check(recording)
+    try:
+        file = msgspec.convert(upgraded(data) if data["version"] == 1 else data, _file_type())
+    except msgspec.ValidationError as error:
+        raise InvalidRecording(f"this is not a saved recording: {error}") from None
+    tables = {name: _read(name, getattr(file, name)) for name in TABLES}
+    recording = make(
+        name=file.name,
+        inputs=file.inputs,
+        outputs=file.outputs,
+        run=file.run,
+        measured=_measured(file.measured),
+        **tables,
+    )
+    for problem in consistency.problems(recording):
+        raise InvalidRecording(problem)
     return recording
 
 
 # Writing --------------------------------------------------------------------------------
 
 
-def _rows(recording: Recording) -> dict[str, dict[str, int]]:
-    """The number of each row in its table, and of each node under the empty name."""
-    rows = {
-        table.name: {each: row for row, each in enumerate(getattr(recording, table.name))}
-        for table in TABLES
-        if table.keyed
-    }
-    nodes = [each for table in NODE_TABLES for each in getattr(recording, table.name)]
-    return {**rows, "": {each: number for number, each in enumerate(nodes)}}
+def _rows(recording: RecordedRun, table: str) -> Sequence[Any]:
+    found = getattr(recording, table)
+    return tuple(found.values()) if isinstance(found, Mapping) else found
 
 
-def _parts(recording: Recording, writer: Writer) -> Any:
-    yield "run", RUN.write(recording.run, writer)
-    yield "inputs", SLOTS.write(recording.inputs, writer)
-    yield "outputs", SLOTS.write(recording.outputs, writer)
-    for table in TABLES:
-        found = getattr(recording, table.name)
-        rows = list(found.values()) if table.keyed else found
-        yield table.name, {
-            name: [kind.write(getattr(row, name), writer) for row in rows]
-            for name, kind in table.columns.items()
-        }
-    yield "measured", {
-        quantity: {
-            "node": Many(Node()).write(list(amounts), writer),
-            "amount": Many(Number()).write(list(amounts.values()), writer),
-        }
-        for quantity, amounts in recording.measured.items()
-        if writer.times or "seconds" not in quantity
-    }
+def _columns(make: Any, rows: Sequence[Any], times: bool) -> dict[str, Any]:
+    cells = zip(*rows) if rows else itertools.repeat(())
+    columns: dict[str, Any] = dict(zip(make._fields, cells))
+    if not times and "seconds" in columns:
+        columns["seconds"] = [None] * len(rows)
+    if make is Statistics:
+        columns = {name: [*map(_number, column)] for name, column in columns.items()}
+    return columns
+
+
+def _plain(fact: Any) -> Any:
+    """*fact* as text or number where its class is made from one of these."""
+    for kind in (str, int, float):
+        if isinstance(fact, kind):
+            return kind(fact)
+    raise InvalidRecording(f"{type(fact).__name__} {fact!r:.40} is no part of a recording")
+
+
+def _number(number: Any) -> Any:
+    """*number* itself, or as text where it is not finite."""
+    return str(number) if isinstance(number, float) and not math.isfinite(number) else number
 
 
 # Reading --------------------------------------------------------------------------------
@@ -105,111 +152,76 @@ def _parts(recording: Recording, writer: Writer) -> Any:
 
 def _check_head(data: Any) -> None:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise InvalidRecording("this is not a saved recording: it does not say that it is one")
+        raise InvalidRecording(f"this is not a saved recording: its format is not {FORMAT!r}")
     version = data.get("version")
     if type(version) is not int or version < 1:
-        raise InvalidRecording(f"a saved recording with no proper version: {said(version)}")
+        raise InvalidRecording("this is a saved recording without a valid version")
     if version > VERSION:
         raise RecordingVersionError(
-            f"this recording was saved in format {said(version)}, and this torchrecorder reads"
+            f"this recording was saved in format {version}, and this torchrecorder reads up to"
             f" {VERSION}: install a newer one"
         )
 
 
-def _reader(data: Mapping[str, Any]) -> Reader:
-    strings = data.get("strings")
-    if not isinstance(strings, list) or not all(isinstance(each, str) for each in strings):
-        raise InvalidRecording("strings: expected a list of texts")
-    nothing = Reader({}, (), ())
-    ids = {
-        table.name: _column(table.name, "id", Id(), _object(data, table.name), nothing)
-        for table in TABLES
-        if table.keyed
-    }
-    nodes = [each for table in NODE_TABLES for each in ids[table.name]]
-    known = {*nodes, *ids["modules"]}
-    if len(known) < len(nodes) + len(ids["modules"]) or "" in known:
-        raise InvalidRecording("two rows have the same id, or one has none")
-    return Reader(ids, nodes, strings)
+@cache
+def _file_type() -> Any:
+    """The type of a whole file."""
+    return file_type({name: table_type(name, make) for name, make in TABLES.items()})
 
 
-def _object(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = data.get(name)
-    if not isinstance(found, dict):
-        raise InvalidRecording(f"{name}: expected an object, not {said(found)}")
-    return found
+def file_type(tables: Mapping[str, Any]) -> Any:
+    """The type of a file with *tables* of these types."""
+    head = [("name", str), ("run", RunFacts)]
+    flow = [("inputs", tuple[Slot, ...]), ("outputs", tuple[Slot, ...])]
+    parts = [*head, *flow, *tables.items(), ("measured", dict[str, Amounts])]
+    return msgspec.defstruct("Recording", parts)
 
 
-def _part(data: Mapping[str, Any], name: str, kind: Kind, reader: Reader) -> Any:
-    if name not in data:
-        raise InvalidRecording(f"{name} is missing")
-    try:
-        return kind.read(data[name], reader)
-    except Misfit as misfit:
-        raise InvalidRecording(f"{name}: {misfit}") from None
+def table_type(name: str, make: Any) -> Any:
+    """The type of a table whose rows are *make*; a column with a default may be left out."""
+    hints = get_type_hints(make)
+    columns: list[Any] = []
+    for column in make._fields:
+        cells = GenericAlias(list, (Number if hints[column] is float else hints[column],))
+        if column in make._field_defaults:
+            columns.append((column, Union[cells, msgspec.UnsetType], msgspec.UNSET))
+        else:
+            columns.append((column, cells))
+    return msgspec.defstruct(name, columns)
 
 
-def _column(
-    table: str, name: str, kind: Kind, columns: Mapping[str, Any], reader: Reader
-) -> list[Any]:
-    cells = columns.get(name)
-    if not isinstance(cells, list):
-        raise InvalidRecording(f"{table}.{name}: expected a list, not {said(cells)}")
-    row = 0
-    found = []
-    try:
-        for row, cell in enumerate(cells):
-            found.append(kind.read(cell, reader))
-    except Misfit as misfit:
-        raise InvalidRecording(f"{table}.{name}, row {row}: {misfit}") from None
-    return found
+def _read(name: str, table: Any) -> Any:
+    """The rows of a table, by id where they have one."""
+    make = TABLES[name]
+    columns = [getattr(table, column) for column in make._fields]
+    if len({len(column) for column in columns if column is not msgspec.UNSET}) > 1:
+        raise InvalidRecording(f"{name}: its columns are not of one length")
+    cells = [
+        itertools.repeat(make._field_defaults[field]) if column is msgspec.UNSET else column
+        for field, column in zip(make._fields, columns)
+    ]
+    if make is Statistics:
+        cells = [_floats(column) for column in cells]
+    rows = tuple(map(make._make, zip(*cells)))
+    if "id" not in make._fields:
+        return rows
+    keyed = {row.id: row for row in rows}
+    if len(keyed) < len(rows):
+        raise InvalidRecording(f"{name}: two rows have the same id")
+    return MappingProxyType(keyed)
 
 
-def _read(table: Table, columns: Mapping[str, Any], reader: Reader) -> list[Any]:
-    """The rows of a table; a column that an older version did not write takes its default."""
-    found = {
-        name: _column(table.name, name, kind, columns, reader)
-        for name, kind in table.columns.items()
-        if name in columns
-    }
-    lengths = {len(cells) for cells in found.values()}
-    if len(lengths) > 1:
-        raise InvalidRecording(f"{table.name}: its columns are not of one length")
-    try:
-        return [table.make(**dict(zip(found, cells))) for cells in zip(*found.values())]
-    except TypeError as error:
-        raise InvalidRecording(f"{table.name}: a column is missing: {error}") from None
+def _floats(numbers: Iterable[Any]) -> list[Any]:
+    return [float(each) if each in ("nan", "inf", "-inf") else each for each in numbers]
 
 
-def _measured(data: Mapping[str, Any], reader: Reader) -> Mapping[str, Mapping[str, float]]:
-    measured = {}
-    for quantity in data:
-        columns = _object(data, quantity)
-        nodes = _column(quantity, "node", Node(), columns, reader)
-        amounts = _column(quantity, "amount", Number(), columns, reader)
-        if len(nodes) != len(amounts):
-            raise InvalidRecording(f"measured {said(quantity)}: as many nodes as amounts, please")
-        measured[quantity] = MappingProxyType(dict(zip(nodes, amounts)))
-    return MappingProxyType(measured)
-
-
-def _check(recording: Recording) -> None:
-    """What other code relies on: scopes nest without a loop, modules know their calls."""
-    _check_nesting(recording)
-    for each in recording.statistics:
-        if each.node not in (recording.values if each.run < 0 else recording.grad_nodes):
-            raise InvalidRecording(f"statistics of {said(each.node)}, which has no such numbers")
-    calls = {(call, module.id) for module in recording.modules.values() for call in module.calls}
-    stated = {(each.id, each.module) for each in recording.scopes.values() if each.module}
-    if calls != stated:
-        raise InvalidRecording("modules and scopes do not agree on which calls there were")
-
-
-def _check_nesting(recording: Recording) -> None:
-    again: dict[str, bool] = {}
-    for scope in recording.scopes.values():
-        if scope.parent is not None and scope.parent not in again:
-            raise InvalidRecording(f"scope {said(scope.id)} comes before the scope around it")
-        if scope.parent is not None and again[scope.parent] and not scope.recompute:
-            raise InvalidRecording(f"scope {said(scope.id)} ran first in one that ran again")
-        again[scope.id] = scope.recompute
+def _measured(found: Mapping[str, Amounts]) -> Mapping[str, Mapping[str, float]]:
+    for quantity, amounts in found.items():
+        if len(amounts.node) != len(amounts.amount):
+            raise InvalidRecording(f"measured {quantity!r}: there are not as many amounts as nodes")
+    return MappingProxyType(
+        {
+            quantity: MappingProxyType(dict(zip(amounts.node, _floats(amounts.amount))))
+            for quantity, amounts in found.items()
+        }
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Union
 from torchrecorder.checks import FLAG, takes
 from torchrecorder.events import SourceLine
 from torchrecorder.graph.nodes import GradNode, Op, Value
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -23,7 +23,7 @@ del _UNPRINTABLE[9], _UNPRINTABLE[10], _UNPRINTABLE[13]
 
 
 @takes(values=FLAG, grads=FLAG)
-def flat(recording: Recording, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
+def flat(recording: RecordedRun, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
     """*recording* as a ``networkx.MultiDiGraph`` to compute with, or to write.
 
     Nodes have the recorded ids. What each says is the same for all of its ``type``:
@@ -63,7 +63,7 @@ def flat(recording: Recording, *, values: bool = True, grads: bool = False) -> n
     return graph
 
 
-def _add_grads(graph: nx.MultiDiGraph, recording: Recording) -> None:
+def _add_grads(graph: nx.MultiDiGraph, recording: RecordedRun) -> None:
     for grad in recording.grad_nodes.values():
         graph.add_node(grad.id, **_grad(grad))
     for grad in recording.grad_nodes.values():
@@ -74,7 +74,7 @@ def _add_grads(graph: nx.MultiDiGraph, recording: Recording) -> None:
                 )
 
 
-def _through(recording: Recording) -> Iterator[tuple[str, str, Attributes]]:
+def _through(recording: RecordedRun) -> Iterator[tuple[str, str, Attributes]]:
     """Edges from values to ops, and from ops to values."""
     for op in recording.ops.values():
         for slot in op.inputs:
@@ -84,7 +84,7 @@ def _through(recording: Recording) -> Iterator[tuple[str, str, Attributes]]:
             yield op.id, value, {**made, "in_place": value in op.writes}
 
 
-def _straight(recording: Recording) -> Iterator[tuple[str, str, Attributes]]:
+def _straight(recording: RecordedRun) -> Iterator[tuple[str, str, Attributes]]:
     """Edges from ops to the ops that read what they made."""
     for op in recording.ops.values():
         for slot in op.inputs:
@@ -124,7 +124,7 @@ def _value(value: Value, leaves: bool) -> Attributes:
     }
 
 
-def _op(op: Op, recording: Recording) -> Attributes:
+def _op(op: Op, recording: RecordedRun) -> Attributes:
     scope = recording.scopes[op.scope] if op.scope is not None else None
     attributes: Attributes = {
         "type": "op",

@@ -1,14 +1,16 @@
-"""Recording: the frozen result of a run, and read-only questions about it."""
+"""RecordedRun: what a run left behind, as plain frozen data, and how its parts hang together.
+
+`torchrecorder.Recording`, which people hold, is this with what computes and draws.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from operator import attrgetter
-from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, Union
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union
 
 from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
@@ -23,14 +25,12 @@ from torchrecorder.events import (
     ValueId,
 )
 from torchrecorder.graph.edges import Flow, GradFlow
-from torchrecorder.graph.kept import Kept, Tensors
+from torchrecorder.graph.retained_tensors import Kept, Tensors
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
+from torchrecorder.graph.structural_hash import structures
 
 if TYPE_CHECKING:
     import networkx as nx
-
-    from torchrecorder.annotations.annotation import Numbers
-    from torchrecorder.annotations.results import Ranked
 
 Node = Union[Op, Value, GradNode]
 SCOPE = Check("one of Recording.scopes", lambda value: isinstance(value, Scope))
@@ -39,7 +39,7 @@ SCOPE = Check("one of Recording.scopes", lambda value: isinstance(value, Scope))
 class LiveObjects(Protocol):
     """Weak access to what was recorded, while it still exists."""
 
-    def fn(self, recording: Recording, node: str) -> Any:
+    def fn(self, recording: RecordedRun, node: str) -> Any:
         """The module, function or a meta tensor behind *node*; None if it is gone."""
 
 
@@ -69,7 +69,7 @@ class RunFacts:
 
 
 @dataclass(frozen=True, repr=False)
-class Recording:
+class RecordedRun:
     """One run of a model: scopes, ops, values, grad nodes, as plain frozen data.
 
     It holds no tensor, no module and no ``grad_fn``. Ids count up in run order, so two
@@ -112,8 +112,20 @@ class Recording:
 
     def __repr__(self) -> str:
         counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")
-        said = (f"{number} {what}{'s' * (number != 1)}" for number, what in counts)
-        return f"<Recording of {self.name}: {', '.join(said)}>"
+        texts = (f"{number} {what}{'s' * (number != 1)}" for number, what in counts)
+        return f"<Recording of {self.name}: {', '.join(texts)}>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle or a copy holds: the data, and the tensors that were kept.
+
+        The modules behind it and the autograd graph for `replay` stay with the original.
+        """
+        state = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
+        return {**state, "live": None, "kept": replace(self.kept, replay=None)}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        for name, content in state.items():
+            object.__setattr__(self, name, _frozen(content))
 
     @cached_property
     def graph(self) -> nx.MultiDiGraph:
@@ -131,20 +143,6 @@ class Recording:
         graph.add_nodes_from((grad.id, {"node": grad}) for grad in self.grad_nodes.values())
         graph.add_edges_from(self._edges())
         return nx.freeze(graph)
-
-    def to_networkx(self, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
-        """A copy as a ``networkx.MultiDiGraph`` with flat attributes, to compute with or write.
-
-        No attribute is None, a list or a mapping, so that every format can hold them;
-        `torchrecorder.graph.flat.flat` lists them.
-
-        Args:
-            values: Tensors as nodes; without them edges lead from op to op.
-            grads: The autograd graph too.
-        """
-        from torchrecorder.graph.flat import flat
-
-        return flat(self, values=values, grads=grads)
 
     def _edges(self) -> Iterator[tuple[str, str, dict[str, Flow | GradFlow]]]:
         for op in self.ops.values():
@@ -177,8 +175,6 @@ class Recording:
     @cached_property
     def structures(self) -> Mapping[ScopeId, str]:
         """A digest for each scope: equal digests, equal structure inside, but for what is off."""
-        from torchrecorder.graph.structure import structures
-
         return MappingProxyType(structures(self, idle=False))
 
     @cached_property
@@ -225,44 +221,6 @@ class Recording:
         """The gradients of what scopes gave, for those named in ``keep=``."""
         return self.kept.gradients
 
-    @property
-    def annotations(self) -> Mapping[str, Numbers]:
-        """Numbers by the name of their annotation: ``recording.annotations["flops"].total()``.
-
-        Those that this run gave any numbers for can be iterated over.
-        """
-        from torchrecorder.annotations.results import Results
-
-        return Results(self)
-
-    def top(self, name: str, n: int = 10, **options: Any) -> list[Ranked]:
-        """The *n* modules with the largest numbers of an annotation, largest first.
-
-        A module counts for what runs right in it, without its inner modules.
-
-        Args:
-            name: Such as ``"backward_time"``, ``"saved_bytes"``, ``"flops"``.
-            n: How many.
-            **options: ``by``: ``"module"``, ``"scope"`` (single calls), ``"op"``, ``"grad"``.
-
-        Raises:
-            UnknownAnnotation: No annotation has this name; the message lists them.
-        """
-        from torchrecorder.annotations.results import top
-
-        return top(self, name, n, **options)
-
-    def table(self, columns: Sequence[str] | None = None, **options: Any) -> list[dict[str, Any]]:
-        """Numbers as a list of dicts, one per call, ready for ``pandas.DataFrame``.
-
-        Args:
-            columns: Names of annotations; all that have numbers if not given.
-            **options: ``by``: ``"scope"`` (calls), ``"module"``, ``"op"`` or ``"grad"``.
-        """
-        from torchrecorder.annotations.results import table
-
-        return table(self, columns, **options)
-
     def replay(self, grad: GradId | str) -> tuple[Any, ...]:
         """Run one grad node again on the gradients it received, to debug it alone.
 
@@ -273,89 +231,6 @@ class Recording:
         if self.kept.replay is None:
             raise NotKept("record with replay=True to run grad nodes again")
         return self.kept.replay.run(GradId(grad))
-
-    # Drawing: the layers that do it are imported when they are needed ------------------
-
-    def render(self, path: str | Path, **options: Any) -> Path:
-        """Write the recording in the format that the suffix of *path* names.
-
-        ``.svg``, ``.pdf`` and ``.png`` are figures, ``.html`` is a page to explore,
-        ``.json`` is the recording itself; `UnknownFormat` lists the rest.
-
-        Args:
-            path: Where to write; an existing file is replaced.
-            **options: ``depth`` (levels of scopes that are open; chosen by size if not
-                given), ``direction`` (``"TB"`` or ``"LR"``), ``theme`` (``"light"``,
-                ``"dark"``, ``"print"``), ``fontname``, and every other field of
-                `ViewOptions`, `Style` and of the exporter.
-
-        Returns:
-            The path.
-
-        Raises:
-            UnknownFormat: No exporter writes this suffix.
-            InvalidArgument: An option is unknown or its value impossible.
-            LayoutFailed: Graphviz could not lay the figure out in time.
-        """
-        from torchrecorder import api
-
-        return api.render(self, path, **options)
-
-    def show(
-        self, path: str | Path | None = None, *, browser: bool = True, **options: Any
-    ) -> Path:
-        """Open the recording in a browser, as a page to explore.
-
-        Args:
-            path: Where to write it; a new temporary folder, which stays, if not given. Another
-                suffix than ``.html`` opens that format.
-            browser: Open it; else it is only written.
-            **options: See `render`.
-
-        Returns:
-            The path of the file.
-        """
-        from torchrecorder import api
-
-        return api.show(self, path, browser=browser, **options)
-
-    def save(self, path: str | Path, *, times: bool = True) -> Path:
-        """Write the recording to a ``.json`` or ``.json.gz`` file that `load` reads.
-
-        Args:
-            path: Where to write; an existing file is replaced.
-            times: Write measured times. Without them, two runs of the same model give the
-                same bytes.
-
-        Returns:
-            The path.
-
-        Raises:
-            InvalidArgument: The name ends in something else.
-        """
-        from torchrecorder.graph.storage import save
-
-        return save(self, path, times=times)
-
-    def summary(self, depth: int | None = None, **options: Any) -> str:
-        """A table by scope: shapes, parameters, totals.
-
-        Args:
-            depth: Levels of scopes that are listed under the outermost calls; if not given,
-                the deepest that keeps to about 400 lines.
-            **options: ``columns`` (``"input"``, ``"output"``, names of annotations),
-                ``ops`` (list every op too) and ``fold`` (one line for what repeats;
-                ``"similar"``: whatever differs).
-        """
-        from torchrecorder.export.text import summary
-
-        return summary(self, depth, **options)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """What a notebook shows."""
-        from torchrecorder.integrations.jupyter import mimebundle
-
-        return mimebundle(self, include, exclude)
 
     # Questions ----------------------------------------------------------------------
 
@@ -387,13 +262,31 @@ class Recording:
         raise NotThere(f"no op, value or grad node has the id {shown(node)}")
 
 
+def _plain(content: Any) -> Any:
+    """Mappings as dicts, also those in mappings: a read-only view cannot be pickled."""
+    if isinstance(content, MappingProxyType):
+        return {key: _plain(inner) for key, inner in content.items()}
+    return content
+
+
+def _frozen(content: Any) -> Any:
+    """The opposite of `_plain`."""
+    if isinstance(content, dict):
+        return MappingProxyType({key: _frozen(inner) for key, inner in content.items()})
+    return content
+
+
+Made = TypeVar("Made", bound=RecordedRun)
+"""The class of recording that is to be made."""
+
+
 def check_recording(given: object) -> None:
-    """Refuse what is no recording.
+    """Refuse what is not a recording.
 
     Raises:
         InvalidArgument: *given* is something else; the message says how to get one.
     """
-    if not isinstance(given, Recording):
+    if not isinstance(given, RecordedRun):
         raise InvalidArgument(
             f"this takes a recording, not a {type(given).__name__}: "
             "torchrecorder.record(model, inputs) and torchrecorder.load(path) give one"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import math
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,17 +14,14 @@ from typing import Any
 from torchrecorder.checks import FLAG, advised, check_one, path_of, whole_number
 from torchrecorder.errors import InvalidArgument, InvalidRecording
 from torchrecorder.graph.codec import decode, encode
-from torchrecorder.graph.recording import Recording, check_recording
+from torchrecorder.graph.recording import Made, RecordedRun, check_recording
 
 SUFFIXES = (".json", ".json.gz")
 """What the names of saved recordings end in."""
 
-LIMIT = 128 * 2**20
-"""A file that unpacks to more bytes is not read, unless the caller allows it."""
-
 
 @advised
-def save(recording: Recording, path: str | Path, *, times: bool = True) -> Path:
+def save(recording: RecordedRun, path: str | Path, *, times: bool = True) -> Path:
     """Write *recording* to a file from which `load` makes an equal one.
 
     Args:
@@ -51,18 +49,13 @@ def save(recording: Recording, path: str | Path, *, times: bool = True) -> Path:
     return target
 
 
-@advised
-def load(path: str | Path, *, limit: int = LIMIT) -> Recording:
-    """The recording in a file. PyTorch need not be installed; nothing in the file is run.
+def load(path: str | Path, *, make: type[Made], limit: int) -> Made:
+    """The recording in a file; `torchrecorder.load` says more.
 
     Args:
         path: A file that `save` wrote, compressed or not.
+        make: The class of the recording.
         limit: The number of bytes that the file may unpack to.
-
-    Raises:
-        RecordingVersionError: It was saved by a newer version.
-        InvalidRecording: It is not a saved recording, damaged, or beyond *limit*.
-        OSError: It cannot be read.
     """
     check_one("limit", limit, whole_number(1))
     with open(path_of(path), "rb") as file:
@@ -74,26 +67,28 @@ def load(path: str | Path, *, limit: int = LIMIT) -> Recording:
             f"{Path(path).name} holds more than {limit:,} bytes;"
             " if you trust it, load(path, limit=...) reads more"
         )
-    return loads(data)
+    return loads(data, make)
 
 
-def dumps(recording: Recording, *, times: bool = True) -> str:
+def dumps(recording: RecordedRun, *, times: bool = True) -> str:
     """*recording* as JSON text, one line per column."""
     return "".join(_lines(encode(recording, times=times)))
 
 
-def loads(text: str | bytes) -> Recording:
-    """The recording in JSON text.
+def loads(text: str | bytes, make: type[Made]) -> Made:
+    """The recording in JSON text, as an instance of *make*.
 
     Raises:
         RecordingVersionError: It was saved by a newer version.
         InvalidRecording: It is not a saved recording, or damaged.
     """
     try:
-        data = json.loads(text, parse_constant=_refuse)
+        data = json.loads(
+            text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse
+        )
     except (ValueError, RecursionError) as error:
         raise InvalidRecording(f"this is not a saved recording: {error}") from None
-    return decode(data)
+    return decode(data, make)
 
 
 def packed(data: bytes) -> bytes:
@@ -131,5 +126,19 @@ def _json(data: Any) -> str:
     return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
 
+def _whole(text: str) -> int:
+    """A whole number of at most 64 bits, so that it can be computed with."""
+    if len(text) > 18 and not -(2**63) < int(text) < 2**63:
+        raise ValueError(f"the whole number {text[:20]}… is too large")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:20]} is too large")
+    return number
+
+
 def _refuse(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not a number in JSON")

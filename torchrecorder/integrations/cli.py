@@ -19,11 +19,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from torchrecorder import __version__
-from torchrecorder.checks import closest, guess
+from torchrecorder.checks import guess
+from torchrecorder.console import printable
 from torchrecorder.errors import LayoutFailed, Notice, TorchRecorderError
 from torchrecorder.integrations.commands import COMMANDS
 from torchrecorder.integrations.commands.command import Command
-from torchrecorder.integrations.finding import ModelFailed
+from torchrecorder.integrations.import_target import ModelFailed
+from torchrecorder.integrations.flags import in_shell
+from torchrecorder.integrations.targets import TARGET_OPTIONS
+from torchrecorder.options import OPTIONS
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
 """Exit codes beside 0: the model or its drawing failed; the call cannot be meant; Ctrl-C."""
@@ -48,13 +52,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         The exit code.
     """
     own, rest = parted(sys.argv[1:] if arguments is None else arguments)
-    options, unknown = parser().parse_known_args(own, argparse.Namespace(rest=rest))
+    top = parser()
+    given = argparse.Namespace(rest=rest, whole_parser=top)
+    with printable():
+        options, unknown = top.parse_known_args(own, given)
     if unknown:
-        options.parser.error(strangers(unknown, options))
+        options.parser.error(unknown_arguments(unknown, options))
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        with _warned():
+        with _warned(), contextlib.nullcontext() if options.takes_rest else printable():
             code: int = options.run(options)
         sys.stdout.flush()
         return code
@@ -82,11 +89,11 @@ def _warned() -> Iterator[None]:
     def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
         if not issubclass(category, Notice):
             usual(message, category, *rest)
-        elif str(message) not in said:
-            said.add(str(message))
-            print(f"torchrecorder: warning: {message}", file=sys.stderr)
+        elif str(message) not in printed:
+            printed.add(str(message))
+            print(f"torchrecorder: warning: {_in_shell(str(message))}", file=sys.stderr)
 
-    said: set[str] = set()
+    printed: set[str] = set()
     with warnings.catch_warnings():
         warnings.simplefilter("always", Notice)
         warnings.showwarning = show  # type: ignore[assignment]
@@ -114,29 +121,15 @@ class Parser(argparse.ArgumentParser):
         super().error(f"{message}{close}; {self.prog} --help says more")
 
 
-def strangers(unknown: Sequence[str], options: argparse.Namespace) -> str:
-    """What to say of arguments that a subcommand does not take."""
-    said, name = f"it does not take {' '.join(unknown)}", unknown[0].partition("=")[0]
+def unknown_arguments(unknown: Sequence[str], options: argparse.Namespace) -> str:
+    """The message about arguments that a subcommand does not take."""
+    message, name = f"it does not take {' '.join(unknown)}", unknown[0].partition("=")[0]
     known = options.parser._option_string_actions
     if options.takes_rest:
         script = options.script or f"-m {options.module}"
         after = f"what is meant for the script goes after --: {script} -- {' '.join(unknown)}"
-        return f"{said}{guess(name, known)}; {after}"
-    if not name.startswith("-"):
-        return said
-    drawn = {f"--{each.replace('_', '-')}": each for each in _drawn()}
-    meant = closest(name.replace("_", "-"), [*known, *(drawn if "--option" in known else ())])
-    if meant not in drawn or meant in known:
-        return said + (f"; did you mean {meant!r}?" if meant is not None else "")
-    return f"{said}; a figure does, by --option {drawn[meant]}=VALUE"
-
-
-def _drawn() -> set[str]:
-    """The options that ``--option`` takes."""
-    from torchrecorder.options import drawing
-
-    chosen = drawing()
-    return {*vars(chosen.view), *vars(chosen.style)}
+        return f"{message}{guess(name, known)}; {after}"
+    return message + (guess(name.replace("_", "-"), known) if name.startswith("-") else "")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -155,11 +148,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add(below: argparse._SubParsersAction[Any], command: Command) -> None:
-    said, _, more = (inspect.getdoc(type(command)) or "").partition("\n\n")
+    brief, _, more = (inspect.getdoc(type(command)) or "").partition("\n\n")
     added = below.add_parser(
         command.name,
-        help=said.rstrip(".")[:1].lower() + said.rstrip(".")[1:],
-        description=said,
+        help=brief.rstrip(".")[:1].lower() + brief.rstrip(".")[1:],
+        description=brief,
         epilog=more,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -184,4 +177,8 @@ def _say(error: Exception, with_traceback: bool, code: int) -> int:
 def _told(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
-    return str(error)
+    return str(error) if isinstance(error, ModelFailed) else _in_shell(str(error))
+
+
+def _in_shell(message: str) -> str:
+    return in_shell(message, {**TARGET_OPTIONS, **OPTIONS})

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.export.exporter import by_suffix
+from torchrecorder.export.formats import by_suffix
 from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.sphinx import options
-from torchrecorder.integrations.sphinx.alt import described
+from torchrecorder.integrations.sphinx.alt_text import described
 from torchrecorder.integrations.sphinx.cache import Cache
-from torchrecorder.integrations.sphinx.node import heard, said
+from torchrecorder.integrations.sphinx.node import message_of, notices_to
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.options import drawing
 
@@ -30,13 +30,13 @@ logger = logging.getLogger("mkdocs.plugins.torchrecorder")
 _STATIC = Path(options.__file__).with_name("static")
 _MARK = "<style data-torchrecorder>"
 _TARGET = re.compile(rf"[\w./\\-]+:[\w.]+|\S+({'|'.join(map(re.escape, SUFFIXES))})")
-_OPTION = re.compile(r":(?P<name>[\w-]+):(?P<said>.*(?:\n[ \t]+\S.*)*)\n?")
+_OPTION = re.compile(r":(?P<name>[\w-]+):(?P<text>.*(?:\n[ \t]+\S.*)*)\n?")
 _SEEN: dict[str, int] = {}
 """When the files behind the figures of this process were last changed."""
 
 
 def validate(language: str, given: Any, chosen: Any, attributes: Any, md: Any) -> bool:
-    """Take all options of the first line: what is wrong with one is said in the page."""
+    """Take all options of the first line: the page shows what is wrong with one."""
     chosen.update(given)
     return True
 
@@ -53,11 +53,11 @@ def figure(
         logger.warning("%s: torchrecorder: %s", place.file.src_uri if place else page, text)
 
     try:
-        with heard(say):
+        with notices_to(say):
             shown = _figure(source, given, page, Cache(root / ".cache" / "torchrecorder"))
     except (Exception, SystemExit) as error:  # it may be anything: the model is the user's
-        say(said(error))
-        note = html.escape(said(error)).replace("\n", "<br>")
+        say(message_of(error))
+        note = html.escape(message_of(error)).replace("\n", "<br>")
         title = '<p class="admonition-title">This figure could not be made</p>'
         return f'<div class="admonition danger">{title}<p>{note}</p></div>'
     first = not any(_MARK in str(block) for block in md.htmlStash.rawHtmlBlocks)
@@ -94,7 +94,7 @@ def _parts(source: str, given: Mapping[str, str]) -> tuple[str, dict[str, Any], 
     rest = rest if path else source.lstrip("\n")
     asked = [(name, None if text == name else text) for name, text in given.items()]
     while found := _OPTION.match(rest):
-        asked.append((found["name"], found["said"].strip() or None))
+        asked.append((found["name"], found["text"].strip() or None))
         rest = rest[found.end():]
     if bool(path) == bool(rest.strip()):
         raise InvalidArgument("a block has either package.module:name in its first line or code")

@@ -17,7 +17,7 @@ import pytest
 from torchrecorder.checks import WORD, check_one
 
 if TYPE_CHECKING:
-    from torchrecorder.graph.recording import Recording
+    from torchrecorder.recording import Recording
 
 FOLDER = "__architectures__"
 """Where snapshots are kept, beside the test files."""
@@ -162,7 +162,7 @@ class AssertBudgets:
         budgets: Mapping[str, Mapping[str, float]],
         options: Mapping[str, Any],
     ) -> Recording:
-        from torchrecorder.annotations.budgets import BUDGETS, exceeded
+        from torchrecorder.annotations.limits import BUDGETS, exceeded
 
         check_one("budgets", budgets, BUDGETS)
         wanted = {name for limits in budgets.values() for name in limits}

@@ -15,7 +15,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -51,7 +51,7 @@ class Script:
 
         What it prints, raises and returns is its own.
         """
-        from torchrecorder.capture.awaited import Awaited
+        from torchrecorder.capture.hooks.deferred_recorder import Awaited
 
         chosen = _first if self.variable is None else _Variable(self.variable).holds
         awaited = Awaited(chosen, steps, options)

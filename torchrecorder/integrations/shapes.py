@@ -72,37 +72,24 @@ def tensors(
     """Positional and keyword arguments with random values, the same in every run."""
     import torch
 
+    from torchrecorder.capture.inputs import place_of, random_tensor
+
     generator = torch.Generator().manual_seed(0)
-    where, precision = _place(model)
-    made = [_tensor(each, device or where, precision, generator) for each in shapes]
-    positional = tuple(value for each, value in zip(shapes, made) if each.name is None)
-    named = {each.name: value for each, value in zip(shapes, made) if each.name is not None}
+    where, precision = place_of(model)
+    made = [
+        random_tensor(
+            shape.sizes,
+            precision if shape.dtype is None else _dtype(shape.dtype),
+            device or where,
+            generator,
+            shape.low,
+            shape.high,
+        )
+        for shape in shapes
+    ]
+    positional = tuple(value for shape, value in zip(shapes, made) if shape.name is None)
+    named = {shape.name: value for shape, value in zip(shapes, made) if shape.name is not None}
     return positional, named
-
-
-def _place(model: Any) -> tuple[Any, Any]:
-    """Device and precision of the model's first floating-point parameter."""
-    import torch
-
-    parameters = model.parameters() if isinstance(model, torch.nn.Module) else ()
-    for parameter in parameters:
-        if parameter.is_floating_point():
-            return parameter.device, parameter.dtype
-    return torch.device("cpu"), torch.get_default_dtype()
-
-
-def _tensor(shape: Shape, device: Any, precision: Any, generator: Any) -> Any:
-    import torch
-
-    dtype = precision if shape.dtype is None else _dtype(shape.dtype)
-    if str(device) == "meta":
-        return torch.empty(shape.sizes, dtype=dtype, device=device)
-    if dtype.is_floating_point or dtype.is_complex:
-        spread = torch.rand(shape.sizes, generator=generator) * (shape.high - shape.low)
-        return (spread + shape.low).to(device, dtype)
-    low, high = int(shape.low), int(shape.high)
-    whole = torch.randint(low, high + 1, shape.sizes, generator=generator)
-    return whole.to(device, dtype)
 
 
 def _dtype(name: str) -> Any:

@@ -7,57 +7,104 @@ a saved recording.
 from __future__ import annotations
 
 import argparse
-import ast
 import contextlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from torchrecorder.checks import warn
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import flags_for
+from torchrecorder.checks import FLAG, TEXT, Check, literal, setting, warn, whole_number
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
-from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.storage import SUFFIXES, load
-from torchrecorder.integrations.finding import ModelFailed, find
+from torchrecorder.graph.storage import SUFFIXES
+from torchrecorder.integrations.import_target import ModelFailed, find
+from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.shapes import Shape, parse_shape, tensors
-
-if TYPE_CHECKING:
-    from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.option_table import documented, option, options_of
+from torchrecorder.recording import Recording, load
 
 TARGET = "package.module:name, file.py:name, or run.json"
 """What a target looks like."""
 
 
+LITERALS = Check("a value", lambda value: True, read=lambda text: (literal(text),), several=True)
+SETTINGS = Check("a mapping from names", lambda value: True, read=setting, several=True)
+SHAPES = Check("shapes", lambda value: True, read=lambda text: (parse_shape(text),), several=True)
+COUNT = whole_number(1).or_none()
+
+
+@documented
 @dataclass(frozen=True)
 class Target:
-    """What the command line asks to record, and how.
-
-    Attributes:
-        path: Import path, file with a name, or saved recording.
-        arguments: Positional arguments of the factory.
-        settings: Its keyword arguments.
-        as_is: Record what the path names, not what calling it gives.
-        shapes: Inputs to make.
-        inputs: Import path of the inputs, or of a function that makes them.
-        device: Where to make the model and its inputs.
-        training: Switch the model to training (True) or evaluation (False).
-        grad: Record with gradients on.
-        seed: Set before the model is made.
-        options: Keyword options of ``record``.
-    """
+    """What a shell or a document asks to record, and how."""
 
     path: str
-    arguments: tuple[Any, ...] = ()
-    settings: Mapping[str, Any] | None = None
-    as_is: bool = False
-    shapes: tuple[Shape, ...] = ()
-    inputs: str | None = None
-    device: str | None = None
-    training: bool | None = None
-    grad: bool = True
-    seed: int | None = None
-    options: Mapping[str, Any] | None = None
+    arg: tuple[Any, ...] = option(
+        "Argument of the function that makes the model.",
+        LITERALS,
+        default=(),
+        placeholder="VALUE",
+    )
+    set: Mapping[str, Any] = option(
+        "Keyword argument of that function, such as num_classes=10.",
+        SETTINGS,
+        factory=dict,
+        placeholder="NAME=VALUE",
+    )
+    as_is: bool = option("Record the target itself, do not call it.", FLAG, default=False)
+    device: str | None = option(
+        "Device to make it on: cpu, cuda, or meta (shapes only, no memory).",
+        replace(TEXT, known=("cpu", "cuda", "meta")).or_none(),
+        default=None,
+        placeholder="DEVICE",
+    )
+    seed: int | None = option(
+        "Random seed, set before the model is made.",
+        whole_number(0).or_none(),
+        default=None,
+        placeholder="NUMBER",
+    )
+    train: bool | None = option(
+        "Switch it to training mode. Off is evaluation mode; None leaves it as it was made.",
+        FLAG.or_none(),
+        default=None,
+        off=("--eval", "switch it to evaluation mode"),
+    )
+    shape: tuple[Shape, ...] = option(
+        "One random input: 1,3,224,224 or 1,16:int64 or ids=1,16:int64:0-1000.",
+        SHAPES,
+        default=(),
+        placeholder="SHAPE",
+    )
+    inputs: str | None = option(
+        "The inputs, or a function that makes them: package.module:name.",
+        TEXT.or_none(),
+        default=None,
+        placeholder="PATH",
+    )
+    grad: bool = option(
+        "Run it with gradients on.",
+        FLAG,
+        default=True,
+        off=("--no-grad", "run it without gradients (no_grad)"),
+    )
+    backward: bool = option("Run the backward pass too.", FLAG, default=False)
+    autograd: bool = option("Give a frozen model an autograd graph.", FLAG, default=False)
+    fake: bool = option("Run on fake tensors: shapes only, no compute.", FLAG, default=False)
+    flops: bool = option("Count floating-point operations.", FLAG, default=False)
+    stats: bool = option("Take statistics of tensors and gradients.", FLAG, default=False)
+    saved: bool = option("Count the bytes that are kept for backward.", FLAG, default=False)
+    repeat: int | None = option(
+        "Run it so many more times, and take the medians of the times.",
+        COUNT,
+        default=None,
+        placeholder="RUNS",
+    )
+    name: str | None = option(
+        "Name of the recording.", TEXT.or_none(), default=None, placeholder="TEXT"
+    )
 
     def recording(self, progress: Progress) -> Recording:
         """Load the saved recording, or make the model and run it.
@@ -68,9 +115,8 @@ class Target:
         """
         if self.is_saved:
             progress.now("reading the recording")
-            if any(self._said()):
-                warn(f"{self.path} is a recording: what is said of inputs and of making a model "
-                     "is not needed, and does nothing")
+            if ignored := self._ignored():
+                warn(f"{self.path} is a recording: {', '.join(ignored)} has no effect on it")
             return load(self.path)
         return self.record(lambda: find(self.path), progress)
 
@@ -79,9 +125,14 @@ class Target:
         """Whether it is a recording, which is not run again."""
         return self.path.lower().endswith(SUFFIXES)
 
-    def _said(self) -> tuple[object, ...]:
-        """What only a model has a use for."""
-        return self.arguments, self.settings, self.shapes, self.inputs, self.device
+    def _ignored(self) -> list[str]:
+        """The flags of options that are given and only concern a model."""
+        names = ("arg", "set", "shape", "inputs", "device")
+        return [f"--{name}" for name in names if getattr(self, name)]
+
+    def _recorded(self) -> dict[str, Any]:
+        """The options of ``record`` that are given."""
+        return {name: getattr(self, name) for name in RECORDED if getattr(self, name)}
 
     def record(self, finding: Callable[[], Any], progress: Progress) -> Recording:
         """Run what *finding* gives: a model, or what makes one.
@@ -102,7 +153,15 @@ class Target:
             model, inputs = _model_and_inputs(self, finding())
             stack.enter_context(torch.set_grad_enabled(self.grad))
             progress.now("running the model")
-            return _recorded(model, inputs, self.options or {})
+            return _recorded(model, inputs, self._recorded())
+
+
+TARGET_OPTIONS = options_of(Target)
+"""Every option of a target, by name."""
+
+MADE = ("arg", "set", "as_is", "device", "seed", "train")
+RECORDED = ("backward", "autograd", "fake", "flops", "stats", "saved", "repeat", "name")
+"""Names of the options that say how a model is made, and of those that `record` takes."""
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,102 +173,21 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
 def add_recording_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare how a target is made and run."""
     made = parser.add_argument_group("making the model")
-    made.add_argument(
-        "--arg", action="append", default=[], metavar="VALUE", help="argument of the factory"
-    )
-    made.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="keyword argument of the factory, as in --set num_classes=10",
-    )
-    made.add_argument("--as-is", action="store_true", help="record the target, do not call it")
-    made.add_argument("--device", help="where: cpu, cuda, or meta (shapes only, no memory)")
-    made.add_argument("--seed", type=int, help="set before the model is made")
-    mode = made.add_mutually_exclusive_group()
-    mode.add_argument(
-        "--train", dest="training", action="store_true", help="switch it to training mode"
-    )
-    mode.add_argument(
-        "--eval",
-        dest="training",
-        action="store_false",
-        help="to evaluation mode; it is left as it was made if neither is given",
-    )
-    parser.set_defaults(training=None)
+    add_flags(made, (TARGET_OPTIONS[name] for name in MADE))
     run = parser.add_argument_group("running it")
-    run.add_argument(
-        "--shape",
-        action="append",
-        default=[],
-        metavar="SHAPE",
-        help="one input, again for more: 1,3,224,224 or 1,16:int64 or ids=1,16:int64:0-1000",
-    )
-    run.add_argument(
-        "--inputs", metavar="PATH", help="package.module:name of inputs or of what makes them"
-    )
-    run.add_argument("--no-grad", dest="grad", action="store_false", help="run under no_grad")
-    run.add_argument("--backward", action="store_true", help="run the backward pass too")
-    run.add_argument("--autograd", action="store_true", help="autograd graph of a frozen model")
-    run.add_argument("--fake", action="store_true", help="on fake tensors: no compute")
-    run.add_argument("--name", help="name of the recording")
+    add_flags(run, (TARGET_OPTIONS[name] for name in TARGET_OPTIONS if name not in MADE))
 
 
 def target_of(options: argparse.Namespace, path: str | None = None) -> Target:
-    """The target that parsed arguments describe; *path* if they do not name just one.
-
-    Raises:
-        InvalidArgument: A shape or a setting cannot be read.
-    """
-    names = ("autograd", "backward", "fake", "name")
-    return Target(
-        path=options.target if path is None else path,
-        arguments=tuple(value_of(text) for text in options.arg),
-        settings=settings_of(options.set),
-        as_is=options.as_is,
-        shapes=tuple(parse_shape(text) for text in options.shape),
-        inputs=options.inputs,
-        device=options.device,
-        training=options.training,
-        grad=options.grad,
-        seed=options.seed,
-        options={name: getattr(options, name) for name in names if getattr(options, name)},
-    )
+    """The target that parsed arguments describe; *path* if they do not name just one."""
+    path = options.target if path is None else path
+    return Target(path, **given(options, TARGET_OPTIONS))
 
 
-def measuring(
-    target: Target, numbers: Iterable[Annotation], repeat: int | None = None
-) -> Target:
-    """*target*, told to measure what these numbers need; a saved one has what it has."""
-    from torchrecorder.annotations.annotation import DEVICE, TIMES
-
-    needed = {flag: True for each in numbers for flag in each.needs if flag not in (TIMES, DEVICE)}
-    again = {} if repeat is None else {"repeat": repeat}
-    return replace(target, options={**(target.options or {}), **needed, **again})
-
-
-def settings_of(texts: Sequence[str]) -> dict[str, Any]:
-    """``["a=1", "b=x"]`` as ``{"a": 1, "b": "x"}``.
-
-    Raises:
-        InvalidArgument: One has no name.
-    """
-    settings = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier():
-            raise InvalidArgument(f"cannot read {text!r}: write NAME=VALUE")
-        settings[name] = value_of(value)
-    return settings
-
-
-def value_of(text: str) -> Any:
-    """A Python literal, else the text itself."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+def measuring(target: Target, numbers: Iterable[Annotation]) -> Target:
+    """*target*, set to measure what these numbers need; a saved one has what it has."""
+    needed: dict[str, Any] = dict.fromkeys(flags_for(numbers), True)
+    return replace(target, **needed)
 
 
 def _device(name: str) -> Any:
@@ -219,8 +197,8 @@ def _device(name: str) -> Any:
     try:
         return torch.empty(0, device=name).device
     except Exception as error:
-        said = str(error).splitlines()[0]
-        raise InvalidArgument(f"device {name!r} cannot be used: {said}") from error
+        reason = str(error).splitlines()[0]
+        raise InvalidArgument(f"device {name!r} cannot be used: {reason}") from error
 
 
 def _model_and_inputs(
@@ -235,8 +213,8 @@ def _model_and_inputs(
     if isinstance(found, torch.nn.Module):
         if target.device is not None:
             found = found.to(target.device)
-        if target.training is not None:
-            found.train(target.training)
+        if target.train is not None:
+            found.train(target.train)
     return found, _inputs(target, found, given)
 
 
@@ -246,10 +224,9 @@ def _made(factory: Any, target: Target) -> tuple[Any, Any]:
         raise InvalidArgument(
             f"{target.path} is {_a(factory)}: neither a module nor something that makes one"
         )
-    settings = target.settings or {}
-    _check_call(factory, target.path, target.arguments, settings)
+    _check_call(factory, target.path, target.arg, target.set)
     try:
-        made = factory(*target.arguments, **settings)
+        made = factory(*target.arg, **target.set)
     except Exception as error:
         raise ModelFailed(f"calling {target.path}", error) from error
     model, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
@@ -281,8 +258,8 @@ def _inputs(target: Target, model: Any, given: Any) -> tuple[tuple[Any, ...], Ma
     if target.inputs is not None:
         given = find(target.inputs)
         given = given() if inspect.isroutine(given) else given
-    if target.shapes:
-        return tensors(target.shapes, model, target.device)
+    if target.shape:
+        return tensors(target.shape, model, target.device)
     if isinstance(given, Mapping):
         return (), {str(name): given[name] for name in given}
     if given is None:
@@ -299,9 +276,10 @@ def _recorded(
     try:
         return torchrecorder.record(model, positional, named, **options)
     except ArgumentMismatch as error:
-        if not positional and not named:
-            raise InvalidArgument(f"{error} On the command line: --shape 1,3,224,224") from None
-        raise
+        mismatch = str(error).partition(". Give inputs as")[0]
+        raise InvalidArgument(
+            f"{mismatch}. Give inputs by --shape 1,3,224,224 or --inputs"
+        ) from None
     except TorchRecorderError:
         raise
     except Exception as error:

@@ -29,6 +29,7 @@ _USUAL_DPI = 96.0
 
 def main(folder: str, seconds: str) -> None:
     """Answer jobs from stdin until it ends."""
+    _no_dialogs()
     _end_after(int(seconds))
     graphviz = _binding(folder)
     jobs, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
@@ -46,22 +47,35 @@ def main(folder: str, seconds: str) -> None:
 
 
 def _end_after(seconds: int) -> None:
-    """Die by a signal, which also stops a layout inside C, should the parent be gone."""
-    try:
-        import _signal  # type: ignore[import-not-found]
-    except ImportError:
-        return
+    """End this process after some time, also inside C code, should the parent be gone.
+
+    That is a signal where there are signals, else a thread that needs no Python to run.
+    """
+    import _signal  # type: ignore[import-not-found]
+
     if hasattr(_signal, "alarm"):
         _signal.alarm(seconds)
+    else:
+        import faulthandler
+
+        faulthandler.dump_traceback_later(seconds, exit=True)
+
+
+def _no_dialogs() -> None:
+    """A crash ends the process at once; Windows would ask somebody to close it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.SetErrorMode(msvcrt.SEM_FAILCRITICALERRORS | msvcrt.SEM_NOGPFAULTERRORBOX)
 
 
 def _binding(folder: str) -> Any:
     """The compiled part of pygraphviz, without the Python around it."""
     sys.path.insert(0, folder)
     if sys.platform == "win32":
-        for each in (os.path.join(os.path.dirname(folder), "pygraphviz.libs"), folder):
-            if os.path.isdir(each):
-                os.add_dll_directory(each)
+        for libraries in (os.path.join(os.path.dirname(folder), "pygraphviz.libs"), folder):
+            if os.path.isdir(libraries):
+                os.add_dll_directory(libraries)
     import _graphviz  # type: ignore[import-not-found]
 
     return _graphviz

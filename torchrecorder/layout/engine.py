@@ -31,8 +31,23 @@ EFFORTS: tuple[Mapping[str, str], ...] = (
 )
 """Graph attributes of the first try, the second and the last: less beauty, less time."""
 
+WHEELS = (
+    "pygraphviz, which brings Graphviz along, is not installed: pip install 'pygraphviz>=2.0'. "
+    "There are wheels for Linux with glibc (x86_64, aarch64), macOS and Windows (x64); elsewhere, "
+    "such as on Alpine Linux or Windows on ARM, pip builds it against the headers of Graphviz, "
+    "which have to be installed before. Without it, .svg is written with layout=\"nested\" (the "
+    "default), and .html, .dot, .json and all other formats but .pdf and .png as usual"
+)
+"""What is said where Graphviz is needed and missing."""
+
 _CHILD = Path(__file__).with_name("child.py")
 _GRACE = 5
+_CRASHED_ON_WINDOWS = 0xC0000000
+"""The lowest exit code of a process that Windows ended, as 0xC0000005: access violation."""
+
+_ABORTED_ON_WINDOWS = 3
+"""The exit code of ``abort()`` there; elsewhere it is a signal."""
+
 _ADVICE = (
     "Ask for a smaller figure: a smaller depth, fewer boxes (parameters=False, "
     'reshapes=False), one part of the model (focus="name"), layout="nested", or more time '
@@ -128,7 +143,8 @@ def _attempt(
 ) -> tuple[list[bytes], _Trouble | None]:
     """Do *jobs* up to the first that fails; *cheaper* goes for the first of them."""
     request = b"".join(_request(jobs, cheaper))
-    command = [sys.executable, "-I", "-S", str(_CHILD), _folder(), str(int(limit) + _GRACE)]
+    python = sys.executable or "python"  # programs that embed Python may have none
+    command = [python, "-I", "-S", str(_CHILD), require(), str(int(limit) + _GRACE)]
     try:
         with fonts.environment() as variables:
             code, answer, said = _spoken_to(command, request, variables, limit)
@@ -164,6 +180,7 @@ def _spoken_to(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=variables,
+        creationflags=getattr(subprocess, "CREATE_NO_WINDOW", 0),  # of Windows alone
     ) as child:
         code: int | None = None
         try:
@@ -209,11 +226,21 @@ def _too_large(width: int, height: int) -> _Trouble:
 def _breakdown(code: int | None, said: str) -> _Trouble:
     """What is known about a child that gave no answer."""
     if code is None:
-        return _Trouble("Graphviz did not finish in time, with cheaper settings neither")
-    if code < 0:
-        return _Trouble(f"Graphviz crashed (signal {-code}) {_complaint(said)}".strip())
+        return _Trouble("Graphviz did not finish in time, not even with cheaper settings")
+    crash = _crash(code)
+    if crash is not None:
+        return _Trouble(f"Graphviz crashed ({crash}) {_complaint(said)}".strip())
     last = said.strip().splitlines()[-1:] or ["it said nothing"]
     return _Trouble(f"Graphviz did not work in its child process: {last[0]}", final=True)
+
+
+def _crash(code: int) -> str | None:
+    """What ended a process that did not end by itself; None if it did."""
+    if code < 0:
+        return f"signal {-code}"
+    if code >= _CRASHED_ON_WINDOWS or (sys.platform == "win32" and code == _ABORTED_ON_WINDOWS):
+        return f"exit code {code:#x}"
+    return None
 
 
 def _complaint(said: str) -> str:
@@ -222,13 +249,24 @@ def _complaint(said: str) -> str:
     return "; ".join(line for line in lines if line.startswith("Error"))[:500]
 
 
-def _folder() -> str:
-    """Where the compiled part of pygraphviz lies."""
+def available() -> bool:
+    """Whether Graphviz is installed; on some platforms there is no wheel of it."""
+    return _installed() is not None
+
+
+def _installed() -> str | None:
+    """Where the compiled part of pygraphviz is, if there is one."""
     found = importlib.util.find_spec("pygraphviz")
-    if found is None or not found.submodule_search_locations:
-        raise LayoutFailed(
-            "pygraphviz is not installed, which brings Graphviz along: "
-            "pip install 'pygraphviz>=2.0'",
-            final=True,
-        )
-    return str(found.submodule_search_locations[0])
+    return next(iter(found.submodule_search_locations or ()), None) if found else None
+
+
+def require() -> str:
+    """Where the compiled part of pygraphviz is.
+
+    Raises:
+        LayoutFailed: It is not installed; the message says what to install.
+    """
+    folder = _installed()
+    if folder is None:
+        raise LayoutFailed(WHEELS, final=True)
+    return folder

@@ -51,8 +51,8 @@ def environment() -> Iterator[Mapping[str, str]]:
     if folder is None or set_by_hand or not sys.platform.startswith("linux"):
         yield os.environ
         return
-    with tempfile.NamedTemporaryFile("w", suffix=".conf", encoding="utf-8") as file:
-        file.write(configuration(folder))
+    with tempfile.NamedTemporaryFile("wb", suffix=".conf") as file:
+        file.write(os.fsencode(configuration(folder)))
         file.flush()
         yield {**os.environ, "FONTCONFIG_FILE": file.name}
 

@@ -8,8 +8,8 @@ from itertools import islice
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
-from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.structure import is_off
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.style import labels
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.figure import Text
@@ -17,9 +17,9 @@ from torchrecorder.style.gradients import GradCaptions
 from torchrecorder.style.hyperparameters import arguments, hyperparameters
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
-from torchrecorder.style.together import first_to_last, times, together
+from torchrecorder.style.merge_captions import first_to_last, times, together
 from torchrecorder.style.weights import Weights
-from torchrecorder.views.blocks import is_block, op_key
+from torchrecorder.views.fold.blocks import is_block, op_key
 from torchrecorder.views.view import Box, BoxKind, Cluster
 
 REGIONS = {
@@ -42,16 +42,16 @@ SHOWN_BY_SHAPE = frozenset(
 
 
 WIDE = 24
-"""Letters in the title of an output from which on it is broken at a dot."""
+"""Titles of outputs longer than this are broken at a dot."""
 
 ROWS = 24
-"""So many siblings of a fold are listed in its tooltip."""
+"""The maximum number of siblings listed in the tooltip of a fold."""
 
 
 class Captions:
-    """Says what is written on the boxes of one recording."""
+    """The captions of one recording."""
 
-    def __init__(self, recording: Recording, style: Style) -> None:
+    def __init__(self, recording: RecordedRun, style: Style) -> None:
         self.recording = recording
         self.style = style
         self.weights = Weights(recording)
@@ -66,7 +66,7 @@ class Captions:
         return lines if box.share is None else (*lines, _share(box.share))
 
     def _broken(self, lines: tuple[Text, ...]) -> tuple[Text, ...]:
-        """*lines* with long titles in several: names that a user gives are never cut."""
+        """*lines* with long titles wrapped: names that a user gives are never shortened."""
         if not self.style.rename:
             return lines
         return tuple(each for line in lines for each in _in_width(line))
@@ -105,7 +105,7 @@ class Captions:
             return self._block(cluster.names, cluster.count)
         scope = self.recording.scopes[ScopeId(cluster.id)]
         title = Text(self._title(scope, cluster), "title")
-        said = self._said(scope, cluster.instances) if self.style.details else ()
+        said = self._hyperparameters(scope, cluster.instances) if self.style.details else ()
         lines = [*(labels.filled(said, width=30) if said else ()), *self._differing(scope, cluster)]
         if self.style.counts and cluster.count < 2:
             lines += filter(None, [self.weights.call(scope)])
@@ -132,7 +132,7 @@ class Captions:
         return tuple(lines)
 
     def _differing(self, scope: Scope, drawn: Box | Cluster) -> tuple[str, ...]:
-        """What differs between the siblings in a fold, or in what repeats inside of one."""
+        """The differences between the siblings of a fold, or between counterparts inside of it."""
         if not self.style.details or len(drawn.instances) < 2:
             return ()
         plain = not any(isinstance(each, Scope) for each in self.recording.children[scope.id])
@@ -165,13 +165,13 @@ class Captions:
     def _details(self, scope: Scope, box: Box) -> Iterator[str]:
         """Hyperparameters, two to a line."""
         if self.style.details:
-            yield from labels.filled(self._said(scope, box.instances), width=26)
+            yield from labels.filled(self._hyperparameters(scope, box.instances), width=26)
 
-    def _said(self, scope: Scope, instances: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Hyperparameters; of several calls, those of all."""
+    def _hyperparameters(self, scope: Scope, instances: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Hyperparameters, merged if there are several calls."""
         if len(instances) > 1:
             scopes = [self.recording.scopes[ScopeId(each)] for each in instances]
-            return together([self._said(each) for each in scopes])
+            return together([self._hyperparameters(each) for each in scopes])
         module = self.recording.module_of(scope)
         if module is None:
             return ()
@@ -189,8 +189,8 @@ class Captions:
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
         lines = [Text(self._op_title(op), "title")]
-        told = not op.arguments or op.name in SHOWN_BY_SHAPE or self._told(op)
-        if self.style.details and not told:
+        shown = not op.arguments or op.name in SHOWN_BY_SHAPE or self._is_shown_around(op)
+        if self.style.details and not shown:
             said = labels.filled(arguments(op.name, self._given(op, box)), width=22)
             lines.extend(Text(line) for line in said)
         if op.failed:
@@ -204,7 +204,7 @@ class Captions:
         return self._short(self.renamed.op(op, scope.path if scope is not None else ""))
 
     def _given(self, op: Op, box: Box) -> tuple[tuple[str, str], ...]:
-        """The arguments of an op; where it stands for one in each round of a loop, of all."""
+        """The arguments of an op, with ranges if it stands for all rounds of a loop."""
         ops = self.recording.ops
         if box.instances:
             return _spanned([ops[OpId(each)].arguments for each in box.instances])
@@ -216,8 +216,8 @@ class Captions:
         rounds = [op, *(each for each in alike if op_key(self.recording, each) == key)]
         return _spanned([each.arguments for each in rounds])
 
-    def _told(self, op: Op) -> bool:
-        """Whether the cluster around an op tells its arguments: those of its module."""
+    def _is_shown_around(self, op: Op) -> bool:
+        """Whether the cluster around an op shows the arguments, as those of its module."""
         scope = self.recording.scopes.get(op.scope) if op.scope is not None else None
         return scope is not None and bool(self._detail(scope))
 
@@ -283,7 +283,7 @@ class Captions:
         return "\n".join(_about_value(value)) if value is not None else ""
 
     def scope_tooltip(self, scope: Scope, drawn: Box | Cluster) -> str:
-        """Full name, class, what goes in and out, where it was called, and what differs."""
+        """Full name, class, inputs and outputs, source line, and differences of siblings."""
         module = self.recording.module_of(scope)
         about = [scope.path or scope.name, module.qualname if module else scope.cls]
         if module is not None and module.detail:
@@ -340,7 +340,7 @@ def _in_width(line: Text) -> Iterator[Text]:
 
 
 def _at_dot(title: str) -> Iterator[Text]:
-    """The title of an output in two lines where it is long: many stand beside each other."""
+    """The title of an output, in two lines if it is long: many stand side by side."""
     around, dot, name = title.rpartition(".")
     lines = [around, dot + name] if dot and len(title) > WIDE else [title]
     yield from (Text(each, "title") for each in lines)
@@ -352,7 +352,7 @@ def _share(share: tuple[int, int]) -> Text:
 
 
 def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, str], ...]:
-    """The arguments of several calls as those of one; of the first if they take others."""
+    """The arguments of several calls, merged; those of the first if their names differ."""
     first = rounds[0]
     if any([name for name, _ in each] != [name for name, _ in first] for each in rounds):
         return first

@@ -70,6 +70,7 @@ def color_check(scheme: str = "") -> Check:
         "with colons, 'red:blue')",
         lambda value: isinstance(value, str) and listed(value, scheme) is not None,
         tuple(NAMES),
+        read=str,
     )
 
 

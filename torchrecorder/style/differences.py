@@ -1,4 +1,4 @@
-"""Differences: what is not the same in siblings that are drawn as one."""
+"""Differences between siblings that are drawn as one."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from torchrecorder.annotations.inside import Inside
+from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope
-from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.structure import is_off
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.style import labels
 from torchrecorder.style.hyperparameters import FLAGS, SAID, USUAL, size, split, unify
 from torchrecorder.views.hide import RESHAPES, is_pass, is_query
-from torchrecorder.views.kin import without_numbers
+from torchrecorder.views.fold.fold_key import without_numbers
 
 SHOWN = 4
-"""So many differences stand on a box; the rest is in its tooltip."""
+"""The maximum number of differences on a box; the rest is in its tooltip."""
 
 WIDTHS = frozenset(
     "in_features out_features in_channels out_channels num_features normalized_shape nx nf".split()
@@ -50,28 +50,28 @@ class Facet(NamedTuple):
 
 
 class Differences:
-    """Tells how calls of one class differ from each other."""
+    """How calls of one class differ from each other."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
         self.inside = Inside(recording)
         self.weights = PARAMETERS.on(recording)
         self._found: dict[tuple[str, ...], tuple[Facet, ...]] = {}
 
     def of(self, scopes: tuple[str, ...]) -> tuple[Facet, ...]:
-        """What differs between these scopes, the weightiest first; worked out once."""
+        """The differences between these scopes, the most important first."""
         if scopes not in self._found:
             repeats = [_Repeat(self.recording, ScopeId(each)) for each in scopes]
             self._found[scopes] = tuple(_facets(repeats))
         return self._found[scopes]
 
     def brief(self, scopes: tuple[str, ...], kinds: Collection[str] = KINDS) -> tuple[str, ...]:
-        """The weightiest differences of these kinds, in a few words each."""
+        """The most important differences of these kinds, in a few words each."""
         said = [facet.brief for facet in self.of(scopes) if facet.kind in kinds]
         return (*said[:SHOWN], *(["…"] if len(said) > SHOWN else []))
 
     def table(self, scopes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        """For each repeat its name and all in which it differs."""
+        """For each repeat its name and all of its differences."""
         facets = self.of(scopes)
         inside = [self.inside.scopes(ScopeId(each)) for each in scopes]
         counts = [int(self.weights.of(each) or 0) for each in inside]
@@ -102,7 +102,7 @@ class _Repeat:
         features: The sizes of what its parameters give.
     """
 
-    def __init__(self, recording: Recording, scope: ScopeId) -> None:
+    def __init__(self, recording: RecordedRun, scope: ScopeId) -> None:
         self.recording = recording
         self.scope = recording.scopes[scope]
         self.modules: dict[str, Module] = {}

@@ -1,4 +1,4 @@
-"""Draw: a view and a style -> a figure, every text and colour decided."""
+"""Draw: a view and a style -> a figure, with every text and colour."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from dataclasses import replace
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
-from torchrecorder.graph.garbage import uncollected
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
-from torchrecorder.style.heat import Heat, Said
+from torchrecorder.style.color_scale import BoxNumbers, Heat
 from torchrecorder.style.legend import legend
-from torchrecorder.style.marks import Marks
+from torchrecorder.style.nan_markers import Marks
 from torchrecorder.style.style import Style, failed
-from torchrecorder.style.together import first_to_last, given, result, same
-from torchrecorder.views.blocks import is_block
+from torchrecorder.style.merge_captions import first_to_last, given, result, same
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
-SELF_TELLING = (
+WITH_SHAPE = (
     BoxKind.INPUT,
     BoxKind.PARAMETER,
     BoxKind.BUFFER,
     BoxKind.CONSTANT,
     BoxKind.TENSOR,
 )
-"""Boxes with the shape of their tensor on them: arrows need not repeat it."""
+"""Boxes that show the shape of their tensor: arrows do not repeat it."""
 
 
 @uncollected()
@@ -60,7 +60,7 @@ def draw(view: View, style: Style = Style()) -> Figure:
 
 
 def repainted(figure: Figure, view: View, style: Style) -> Figure:
-    """*figure*, which shows *view*, with the colours of *style* and the texts that it has."""
+    """*figure* of *view* in the colours of *style*, with the same texts."""
     marks, line = Marks(view), style.theme.line
     depth = view.nesting.depth
     done = replace(
@@ -83,7 +83,7 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
 
 
 def finished(figure: Figure, view: View, style: Style) -> Figure:
-    """*figure* after the last word of *style*."""
+    """*figure* as the ``finish`` of *style* returns it."""
     done = figure if style.finish is None else style.finish(figure, view)
     if not isinstance(done, Figure):
         raise InvalidArgument(f"finish must give a Figure, not {shown(done)}")
@@ -94,7 +94,7 @@ def _shapes(
     view: View, style: Style, captions: Captions, heat: Heat | None
 ) -> Iterator[Shape]:
     marks = Marks(view)
-    said = Said(view, tuple(each for each in style.numbers if each != style.color_by))
+    numbers = BoxNumbers(view, tuple(each for each in style.numbers if each != style.color_by))
     for box in view.boxes.values():
         look, label = style.look(box, view), (*captions.box(box), *_idle(view, box))
         if box.share is not None:
@@ -105,7 +105,7 @@ def _shapes(
         yield Shape(
             id=box.id,
             group=box.cluster,
-            label=(*label, *said.lines(box), *marks.lines(box)) if said or marks else label,
+            label=(*label, *numbers.lines(box), *marks.lines(box)) if numbers or marks else label,
             look=marks.look(box, look, style.theme, heated=heated) if marks else look,
             tooltip=captions.tooltip(box),
             count=box.count,
@@ -115,13 +115,13 @@ def _shapes(
 
 
 def _idle(view: View, box: Box) -> Iterator[Text]:
-    """What is said of a box that had no part in backward; grad nodes say it themselves."""
+    """The caption of a box that did not take part in backward; grad nodes have their own."""
     if box.kind is not BoxKind.GRAD and view.is_idle(box):
-        yield Text("no gradient" if box.kind in SELF_TELLING else "did not run")
+        yield Text("no gradient" if box.kind in WITH_SHAPE else "did not run")
 
 
 def _nothing(style: Style) -> Shape:
-    """What stands where there is nothing to draw: an empty page would look broken."""
+    """A note for an empty view: an empty page would look broken."""
     label = Text("nothing was recorded", "title"), Text("no module and no torch function ran")
     look = style.theme.looks[BoxKind.CONSTANT.value]
     return Shape("nothing", None, label, look, "", kind="note", name="nothing was recorded")
@@ -161,7 +161,7 @@ def _group_look(view: View, style: Style, cluster: Cluster, depth: int) -> Look:
 
 
 def _dashed(look: Look) -> Look:
-    """*look* for what only some repeats have, told without colour."""
+    """*look* for what only some repeats have; recognisable without colour."""
     return replace(look, dash="dashed", width=max(look.width, 1.3))
 
 
@@ -185,9 +185,10 @@ def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
 
 
 def _labels(view: View, captions: Captions) -> dict[int, str]:
-    """What is said on arrows, by their number: each tensor on the first that carries it.
+    """The labels of arrows, by index: each tensor is labelled on its first arrow.
 
-    The box of an output tells its shape, unless its tail would be said to give others only.
+    Arrows to outputs have none, as the box shows the shape, unless other arrows of the same
+    tail would seem to show all of its results.
     """
     found: dict[int, str] = {}
     told: dict[str, set[ValueId | None]] = {}
@@ -208,9 +209,9 @@ def is_final(view: View, arrow: Arrow) -> bool:
 
 
 def carried(view: View, arrow: Arrow, captions: Captions) -> str:
-    """The shape of what the tail of an arrow gives, unless one of its ends tells."""
+    """The shape of what the tail of an arrow returns, unless one of its ends shows it."""
     ends = (view.boxes[arrow.tail].kind, view.boxes[arrow.head].kind)
-    if any(kind in SELF_TELLING for kind in ends):
+    if any(kind in WITH_SHAPE for kind in ends):
         return ""
     value = view.given(arrow)
     if value is None:

@@ -21,7 +21,7 @@ Dash = Literal["solid", "dashed", "dotted"]
 CHECKS: Mapping[str, Check] = {
     **dict.fromkeys(("fill", "stroke", "text"), COLOR),
     "outline": Check(
-        f"{one_of(*get_args(Outline)).said}, or another shape of Graphviz,",
+        f"{one_of(*get_args(Outline)).expected}, or another shape of Graphviz",
         lambda value: value in get_args(Outline) or value in SHAPES,
         (*get_args(Outline), *SHAPES),
     ),
@@ -151,7 +151,7 @@ class LegendEntry:
     look: Look
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Figure:
     """A picture before it has a format: every text and colour decided, no position.
 
@@ -175,3 +175,7 @@ class Figure:
     legend: tuple[LegendEntry, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
     paper: Paper = Paper()
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.shapes)} shapes, {len(self.groups)} groups, {len(self.lines)} lines"
+        return f"<Figure of {self.name}: {counts}>"

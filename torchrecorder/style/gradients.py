@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torchrecorder.annotations.amounts import of_seconds
 from torchrecorder.events import GradId, Gradient
 from torchrecorder.graph.nodes import GradNode, GradRun
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.figure import Text
 
@@ -15,7 +15,7 @@ from torchrecorder.style.figure import Text
 class GradCaptions:
     """Texts about the grad nodes of one recording."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
         self.runs: dict[GradId, list[GradRun]] = {}
         for ran in recording.grad_runs:

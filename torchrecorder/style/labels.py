@@ -10,7 +10,7 @@ from functools import lru_cache
 from torchrecorder.annotations.amounts import three_digits, thousands
 from torchrecorder.events import SourceLine
 from torchrecorder.graph.nodes import Value
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 DTYPES = {"bfloat16": "bf16", "float16": "f16", "float64": "f64", "complex64": "c64"}
 """Short spellings of some dtypes; others stay as they are."""
@@ -65,7 +65,7 @@ def shorten(text: str, limit: int = 48) -> str:
 
 
 def names(siblings: tuple[str, ...]) -> str:
-    """The range of names of a fold: ``layers.0 … layers.11``; what is one name is said once."""
+    """The range of names of a fold, ``layers.0 … layers.11``; equal names are listed once."""
     first, last = (*siblings[:1], *siblings[-1:]) if siblings else ("", "")
     if first == last:
         return first
@@ -130,7 +130,7 @@ def _range(numbers: Sequence[str]) -> str:
     return " … ".join(ends)
 
 
-def usual_dtype(recording: Recording) -> str:
+def usual_dtype(recording: RecordedRun) -> str:
     """The floating-point dtype of most values; ``float32`` where there are none."""
     floating = Counter(
         value.dtype for value in recording.values.values() if "float" in value.dtype

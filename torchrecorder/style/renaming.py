@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 
 
 class Renaming:
@@ -38,8 +38,8 @@ class Renaming:
         found = self.of((f"{path}.{op.name}" if path else op.name, op.name))
         return op.name if found is None else found
 
-    def check(self, *recordings: Recording) -> None:
-        """Warn of names that nothing in any of *recordings* is called by."""
+    def check(self, *recordings: RecordedRun) -> None:
+        """Warn of names that match nothing in any of *recordings*."""
         if self.names:
             known = (name for each in recordings for name in called(each))
             warn_unmatched("rename", self.names, known)
@@ -56,7 +56,7 @@ class Renaming:
         return self.names[fitting[0]] if fitting else None
 
 
-def called(recording: Recording) -> Iterator[str]:
+def called(recording: RecordedRun) -> Iterator[str]:
     """Everything by which a mapping may speak of what is in *recording*."""
     for scope in recording.scopes.values():
         yield from (scope.path, scope.name, scope.cls)

@@ -1,11 +1,12 @@
-"""Style: rules from box to look, and what is said on boxes and arrows."""
+"""Style: rules from box to look, and which captions boxes and arrows have."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, Optional, Union
 
+from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.checks import (
     ABOVE_0,
@@ -17,13 +18,15 @@ from torchrecorder.checks import (
     TEXTS,
     WORD,
     Check,
-    check,
     one_of,
+    pair,
     shown,
+    words,
 )
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Scope
+from torchrecorder.option_table import check_options, documented, option
 from torchrecorder.style.attributes import FIELDS as ATTRIBUTES
 from torchrecorder.style.attributes import as_written
 from torchrecorder.style.color import COLOR, listed, solid
@@ -31,7 +34,7 @@ from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.figure import Figure, Look
 from torchrecorder.style.paper import Paper, points
 from torchrecorder.style.renaming import check_names
-from torchrecorder.style.themes import LIGHT, Theme
+from torchrecorder.style.themes import LIGHT, THEMES, Theme
 from torchrecorder.views.view import Box, BoxKind, View
 
 Rule = Callable[[Box, View, Theme], Optional[Look]]
@@ -47,7 +50,7 @@ def by_failure(box: Box, view: View, theme: Theme) -> Look | None:
 
 
 def by_idleness(box: Box, view: View, theme: Theme) -> Look | None:
-    """What had no part in the backward pass: outlined only, as what is not known to have run."""
+    """Boxes that did not take part in the backward pass: only outlined."""
     if not view.is_idle(box):
         return None
     look, quiet = by_kind(box, view, theme), theme.looks[BoxKind.GRAD.value]
@@ -68,7 +71,7 @@ def by_kind(box: Box, view: View, theme: Theme) -> Look:
 
 
 RULES: tuple[Rule, ...] = (by_failure, by_idleness, by_family, by_kind)
-"""First answer wins."""
+"""The first rule that returns a look wins."""
 
 
 def failed(node: str, view: View) -> bool:
@@ -90,13 +93,7 @@ def family_of(box: Box, view: View) -> str:
     return ""
 
 
-NUMBER = Check(
-    "the name of an annotation, such as 'forward_time',",
-    lambda value: isinstance(value, (str, Annotation)),
-)
-
-
-def _all(holds: Callable[[object], bool], listed: object) -> bool:
+def _all(holds: Callable[[object], object], listed: object) -> bool:
     return isinstance(listed, (tuple, list)) and all(map(holds, listed))
 
 
@@ -104,92 +101,149 @@ def _are_lines(value: object) -> bool:
     return not isinstance(value, str) and TEXTS.holds(value)
 
 
-CHECKS: Mapping[str, Check] = {
-    "theme": Check("a theme", lambda value: isinstance(value, Theme)),
-    "rules": Check("a tuple of rules", lambda value: _all(callable, value)),
-    "direction": one_of("TB", "LR", "BT", "RL"),
-    **dict.fromkeys(("shapes", "details", "counts", "legend"), FLAG),
-    "color_by": NUMBER.or_none(),
-    "color_range": RANGE.or_none(),
-    "numbers": Check("names of annotations", lambda value: _all(NUMBER.holds, value)),
-    "fontname": WORD,
-    "fontsize": Check("a number of points above 0", ABOVE_0.holds),
-    "min_fontsize": Check("a number of points from 0 on", FROM_0.holds),
-    "background": COLOR.or_none(),
-    "notes": Check(
-        "a mapping from ids to lists of texts",
-        lambda value: MAPPING.holds(value) and all(map(_are_lines, value.values())),
-    ),
-    "finish": CALLABLE.or_none(),
-}
-"""What the options of a style may be; names, attributes and lengths check themselves."""
+NUMBER = Check(
+    "the name of an annotation such as 'forward_time'",
+    lambda value: isinstance(value, (str, Annotation)),
+    tuple(annotation.name for annotation in ANNOTATIONS),
+    read=str,
+)
+NUMBERS = replace(
+    NUMBER,
+    expected="names of annotations",
+    holds=lambda value: _all(NUMBER.holds, value),
+    read=words,
+    several=True,
+)
+THEME = Check(
+    one_of(*THEMES).expected,
+    lambda value: isinstance(value, Theme) or isinstance(value, str) and value in THEMES,
+    tuple(THEMES),
+    read=str,
+)
+LENGTH = Check("a length", lambda value: True, read=str)
+PAIRS = Check("a mapping from names", lambda value: True, read=pair, several=True)
+"""What these take besides is checked where they are used: `points`, `check_names`, `as_written`."""
 
 
+@documented
 @dataclass(frozen=True)
 class Style:
-    """How a figure looks.
+    """How a figure looks."""
 
-    Attributes:
-        theme: Colours and outlines.
-        rules: From box to look; first answer wins. Put your own in front of `RULES`.
-        direction: ``"TB"`` (downwards), ``"LR"`` (to the right), ``"BT"`` or ``"RL"``.
-        shapes: Tensor shapes on arrows; where Graphviz does the layout, on the boxes that
-            they leave.
-        details: Hyperparameters and arguments on boxes.
-        counts: Parameter counts on boxes.
-        rename: Other names for modules, ops and tensors: ``{"self_attn": "Attention"}``. A path
-            or name gives the title, a class (``{"BasicBlock": "Block"}``) what stands after
-            the colon; patterns go.
-        legend: A list of what outlines and colours mean.
-        color_by: An annotation, such as ``"backward_time"`` or ``"saved_bytes"``, that colours
-            the boxes and stands on them; the legend shows the scale. A fold says the sum of
-            its siblings, and has the colour of their mean: no hotter than each of them is.
-        color_range: The numbers at the ends of the scale, to compare figures; those of the
-            figure itself if not given.
-        numbers: Annotations that stand on the boxes; one, or several in a tuple.
-        fontname: Font family.
-        fontsize: Size of titles in points; the rest is a little smaller.
-        width: Exact width of a figure's page, ``"85mm"``; cm, in and pt go too. The figure is
-            made smaller to fit, never larger.
-        height: Exact height of the page.
-        min_fontsize: Where *width* or *height* is given, no text may be smaller, in points.
-        background: Colour of the paper: ``"#f80"``, ``"#ff8800"``, a name of X11 such as
-            ``"steelblue"``, or ``"transparent"``; None is the theme's.
-        attributes: Graphviz attributes of the whole graph.
-        node_attributes: Graphviz attributes of every box.
-        edge_attributes: Graphviz attributes of every arrow.
-        notes: What else is said of scopes, modules, ops and values where there is room for
-            it, as in the panel of a page: lines by id.
-        finish: Has the last word: given the finished figure and the view, gives the figure.
-    """
-
-    theme: Theme = LIGHT
-    rules: tuple[Rule, ...] = RULES
-    direction: Literal["TB", "LR", "BT", "RL"] = "TB"
-    shapes: bool = True
-    details: bool = True
-    counts: bool = True
-    rename: Mapping[str, str] = field(default_factory=dict)
-    legend: bool = False
-    color_by: Union[str, Annotation, None] = None
-    color_range: tuple[float, float] | None = None
-    numbers: tuple[Union[str, Annotation], ...] = ()  # a single one becomes a tuple of one
-    fontname: str = "Helvetica"
-    fontsize: float = 10.0
-    width: str | None = None
-    height: str | None = None
-    min_fontsize: float = 5.0
-    background: str | None = None
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    node_attributes: Mapping[str, str] = field(default_factory=dict)
-    edge_attributes: Mapping[str, str] = field(default_factory=dict)
-    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    finish: Callable[[Figure, View], Figure] | None = None
+    theme: Theme = option(
+        "Colours and outlines. By name, or a `Theme`; ``\"print\"`` is safe in grey, None is "
+        "light.",
+        THEME.or_none(),
+        default=LIGHT,
+    )
+    direction: Literal["TB", "LR", "BT", "RL"] = option(
+        "Direction of the flow. ``\"TB\"`` is downwards, ``\"LR\"`` to the right.",
+        one_of("TB", "LR", "BT", "RL"),
+        default="TB",
+    )
+    color_by: Union[str, Annotation, None] = option(
+        "Colour boxes by a number, which also stands on them. Such as ``\"backward_time\"`` or "
+        "``\"saved_bytes\"``; the legend shows the scale. A fold says the sum of its siblings, and "
+        "has the colour of their mean.",
+        NUMBER.or_none(),
+        default=None,
+        placeholder="NUMBER",
+    )
+    color_range: tuple[float, float] | None = option(
+        "The numbers at the ends of the colour scale, to compare figures. Those of the figure "
+        "itself if not given.",
+        RANGE.or_none(),
+        default=None,
+        placeholder="LOW,HIGH",
+    )
+    numbers: tuple[Union[str, Annotation], ...] = option(
+        "More numbers on boxes. Names of annotations: one, or several in a tuple.",
+        NUMBERS,
+        default=(),
+        placeholder="NUMBER,...",
+    )
+    shapes: bool = option(
+        "Write shapes of tensors on arrows. Where Graphviz places all boxes at once, they stand "
+        "on the boxes that the arrows leave.",
+        FLAG,
+        default=True,
+    )
+    details: bool = option("Write hyperparameters and arguments on boxes.", FLAG, default=True)
+    counts: bool = option("Write parameter counts on boxes.", FLAG, default=True)
+    rename: Mapping[str, str] = option(
+        "Other names for modules, operations and tensors. ``{\"self_attn\": \"Attention\"}``: a "
+        "path or name gives the title, a class (``{\"BasicBlock\": \"Block\"}``) what stands after "
+        "the colon; patterns are allowed.",
+        PAIRS,
+        factory=dict,
+        placeholder="NAME=TEXT",
+    )
+    legend: bool = option("List what outlines and colours mean.", FLAG, default=False)
+    fontname: str = option("Font family.", WORD, default="Helvetica", placeholder="FONT")
+    fontsize: float = option(
+        "Size of titles in points. Other text is a little smaller.",
+        Check("a number of points above 0", ABOVE_0.holds, read=ABOVE_0.read),
+        default=10.0,
+        placeholder="POINTS",
+    )
+    width: str | None = option(
+        "Exact width of the page, such as 85mm. The units are mm, cm, in and pt. The figure is "
+        "made smaller to fit, never larger.",
+        LENGTH,
+        default=None,
+        placeholder="LENGTH",
+    )
+    height: str | None = option(
+        "Exact height of the page.", LENGTH, default=None, placeholder="LENGTH"
+    )
+    min_fontsize: float = option(
+        "The smallest text allowed on a page of exact size, in points.",
+        Check("a number of points from 0 on", FROM_0.holds, read=FROM_0.read),
+        default=5.0,
+        placeholder="POINTS",
+    )
+    background: str | None = option(
+        "Colour of the paper. ``\"#f80\"``, ``\"#ff8800\"``, a name of X11 such as "
+        "``\"steelblue\"``, or ``\"transparent\"``; None is the theme's.",
+        COLOR.or_none(),
+        default=None,
+        placeholder="COLOUR",
+    )
+    attributes: Mapping[str, str] = option(
+        "Attributes of Graphviz for the whole graph.", PAIRS, factory=dict, placeholder="NAME=VALUE"
+    )
+    node_attributes: Mapping[str, str] = option(
+        "Attributes of Graphviz for every box.", PAIRS, factory=dict, placeholder="NAME=VALUE"
+    )
+    edge_attributes: Mapping[str, str] = option(
+        "Attributes of Graphviz for every arrow.", PAIRS, factory=dict, placeholder="NAME=VALUE"
+    )
+    rules: tuple[Rule, ...] = option(
+        "Functions from box to look; the first answer wins. Put your own in front of `RULES`.",
+        Check("a tuple of rules", lambda value: _all(callable, value)),
+        default=RULES,
+    )
+    notes: Mapping[str, tuple[str, ...]] = option(
+        "More lines about scopes, modules, ops and values, by id. They stand where there is "
+        "room, as in the panel of a page.",
+        Check(
+            "a mapping from ids to lists of texts",
+            lambda value: MAPPING.holds(value) and all(map(_are_lines, value.values())),
+        ),
+        factory=dict,
+    )
+    finish: Callable[[Figure, View], Figure] | None = option(
+        "Has the last word: given the finished figure and the view, returns the figure.",
+        CALLABLE.or_none(),
+        default=None,
+    )
 
     def __post_init__(self) -> None:
         if isinstance(self.numbers, (str, Annotation)):
             object.__setattr__(self, "numbers", (self.numbers,))
-        check(self, CHECKS)
+        check_options(self)
+        if not isinstance(self.theme, Theme):
+            object.__setattr__(self, "theme", THEMES[self.theme or LIGHT.name])
         check_names(self.rename)
         if self.background is not None:
             plain = solid(self.background) or listed(self.background)

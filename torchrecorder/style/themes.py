@@ -32,7 +32,7 @@ LOOKS = Check(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Theme:
     """Looks by name.
 
@@ -59,6 +59,9 @@ class Theme:
     line: Look
     gradient: Look
     heat: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"<Theme {self.name!r}>"
 
     def __post_init__(self) -> None:
         check(self, {"paper": COLOR, "ink": COLOR})

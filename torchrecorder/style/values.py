@@ -49,7 +49,7 @@ def _number(text: object) -> bool:
 
 def _words(*known: str, other: Check | None = None) -> Check:
     """One of a few texts, in exactly these letters, or what *other* says."""
-    said = one_of(*known).said + (f", or {other.said}" if other is not None else "")
+    said = one_of(*known).expected + (f", or {other.expected}" if other is not None else "")
     return Check(
         said,
         lambda value: str(value) in known or other is not None and other.holds(value),
@@ -79,7 +79,7 @@ SHAPE = Check(
     f"a shape of Graphviz: {', '.join(SHAPES[:24])} ...", lambda value: str(value) in SHAPES, SHAPES
 )
 SCHEME = Check(
-    "'x11', 'svg' or a scheme of ColorBrewer with its size, such as 'blues9',",
+    "'x11', 'svg' or a scheme of ColorBrewer with its size, such as 'blues9'",
     lambda value: str(value).lower() in ("", "x11", "svg", *SCHEMES),
     tuple(SCHEMES),
 )

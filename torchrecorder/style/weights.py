@@ -1,23 +1,23 @@
-"""Weights: what boxes say of their parameters: how many, which are trained, in which call."""
+"""Captions about parameters: how many, which are trained, which call of the module."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchrecorder.annotations.annotation import Numbers
-from torchrecorder.annotations.inside import Inside
+from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.parameters import PARAMETERS, TRAINABLE
 from torchrecorder.events import ModuleId, ScopeId
 from torchrecorder.graph.nodes import Scope
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.views.view import Box
 
 
 class Weights:
-    """Says it of the scopes of one recording."""
+    """The captions about parameters for the scopes of one recording."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
         self.inside = Inside(recording)
         self.all = PARAMETERS.on(recording)
@@ -26,7 +26,7 @@ class Weights:
         self._numbered: dict[ModuleId, dict[str, int]] = {}
 
     def lines(self, scope: Scope, box: Box) -> Iterator[str]:
-        """Parameters, and which call of its module this is where several boxes are of it."""
+        """Parameters, and which call this is if several boxes are calls of the same module."""
         count = self._count(self.all, [scope.id])
         counts = [self._count(self.all, [each]) for each in box.instances]
         frozen = self._frozen(box, count) if count else ""
@@ -52,7 +52,7 @@ class Weights:
         return sum(1 for member in box.members if member in self._calls(scope.module))
 
     def _frozen(self, box: Box, each: int) -> str:
-        """Whether they are trained, where some of the model are and some are not.
+        """Whether they are trained, if some parameters of the model are and some are not.
 
         Args:
             box: Holds the members of all siblings that it stands for.
@@ -72,12 +72,12 @@ class Weights:
         return f", {(every - trained) // each} of {every // each} frozen"
 
     def _count(self, numbers: Numbers, scopes: Iterable[str]) -> int:
-        """How many weights scopes and all in them have, tied ones once."""
+        """The number of weights in scopes; tied ones count once."""
         inside = (each for scope in scopes for each in self.inside.scopes(ScopeId(scope)))
         return int(numbers.of(inside) or 0)
 
     def _calls(self, module: ModuleId | None) -> Mapping[str, int]:
-        """The calls of a module, each with its number, counted from 1; worked out once."""
+        """The calls of a module, numbered from 1."""
         if module is None:
             return {}
         if module not in self._numbered:

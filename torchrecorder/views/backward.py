@@ -8,14 +8,14 @@ from dataclasses import replace
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, ValueId
 from torchrecorder.graph.nodes import GradNode
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.depths import ENOUGH
+from torchrecorder.views.auto_depth import ENOUGH
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
-from torchrecorder.views.whole import SOURCES
+from torchrecorder.views.full_view import SOURCES
 
 
-def backward_view(recording: Recording, depth: int | None = None) -> View:
+def backward_view(recording: RecordedRun, depth: int | None = None) -> View:
     """The autograd graph behind a run, grouped by the scopes whose forward made it.
 
     Where backward ran, boxes stand in the order in which they ran. What a gradient is
@@ -56,7 +56,7 @@ def _fitting(view: View, depths: Mapping[str | None, int], deepest: int) -> int:
 class _Backward:
     """Collects the boxes, clusters and arrows of one recording."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
         self.order = {ran.grad: place for place, ran in reversed([*enumerate(recording.grad_runs)])}
         self.values = _values(recording)
@@ -93,7 +93,7 @@ class _Backward:
         return homes
 
     def _is_pass(self, op: OpId) -> bool:
-        """A call of backward owns the nodes of a double backward, and is no place for them."""
+        """Whether an op is a call of backward: nodes of a double backward are not drawn in it."""
         return any(run.op == op for run in self.recording.backward_runs)
 
     def _id(self, grad: GradNode) -> str:
@@ -135,7 +135,7 @@ class _Backward:
                     yield Arrow(self._id(grad), head, self.values.get(edge), str(source))
 
 
-def _values(recording: Recording) -> dict[GradEdge, ValueId]:
+def _values(recording: RecordedRun) -> dict[GradEdge, ValueId]:
     """The value that each gradient is of."""
     found: dict[GradEdge, ValueId] = {}
     for value in recording.values.values():

@@ -1,4 +1,4 @@
-"""Close scopes into boxes: below a depth, by choice, or because nothing in them shows."""
+"""Close scopes into boxes: below a depth, by name, or because nothing in them is shown."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Op
-from torchrecorder.views.blocks import is_block
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
-from torchrecorder.views.whole import scope_kind
+from torchrecorder.views.full_view import scope_kind
 
 Quiet = Callable[[Op], bool]
 """Whether an op is going to be hidden where its scope is open."""
@@ -64,7 +64,7 @@ def close(view: View, closes: Callable[[str], bool]) -> View:
 def _closed_by(
     clusters: Mapping[str, Cluster], closes: Callable[[str], bool]
 ) -> dict[str | None, str | None]:
-    """For each cluster the closed one that swallows it, if any."""
+    """For each cluster the outermost closed one around it, if any."""
     home: dict[str | None, str | None] = {None: None}
     for cluster in clusters.values():
         around = home[cluster.parent]
@@ -73,7 +73,7 @@ def _closed_by(
 
 
 def _boxes(view: View, home: Mapping[str | None, str | None]) -> dict[str, Box]:
-    """The boxes left, a closed scope standing where its first op stood."""
+    """The boxes that remain; a closed scope takes the place of its first op."""
     members: dict[str, list[str]] = {}
     for cluster in view.clusters:
         closed = home[cluster]

@@ -1,18 +1,18 @@
-"""Hide boxes, and let what flows through them flow on."""
+"""Hide boxes, and connect what fed them to what read them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import STORED as STORED_ROLES
 from torchrecorder.events import MODES, OpId, OpKind, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
-from torchrecorder.views.whole import stored_values
+from torchrecorder.views.full_view import stored_values
 
 RESHAPES = frozenset(
     """
@@ -21,7 +21,7 @@ RESHAPES = frozenset(
     broadcast_to contiguous squeeze_ unsqueeze_ transpose_ t_ numpy_T alias
     """.split()
 )
-"""Ops that only show the same numbers in another shape."""
+"""Ops that change only the shape."""
 
 STORED = (BoxKind.PARAMETER, BoxKind.BUFFER)
 
@@ -31,21 +31,21 @@ WEIGHTS = frozenset(
     weight bias running_mean running_var in_proj_weight in_proj_bias out_proj_weight out_proj_bias
     """.split()
 )
-"""Arguments as which ops take what their modules have learned."""
+"""Arguments that are the weights of a module."""
 
 
 def is_pass(op: Op) -> bool:
-    """Nothing ran: a scope handed on its input."""
+    """Whether nothing ran: a scope returned its input."""
     return op.kind is OpKind.PASS
 
 
 def is_query(op: Op) -> bool:
-    """It gives no tensor and writes none: it asks for a number, a flag, a shape."""
+    """Whether it returns and writes no tensor: it reads a number, a flag or a shape."""
     return not op.outputs and not op.failed
 
 
 def is_reshape(op: Op) -> bool:
-    """It only shows the same numbers in another shape."""
+    """Whether it changes only the shape."""
     return op.name in RESHAPES and not op.failed
 
 
@@ -78,7 +78,7 @@ class HideOps:
 
 
 def _last_of_all(view: View, hidden: Collection[str]) -> set[str]:
-    """Modes among the *hidden* whose clusters would be empty without them."""
+    """Regions among the *hidden* whose clusters would be empty without them."""
     filled: set[str | None] = {None}
     for box in view.boxes.values():
         around = box.cluster if box.id not in hidden else None
@@ -101,7 +101,7 @@ class Named:
 
     patterns: tuple[str, ...]
 
-    def scopes(self, recording: Recording) -> frozenset[str]:
+    def scopes(self, recording: RecordedRun) -> frozenset[str]:
         """Those of *recording*."""
         return frozenset(
             scope.id
@@ -109,11 +109,11 @@ class Named:
             if self.patterns and any(map(self._fits, _called(scope)))
         )
 
-    def check(self, option: str, recording: Recording) -> None:
+    def check(self, option: str, recording: RecordedRun) -> None:
         """Warn of patterns of an *option* that fit nothing in *recording*."""
         warn_unmatched(option, self.patterns, tuple(self._names(recording)))
 
-    def _names(self, recording: Recording) -> Iterator[str]:
+    def _names(self, recording: RecordedRun) -> Iterator[str]:
         for scope in recording.scopes.values():
             yield from _called(scope)
 
@@ -122,7 +122,7 @@ class Named:
 
 
 def _called(scope: Scope) -> Iterator[str]:
-    """What people may call a scope: ``optimizer`` and ``optimizer Adam`` too."""
+    """The names of a scope: path, class, and for regions ``optimizer`` and ``optimizer Adam``."""
     yield from (scope.path, scope.cls)
     if scope.kind not in (ScopeKind.MODULE, ScopeKind.FUNCTION):
         yield from (scope.kind.value, f"{scope.kind.value} {scope.cls}")
@@ -138,13 +138,13 @@ class HideNamed(Named):
         hidden.update(box for box, name in _ends(recording) if self._fits(name))
         return without(view, [box for box in view.boxes if box in hidden])
 
-    def _names(self, recording: Recording) -> Iterator[str]:
+    def _names(self, recording: RecordedRun) -> Iterator[str]:
         yield from super()._names(recording)
         yield from (op.name for op in recording.ops.values())
         yield from (name for _, name in _ends(recording))
 
 
-def _ends(recording: Recording) -> Iterator[tuple[str, str]]:
+def _ends(recording: RecordedRun) -> Iterator[tuple[str, str]]:
     """Boxes of inputs, outputs, parameters and buffers, with each of their names."""
     yield from ((slot.value, slot.name) for slot in recording.inputs)
     yield from ((f"out:{place}", slot.name) for place, slot in enumerate(recording.outputs))
@@ -163,7 +163,7 @@ def _without_idle_constants(before: View, view: View) -> View:
 
 @dataclass(frozen=True)
 class HidePasses:
-    """Hide modules that did nothing but hand on their input, such as an identity."""
+    """Hide modules that return their input unchanged, such as an identity."""
 
     def __call__(self, view: View) -> View:
         return without(view, [box.id for box in view.boxes.values() if self._passes(view, box)])
@@ -182,9 +182,9 @@ class HideStored:
 
     Attributes:
         everywhere: Hide all of them. Otherwise those stay that are read by an op which
-            stands directly in a scope with other scopes in it, such as a class token or
-            a table of positions, or the average that it updates: no box of a module speaks
-            for them there. What an op takes as its weight or bias goes without saying.
+            stands directly in a scope with other scopes in it, such as a class token, a
+            position embedding or a running average: no module box represents them there.
+            The weights and biases of such ops are hidden too.
     """
 
     everywhere: bool = False
@@ -225,14 +225,14 @@ def _is_scope(view: View, box: Box) -> bool:
 
 
 def _without_bookkeeping(view: View, hidden: set[str]) -> View:
-    """Drop ops that do nothing but keep hidden buffers up to date, such as counting batches."""
+    """Drop ops that only update hidden buffers, such as the count of batches."""
     keeps = bookkeeping(view.recording)
     useful = {arrow.tail for arrow in view.arrows if arrow.head not in hidden}
     idle = [box for box in view.boxes if box in keeps and box not in useful]
     return without(view, idle)
 
 
-def bookkeeping(recording: Recording) -> set[str]:
+def bookkeeping(recording: RecordedRun) -> set[str]:
     """Ops that read and write buffers only."""
     stored = stored_values(recording)
     return {
@@ -245,10 +245,10 @@ def bookkeeping(recording: Recording) -> set[str]:
 
 
 def without(view: View, hidden: Iterable[str]) -> View:
-    """*view* without the boxes *hidden*: their readers read from what fed them.
+    """*view* without the boxes *hidden*: their readers are connected to what fed them.
 
-    An arrow that passed a hidden box carries the value that its reader sees; where scopes
-    only handed it on, the value that they were given.
+    An arrow through a hidden box carries the value that its reader sees; if hidden scopes only
+    returned their input, the value of that input.
     """
     gone = dict.fromkeys(hidden)
     if not gone:
@@ -259,16 +259,17 @@ def without(view: View, hidden: Iterable[str]) -> View:
         if arrow.head in gone:
             continue
         for tail in behind.get(arrow.tail, (arrow.tail,)):
-            if tail != arrow.head:
-                through = tail != arrow.tail
-                passed = replace(arrow, tail=tail, value=_origin(view, arrow.value, gone))
-                arrows[passed if through else arrow] = None
+            if tail == arrow.tail:
+                arrows[arrow] = None
+            elif tail != arrow.head:
+                value = _origin(view, arrow.value, gone)
+                arrows[Arrow(tail, arrow.head, value, arrow.slot, arrow.some)] = None
     boxes = {name: box for name, box in view.boxes.items() if name not in gone}
     return View(view.recording, boxes, view.clusters, tuple(arrows))
 
 
 def _origin(view: View, value: ValueId | None, gone: Mapping[str, None]) -> ValueId | None:
-    """What hidden ops that did nothing have handed on as *value*."""
+    """The value that hidden scopes returned unchanged as *value*."""
     values, ops = view.recording.values, view.recording.ops
     while value is not None:
         producer = values[value].producer

@@ -1,4 +1,4 @@
-"""Nesting: which scope or cluster lies in which, without recursion."""
+"""The nesting of scopes or clusters, without recursion."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 
 class Nesting:
-    """Questions about a forest given by the parent of each of its members.
+    """A forest, given by the parent of each member.
 
     Parents must come before their children, as they do in run order.
     """

@@ -1,4 +1,4 @@
-"""Join outputs that come in large numbers, such as those of a cache."""
+"""Group outputs that come in large numbers, such as those of a cache."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torchrecorder.views.view import BoxKind, View
 
 @dataclass(frozen=True)
 class GroupOutputs:
-    """Join outputs of one shape that come from the same box, such as a cache's.
+    """Group outputs of one shape that come from the same box, such as those of a cache.
 
     Attributes:
-        least: So many at least.
+        least: The minimum size of a group.
     """
 
     least: int = 4
@@ -30,8 +30,8 @@ def large_groups(view: View, least: int, origin: Mapping[str, str]) -> list[list
 
     Args:
         view: Where they are drawn.
-        least: How many a group has at least.
-        origin: What counts as the box they come from, where that is not the box itself.
+        least: The minimum size of a group.
+        origin: The box that stands for the one they come from, if another does.
     """
     groups: dict[Any, list[str]] = {}
     for arrow in view.arrows:

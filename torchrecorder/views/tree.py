@@ -1,4 +1,4 @@
-"""Tree: everything that can be opened and closed, each thing in its place."""
+"""Tree: boxes, clusters and folds of a view in which everything can be opened."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, ValueId
-from torchrecorder.views.blocks import PREFIX, is_block
+from torchrecorder.views.fold.blocks import PREFIX, is_block
 from torchrecorder.views.collapse import closed_box
-from torchrecorder.views.fold import names_of
+from torchrecorder.views.fold.fold import names_of
 from torchrecorder.views.view import Box, BoxKind, Unfolded, View
 
 SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
@@ -79,7 +79,7 @@ class Tree:
 
     @cached_property
     def _children(self) -> Mapping[str | None, list[str]]:
-        """What lies in each cluster: what only is there to be read first, then in run order."""
+        """What lies in each cluster: values that are only read, then the rest in run order."""
         view, found = self.view, dict[str | None, list[str]]()
         for cluster in view.clusters.values():
             found.setdefault(cluster.parent, []).append(cluster.id)
@@ -93,7 +93,7 @@ class Tree:
 
     @cached_property
     def _order(self) -> Mapping[str, tuple[int, float, int]]:
-        """What to sort by; what has no place in the run keeps that in the view."""
+        """Sort keys; what has no position in the run keeps its position in the view."""
         view = self.view
         items = {each: number for number, each in enumerate((*view.boxes, *view.clusters))}
         if any(box.kind is BoxKind.GRAD for box in view.boxes.values()):
@@ -101,7 +101,7 @@ class Tree:
         return {item: (*self._moment(item), number) for item, number in items.items()}
 
     def _met(self, items: Mapping[str, int]) -> Mapping[str, int]:
-        """Clusters where the first box in them is, as in a view of what ran backwards."""
+        """Positions in the view; a cluster has that of the first box in it."""
         found = dict(items)
         for box in self.view.boxes.values():
             around = box.cluster

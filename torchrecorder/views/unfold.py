@@ -1,11 +1,11 @@
-"""Unfold: what closed clusters stand for, and outputs joined where siblings stay apart."""
+"""What closed clusters stand for, and grouped outputs, in a view with everything open."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from torchrecorder.views.blocks import is_block
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.outputs import GroupOutputs, joined, large_groups
 from torchrecorder.views.view import BoxKind, View
 
@@ -38,7 +38,7 @@ def with_blocks(
 
 
 def joined_outputs(view: View, repeats: Sequence[Sequence[str]]) -> View:
-    """*view* with those outputs joined that would come from the same box, were it folded."""
+    """*view* with outputs grouped that come from the same box if it is folded."""
     groups = large_groups(view, GroupOutputs().least, _stand_ins(view, repeats))
     first = {head: group[0] for group in groups for head in group}
     arrows = dict.fromkeys(
@@ -49,7 +49,7 @@ def joined_outputs(view: View, repeats: Sequence[Sequence[str]]) -> View:
 
 
 def _stand_ins(view: View, repeats: Sequence[Sequence[str]]) -> Mapping[str, str]:
-    """For boxes that outputs come from, the first of the outermost siblings that repeat there."""
+    """For each box with outputs, the first of the outermost repeated siblings around it."""
     first = {item: group[0] for group in repeats for item in group}
     parents: dict[str, str | None] = {each.id: each.parent for each in view.clusters.values()}
     parents.update((each.id, each.cluster) for each in view.boxes.values())

@@ -9,7 +9,7 @@ from functools import cached_property
 from math import prod
 
 from torchrecorder.events import OpId, ValueId
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.nesting import Nesting
 
 
@@ -41,9 +41,9 @@ class Box:
         members: Every recorded scope, op, value and grad node it stands for.
         count: More than 1 for a fold: so many siblings in one box.
         names: For a fold, the names of the siblings.
-        instances: Where siblings that differ are folded, what the box stands for one by one:
-            the siblings, or the part of each that is in this place. Itself first.
-        share: Where only some of the repeats have it: in how many, and of how many.
+        instances: If siblings that differ are folded, everything that the box stands for:
+            the siblings, or the counterpart in each of them. Itself first.
+        share: If only some of the repeats have it: in how many, and of how many.
     """
 
     id: str
@@ -54,6 +54,15 @@ class Box:
     names: tuple[str, ...] = ()
     instances: tuple[str, ...] = ()
     share: tuple[int, int] | None = None
+
+    def moved(self, cluster: str | None) -> Box:
+        """The same box in another cluster; faster than ``dataclasses.replace``."""
+        if cluster == self.cluster:
+            return self
+        return Box(
+            self.id, self.kind, cluster, self.members, self.count, self.names, self.instances,
+            self.share,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,21 +105,26 @@ class Arrow:
     some: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class View:
     """Boxes, clusters and arrows over one recording, all in run order.
 
     Attributes:
         backward: It shows the autograd graph, and what ran in it.
-        unfolded: Gives what there is to open in this view, for formats that can do that.
+        unfolded: Returns everything that can be opened, for formats in which boxes open.
     """
 
-    recording: Recording
+    recording: RecordedRun
     boxes: Mapping[str, Box]
     clusters: Mapping[str, Cluster]
     arrows: tuple[Arrow, ...]
     backward: bool = False
     unfolded: Callable[[], Unfolded] | None = field(default=None, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        boxes, arrows, clusters = map(len, (self.boxes, self.arrows, self.clusters))
+        counts = f"{boxes} boxes, {arrows} arrows, {clusters} clusters"
+        return f"<View of {self.recording.name}: {counts}>"
 
     @cached_property
     def box_of(self) -> Mapping[str, str]:
@@ -123,7 +137,7 @@ class View:
         return Nesting({each.id: each.parent for each in self.clusters.values()})
 
     def is_idle(self, box: Box) -> bool:
-        """Whether *box* had no part in the backward pass that is shown."""
+        """Whether *box* did not take part in the backward pass that is shown."""
         if not self.backward or not self._ran:
             return False
         grads = [each for each in box.members if each in self.recording.grad_nodes]
@@ -134,23 +148,37 @@ class View:
         return frozenset(ran.grad for ran in self.recording.grad_runs)
 
     def copies(self, box: Box) -> int:
-        """For how many *box* stands: itself a fold, or inside of one that is open."""
+        """How many repeats *box* stands for, counting the open folds around it."""
         around = self.nesting.around(box.cluster)
         folded = prod([box.count, *(self.clusters[each].count for each in around)])
         return len(box.instances) if folded > 1 and box.instances else folded
 
     def given(self, arrow: Arrow) -> ValueId | None:
-        """What the tail of *arrow* itself gave: not what hidden ops made of it on the way."""
-        waiting = [arrow.value] if arrow.value is not None else []
-        seen = set(waiting)
+        """What the tail of *arrow* itself returned: before any hidden ops on the way."""
+        if arrow.value is None or arrow.value in self.box_of:
+            return arrow.value
+        key = arrow.tail, arrow.value
+        if key not in self._given:
+            self._given[key] = self._before_hidden(*key)
+        return self._given[key]
+
+    @cached_property
+    def _given(self) -> dict[tuple[str, ValueId], ValueId | None]:
+        return {}
+
+    def _before_hidden(self, tail: str, value: ValueId) -> ValueId | None:
+        """The value of the box *tail* that *value* was computed from, by hidden ops alone."""
+        waiting, seen = [value], {value}
         while waiting:
             value = waiting.pop()
             if value in self.box_of:
-                if self.box_of[value] == arrow.tail or value == arrow.value:
+                if self.box_of[value] == tail:
                     return value
                 continue
             op = self.recording.ops.get(OpId(self.recording.values[value].producer or ""))
-            before = dict.fromkeys(slot.value for slot in op.inputs) if op is not None else {}
+            if op is None or op.id in self.box_of:
+                continue
+            before = dict.fromkeys(slot.value for slot in op.inputs)
             waiting += [each for each in before if each not in seen]
             seen.update(before)
         return None
@@ -191,4 +219,4 @@ class Unfolded:
 
 
 Step = Callable[[View], View]
-"""A simplification: takes a view, gives another."""
+"""A step that makes a view smaller."""

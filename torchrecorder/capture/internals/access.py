@@ -184,7 +184,8 @@ def forget_keyword_mark(hook: int) -> None:
 
 def compiled_from(model: Any) -> Any:
     """The module that ``torch.compile`` wrapped; *model* itself if it is none of those."""
-    return getattr(model, "_orig_mod", model)
+    held = vars(model).get("_modules") if isinstance(model, torch.nn.Module) else None
+    return held.get("_orig_mod", model) if isinstance(held, dict) else model
 
 
 # Operators ------------------------------------------------------------------------------

@@ -6,17 +6,20 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.export.explorer.drawn import Face, Looks
+from torchrecorder.export.explorer.box_appearance import Face, Looks
 from torchrecorder.export.explorer.facts import Facts, Row
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style import labels
 from torchrecorder.style.figure import LegendEntry, Look, Text
-from torchrecorder.views.blocks import is_block
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Place, Tree
-from torchrecorder.views.whole import scope_kind
+from torchrecorder.views.full_view import scope_kind
 
 RowT = TypeVar("RowT", bound=Hashable)
+
+SHARED = ("kind", "cls", "op", "call", "failed", "facts")
+"""Columns that follow from what is recorded of a place, whatever it is called."""
 
 PARTS = {"title": 0, "name": 1, "detail": 2}
 
@@ -43,11 +46,18 @@ class Table(Generic[RowT]):
 
 
 class Columns:
-    """Writes the places of a tree; what they share goes into tables."""
+    """Writes the places of a tree; what they share goes into tables.
 
-    def __init__(self, tree: Tree, facts: Facts) -> None:
+    Args:
+        tree: The places.
+        facts: Says what is known of them.
+        equal: For each place the first one that is equal to it.
+    """
+
+    def __init__(self, tree: Tree, facts: Facts, equal: Sequence[int]) -> None:
         self.tree = tree
         self.facts = facts
+        self.equal = equal
         self.strings: Table[str] = Table(printable)
         self.labels: Table[tuple[Text, ...]] = Table(
             lambda label: [[self.strings(line.text), PARTS[line.part]] for line in label]
@@ -83,21 +93,36 @@ class Columns:
 
     def _said(self) -> dict[str, list[Any]]:
         places = self.tree.places
-        things = [self._thing(place) for place in places]
         return {
             "id": [f"fold:{place.id}" if place.fold else place.id for place in places],
             "fold": [int(bool(place.fold)) for place in places],
-            "kind": [self.strings(self._kind(place)) for place in places],
             "path": [self.strings(path) for path in self._paths()],
-            "cls": [self.strings(each.cls if isinstance(each, Scope) else "") for each in things],
-            "op": [self.strings(each.name if isinstance(each, Op) else "") for each in things],
-            "source": [
-                self.strings(labels.source(each.source if each else None)) for each in things
-            ],
-            "call": [each.call if isinstance(each, Scope) else 0 for each in things],
-            "failed": [int(bool(each and each.failed)) for each in things],
-            "facts": [self.lists(self.facts.of(place)) for place in places],
+            "source": [self.strings(self._source(place)) for place in places],
+            **self._shared(),
         }
+
+    def _shared(self) -> dict[str, list[Any]]:
+        """The columns in which equal places have one entry."""
+        chosen = dict.fromkeys(self.equal)
+        rows = {number: self._row(self.tree.places[number]) for number in chosen}
+        all_rows = [rows[number] for number in self.equal]
+        return {name: list(column) for name, column in zip(SHARED, zip(*all_rows))}
+
+    def _row(self, place: Place) -> tuple[int, ...]:
+        """What is written of a place in the columns `SHARED`."""
+        thing, say = self._thing(place), self.strings
+        return (
+            say(self._kind(place)),
+            say(thing.cls if isinstance(thing, Scope) else ""),
+            say(thing.name if isinstance(thing, Op) else ""),
+            thing.call if isinstance(thing, Scope) else 0,
+            int(bool(thing and thing.failed)),
+            self.lists(self.facts.of(place)),
+        )
+
+    def _source(self, place: Place) -> str:
+        thing = self._thing(place)
+        return labels.source(thing.source) if thing is not None else ""
 
     def _thing(self, place: Place) -> Scope | Op | None:
         recording = self.tree.view.recording

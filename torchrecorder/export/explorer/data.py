@@ -9,11 +9,11 @@ from typing import Any
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.export.explorer import numbers, themes
 from torchrecorder.export.explorer.columns import Columns
-from torchrecorder.export.explorer.drawn import Drawn, Face
+from torchrecorder.export.explorer.box_appearance import Drawn, Face
 from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.export.explorer.tensors import Tensors
 from torchrecorder.layout import engine
-from torchrecorder.layout.nested import Item, Plan, plan
+from torchrecorder.layout.layered import Item, Plan, constants, plan
 from torchrecorder.style.style import Style
 from torchrecorder.views.tree import Place, Tree
 from torchrecorder.views.unfold import members
@@ -53,7 +53,7 @@ def page_data(given: Source) -> dict[str, Any]:
     tree, style = given.tree, given.style
     drawn = Drawn(tree, style)
     faces = tuple(drawn.faces())
-    columns = Columns(tree, Facts(tree.view, style.notes, tree.unfolded.similar))
+    columns = Columns(tree, Facts(tree.view, style.notes, tree.unfolded.similar), drawn.equal)
     items = columns.items(faces)
     tensors = Tensors(drawn, columns)
     laid = _plan(given, faces, tensors)
@@ -62,6 +62,7 @@ def page_data(given: Source) -> dict[str, Any]:
         "format": FORMAT,
         "name": recording.name,
         "direction": style.direction,
+        "layout": constants.to_json(),
         "fontname": style.fontname,
         "fontsize": style.fontsize,
         "theme": themes.preferred(style),
@@ -78,7 +79,12 @@ def page_data(given: Source) -> dict[str, Any]:
         "tensors": tensors.columns(),
         "bundles": tensors.members(),
         "annotations": numbers.columns(
-            recording, list(_members(drawn)), style, columns.strings, times=given.times
+            recording,
+            list(_members(drawn)),
+            [place.parent for place in tree.places],
+            style,
+            columns.strings,
+            times=given.times,
         ),
         "color_by": _name(style.color_by),
         "color_range": style.color_range,

@@ -8,11 +8,11 @@ from itertools import islice
 
 from torchrecorder.events import GradId, OpId, OpKind, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.gradients import GradCaptions
-from torchrecorder.views.blocks import is_block
+from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Place
 from torchrecorder.views.view import BoxKind, View
 
@@ -38,7 +38,7 @@ class Facts:
         self, view: View, notes: Mapping[str, tuple[str, ...]], similar: bool = False
     ) -> None:
         self.view = view
-        self.recording: Recording = view.recording
+        self.recording: RecordedRun = view.recording
         self._forms: dict[object, str] = {}
         self.notes = notes
         self.similar = similar

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from math import isfinite
 from typing import Any, Union
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
-from torchrecorder.annotations.annotation import Annotation, Numbers, by_name
-from torchrecorder.annotations.owned import Owned
+from torchrecorder.annotations.annotation import Annotation, Numbers
+from torchrecorder.annotations.parameter_owners import Owned, around, own
+from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.statistics import number, share
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.nodes import Module
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.style import Style
 
 FORMATS: Mapping[Callable[[float], str], str] = {
@@ -28,8 +31,9 @@ Column = list[Union[float, None]]
 
 
 def columns(
-    recording: Recording,
+    recording: RecordedRun,
     members: Sequence[Sequence[str]],
+    parents: Sequence[int],
     style: Style,
     strings: Callable[[str], int],
     *,
@@ -39,14 +43,16 @@ def columns(
 
     Args:
         recording: Where the numbers come from.
-        members: For each place, what it stands for.
+        members: For each place, what it stands for; with all that the places in it stand for.
+        parents: For each place that around it, which comes earlier; -1 at the top.
         style: Brings annotations of the user's own.
         strings: Gives the number of a text.
         times: Whether measured times are among them.
     """
     chosen = [each for each in _chosen(style) if times or each.unit != "s"]
     computed = [(each, found) for each in chosen if (found := each.on(recording).by_node)]
-    values = _values(recording, members, computed)
+    places = _Places(recording, members, parents)
+    values = [places.column(annotation, found) for annotation, found in computed]
     entries = [
         _entry(each, column, strings)
         for (each, _), column in zip(computed, values)
@@ -75,18 +81,59 @@ def _chosen(style: Style) -> Iterator[Annotation]:
             yield found
 
 
-def _values(
-    recording: Recording,
-    members: Sequence[Sequence[str]],
-    computed: Sequence[tuple[Annotation, Mapping[str, float]]],
-) -> list[Column]:
-    owned = Owned(recording)
-    values: list[Column] = [[] for _ in computed]
-    for inside in members:
-        within = owned.within(inside)
-        for column, (annotation, found) in zip(values, computed):
-            column.append(_one(annotation, [found[each] for each in within if each in found]))
-    return values
+class _Places:
+    """In which places each scope, op, value and grad node counts: a whole column at a time."""
+
+    def __init__(
+        self, recording: RecordedRun, members: Sequence[Sequence[str]], parents: Sequence[int]
+    ) -> None:
+        self.recording = recording
+        self.parents = parents
+        self.innermost: dict[str, int] = {}
+        for place in reversed(range(len(members))):
+            for member in members[place]:
+                self.innermost.setdefault(member, place)
+        self._owned: dict[str, list[int]] = {}
+        for module in recording.modules.values():
+            scopes = self._calls(module)
+            for value in own(module):
+                self._owned.setdefault(value, []).extend(scopes)
+
+    def column(self, annotation: Annotation, numbers: Mapping[str, float]) -> list[float | None]:
+        """The number of each place."""
+        found: list[list[float]] = [[] for _ in self.parents]
+        for node, amount in numbers.items():
+            for place in self._of(node):
+                found[place].append(amount)
+        return [_one(annotation, each) for each in found]
+
+    def _of(self, node: str) -> Iterable[int]:
+        """The places that *node* counts for: those around it, and around calls of its owners."""
+        innermost = self.innermost.get(node, -1)
+        owners = self._owned.get(node)
+        if owners is None:
+            return self._around(innermost)
+        starts = dict.fromkeys((innermost, *owners))
+        return dict.fromkeys(place for start in starts for place in self._around(start))
+
+    def _around(self, place: int) -> Iterator[int]:
+        """A place and all around it."""
+        while place >= 0:
+            yield place
+            place = self.parents[place]
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Module]:
+        modules = self.recording.modules.values()
+        return {name: module for module in modules for name in module.names}
+
+    def _calls(self, module: Module) -> list[int]:
+        """The places in which calls of a module, or of one around it, or they themselves are."""
+        names = (path for name in module.names for path in around(name))
+        owners = {module.id: module}
+        owners.update((one.id, one) for path in names if (one := self._by_name.get(path)))
+        nodes = (node for one in owners.values() for node in (one.id, *one.calls))
+        return [self.innermost[node] for node in nodes if node in self.innermost]
 
 
 def _one(annotation: Annotation, found: list[float]) -> float | None:

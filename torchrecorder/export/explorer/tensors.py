@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from torchrecorder.events import ValueId
 from torchrecorder.export.explorer.columns import Columns
-from torchrecorder.export.explorer.drawn import Drawn
-from torchrecorder.layout.nested import Link
+from torchrecorder.export.explorer.box_appearance import Drawn
+from torchrecorder.layout.layered import Link
 from torchrecorder.style import labels
-from torchrecorder.style.together import first_to_last
+from torchrecorder.style.merge_captions import first_to_last
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Arrow
 
@@ -98,6 +98,8 @@ class Tensors:
 
     def _look(self, arrows: list[int]) -> int:
         """The look of its lines if they share one that is not the usual; else -1."""
+        if self.drawn.is_shared:
+            return -1
         light, dark = ([fig.lines[place].look for place in arrows] for fig in self.drawn.opened)
         theme = self.drawn.themes[0]
         if light[0] in (theme.line, theme.gradient) or any(each != light[0] for each in light):

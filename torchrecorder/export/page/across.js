@@ -1,10 +1,11 @@
-// Across: where everything of a scope is across the flow, as layout/nested/across.py has it.
+// Across: where everything of a scope is across the flow, as layout/layered/coordinate_assignment.py has it.
 
 "use strict";
 
-const placeAcross = (() => {
-  const STRAIGHT = 4, SIDE = 3, LONG = 2, TURN = 1, THROUGH = 0.25;
-  const PAD = 9, ASIDE = 10, CLOSE = 8, LANE = 6, BUNDLE = 150, OUTSIDE = -1;
+const createAcross = constants => {
+  const { STRAIGHT, SIDE, LONG, TURN, THROUGH } = constants;
+  const { PAD, ASIDE, CLOSE, INSET, PORTS, LANE, LANES } = constants;
+  const OUTSIDE = -1, settle = createSettle(constants);
 
   // A monotone map of an axis that makes room inside given intervals [begin, end, growth].
   function stretch(wishes) {
@@ -46,7 +47,7 @@ const placeAcross = (() => {
   function fits(wanted, center, width) {
     const first = wanted[0], last = wanted[wanted.length - 1];
     return Math.abs((first + last) / 2 - center) <= ASIDE &&
-      Math.max(center - first, last - center) <= width / 2 - 6 &&
+      Math.max(center - first, last - center) <= width / 2 - INSET &&
       wanted.every((at, seat) => !seat || at - wanted[seat - 1] >= CLOSE);
   }
 
@@ -61,8 +62,8 @@ const placeAcross = (() => {
         nearest = seat;
       }
     });
-    const room = Math.max(width / 2 - 6, 1);
-    const apart = Math.min(12, 2 * room / Math.max(order.length - 1, 1));
+    const room = Math.max(width / 2 - INSET, 1);
+    const apart = Math.min(PORTS, 2 * room / Math.max(order.length - 1, 1));
     const left = nearest * apart, right = (order.length - 1 - nearest) * apart;
     const straight = wanted[order[nearest]];
     const wish = Math.abs(straight - center) <= ASIDE ? straight : center;
@@ -125,7 +126,7 @@ const placeAcross = (() => {
     const first = ports.length ? Math.min(...ports) : begin + room.clear;
     const shift = Math.max(PAD + room.beside - begin, room.clear - first);
     const moved = found.map(here => here + shift), middle = moved.slice(0, entry);
-    const lane = Math.min(LANE, BUNDLE / Math.max(template.lanes, 1));
+    const lane = Math.min(LANE, LANES / Math.max(template.lanes, 1));
     const stems = trunks.map(([, all], net) => all.map(([at], number) =>
       at < 0 ? end + shift + LANE - lane * (at + 1) : moved[body[net][number]]));
     const beside = template.lanes ? LANE + lane * template.lanes : 0;
@@ -236,4 +237,4 @@ const placeAcross = (() => {
   }
 
   return placeAcross;
-})();
+};

@@ -5,10 +5,9 @@
 
 "use strict";
 
-const createLayout = (() => {
-  const PAD = 9, BELOW = 4, TRACK = 5, BUNDLE = 80, BEFORE = 8, ARROW = 10;
-  const STRAIGHT = 18, EDGE = 10, LEVEL = 1, CORNER = 5;
-  const OUTSIDE = -1;
+const createLayout = data => {
+  const { PAD, BELOW, TRACK, BAND, BEFORE, ARROW, GAP, EDGE, LEVEL, CORNER } = data.layout;
+  const OUTSIDE = -1, placeAcross = createAcross(data.layout);
 
   // The track of each net that moves sideways in a gap. A run is {net, origin, left, right}.
   function tracks(runs) {
@@ -28,7 +27,7 @@ const createLayout = (() => {
     return { track, count: used.length };
   }
 
-  const pitch = count => Math.min(TRACK, BUNDLE / Math.max(count, 1));
+  const pitch = count => Math.min(TRACK, BAND / Math.max(count, 1));
 
   const gapHeight = (count, straight) =>
     count ? BEFORE + pitch(count) * (count - 1) + ARROW : straight;
@@ -76,7 +75,7 @@ const createLayout = (() => {
         if (last === row - 1) at = Math.max(at, rows[first] + high);
       }
       begins.push(at);
-      let straight = STRAIGHT;
+      let straight = GAP;
       if (row === 0) straight = template.entries.length ? EDGE : PAD;
       else if (row === template.rows) straight = template.exits.length ? EDGE : PAD;
       at += gapHeight(gaps[row].count, straight);
@@ -198,105 +197,103 @@ const createLayout = (() => {
     }
   }
 
-  return data => {
-    const { parent, template } = data.items;
-    const turned = data.direction === "LR" || data.direction === "RL";
-    const backwards = data.direction === "BT" || data.direction === "RL";
-    const children = Array.from({ length: parent.length + 1 }, () => []);
-    const seat = parent.map((around, item) => children[around + 1].push(item) - 1);
-    const shared = new Map();
-    let lastId = 0;
+  const { parent, template } = data.items;
+  const turned = data.direction === "LR" || data.direction === "RL";
+  const backwards = data.direction === "BT" || data.direction === "RL";
+  const children = Array.from({ length: parent.length + 1 }, () => []);
+  const seat = parent.map((around, item) => children[around + 1].push(item) - 1);
+  const shared = new Map();
+  let lastId = 0;
 
-    function roomOf(item) {
-      if (item < 0) return { before: 0, beside: 0, least: 0, length: 0, clear: 0 };
-      const [width, height] = data.items.headersize[item];
-      return turned
-        ? { before: 0, beside: height + BELOW - PAD / 2, least: 0,
-            length: width + 2 * PAD, clear: 0 }
-        : { before: height + BELOW, beside: 0, least: width + 2 * PAD,
-            length: 0, clear: width + 2 * PAD };
+  function roomOf(item) {
+    if (item < 0) return { before: 0, beside: 0, least: 0, length: 0, clear: 0 };
+    const [width, height] = data.items.headersize[item];
+    return turned
+      ? { before: 0, beside: height + BELOW - PAD / 2, least: 0,
+          length: width + 2 * PAD, clear: 0 }
+      : { before: height + BELOW, beside: 0, least: width + 2 * PAD,
+          length: 0, clear: width + 2 * PAD };
+  }
+
+  function composed(item, inner) {
+    const room = roomOf(item), number = item < 0 ? data.root : template[item];
+    const open = [...inner].sort((a, b) => a[0] - b[0]).map(([child, each]) => `${child}:${each.id}`);
+    const key = `${number}|${Object.values(room).join()}|${open.join()}`;
+    if (!shared.has(key)) {
+      const found = compose(data.templates[number], inner, room);
+      found.id = lastId++;
+      shared.set(key, found);
     }
+    return shared.get(key);
+  }
 
-    function composed(item, inner) {
-      const room = roomOf(item), number = item < 0 ? data.root : template[item];
-      const open = [...inner].sort((a, b) => a[0] - b[0]).map(([child, each]) => `${child}:${each.id}`);
-      const key = `${number}|${Object.values(room).join()}|${open.join()}`;
-      if (!shared.has(key)) {
-        const found = compose(data.templates[number], inner, room);
-        found.id = lastId++;
-        shared.set(key, found);
-      }
-      return shared.get(key);
+  // Where every visible box and line is, with the items in the set `open` open.
+  function place(open) {
+    const shown = [];
+    for (const item of [...open].sort((a, b) => a - b)) {
+      if (template[item] >= 0) shown.push(item);
     }
-
-    // Where every visible box and line is, with the items in the set `open` open.
-    function place(open) {
-      const shown = [];
-      for (const item of [...open].sort((a, b) => a - b)) {
-        if (template[item] >= 0) shown.push(item);
-      }
-      const inner = new Map([[-1, new Map()]]);
-      for (const item of shown) inner.set(item, new Map());
-      const found = new Map();
-      for (let number = shown.length - 1; number >= 0; number--) {
-        const item = shown[number], scope = composed(item, inner.get(item));
-        found.set(item, scope);
-        inner.get(parent[item])?.set(seat[item], scope);
-      }
-      found.set(-1, composed(-1, inner.get(-1)));
-      return spread(found);
+    const inner = new Map([[-1, new Map()]]);
+    for (const item of shown) inner.set(item, new Map());
+    const found = new Map();
+    for (let number = shown.length - 1; number >= 0; number--) {
+      const item = shown[number], scope = composed(item, inner.get(item));
+      found.set(item, scope);
+      inner.get(parent[item])?.set(seat[item], scope);
     }
+    found.set(-1, composed(-1, inner.get(-1)));
+    return spread(found);
+  }
 
-    // In parts, one for each open scope: what is far outside the window is looked at in whole parts.
-    function spread(found) {
-      const root = found.get(-1), parts = [], waiting = [[-1, 0, 0]];
-      const turn = (across, along, width, height) => {
-        const way = backwards ? root.height - along - height : along;
-        return turned ? [way, across, height, width] : [across, way, width, height];
-      };
-      while (waiting.length) {
-        const [scope, across, along] = waiting.pop(), here = found.get(scope);
-        const inside = children[scope + 1], opened = [];
-        const boxes = inside.map((item, number) => {
-          const [beside, begin, width, height] = here.frames[number];
-          const [x, y, w, h] = turn(across + beside, along + begin, width, height);
-          const isOpen = here.inner.has(number);
-          if (isOpen) opened.push([item, across + beside, along + begin]);
-          return { item, x, y, w, h, open: isOpen };
-        });
-        parts.push(partOf(scope, here, boxes, { across, along, turn }));
-        waiting.push(...opened.reverse());
-      }
-      let lines = null;
-      return {
-        width: turned ? root.height : root.width, height: turned ? root.width : root.height,
-        parts, boxes: parts.flatMap(part => part.boxes),
-        get lines() { return lines ??= parts.flatMap(part => part.lines); },
-      };
-    }
-
-    // Most parts are out of sight, and nobody asks for their lines.
-    function partOf(scope, here, boxes, move) {
-      const [x, y, w, h] = move.turn(move.across, move.along, here.width, here.height);
-      let lines = null;
-      return {
-        area: { x, y, w, h }, boxes,
-        get lines() { return lines ??= linesOf(scope, here, move); },
-      };
-    }
-
-    function linesOf(scope, here, move) {
-      const { trunks } = data.templates[scope < 0 ? data.root : template[scope]];
-      const values = data.values[scope + 1], inside = children[scope + 1];
-      return here.paths.map(path => {
-        const source = trunks[path.trunk][0], sink = trunks[path.trunk][2][path.branch][0];
-        return new Line(scope, path, values[path.trunk], move,
-          source[0] === OUTSIDE ? scope : inside[source[0]],
-          sink[0] === OUTSIDE ? scope : inside[sink[0]],
-          source[0] === OUTSIDE, sink[0] === OUTSIDE);
+  // In parts, one for each open scope: what is far outside the window is looked at in whole parts.
+  function spread(found) {
+    const root = found.get(-1), parts = [], waiting = [[-1, 0, 0]];
+    const turn = (across, along, width, height) => {
+      const way = backwards ? root.height - along - height : along;
+      return turned ? [way, across, height, width] : [across, way, width, height];
+    };
+    while (waiting.length) {
+      const [scope, across, along] = waiting.pop(), here = found.get(scope);
+      const inside = children[scope + 1], opened = [];
+      const boxes = inside.map((item, number) => {
+        const [beside, begin, width, height] = here.frames[number];
+        const [x, y, w, h] = turn(across + beside, along + begin, width, height);
+        const isOpen = here.inner.has(number);
+        if (isOpen) opened.push([item, across + beside, along + begin]);
+        return { item, x, y, w, h, open: isOpen };
       });
+      parts.push(partOf(scope, here, boxes, { across, along, turn }));
+      waiting.push(...opened.reverse());
     }
+    let lines = null;
+    return {
+      width: turned ? root.height : root.width, height: turned ? root.width : root.height,
+      parts, boxes: parts.flatMap(part => part.boxes),
+      get lines() { return lines ??= parts.flatMap(part => part.lines); },
+    };
+  }
 
-    return { place };
-  };
-})();
+  // Most parts are out of sight, and nobody asks for their lines.
+  function partOf(scope, here, boxes, move) {
+    const [x, y, w, h] = move.turn(move.across, move.along, here.width, here.height);
+    let lines = null;
+    return {
+      area: { x, y, w, h }, boxes,
+      get lines() { return lines ??= linesOf(scope, here, move); },
+    };
+  }
+
+  function linesOf(scope, here, move) {
+    const { trunks } = data.templates[scope < 0 ? data.root : template[scope]];
+    const values = data.values[scope + 1], inside = children[scope + 1];
+    return here.paths.map(path => {
+      const source = trunks[path.trunk][0], sink = trunks[path.trunk][2][path.branch][0];
+      return new Line(scope, path, values[path.trunk], move,
+        source[0] === OUTSIDE ? scope : inside[source[0]],
+        sink[0] === OUTSIDE ? scope : inside[sink[0]],
+        source[0] === OUTSIDE, sink[0] === OUTSIDE);
+    });
+  }
+
+  return { place };
+};

@@ -196,7 +196,7 @@ const createScene = (host, model) => {
     drawSpecks(specks);
     const lit = drawLines(visibleLines(picture, view, room), told.relation);
     drawMarks(picture, lit, told, view);
-    signs.replaceChildren(...signpost.choose(whole, view, size, model).map(drawSign));
+    signs.replaceChildren(...zoomLabels.choose(whole, view, size, model).map(drawSign));
   }
 
   function drawSign({ text, x, y, size }) {

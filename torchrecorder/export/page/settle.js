@@ -1,10 +1,11 @@
-// Settle: boxes and lines of a scope come to rest across the flow, as layout/nested/settle.py
+// Settle: boxes and lines of a scope come to rest across the flow, as layout/layered/compaction.py
 // has it: in the order of `at` in each row, near what they are tied to.
 
 "use strict";
 
-const settle = (() => {
-  const ROUNDS = 3, PUSHED = 4, NEAR = 80, LEAST = 0.01, BEND = 20, FEW = 6, WIDER = 0.25;
+const createSettle = constants => {
+  const { ROUNDS, PUSHED, NEAR, LEAST, BEND, FEW, WIDER } = constants;
+  const { BOXES_APART, MIXED_APART, LINES_APART } = constants;
 
   // What it costs to be `far` from where one is: the lengths of lines, and their bends.
   function priceOf(asked, far) {
@@ -54,7 +55,8 @@ const settle = (() => {
       }
       for (const other of met) {
         const near = bodies[other];
-        const apart = near.box && here.box ? 16 : near.box || here.box ? 12 : 9;
+        const mixed = near.box || here.box ? MIXED_APART : LINES_APART;
+        const apart = near.box && here.box ? BOXES_APART : mixed;
         const room = near.right + apart + here.left;
         before[body].push([other, room]);
         after[other].push([body, room]);
@@ -188,4 +190,4 @@ const settle = (() => {
     straighten(joined(LEAST));
     return at;
   };
-})();
+};

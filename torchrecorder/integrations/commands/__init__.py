@@ -10,6 +10,7 @@ from torchrecorder.integrations.commands.html import Html
 from torchrecorder.integrations.commands.open import Open
 from torchrecorder.integrations.commands.render import Render
 from torchrecorder.integrations.commands.run import Run
+from torchrecorder.integrations.commands.serve import Serve
 from torchrecorder.integrations.commands.summary import Summary
 from torchrecorder.integrations.commands.top import Top
 
@@ -17,6 +18,7 @@ COMMANDS: tuple[Command, ...] = (
     Render(),
     Html(),
     Open(),
+    Serve(),
     Run(),
     Summary(),
     Top(),

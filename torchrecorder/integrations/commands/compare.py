@@ -7,24 +7,27 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from torchrecorder.checks import check_one, whole_number
-from torchrecorder.integrations.drawings import (
+from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.annotations.registry import by_name
+from torchrecorder.checks import check_one, literal, whole_number
+from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     add_output_argument,
     check,
     drawing_options,
     write,
 )
+from torchrecorder.integrations.flags import add_flags
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import (
     TARGET,
+    TARGET_OPTIONS,
     Target,
     add_recording_arguments,
     measuring,
-    settings_of,
     target_of,
-    value_of,
 )
+from torchrecorder.options import shown_numbers
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Compare:
 
     A figure shows both laid over each other; .json has the changes. What has to be
     measured for a --number is measured; a number that differs is a difference.
-    What is said about making and running models holds for both.
+    Options for making and running models hold for both.
     """
 
     name: str = "compare"
@@ -50,21 +53,17 @@ class Compare:
         parser.add_argument("before", help=TARGET)
         parser.add_argument("after", help="the same of what it is compared with")
         add_recording_arguments(parser)
-        told = parser.add_argument_group("comparing them")
-        told.add_argument(
-            "--then",
-            action="append",
-            default=[],
-            metavar="NAME=VALUE",
-            help="as --set, for the second model only",
-        )
-        told.add_argument(
+        compared = parser.add_argument_group("comparing them")
+        second = replace(TARGET_OPTIONS["set"], name="then", help="As --set, for the second only.")
+        add_flags(compared, [second])
+        compared.add_argument(
             "--times",
+            dest="time_factor",
             type=float,
             metavar="FACTOR",
             help="also list modules that took so many times longer or shorter",
         )
-        told.add_argument(
+        number = compared.add_argument(
             "--number",
             action="append",
             default=[],
@@ -72,9 +71,10 @@ class Compare:
             help="also list modules in which flops, saved_bytes, gradient_norm ... differs, by "
             "this factor (1.1 where it is no count); again for more",
         )
-        told.add_argument("--limit", type=int, default=60, help="lines at most (60); 0 for all")
-        told.add_argument("--json", action="store_true", help="every change, as JSON")
-        told.add_argument(
+        number.offered = tuple(one.name for one in ANNOTATIONS)  # type: ignore[attr-defined]
+        compared.add_argument("--limit", type=int, default=60, help="lines at most (60); 0 for all")
+        compared.add_argument("--json", action="store_true", help="every change, as JSON")
+        compared.add_argument(
             "--exit-code",
             action="store_true",
             help="exit with 1 if there are differences, with 2 if a model could not be recorded",
@@ -84,25 +84,25 @@ class Compare:
 
     def run(self, options: argparse.Namespace) -> int:
         """Record or load both, and print."""
-        from torchrecorder.annotations.annotation import by_name
         from torchrecorder.comparison.compare import compare
 
         first, second = target_of(options, options.before), target_of(options, options.after)
         if first.is_saved and not second.is_saved:
-            first = Target(first.path)  # what is said of a model is said of the other one
+            first = Target(first.path)  # options for making and running are for the other one
         if second.is_saved and not first.is_saved:
             second = Target(second.path)
         check_one("--limit", options.limit, whole_number(0))
         paths, chosen = options.output or [], drawing_options(options)
         check(paths, chosen)
         numbers = numbers_of(options.number)
-        first, second = (measuring(each, map(by_name, numbers)) for each in (first, second))
-        settings = {**(second.settings or {}), **settings_of(options.then)}
+        needed = [*map(by_name, numbers), *shown_numbers(chosen)]
+        first, second = (measuring(target, needed) for target in (first, second))
+        second = replace(second, set={**second.set, **getattr(options, "then", {})})
         with Progress() as progress:
             before = first.recording(progress)
-            after = replace(second, settings=settings).recording(progress)
+            after = second.recording(progress)
             progress.now("comparing")
-            found = compare(before, after, times=options.times, numbers=numbers)
+            found = compare(before, after, times=options.time_factor, numbers=numbers)
             write(found, paths, chosen, progress)
         if options.json:
             print(json.dumps(found.json(), indent=1, ensure_ascii=False))
@@ -123,5 +123,5 @@ def numbers_of(texts: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for text in texts:
         name, equals, factor = text.partition("=")
-        found.update(factors({name: value_of(factor)} if equals else name))
+        found.update(factors({name: literal(factor)} if equals else name))
     return found

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
-from torchrecorder.integrations.completion import SHELLS, script
+SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 
 
 @dataclass(frozen=True)
@@ -24,11 +26,31 @@ class Completion:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""
-        parser.add_argument("shell", choices=tuple(SHELLS), help="bash, zsh or fish")
+        parser.add_argument("shell", choices=SHELLS, help=", ".join(SHELLS))
 
     def run(self, options: argparse.Namespace) -> int:
         """Print it."""
-        from torchrecorder.integrations.cli import parser
-
-        print(script(options.shell, parser()), end="")
+        print(script(options.shell, options.whole_parser), end="")
         return 0
+
+
+def script(shell: str, parser: argparse.ArgumentParser) -> str:
+    """The script that lets *shell* complete what *parser* takes."""
+    import shtab
+
+    for action in _actions(parser):
+        offered = getattr(action, "offered", ())
+        if offered and len(offered) <= 50:  # not the hundreds of names that colours have
+            action.choices = offered
+        elif action.type is Path or not (action.option_strings or action.choices):
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+    return f"{shtab.complete(parser, shell)}\n"
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """The actions of *parser* and of its subcommands."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from _actions(below)

@@ -5,17 +5,30 @@ from __future__ import annotations
 import argparse
 import importlib
 import platform
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 
 from torchrecorder import __version__
 from torchrecorder.export import paper_pdf
+from torchrecorder.export.graphviz import Svg
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.layout import engine, fonts
 from torchrecorder.style.paper import Paper
+from torchrecorder.style.style import Style
+from torchrecorder.views.pipeline import make_view
 
-_NEEDED = ("torch", "networkx", "graphviz", "pygraphviz", "jinja2")
+_NEEDED = ("torch", "networkx", "graphviz", "pypdf", "jinja2", "msgspec", "shtab")
+_WHEELS = {
+    "linux": ("x86_64", "aarch64"),
+    "darwin": ("x86_64", "arm64"),
+    "win32": ("AMD64", "x86_64"),
+}
+"""Machines for which there are wheels of pygraphviz."""
+
 _USEFUL = {
     "IPython": "for figures in notebooks",
     "sphinx": "for figures in documentation",
@@ -29,8 +42,8 @@ _LETTERS = 'digraph {{ n [shape=plain, fontname="Helvetica,Arial,sans-serif", la
 class Doctor:
     """Check this machine: what is installed, and whether figures can be drawn.
 
-    Nothing is recorded but a model of one layer. The exit code is 1 if something that is
-    needed does not work.
+    Nothing is recorded but a model of one layer. The exit code is 1 if something does not work
+    that can work on this machine.
     """
 
     name: str = "doctor"
@@ -46,6 +59,8 @@ class Doctor:
             good, said = _outcome(check)
             well = well and good
             print(f"{'ok' if good else 'FAILS':<5} {name}: {said}", flush=True)
+        if not engine.available() and not _has_wheel():
+            print(f"      pygraphviz: {engine.WHEELS}")
         for name, use in _USEFUL.items():
             print(f"      {name}: {_version(name) or f'not installed ({use})'}")
         if well:
@@ -66,12 +81,16 @@ def _print_internals() -> None:
 
 def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
     for name in _NEEDED:
-        yield name, lambda name=name: _imported(name)  # type: ignore[misc]
-    for format in ("svg", "pdf", "png"):
-        yield f"Graphviz, {format}", lambda format=format: _drawn(format)  # type: ignore[misc]
-    yield "PDF of exact size", _sized
-    yield "fonts", _measured
+        yield name, partial(_imported, name)
+    if engine.available() or _has_wheel():
+        yield "pygraphviz", _embedded
+    if engine.available():
+        for format in ("svg", "pdf", "png"):
+            yield f"Graphviz, {format}", partial(_drawn, format)
+        yield "PDF of exact size", _sized
+        yield "fonts", _measured
     yield "recording", _recorded
+    yield "figure", _figure
 
 
 def _outcome(check: Callable[[], str]) -> tuple[bool, str]:
@@ -80,6 +99,18 @@ def _outcome(check: Callable[[], str]) -> tuple[bool, str]:
         return True, check()
     except Exception as error:
         return False, f"{type(error).__name__}: {error}"
+
+
+def _embedded() -> str:
+    """The version of what brings Graphviz along."""
+    engine.require()
+    return _imported("pygraphviz")
+
+
+def _has_wheel() -> bool:
+    """Whether pip finds a built pygraphviz for this machine; on Linux, only with glibc."""
+    fitting = platform.machine() in _WHEELS.get(sys.platform, ())
+    return fitting and (sys.platform != "linux" or platform.libc_ver()[0] == "glibc")
 
 
 def _imported(name: str) -> str:
@@ -104,8 +135,8 @@ def _sized() -> str:
     """That the page which Graphviz writes can be given a size."""
     pdf = engine.run("digraph { graph [margin=0]; a -> b }", "pdf")
     fit = Paper(width=100.5).fit(*paper_pdf.size_of(pdf), 8.0)
-    written = paper_pdf.on_page(pdf, fit, "#ffffff")
-    return f"{len(written) - len(pdf)} bytes more"
+    width, height = paper_pdf.size_of(paper_pdf.on_page(pdf, fit, "#ffffff"))
+    return f"{width:g} by {height:g} points"
 
 
 def _measured() -> str:
@@ -118,9 +149,17 @@ def _measured() -> str:
 
 
 def _recorded() -> str:
+    return ", ".join(op.name for op in _recording().ops.values())
+
+
+def _figure() -> str:
+    """The figure that `torchrecorder.render_network` writes by default."""
+    return f"{len(Svg().export(make_view(_recording()), Style()))} bytes"
+
+
+def _recording() -> RecordedRun:
     import torch
 
     import torchrecorder
 
-    recording = torchrecorder.record(torch.nn.Linear(4, 2), input_shapes=(1, 4))
-    return ", ".join(op.name for op in recording.ops.values())
+    return torchrecorder.record(torch.nn.Linear(4, 2), input_shapes=(1, 4))

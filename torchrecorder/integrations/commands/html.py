@@ -20,4 +20,4 @@ class Html(Render):
     """
 
     name: str = "html"
-    suffix: str = ".html"
+    format: str = "html"

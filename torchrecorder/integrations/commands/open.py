@@ -6,9 +6,15 @@ import argparse
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchrecorder.integrations.drawings import add_drawing_arguments, check, drawing_options
+from torchrecorder.integrations.drawing_arguments import (
+    add_drawing_arguments,
+    add_format_argument,
+    check,
+    drawing_options,
+)
 from torchrecorder.integrations.progress import Progress
-from torchrecorder.integrations.targets import add_target_arguments, target_of
+from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
+from torchrecorder.options import shown_numbers
 
 
 @dataclass(frozen=True)
@@ -36,24 +42,23 @@ class Open:
             metavar="FILE",
             help="where to write it; the suffix is the format",
         )
+        add_format_argument(parser, "html")
         parser.add_argument(
-            "--format", default="html", help="of the temporary file: html (default), svg, pdf, png"
-        )
-        parser.add_argument(
-            "--no-browser", dest="browser", action="store_false", help="write it, and no more"
+            "--no-browser", dest="browser", action="store_false", help="only write it"
         )
         add_drawing_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
         """Record, write, open."""
-        from torchrecorder import api
+        from torchrecorder import drawing
 
-        target, chosen = target_of(options), drawing_options(options)
+        chosen = drawing_options(options)
+        target = measuring(target_of(options), shown_numbers(chosen))
         check([options.output or Path(f"a.{options.format.lstrip('.')}")], chosen)
         with Progress() as progress:
             recording = target.recording(progress)
             progress.now("drawing it")
-            path = options.output or api.temporary(recording.name, options.format)
-            written = api.show(recording, path, browser=options.browser, **chosen)
+            path = options.output or drawing.temporary(recording.name, options.format)
+            written = drawing.show(recording, path, browser=options.browser, **chosen)
         print(written)
         return 0

@@ -6,19 +6,23 @@ import argparse
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torchrecorder.errors import TorchRecorderError
-from torchrecorder.graph.recording import Recording
-from torchrecorder.integrations.drawings import (
+from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     add_output_argument,
     check,
     drawing_options,
+    outputs,
+    tell,
     write,
 )
-from torchrecorder.integrations.finding import ModelFailed
+from torchrecorder.integrations.import_target import ModelFailed
 from torchrecorder.integrations.progress import Progress
-from torchrecorder.integrations.targets import add_target_arguments, target_of
+from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
+from torchrecorder.options import shown_numbers
+from torchrecorder.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -29,51 +33,57 @@ class Render:
       torchrecorder render torchvision.models:resnet18 --eval --shape 1,3,224,224
       torchrecorder render nets:TextNet --set layers=2 --shape ids=1,16:int64:0-999 -o net.pdf
       torchrecorder render nets.py:make --device meta -o net.svg -o net.png --depth 2
+      torchrecorder render nets:Net --shape 1,64 --color-by backward_time --numbers flops
       torchrecorder render run.json -o run.svg --theme dark --direction LR
+      torchrecorder render run.json -o - --format dot | tee net.dot | dot -Tx11
 
-    A factory may give a model, or a pair of a model and its inputs.
-    If the model raises, what ran until then is drawn, and the exit code is 1.
+    A factory may return a model, or a pair of a model and its inputs.
+    What has to be measured for a number is measured: --color-by backward_time runs the
+    backward pass. If the model raises, what ran until then is drawn, and the exit code is 1.
     """
 
     name: str = "render"
-    suffix: str = ".svg"
+    format: str = "svg"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""
         add_target_arguments(parser)
-        add_output_argument(parser)
+        add_output_argument(parser, self.format)
         add_drawing_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
         """Record and write."""
-        target = target_of(options)
-        check(options.output or [Path(f"a{self.suffix}")], drawing_options(options))
+        chosen = drawing_options(options)
+        target = measuring(target_of(options), shown_numbers(chosen))
+        check(outputs(options, "a"), chosen, options.format)
         with Progress() as progress:
             try:
                 recording = target.recording(progress)
             except ModelFailed as error:
                 if error.recording is not None and error.recording.scopes:
-                    self._write_what_ran(error.recording, options, progress)
+                    _write_what_ran(error.recording, options, chosen, progress)
                 raise
-            written = self._write(recording, options, progress)
-        for path in written:
-            print(path)
+            written, asked = _write(recording, options, chosen, progress)
+        tell(written, asked)
         return 0
 
-    def _write(
-        self, recording: Recording, options: argparse.Namespace, progress: Progress
-    ) -> list[Path]:
-        from torchrecorder.api import file_name
 
-        paths = options.output or [Path(f"{file_name(recording.name)}{self.suffix}")]
-        return write(recording, paths, drawing_options(options), progress)
+def _write(
+    recording: Recording, options: argparse.Namespace, chosen: dict[str, Any], progress: Progress
+) -> tuple[list[Path], list[Path]]:
+    """Write the files; returns their paths, and those that were asked for."""
+    from torchrecorder.drawing import file_name
 
-    def _write_what_ran(
-        self, recording: Recording, options: argparse.Namespace, progress: Progress
-    ) -> None:
-        """Draw a run that failed; what goes wrong with that is said, and no more."""
-        try:
-            for path in self._write(recording, options, progress):
-                print(f"torchrecorder: what ran until then is drawn in {path}", file=sys.stderr)
-        except (TorchRecorderError, OSError) as error:
-            print(f"torchrecorder: what ran until then cannot be drawn: {error}", file=sys.stderr)
+    asked = outputs(options, file_name(recording.name))
+    return write(recording, asked, chosen, progress, options.format), asked
+
+
+def _write_what_ran(
+    recording: Recording, options: argparse.Namespace, chosen: dict[str, Any], progress: Progress
+) -> None:
+    """Draw a run that failed; a failure to do so is one more message."""
+    try:
+        for path in _write(recording, options, chosen, progress)[0]:
+            print(f"torchrecorder: what ran until then is drawn in {path}", file=sys.stderr)
+    except (TorchRecorderError, OSError) as error:
+        print(f"torchrecorder: what ran until then cannot be drawn: {error}", file=sys.stderr)

@@ -8,17 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torchrecorder.annotations.registry import flags_for
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
-from torchrecorder.graph.recording import Recording
-from torchrecorder.integrations.drawings import (
+from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     add_output_argument,
     check,
     drawing_options,
     write,
 )
+from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.scripts import Script
+from torchrecorder.integrations.targets import TARGET_OPTIONS
+from torchrecorder.options import shown_numbers
+from torchrecorder.recording import Recording
+
+RECORDED = ("flops", "stats", "name")
+"""Options of a recorder; the script itself decides about the backward pass."""
 
 NOTHING = 1
 """Exit code where a script ended well but its model was not called."""
@@ -32,7 +39,7 @@ class Run:
       torchrecorder run train.py
       torchrecorder run train.py --model-var net -o net.svg -- --epochs 1 data/
       torchrecorder run -m package.train --steps 3 -o run.json.gz -- --batch-size 8
-      torchrecorder run train.py --model-var trainer.model --option view=backward
+      torchrecorder run train.py --model-var trainer.model --view backward
 
     What follows -- are the script's own arguments. Without --model-var the model is the first
     module with parameters that is called. A step is one call of it and all that follows until
@@ -53,9 +60,7 @@ class Run:
         recorded.add_argument(
             "--steps", type=int, default=1, help="steps to record (1); 0 for all of them"
         )
-        recorded.add_argument("--flops", action="store_true", help="count operations")
-        recorded.add_argument("--stats", action="store_true", help="statistics of tensors")
-        recorded.add_argument("--name", dest="title", help="name of the recording")
+        add_flags(recorded, (TARGET_OPTIONS[name] for name in RECORDED))
         add_output_argument(parser)
         add_drawing_arguments(parser)
 
@@ -64,7 +69,7 @@ class Run:
         script = _script(options)
         chosen = drawing_options(options)
         check(options.output or [Path("a.svg")], chosen)
-        ended = script.run(options.steps, _recorder_options(options))
+        ended = script.run(options.steps, _recorder_options(options, chosen))
         sys.stdout.flush()
         if ended.recording is None:
             print(f"torchrecorder: {_nothing(script)}", file=sys.stderr)
@@ -84,8 +89,10 @@ def _script(options: argparse.Namespace) -> Script:
     return script
 
 
-def _recorder_options(options: argparse.Namespace) -> dict[str, Any]:
-    return {"name": options.title, "flops": options.flops, "stats": options.stats}
+def _recorder_options(options: argparse.Namespace, chosen: dict[str, Any]) -> dict[str, Any]:
+    """What was asked to be recorded, and what the numbers in the figure need."""
+    needed = flags_for(shown_numbers(chosen)) & {*RECORDED}
+    return {**dict.fromkeys(needed, True), **given(options, RECORDED)}
 
 
 def _nothing(script: Script) -> str:
@@ -98,8 +105,8 @@ def _nothing(script: Script) -> str:
 
 
 def _write(recording: Recording, options: argparse.Namespace, chosen: dict[str, Any]) -> int:
-    """Write what was recorded; stdout is the script's, so paths are said on stderr."""
-    from torchrecorder.api import file_name
+    """Write what was recorded; stdout is the script's, so paths are printed on stderr."""
+    from torchrecorder.drawing import file_name
 
     paths = options.output or [Path(f"{file_name(recording.name)}.svg")]
     try:

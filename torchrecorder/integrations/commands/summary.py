@@ -5,8 +5,13 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
+from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.annotations.registry import by_name
+from torchrecorder.export.table.text import TENSORS
 from torchrecorder.integrations.progress import Progress
-from torchrecorder.integrations.targets import add_target_arguments, target_of
+from torchrecorder.integrations.flags import add_flags, given
+from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
+from torchrecorder.options import VIEW
 
 
 @dataclass(frozen=True)
@@ -15,7 +20,9 @@ class Summary:
 
     examples:
       torchrecorder summary torchvision.models:resnet18 --shape 1,3,224,224 --depth 2
-      torchrecorder summary run.json --column input --column parameters
+      torchrecorder summary run.json --column input --column parameters --no-fold
+
+    Modules that repeat share a line. What has to be measured for a column is measured.
     """
 
     name: str = "summary"
@@ -24,30 +31,26 @@ class Summary:
         """Declare its arguments."""
         add_target_arguments(parser)
         listed = parser.add_argument_group("listing it")
-        listed.add_argument("-d", "--depth", type=int, help="levels of modules that are listed")
+        add_flags(listed, (VIEW["depth"], VIEW["fold"]))
         listed.add_argument("--ops", action="store_true", help="list every operation too")
-        listed.add_argument(
-            "--fold",
-            nargs="?",
-            const=True,
-            default=False,
-            choices=("similar",),
-            help="one line for what repeats; similar: whatever differs",
-        )
-        listed.add_argument(
+        column = listed.add_argument(
             "--column",
             action="append",
             metavar="NAME",
-            help="input, output, or a number known of the run (parameters, flops ...)",
+            help="input, output, or a number of the run (parameters, flops ...); again for more",
         )
+        numbers = (one.name for one in ANNOTATIONS)
+        column.offered = (*TENSORS, *numbers)  # type: ignore[attr-defined]
 
     def run(self, options: argparse.Namespace) -> int:
         """Record and print."""
+        columns = options.column or ()
+        numbers = [by_name(name) for name in columns if name not in TENSORS]
+        target = measuring(target_of(options), numbers)
+        asked = {**given(options, ("depth", "fold")), "ops": options.ops}
         with Progress() as progress:
-            recording = target_of(options).recording(progress)
+            recording = target.recording(progress)
             progress.now("listing the modules")
-            chosen = {"columns": tuple(options.column)} if options.column else {}
-            asked = {"ops": options.ops, "fold": options.fold, **chosen}
-            table = recording.summary(depth=options.depth, **asked)
+            table = recording.summary(**asked, **({"columns": columns} if columns else {}))
         print(table)
         return 0

@@ -8,17 +8,16 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import by_name
+from torchrecorder.annotations.results import Ranked
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.graph.recording import Recording
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
-
-if TYPE_CHECKING:
-    from torchrecorder.annotations.annotation import Annotation
-    from torchrecorder.annotations.results import Ranked
+from torchrecorder.recording import Recording
 
 
 @dataclass(frozen=True)
@@ -41,12 +40,13 @@ class Top:
         """Declare its arguments."""
         add_target_arguments(parser)
         ranked = parser.add_argument_group("ranking it")
-        ranked.add_argument(
+        by = ranked.add_argument(
             "--by",
             default="forward_time",
             metavar="NUMBER",
             help="forward_time (default), backward_time, flops, saved_bytes, parameters ...",
         )
+        by.offered = tuple(one.name for one in ANNOTATIONS)  # type: ignore[attr-defined]
         ranked.add_argument("-n", type=int, default=10, help="how many (10); 0 for all")
         ranked.add_argument(
             "--of",
@@ -54,19 +54,14 @@ class Top:
             default="module",
             help="modules with all their calls (default), single calls, operations, grad nodes",
         )
-        ranked.add_argument(
-            "--repeat", type=int, metavar="RUNS", help="take the medians of the times of so many"
-        )
         ranked.add_argument("--json", action="store_true", help="the same, as JSON")
 
     def run(self, options: argparse.Namespace) -> int:
         """Record and print."""
-        from torchrecorder.annotations.annotation import by_name
-
         annotation = by_name(options.by)
         if options.n < 0:
             raise InvalidArgument(f"-n must be 0 or more, not {options.n}")
-        target = measuring(target_of(options), [annotation], repeat=options.repeat)
+        target = measuring(target_of(options), [annotation])
         with Progress() as progress:
             recording = target.recording(progress)
             progress.now(f"ranking by {options.by}")
@@ -83,7 +78,7 @@ class Top:
 
 
 def _listed(recording: Recording, ranked: Sequence[Ranked], annotation: Annotation) -> str:
-    from torchrecorder.export.table import Column, table
+    from torchrecorder.export.table.alignment import Column, table
 
     columns = [Column(annotation.title, [each.text for each in ranked], right=True)]
     total = recording.annotations[annotation.name].total() if annotation.merge is sum else 0

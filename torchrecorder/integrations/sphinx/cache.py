@@ -13,12 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from torchrecorder import api
+from torchrecorder import drawing
 from torchrecorder.export.exporter import write_file
-from torchrecorder.graph.recording import Recording
-from torchrecorder.graph.storage import dumps, load, packed
+from torchrecorder.graph.storage import dumps, packed
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.integrations.sphinx.sources import Sources, digest, own_state
+from torchrecorder.recording import Recording, load
 
 
 class Cache:
@@ -65,8 +65,8 @@ class Cache:
         asked = repr((sorted(options.items()), suffix, finish is not None))
         path = self.folder / f"{digest(name, asked, own_state())}{suffix}"
         if not path.is_file():
-            more = {"finish": finish} if finish is not None else {}
-            api.render(self.recording(name), path, **options, **more)
+            more: dict[str, Any] = {"finish": finish} if finish is not None else {}
+            drawing.render(self.recording(name), path, **options, **more)
         return path
 
     def _recording(self, name: str) -> Path:

@@ -10,12 +10,12 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from torchrecorder.errors import TorchRecorderError
-from torchrecorder.export.exporter import by_suffix
+from torchrecorder.export.formats import by_suffix
 from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.sphinx import options
-from torchrecorder.integrations.sphinx.alt import described
+from torchrecorder.integrations.sphinx.alt_text import described
 from torchrecorder.integrations.sphinx.options import Known
-from torchrecorder.integrations.sphinx.node import Recorded, cache_of, said
+from torchrecorder.integrations.sphinx.node import Recorded, cache_of, message_of
 from torchrecorder.integrations.sphinx.request import Request
 from torchrecorder.options import drawing
 
@@ -37,9 +37,9 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
         except (Exception, SystemExit) as error:  # it may be anything: the model is the user's
             where = self._location(error)
             logger.warning(
-                "%s", said(error), location=where, type="torchrecorder", subtype="record"
+                "%s", message_of(error), location=where, type="torchrecorder", subtype="record"
             )
-            return self._with_code(self._failed(said(error)))
+            return self._with_code(self._failed(message_of(error)))
 
     def _failed(self, why: str) -> nodes.Element:
         """What stands in the place of a figure that could not be made, under its name."""
@@ -104,8 +104,8 @@ class TorchRecorder(SphinxDirective):  # type: ignore[misc]
         return str(file), int(line) + 1
 
     def _alt(self, otherwise: str) -> str:
-        said = self.options.get("alt") or otherwise
-        return " ".join(str(said or f"Figure of {' '.join(self.arguments) or 'a model'}").split())
+        text = self.options.get("alt") or otherwise
+        return " ".join(str(text or f"Figure of {' '.join(self.arguments) or 'a model'}").split())
 
     def _framed(self, shown: nodes.Node) -> nodes.Element:
         """A figure with a caption, or a paragraph of its own."""

@@ -19,7 +19,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import NoUri
 
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.graph.recording import Recording
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.integrations.sphinx.node import Recorded, cache_of
 from torchrecorder.style.figure import Figure, Group, Look, Shape
 from torchrecorder.views.view import View
@@ -74,11 +74,11 @@ def aside(address: str, page: str, folder: str) -> str:
     return posixpath.relpath(whole or ".", folder) + slash + hash_ + anchor
 
 
-def _named(shape: Shape, recording: Recording) -> Shape:
+def _named(shape: Shape, recording: RecordedRun) -> Shape:
     return replace(shape, look=_linked(shape.look, _name(shape.id, recording)))
 
 
-def _named_group(group: Group, recording: Recording) -> Group:
+def _named_group(group: Group, recording: RecordedRun) -> Group:
     return replace(group, look=_linked(group.look, _name(group.id, recording)))
 
 
@@ -88,7 +88,7 @@ def _linked(look: Look, name: str) -> Look:
     return replace(look, attributes={**look.attributes, "URL": _SCHEME + name})
 
 
-def _name(node: str, recording: Recording) -> str:
+def _name(node: str, recording: RecordedRun) -> str:
     """The full name of the class or function behind a recorded node."""
     scope, op = recording.scopes.get(ScopeId(node)), recording.ops.get(OpId(node))
     if scope is not None and scope.module is not None:
@@ -96,7 +96,7 @@ def _name(node: str, recording: Recording) -> str:
     return op.qualname if op is not None else ""
 
 
-def _names(recording: Recording) -> Iterator[str]:
+def _names(recording: RecordedRun) -> Iterator[str]:
     yield from (module.qualname for module in recording.modules.values())
     yield from (op.qualname for op in recording.ops.values() if op.qualname)
 

@@ -31,15 +31,15 @@ class Recorded(nodes.General, nodes.Inline, nodes.Element):  # type: ignore[misc
         return options
 
 
-def said(error: BaseException) -> str:
-    """What a warning says of *error*."""
+def message_of(error: BaseException) -> str:
+    """The text of a warning about *error*."""
     kind = "" if isinstance(error, TorchRecorderError) else f"{type(error).__name__}: "
     return f"{kind}{error}"
 
 
 @contextmanager
-def heard(say: Callable[[str], None]) -> Iterator[None]:
-    """Let *say* say what asked for nothing, once each; other warnings go their way."""
+def notices_to(say: Callable[[str], None]) -> Iterator[None]:
+    """Pass our warnings to *say*, every text once; other warnings are shown as usual."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", Notice)
         yield

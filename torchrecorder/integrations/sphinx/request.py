@@ -6,12 +6,12 @@ import ast
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from torchrecorder.graph.recording import Recording
 from torchrecorder.graph.storage import SUFFIXES
-from torchrecorder.integrations.finding import ModelFailed
+from torchrecorder.integrations.import_target import ModelFailed
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.sphinx import sources
 from torchrecorder.integrations.targets import Target
+from torchrecorder.recording import Recording
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sphinx.util import logging
 
 from torchrecorder.export.exporter import write_file
 from torchrecorder.integrations.sphinx.links import aside, with_addresses, with_names
-from torchrecorder.integrations.sphinx.node import Recorded, cache_of, heard, said
+from torchrecorder.integrations.sphinx.node import Recorded, cache_of, message_of, notices_to
 
 logger = logging.getLogger(__name__)
 
@@ -95,8 +95,8 @@ def _written(translator: Any, name: str, contents: str) -> str:
 
 def _size(node: Recorded) -> str:
     """The style attribute for the width and height that were asked for."""
-    said = [(name, node[name]) for name in ("width", "height") if node[name]]
-    style = "; ".join(f"{name}: {size}{'px' * size.isdigit()}" for name, size in said)
+    sizes = [(name, node[name]) for name in ("width", "height") if node[name]]
+    style = "; ".join(f"{name}: {size}{'px' * size.isdigit()}" for name, size in sizes)
     return f' style="{style}"' if style else ""
 
 
@@ -114,8 +114,8 @@ def _included(translator: Any, node: Recorded) -> str:
     shutil.copyfile(path, Path(translator.builder.outdir) / (_FILES + path.name))
     sizes = [(name, node[name]) for name in ("width", "height") if node[name]]
     lengths = ((name, translator.latex_image_length(size)) for name, size in sizes)
-    said = ",".join(f"{name}={length}" for name, length in lengths if length)
-    return _fitting(f"{{{{{_FILES}{path.stem}}}.pdf}}", said)
+    options = ",".join(f"{name}={length}" for name, length in lengths if length)
+    return _fitting(f"{{{{{_FILES}{path.stem}}}.pdf}}", options)
 
 
 def _fitting(file: str, sizes: str) -> str:
@@ -137,11 +137,11 @@ def _tried(
         logger.warning("%s", text, location=node, type="torchrecorder", subtype="draw")
 
     try:
-        with heard(say):
+        with notices_to(say):
             return write(translator, node), ""
     except Exception as error:  # a figure less is no reason to lose the whole build
-        say(said(error))
-        return None, f"[{node['alt']}: {said(error)}]"
+        say(message_of(error))
+        return None, f"[{node['alt']}: {message_of(error)}]"
 
 
 def _text_of(node: Recorded) -> str:

@@ -1,0 +1,135 @@
+"""Where a module hands on its own input: told apart inside, and the user's own tensor outside."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import namedtuple
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder as tr
+
+Pair = namedtuple("Pair", "first second")
+
+
+@dataclasses.dataclass
+class Held:
+    tensor: object
+    rest: object = None
+
+
+class Calls(nn.Module):
+    """Runs *function* with the identity and the input."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+        self.same = nn.Identity()
+
+    def forward(self, x):
+        return self.function(self.same, x)
+
+
+CONTAINERS = {
+    "tensor": (lambda same, x: same(x), lambda out: out),
+    "tuple": (lambda same, x: (1, same(x)), lambda out: out[1]),
+    "named tuple": (lambda same, x: Pair("a", same(x)), lambda out: out.second),
+    "list": (lambda same, x: [same(x), 1], lambda out: out[0]),
+    "dict": (lambda same, x: {"k": same(x)}, lambda out: out["k"]),
+    "dataclass": (lambda same, x: Held(same(x)), lambda out: out.tensor),
+    "list in a tuple": (lambda same, x: ([same(x)],), lambda out: out[0][0]),
+    "tuple in a dict": (lambda same, x: {"k": (1, same(x))}, lambda out: out["k"][1]),
+    "tuple in a dataclass": (lambda same, x: Held(1, (same(x),)), lambda out: out.rest[0]),
+    "dict in a list": (lambda same, x: [1, {"k": same(x)}], lambda out: out[1]["k"]),
+}
+
+
+@pytest.mark.parametrize("case", CONTAINERS)
+def test_the_caller_is_given_its_own_tensor(case):
+    """In every usual container, and the containers are the model's own."""
+    function, take = CONTAINERS[case]
+    made = []
+
+    def noted(same, x):
+        made.append(function(same, x))
+        return made[0]
+
+    x = torch.ones(2, requires_grad=True)
+    model = Calls(noted)
+    with tr.Recorder(model):
+        out = model(x)
+    assert take(out) is x
+    assert type(out) is type(made[0])
+    if not isinstance(out, (tuple, torch.Tensor)):
+        assert out is made[0]
+
+
+def operands(function, x):
+    """Who made what the first op that reads two tensors reads: the input, or the identity."""
+    model = Calls(function)
+    recording = tr.record(model, x)
+    op = next(each for each in recording.ops.values() if len(each.inputs) > 1)
+    names = []
+    for slot in op.inputs:
+        maker = recording.ops.get(recording.values[slot.value].producer)
+        names.append("input" if maker is None else recording.scopes[maker.scope].name)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("function", "read"),
+    [
+        (lambda same, x: x + same(x), ["input", "same"]),
+        (lambda same, x: same(x) + x, ["same", "input"]),
+        (lambda same, x: torch.add(x, other=same(x)), ["input", "same"]),
+        (lambda same, x: torch.cat([x, same(x)]), ["input", "same"]),
+        (lambda same, x: torch.cat((same(x), x)), ["same", "input"]),
+        (lambda same, x: x + x, ["input", "input"]),
+    ],
+)
+@pytest.mark.parametrize("grad", [False, True])
+def test_both_operands_are_told_apart(function, read, grad):
+    """The same tensor by two ways is drawn as two ways."""
+    assert operands(function, torch.ones(2, requires_grad=grad)) == read
+
+
+def test_ops_are_given_the_tensor_of_the_user():
+    """What an op hands back is the very object that it was given."""
+    seen = []
+
+    def function(same, x):
+        other = same(x)
+        seen.append(other.add_(1) is other)
+        seen.append(x.add_(1) is x)
+        return other * 1
+
+    x = torch.zeros(2)
+    model = Calls(function)
+    with tr.Recorder(model):
+        out = model(x)
+    assert seen == [True, True]
+    assert x.tolist() == out.tolist() == [2.0, 2.0]
+
+
+def test_gradients_pass_through():
+    """Both ways add to the gradient, as without a recorder."""
+    x = torch.ones(2, requires_grad=True)
+    model = Calls(lambda same, x: x * 2 + same(x) * 3)
+    with tr.Recorder(model):
+        model(x).sum().backward()
+    assert x.grad.tolist() == [5.0, 5.0]
+
+
+def test_a_parameter_is_handed_on_as_it_is():
+    """It could not be told from another tensor by its class."""
+    weight = nn.Parameter(torch.ones(2))
+    kinds = []
+
+    def function(same, x):
+        kinds.append(same(weight) is weight)
+        return x + same(weight)
+
+    tr.record(Calls(function), torch.ones(2))
+    assert kinds == [True]

@@ -1,0 +1,217 @@
+"""What is known of living tensors: which lies around which, what is forgotten, who wrote where."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import namedtuple
+
+import pytest
+import torch
+
+from torchrecorder.capture.tensors.entries import Entry, around_in, forgetting
+from torchrecorder.capture.tensors.storage import NO_STORAGE, Storage, Storages, Write
+from torchrecorder.capture.tensors.describe import (
+    ANYWHERE,
+    elements_of,
+    reach_of,
+    shape_of,
+    tensors_in,
+)
+from torchrecorder.events import OpId
+
+
+class Table:
+    """Entries of some tensors in one storage."""
+
+    def __init__(self):
+        self.storage = Storage(0, 0)
+        self.entries, self.aliases, self.lost = {}, set(), []
+        self.forget = forgetting(self.entries, self.aliases, lambda *fact: self.lost.append(fact))
+
+    def enter(self, *tensors, storage=None):
+        for tensor in tensors:
+            entry = self.entries[id(tensor)] = Entry(tensor, self.forget)
+            entry.key, entry.storage = id(tensor), storage or self.storage
+
+    def around(self, tensor):
+        return around_in(self.entries, tensor, self.storage)
+
+
+@pytest.fixture
+def table():
+    """An empty one."""
+    return Table()
+
+
+def test_the_narrowest_around_is_the_nearest(table):
+    """Whichever was met first; one that only overlaps is not around."""
+    base = torch.zeros(10)
+    wide, narrow, beside = base[1:9], base[2:6], base[4:8]
+    for order in ([base, wide, narrow, beside], [beside, narrow, wide, base]):
+        table.entries.clear()
+        table.enter(*order)
+        assert table.around(base[3:5])[0] is narrow
+        assert table.around(base[1:3])[0] is wide
+        assert table.around(base[0:2])[0] is base
+
+
+def test_of_equals_the_one_met_last_is_the_nearest(table):
+    """It may be that the first was cut off from what is now computed."""
+    base = torch.zeros(10)
+    first, last = base[2:6], base.detach()[2:6]
+    table.enter(first, base, last)
+    assert table.around(base[2:6])[0] is last
+    assert table.around(base[3:4])[0] is last
+
+
+def test_no_tensor_lies_around_itself(table):
+    """Nor one in another storage, nor one that has died."""
+    base, other = torch.zeros(10), torch.zeros(10)
+    part = base[2:6]
+    table.enter(part)
+    table.enter(other, storage=Storage(0, 1))
+    assert table.around(part) == (None, False)
+    wide = base[1:9]
+    table.enter(wide)
+    assert table.around(part) == (wide, True)
+    del wide
+    assert table.around(part) == (None, True)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "unclear"),
+    [(0, 2, False), (1, 3, True), (2, 6, True), (5, 7, True), (6, 8, False)],
+)
+def test_what_overlaps_makes_it_unclear(table, start, end, unclear):
+    """Whether others may lie around: parts that only touch do not tell."""
+    base = torch.zeros(10)
+    part = base[2:6]
+    table.enter(part)
+    found, is_unclear = table.around(base[start:end])
+    assert is_unclear is unclear
+    assert (found is part) == (start >= 2 and end <= 6)
+
+
+def test_a_dead_tensor_is_forgotten(table):
+    """Its storage remembers that there was one; others stay."""
+    base = torch.zeros(10)
+    part, other = base[2:4], base[4:6]
+    table.enter(part, other)
+    table.aliases.update([id(part), id(other)])
+    assert not table.storage.faded
+    del part
+    assert list(table.entries) == [id(other)] == list(table.aliases)
+    assert table.storage.faded and not table.lost
+
+
+def test_what_fails_when_a_tensor_dies_is_lost(table):
+    """Python would print it, and nobody could catch it."""
+    tensor = torch.zeros(1)
+    table.enter(tensor)
+    table.entries[id(tensor)].storage = None
+    del tensor
+    ((what, error),) = table.lost
+    assert what == "values" and isinstance(error, AttributeError)
+
+
+def writes(*spans):
+    storage = Storage(0, 0)
+    for number, (low, high) in enumerate(spans):
+        storage.write(OpId(f"o{number}"), low, high)
+    return storage
+
+
+def test_writes_that_reach_the_bytes():
+    """Those that overlap, in order; those that end where the bytes begin do not."""
+    storage = writes((0, 4), (2, 6), (6, 8), (8, 12))
+    assert storage.since(0, 4, 8) == [Write("o1", 2, 6), Write("o2", 6, 8)]
+    assert storage.since(0, 3, 4) == [Write("o1", 2, 6)]
+    assert storage.since(0, 12, 16) == []
+    assert Storage(0, 0).since(0, 0, 4) == []
+
+
+def test_writes_after_those_seen():
+    """What was seen is known."""
+    storage = writes((0, 4), (0, 2), (0, 4), (0, 1))
+    assert [write.op for write in storage.since(2, 0, 4)] == ["o2", "o3"]
+    assert [write.op for write in storage.since(3, 0, 4)] == ["o3"]
+    assert storage.since(4, 0, 4) == []
+
+
+def test_a_write_over_everything_ends_the_search():
+    """What was written before lies behind it; one a byte short does not cover."""
+    assert [write.op for write in writes((0, 9), (2, 4), (0, 9)).since(0, 0, 9)] == ["o2"]
+    assert [write.op for write in writes((0, 9), (0, 8)).since(0, 0, 9)] == ["o0", "o1"]
+    assert [write.op for write in writes((0, 9), (1, 9)).since(0, 0, 9)] == ["o0", "o1"]
+
+
+def test_storages_are_those_of_memory():
+    """Views share one; what has none of its own is given one that nobody shares."""
+    storages = Storages()
+    one, other = torch.zeros(4), torch.zeros(4)
+    assert storages.of(one) is storages.of(one[1:]) is not storages.of(other)
+    assert (storages.of(one).number, storages.of(other).number) == (0, 1)
+    sparse = torch.zeros(2, 2).to_sparse()
+    assert storages.of(sparse).number == NO_STORAGE
+    assert storages.of(sparse) is not storages.of(sparse)
+
+
+def test_freed_storages_are_forgotten():
+    """So that what is known stays in proportion to what lives; the numbers go on."""
+    storages = Storages()
+    kept = torch.zeros(1)
+    first = storages.of(kept)
+    for _ in range(3000):
+        storages.of(torch.zeros(1))
+    assert len(storages._known) <= 1001 + 1
+    assert storages.of(kept) is first
+    assert storages.of(torch.zeros(1)).number == 3001
+
+
+@pytest.mark.parametrize(
+    ("take", "reach"),
+    [
+        (lambda base: base, (0, 48)),
+        (lambda base: base[1], (16, 32)),
+        (lambda base: base[:, 1], (4, 40)),
+        (lambda base: base[1:, 1:3], (20, 44)),
+        (lambda base: base.t(), (0, 48)),
+        (lambda base: base[1:2, 2:2], (24, 24)),
+        (lambda base: torch.nested.nested_tensor([base, base[1:]]).mT, (0, ANYWHERE)),
+    ],
+)
+def test_the_bytes_that_a_tensor_can_reach(take, reach):
+    """From the first to past the last, whatever lies between."""
+    assert reach_of(take(torch.zeros(3, 4))) == reach
+
+
+def test_shapes_and_elements():
+    """Ragged sizes are -1 and are counted as they are."""
+    ragged = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged)
+    assert shape_of(ragged) == (2, -1, 3)
+    assert elements_of(ragged, shape_of(ragged)) == 18
+    assert (shape_of(torch.ones(2, 3)), elements_of(torch.ones(2, 3), (2, 3))) == ((2, 3), 6)
+    assert elements_of(torch.ones(()), ()) == 1
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+@dataclasses.dataclass
+class Held:
+    tensor: object
+    rest: object = None
+
+
+def test_tensors_are_found_with_their_places():
+    """In order, in all usual containers; one that holds itself ends."""
+    a, b, c, d, e = (torch.tensor(float(number)) for number in range(5))
+    loop = [a]
+    loop.append(loop)
+    found = tensors_in((a, {"k": [b, 1]}, Pair(c, "x"), Held(d, (e,)), {a}, None, loop), "in")
+    assert [name for name, _ in found] == [
+        "in.0", "in.1.k.0", "in.2.first", "in.3.tensor", "in.3.rest.0", "in.6.0",
+    ]
+    assert [tensor.item() for _, tensor in found] == [0, 1, 2, 3, 4, 0]
+    assert tensors_in([b]) == [("0", b)] and tensors_in(b) == [("", b)]
+    assert tensors_in(Held) == []

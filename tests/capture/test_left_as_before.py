@@ -1,0 +1,230 @@
+"""Models that misbehave are recorded all the same, and all is left as it was before."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import inspect
+import io
+import pickle
+import types
+import warnings
+import weakref
+
+import pytest
+import torch
+from torch import nn
+from torch.utils import checkpoint
+
+import torchrecorder
+from torchrecorder.testing.inert import assert_inert
+
+from tests.agreement import structure
+from tests.capture.test_contexts import residual
+from tests.capture.test_trouble import Stop
+from tests.notation import flow, op_names
+from tests.zoo.case import net
+
+
+def test_a_model_after_recording_is_as_before():
+    """It can be copied, pickled and saved, and the copies run."""
+    model, x = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), torch.ones(2, 3)
+    before = pickle.dumps(model)
+    torchrecorder.record(model, x)
+    assert pickle.dumps(model) == before
+    copied = copy.deepcopy(model)
+    torch.save(model.state_dict(), io.BytesIO())
+    assert torch.equal(copied(x), pickle.loads(before)(x))
+
+
+def test_recording_the_same_model_again():
+    """Twice the same recording; also after a failed one."""
+    model, x = residual(), torch.ones(2, 3)
+    first = torchrecorder.record(model, x)
+    with pytest.raises(Exception, match="shapes"):
+        torchrecorder.record(model, torch.ones(2, 4))
+    again = torchrecorder.record(model, x)
+    assert flow(first) == flow(again)
+    assert list(first.values) == list(again.values)
+
+
+class Rude(nn.Module):
+    """Everything about it that one could ask raises."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def extra_repr(self):
+        raise Stop("extra_repr")
+
+    def __repr__(self):
+        raise Stop("repr")
+
+    def __eq__(self, other):
+        raise Stop("eq")
+
+    __hash__ = nn.Module.__hash__
+
+    def __len__(self):
+        raise Stop("len")
+
+    def __bool__(self):
+        raise Stop("bool")
+
+    def __iter__(self):
+        raise Stop("iter")
+
+    def __getattr__(self, name):
+        if name in ("_modules", "fc", "_parameters", "_buffers", "training"):
+            return super().__getattr__(name)
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise Stop(name)
+
+    @property
+    def device(self):
+        raise Stop("property")
+
+    def forward(self, x):
+        return self.fc(x)
+
+
+def test_a_rude_model():
+    """No question is asked that need not be asked."""
+    model = nn.Sequential(Rude(), nn.ReLU())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        recording = torchrecorder.record(model, torch.ones(2, 3))
+    assert op_names(recording) == ["linear", "relu"]
+    assert recording.run.lost == 0
+
+
+class Unhashable(nn.Module):
+    """Equal to everything, and without a hash."""
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+
+    def forward(self, x):
+        return x * 2
+
+
+def test_modules_that_cannot_be_hashed():
+    """Modules are known by identity, not by equality."""
+    model = net(lambda self, x: self.kept[1](self.kept[0](x)), kept=[Unhashable(), Unhashable()])
+    recording = torchrecorder.record(model, torch.ones(2))
+    assert op_names(recording) == ["mul", "mul"]
+    assert len({scope.module for scope in recording.scopes.values()}) == 3
+
+
+def test_warnings_as_errors():
+    """Recording warns of nothing by itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torchrecorder.record(residual(), torch.ones(2, 3))
+
+
+def test_a_module_that_changes_itself_while_it_runs():
+    """Children added and removed during the run do not disturb it."""
+
+    def forward(self, x):
+        y = self.a(x)
+        del self.a
+        self.b = nn.Tanh()
+        return self.b(y)
+
+    model = net(forward, a=nn.Linear(3, 3))
+    recording = torchrecorder.record(model, torch.ones(2, 3))
+    assert op_names(recording) == ["linear", "tanh"]
+    assert structure(recording) == []
+
+
+def test_generators_that_outlive_the_run():
+    """A generator begun under the recorder can be finished after it."""
+
+    def steps(model, x):
+        for _ in range(3):
+            x = model(x)
+            yield x
+
+    model = nn.Linear(3, 3)
+    with torchrecorder.Recorder(model) as recorder:
+        running = steps(model, torch.ones(2, 3))
+        next(running)
+    assert len(list(running)) == 2
+    assert op_names(recorder.recording).count("linear") == 1
+
+
+def test_no_tensor_outlives_the_run_because_of_us():
+    """With the recording still held, every tensor of the run is gone when the user lets go."""
+    model, x = residual(), torch.ones(2, 3, requires_grad=True)
+    alive = []
+    for module in model.modules():
+        module.register_forward_hook(lambda m, a, out: alive.append(weakref.ref(out)))
+    gc.collect()
+    gc.disable()
+    try:
+        with torchrecorder.Recorder(model) as recorder:
+            out = model(x)
+            out.sum().backward()
+        out = None
+        assert recorder.recording.ops
+        left = [each() for each in alive if each() is not None and each() is not x]
+        assert left == []
+    finally:
+        gc.enable()
+
+
+def test_recursion_is_not_limited():
+    """A hundred nested modules and a loop of five thousand steps hit no limit."""
+    deep = nn.Linear(2, 2)
+    for _ in range(100):
+        deep = nn.Sequential(deep)
+    assert len(torchrecorder.record(deep, torch.ones(1, 2)).scopes) == 101
+
+    def forward(self, x):
+        for _ in range(5000):
+            x = x * 1.001
+        return x
+
+    recording = torchrecorder.record(net(forward), torch.ones(2, requires_grad=True))
+    assert len(recording.ops) == 5000
+    assert len(recording.grad_nodes) >= 5000
+
+
+def test_assert_inert_notices(monkeypatch):
+    """A recorder that changes an output by one bit, a flag or a hook is found out."""
+    from torchrecorder.capture import recorder as module
+
+    def make():
+        return nn.Linear(3, 3), (torch.ones(2, 3),), {}
+
+    leave = module.Recorder.__exit__
+
+    def clumsy(self, *error):
+        leave(self, *error)
+        self._model.eval()
+
+    monkeypatch.setattr(module.Recorder, "__exit__", clumsy)
+    with pytest.raises(AssertionError, match="training"):
+        assert_inert(make)
+
+
+def test_checkpoint_that_was_replaced(monkeypatch):
+    """A checkpoint function that another tool puts in place between two runs is known as one."""
+    plain = inspect.unwrap(checkpoint.checkpoint)
+    other = types.FunctionType(plain.__code__.replace(), plain.__globals__, "checkpoint")
+    other.__kwdefaults__ = plain.__kwdefaults__
+
+    def forward(self, x):
+        return checkpoint.checkpoint(self.child, x, use_reentrant=False)
+
+    model, x = net(forward, child=nn.Linear(2, 2)), torch.ones(1, 2, requires_grad=True)
+    before = torchrecorder.record(model, x)
+    monkeypatch.setattr(checkpoint, "checkpoint", other)
+    after = torchrecorder.record(model, x)
+    kinds = [[each.kind for each in one.scopes.values()] for one in (before, after)]
+    assert kinds[0] == kinds[1] and len(kinds[0]) == 3

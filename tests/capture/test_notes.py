@@ -1,0 +1,86 @@
+"""The note on the user's exception names the module and the line that raised."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+
+
+class Breaks(torch.autograd.Function):
+    """A function whose backward raises."""
+
+    @staticmethod
+    def forward(ctx, x):
+        """Doubles."""
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        """Raises."""
+        raise ValueError("no gradient today")  # raised in backward
+
+
+class Inner(nn.Module):
+    """Calls the function."""
+
+    def forward(self, x):
+        """And adds one."""
+        return Breaks.apply(x) + 1
+
+
+def pick(table, key):
+    """Raises outside of every operation."""
+    return table[key]  # raised in a helper
+
+
+class Picks(nn.Module):
+    """Raises in a helper function, after an operation."""
+
+    def forward(self, x):
+        """Doubles before it raises."""
+        y = x * 2
+        return pick({}, "a") + y
+
+
+def line_of(comment):
+    """The number of the line in this file that ends with a comment."""
+    with open(__file__, encoding="utf-8") as file:
+        return next(n for n, line in enumerate(file, 1) if line.endswith(f"# {comment}\n"))
+
+
+def note_of(model, **options):
+    """The note on what *model* raises."""
+    with pytest.raises((ValueError, KeyError)) as caught:
+        torchrecorder.record(model, torch.ones(2, 3), **options)
+    (note,) = caught.value.__notes__
+    return note
+
+
+def test_custom_function_that_fails_in_backward_is_in_its_module():
+    """With the module's path, the function, and the line that raised."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.ReLU(), Inner()))
+    note = note_of(model, backward=True)
+    assert "made by `1.1` (Inner), autograd.Function `Breaks`, op `mul`" in note
+    assert f"test_notes.py:{line_of('raised in backward')}, made by" in note
+
+
+def test_the_line_that_raised_is_told_not_the_callers():
+    """Where no operation failed."""
+    note = note_of(nn.Sequential(Picks()))
+    assert note.startswith("torchrecorder: while running `0` (Picks), at ")
+    assert note.endswith(f"test_notes.py:{line_of('raised in a helper')}")
+
+
+def test_a_backward_that_fails_in_pytorch_names_no_line_of_backward():
+    """Only the line that called the op, whose gradient could not be computed."""
+    x = torch.ones(3, requires_grad=True)
+    with pytest.raises(RuntimeError) as caught, torchrecorder.Recorder():
+        y = x.exp()
+        y.detach().mul_(2)
+        y.add_(1)
+        y.sum().backward()
+    (note,) = caught.value.__notes__
+    assert "ExpBackward0" in note and "raised at" not in note

@@ -1,0 +1,162 @@
+"""Charts: where lines, labels and marks of the axes are."""
+
+from __future__ import annotations
+
+import math
+import re
+import xml.etree.ElementTree
+from typing import Any
+
+import pytest
+
+from torchrecorder.export.line_chart import (
+    BOTTOM, FIRST, HEIGHT, LAST, LEFT, RIGHT, SPACING, TOP, WIDTH, Chart, chart,
+)
+
+END, BASE = WIDTH - RIGHT, HEIGHT - BOTTOM
+NAMESPACE = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(
+    lines: dict[str, list[tuple[float, float]]], logarithmic: bool = False
+) -> xml.etree.ElementTree.Element:
+    """The chart of some lines."""
+    text = chart(Chart("Norms <all>", "step", lines, logarithmic, lambda number: f"{number:g}"))
+    return xml.etree.ElementTree.fromstring(text)
+
+
+def curves(root: xml.etree.ElementTree.Element) -> list[list[tuple[float, ...]]]:
+    """The points of every line."""
+    return [
+        [tuple(map(float, point.split(","))) for point in line.get("points", "").split()]
+        for line in root.iter(f"{NAMESPACE}polyline")
+    ]
+
+
+def texts(root: xml.etree.ElementTree.Element, **wanted: str) -> dict[str, Any]:
+    """Texts that have these attributes, and where they are."""
+    return {
+        each.text or "": (float(each.get("x", "")), float(each.get("y", "")))
+        for each in root.iter(f"{NAMESPACE}text")
+        if all(each.get(name.replace("_", "-")) == value for name, value in wanted.items())
+    }
+
+
+def test_lines_span_the_paper() -> None:
+    """The first step is left, the last right; the largest number on top, the smallest below."""
+    root = drawn({"a": [(10, 1.0), (20, 3.0), (30, 2.0)], "b": [(10, 5.0), (30, 2.0)]})
+    middle = (LEFT + END) / 2
+    assert curves(root) == [
+        [(LEFT, BASE), (middle, (TOP + BASE) / 2), (END, BASE - (BASE - TOP) / 4)],
+        [(LEFT, TOP), (END, BASE - (BASE - TOP) / 4)],
+    ]
+
+
+def test_the_marks_of_an_axis_are_quarters() -> None:
+    """Grid lines across, each with its number beside it; the steps are below."""
+    root = drawn({"a": [(0, 0.0), (30, 8.0)]})
+    quarter = (BASE - TOP) / 4
+    assert texts(root, text_anchor="end") == {
+        f"{2 * part}": (LEFT - 6, BASE - part * quarter + 4) for part in range(5)
+    }
+    grid = [each for each in root.iter(f"{NAMESPACE}line")]
+    assert [float(each.get("y1", "")) for each in grid] == [
+        BASE - part * quarter for part in range(5)
+    ]
+    assert all(each.get("y1") == each.get("y2") for each in grid)
+    assert all((each.get("x1"), each.get("x2")) == (str(LEFT), str(END)) for each in grid)
+    below = {"0": (LEFT, BASE + 16), "30": (END, BASE + 16), "step": (237.0, BASE + 16)}
+    assert texts(root, text_anchor="middle") == below
+    assert texts(root, font_size="13") == {"Norms <all>": (LEFT, 20)}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "marks"),
+    [
+        (-2, 1, [0.01, 0.1, 1, 10]),
+        (-2.5, 0.5, [0.01, 0.1, 1]),
+        (0, 6, [1, 10, 100, 1e3, 1e4, 1e5, 1e6]),
+        (0, 7, [1, 100, 1e4, 1e6]),
+        (0, 1, [1, 10]),
+        (0, 0.5, [10 ** (part / 8) for part in range(5)]),
+    ],
+)
+def test_orders_of_magnitude(low: float, high: float, marks: list[float]) -> None:
+    """At most seven whole ones; quarters where there is not even one."""
+    root = drawn({"a": [(0, 10**low), (1, 10**high)]}, logarithmic=True)
+    assert list(texts(root, text_anchor="end")) == [f"{mark:g}" for mark in marks]
+    assert curves(root) == [[(LEFT, BASE), (END, TOP)]]
+
+
+def test_what_has_no_place_is_left_out() -> None:
+    """No infinity, no NaN, and no logarithm of nothing; a line without points is none."""
+    lines = {"a": [(0, 1.0), (1, math.inf), (2, 3.0)], "b": [(0, math.nan)], "c": [(0, 0.0)]}
+    assert [len(points) for points in curves(drawn(lines))] == [2, 1]
+    assert [len(points) for points in curves(drawn(lines, logarithmic=True))] == [2]
+    assert curves(drawn({"b": [(0, math.nan)]})) == []
+    assert list(texts(drawn({}), text_anchor="end")) == ["0", "0.25", "0.5", "0.75", "1"]
+
+
+def test_one_point_is_a_dot() -> None:
+    """In the middle, as is a line that does not change; only it has one."""
+    root = drawn({"a": [(5, 7.0)]})
+    (dot,) = root.iter(f"{NAMESPACE}circle")
+    assert (float(dot.get("cx", "")), float(dot.get("cy", ""))) == (LEFT, (TOP + BASE) / 2)
+    assert dot.get("fill") == FIRST
+    assert texts(root, text_anchor="middle").keys() == {"5", "step"}
+    flat = drawn({"a": [(5, 7.0), (6, 7.0)]})
+    assert curves(flat) == [[(LEFT, (TOP + BASE) / 2), (END, (TOP + BASE) / 2)]]
+    assert not list(flat.iter(f"{NAMESPACE}circle"))
+
+
+def test_colours_go_from_the_first_to_the_last() -> None:
+    """Each line has its own, and its name has the same."""
+    root = drawn({name: [(0, 1.0), (1, number)] for number, name in enumerate("abc")})
+    colors = [each.get("stroke") for each in root.iter(f"{NAMESPACE}polyline")]
+    assert (colors[0], colors[2]) == (FIRST, LAST) and len(set(colors)) == 3
+    for name, color in zip("abc", colors):
+        assert name in texts(root, fill=str(color))
+
+
+def test_names_stand_at_the_ends_of_their_lines() -> None:
+    """Beside its end each, where there is room."""
+    root = drawn({"low": [(0, 0.0), (1, 0.0)], "high": [(0, 0.0), (1, 10.0)]})
+    start = END + 14
+    names = texts(root)
+    assert names["low"] == (start, BASE + 4) and names["high"] == (start, TOP + 4)
+    ways = [each.get("d") for each in root.iter(f"{NAMESPACE}path")]
+    assert ways[1] == f"M{END + 2:.1f},{TOP:.1f} L{start - 3},{TOP:.1f}"
+
+
+@pytest.mark.parametrize("count", [2, 5, 20, 40])
+@pytest.mark.parametrize("height", [0.0, 0.5, 1.0])
+def test_names_keep_apart(count: int, height: float) -> None:
+    """Lines that end together have names around their end, in order, and on the paper."""
+    lines = {f"l{i}": [(0.0, i / count), (1.0, height + i / 1e4)] for i in range(count)}
+    root = drawn({"zero": [(0, 0.0)], "one": [(0, 1.0)], **lines})
+    places = {
+        name: y - 4 for name, (x, y) in texts(root).items() if re.fullmatch(r"l\d+", name)
+    }
+    assert len(places) == count
+    found = [places[f"l{i}"] for i in range(count)][::-1]
+    spacing = min(SPACING, (HEIGHT - TOP) / (count + 2))
+    apart = [after - before for before, after in zip(found, found[1:])]
+    assert all(gap >= spacing - 0.11 for gap in apart)
+    below_title = 20 + 11
+    assert found[0] >= below_title and found[-1] <= HEIGHT - 7.9
+
+
+def test_names_around_one_end() -> None:
+    """Where all lines end at one height, so does the middle of their names."""
+    lines = {f"l{i}": [(0.0, float(i)), (1.0, 2.0)] for i in range(5)}
+    root = drawn(lines)
+    found = sorted(y - 4 for name, (x, y) in texts(root).items() if name in lines)
+    middle = (TOP + BASE) / 2
+    assert found == [middle + SPACING * part for part in (-2, -1, 0, 1, 2)]
+
+
+def test_long_names_keep_their_end() -> None:
+    """The end of a path tells more than its beginning."""
+    exactly, longer = "x" * 24, "encoder.layers.0.self_attn.out_proj"
+    root = drawn({exactly: [(0, 1.0)], longer: [(0, 2.0)]})
+    assert {exactly, "…" + longer[-23:]} <= texts(root).keys()

@@ -1,0 +1,197 @@
+"""The steps of the nested layout one by one: lanes, degree-1 boxes, coordinates, monotone maps."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from torchrecorder.layout.layered import Item, Link, place, plan
+from torchrecorder.layout.layered.constants import APART, FEW, WIDER
+from torchrecorder.layout.layered.scope_layout import _lanes
+from torchrecorder.layout.layered.port_order import in_order, loose
+from torchrecorder.layout.layered.ports import OUTSIDE, End, Level, Net
+from torchrecorder.layout.layered.compaction import Body, Tie, _Settling, settle
+from torchrecorder.layout.layered.monotone_map import Stretch, Wish
+
+SOME = settings(max_examples=200, deadline=None)
+
+spans = st.tuples(st.integers(0, 30), st.integers(0, 12)).map(lambda pair: (pair[0], sum(pair)))
+
+
+@SOME
+@given(st.lists(spans, max_size=30))
+def test_no_two_lines_share_a_place_in_a_lane(given_spans: list[tuple[int, int]]) -> None:
+    """Lines in one lane have no gap in common, not even the one where they end and begin."""
+    lane = _lanes(given_spans)
+    for one, (begin, end) in enumerate(given_spans):
+        for other in range(one):
+            if lane[one] == lane[other]:
+                first, last = given_spans[other]
+                assert end < first or last < begin
+
+
+@SOME
+@given(st.lists(spans, max_size=30))
+def test_each_line_has_the_innermost_lane_that_shorter_ones_leave(
+    given_spans: list[tuple[int, int]],
+) -> None:
+    """In each lane further in there is a line in its way that is not longer."""
+    lane = _lanes(given_spans)
+    for one, (begin, end) in enumerate(given_spans):
+        for inner in range(lane[one]):
+            assert any(
+                lane[other] == inner and first <= end and begin <= last
+                and last - first <= end - begin
+                for other, (first, last) in enumerate(given_spans)
+            )
+
+
+def test_lines_that_meet_at_one_gap_take_two_lanes() -> None:
+    """The first ends in the gap in which the second begins; the third is clear of both."""
+    assert _lanes([(0, 4), (4, 8), (9, 13)]) == [0, 1, 0]
+
+
+def net(source: tuple[int, int], *sinks: tuple[int, int]) -> Net:
+    """A net from a child and its port to others."""
+    return Net((0, ""), End(*source), [End(*sink) for sink in sinks])
+
+
+def test_boxes_with_one_line_are_loose() -> None:
+    """Two outputs of one module, right below it, may change places; so may two inputs."""
+    level = Level([0, 1, 2], [net((0, 1), (1, 0)), net((0, 0), (2, 0))])
+    (found,) = loose(level, [0, 1, 1])
+    assert (found.child, found.exits, found.ends) == (0, True, ((1, 1), (0, 2)))
+    level = Level([0, 1, 2], [net((0, 0), (2, 1)), net((1, 0), (2, 0))])
+    (found,) = loose(level, [0, 0, 1])
+    assert (found.child, found.exits, found.ends) == (2, False, ((1, 0), (0, 1)))
+
+
+@pytest.mark.parametrize(
+    ("nets", "row"),
+    [
+        ([net((0, 0), (1, 0))], [0, 1, 1]),  # only one
+        ([net((0, 0), (1, 0)), net((0, 1), (2, 0))], [0, 1, 2]),  # not in the next layer
+        ([net((0, 0), (1, 0), (2, 0)), net((0, 1), (2, 1))], [0, 1, 1]),  # one tensor to both
+        ([net((0, 0), (1, 0)), net((0, 1), (2, 0)), net((2, 0), (1, 1))], [0, 1, 1]),
+        ([net((0, 0), (1, 0)), net((0, 1), (2, 0)), net((1, 0), (OUTSIDE, 0))], [0, 1, 1]),
+        ([net((OUTSIDE, 0), (1, 0)), net((OUTSIDE, 1), (2, 0))], [0, 0, 0]),
+    ],
+)
+def test_other_boxes_are_not_loose(nets: list[Net], row: list[int]) -> None:
+    """A second line holds a box, another layer too, and so does being alone."""
+    assert loose(Level([0, 1, 2], nets), row) == []
+
+
+def test_loose_boxes_take_each_others_places_in_the_order_of_ports() -> None:
+    """The places stay; the boxes on them change, and nothing else moves."""
+    level = Level([0, 1, 2, 3], [net((0, 1), (1, 0)), net((0, 0), (2, 0)), net((0, 2), (3, 0))])
+    (found,) = loose(level, [0, 1, 1, 1])
+    assert in_order([50.0, 10.0, 40.0, 80.0], found, [5.0, 90.0, 30.0]) == [50.0, 80.0, 10.0, 40.0]
+
+
+def box(row: int, half: float = 10.0) -> Body:
+    """A box in one layer."""
+    return Body(row, row, half, half, True)
+
+
+def test_a_box_moves_to_what_it_is_tied_to() -> None:
+    """One line alone: it is straight afterwards, with its ends where they are fixed."""
+    one, other = settle([box(0), box(1)], [0.0, 4.0], [Tie(0, 3.0, 1, -2.0, 4)])
+    assert one + 3.0 == pytest.approx(other - 2.0)
+
+
+def test_of_two_lines_one_is_straight() -> None:
+    """Between two readers a box stands over one of them: two bends cost more than one."""
+    at = settle(
+        [box(0), box(1), box(1)], [30.0, 0.0, 60.0], [Tie(0, 0, 1, 0, 4), Tie(0, 0, 2, 0, 4)]
+    )
+    assert min(abs(at[0] - at[1]), abs(at[0] - at[2])) == pytest.approx(0.0)
+
+
+def test_of_many_lines_the_median_counts() -> None:
+    """More lines than have their bends counted: the box stands over the one in the middle."""
+    readers = FEW + 1
+    bodies = [box(0), *(box(1) for _ in range(readers))]
+    ties = [Tie(0, 0.0, number + 1, 0.0, 2) for number in range(readers)]
+    at = settle(bodies, [0.0, *(100.0 * number for number in range(readers))], ties)
+    assert at[0] == pytest.approx(at[1 + readers // 2])
+
+
+def test_neighbours_in_the_way_are_taken_along() -> None:
+    """A box whose reader is far to the right moves there with the free box beside it."""
+    bodies = [box(0), box(0), Body(1, 1, 100.0, 100.0, True)]
+    at = settle(bodies, [0.0, 40.0, 60.0], [Tie(0, 0.0, 2, 0.0, 4), Tie(1, 0.0, 2, 30.0, 4)])
+    assert at[1] - at[0] >= 20.0 + APART[True, True] - 0.01
+    assert at[0] == pytest.approx(at[2]) or at[1] == pytest.approx(at[2] + 30.0)
+
+
+@SOME
+@given(st.data())
+def test_nothing_leaves_the_widened_scope(data: st.DataObject) -> None:
+    """Boxes keep their order and distances, inside of the width with its allowance."""
+    count = data.draw(st.integers(2, 8))
+    rows = [data.draw(st.integers(0, 3)) for _ in range(count)]
+    bodies = [box(row) for row in rows]
+    start = [36.0 * rows[:number].count(rows[number]) for number in range(count)]
+    number = st.integers(0, count - 1)
+    ties = [
+        Tie(one, data.draw(st.floats(-60, 60)), other, 0.0, data.draw(st.sampled_from([1, 2, 4])))
+        for one, other in data.draw(st.lists(st.tuples(number, number), max_size=10))
+        if one != other
+    ]
+    at = settle(bodies, start, ties)
+    low, high = min(start) - 10.0, max(start) + 10.0
+    more = WIDER * (high - low) + 0.01
+    assert min(at) - 10.0 >= low - more and max(at) + 10.0 <= high + more
+    for one in range(count):
+        for other in range(count):
+            if rows[one] == rows[other] and start[one] < start[other]:
+                assert at[other] - at[one] >= 36.0 - 0.01
+
+
+def test_what_a_shorter_interval_gets_counts_for_the_one_around_it() -> None:
+    """The outer interval asks for no more than the inner one got; what is outside is shifted."""
+    grown = Stretch([Wish(0.0, 10.0, 5.0), Wish(2.0, 4.0, 5.0)])
+    assert [grown(at) for at in (-1.0, 0.0, 2.0, 3.0, 4.0, 10.0, 11.0)] == [
+        -1.0, 0.0, 2.0, 5.5, 9.0, 15.0, 16.0
+    ]
+
+
+def test_what_is_missing_is_spread_by_length() -> None:
+    """The outer interval still needs 4: a fifth of it on each fifth of its length."""
+    grown = Stretch([Wish(0.0, 10.0, 6.0), Wish(2.0, 4.0, 2.0)])
+    assert [grown(at) for at in (2.0, 4.0, 10.0)] == pytest.approx([2.8, 7.6, 16.0])
+
+
+def test_wishes_without_growth_or_length_move_nothing() -> None:
+    """An interval that shrinks, or that is a point, asks for nothing."""
+    grown = Stretch([Wish(0.0, 10.0, -5.0), Wish(3.0, 3.0, 8.0)])
+    assert [grown(at) for at in (0.0, 3.0, 12.0)] == [0.0, 3.0, 12.0]
+
+
+def test_lanes_of_a_figure_do_not_lie_on_each_other() -> None:
+    """Long lines beside the same layers stand side by side."""
+    count = 70
+    items = [Item(str(number), -1, 40.0, 20.0) for number in range(count)]
+    links = [Link(number, number + 1, "x") for number in range(count - 1)]
+    links += [Link(start, count - 1 - start, "y") for start in range(3)]
+    picture = place(plan(items, links))
+    right = max(box.x + box.width for box in picture.boxes)
+    beside = [
+        {x for x, _ in piece.points if x > right} for piece in picture.pieces if piece.value == "y"
+    ]
+    places = [x for each in beside for x in each]
+    assert len(places) == len(set(places)) == 3
+
+
+def test_bends_of_many_lines_do_not_count() -> None:
+    """A box with few lines goes where most are straight, one with many where they are shortest."""
+    wishes = [0.0, 36.0, 72.0, 108.0, 144.0, 144.0, 144.0]
+    bodies = [box(0), *(box(row) for row in (1, 1, 1, 1, 1, 2, 3))]
+    ties = [Tie(0, 0.0, number + 1, 0.0, 2) for number in range(len(wishes))]
+    assert len(wishes) == FEW + 1
+    many = _Settling(bodies, [0.0, *wishes], ties)
+    assert many.wish([0]) == 108.0
+    few = _Settling(bodies[:4] + bodies[5:], [0.0, *wishes[:3], *wishes[4:]], ties[:-1])
+    assert few.wish([0]) == 144.0

@@ -1,0 +1,222 @@
+"""The tool that changes the package to see whether a test notices."""
+
+import ast
+import subprocess
+
+import pytest
+
+from tests.mutation import __main__ as tool
+from tests.mutation.mutants import mutants, sample
+
+SUMS = '''"""Sums."""
+
+LIMIT = 3
+
+
+def _twice(function):
+    return lambda *values: 2 * function(*values)
+
+
+def small(values):
+    """What is below the limit, in order."""
+    found = [
+        value for value in values if value < LIMIT
+    ]
+    return sorted(found) if found else None
+
+
+class Total:
+    """A sum."""
+
+    def __init__(self):
+        self.value = 0
+        self.calls = 0
+
+    def add(self, value):
+        """Count and add."""
+        self.calls += 1
+        self.value += value
+
+
+@_twice
+def last(values):
+    return values[-1]
+
+
+def unused(one):
+    return one + 1
+'''
+
+TESTS = '''import pytest
+
+from torchrecorder import sums
+
+
+def test_small():
+    """Nothing is said about the limit itself."""
+    assert sums.small([2, 4, 1]) == [1, 2]
+    assert sums.small([]) is None
+
+
+def test_total():
+    """Both the calls and the sum, but the calls are not looked at."""
+    total = sums.Total()
+    total.add(1)
+    total.add(2)
+    assert total.value == 3
+
+
+def test_last():
+    """Twice the last."""
+    assert sums.last([1, 3]) == 6
+
+
+def test_slow_to_end():
+    """Never reached before a faster test fails."""
+    sums.Total().add(0)
+'''
+
+TEST_OF_UNUSED = """from torchrecorder.sums import unused
+
+
+def test_unused():
+    assert unused(1) == 2
+"""
+
+SURVIVORS = [
+    "<module> off_by_one: 3 -> 4",
+    "Total.__init__ off_by_one: 0 -> 1 #2",
+    "Total.add arithmetic: self.calls += 1 -> self.calls -= 1",
+    "Total.add off_by_one: 1 -> 2",
+    "Total.add removed_statement: self.calls += 1 -> pass",
+    "Total.add replaced_sum: self.calls += 1 -> self.calls = 1",
+    "small boundary: value < LIMIT -> value <= LIMIT",
+    "unused arithmetic: one + 1 -> one - 1",
+    "unused off_by_one: 1 -> 2",
+]
+"""The limit itself, the calls, and what no test runs."""
+
+ALL = 22
+"""Mutants of the small package."""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A small package with tests, in the place of this one."""
+    for name, text in {"__init__": '"""A package."""\n', "sums": SUMS}.items():
+        path = tmp_path / "torchrecorder" / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_sums.py").write_text(TESTS)
+    (tmp_path / "conftest.py").touch()
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    for name, inside in {"COVERAGE": "coverage", "SURVIVORS": "survivors.txt"}.items():
+        monkeypatch.setattr(tool, name, tmp_path / ".mutation" / inside)
+    monkeypatch.setattr(tool, "EQUIVALENT", tmp_path / "equivalent.txt")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    return tmp_path
+
+
+@pytest.fixture
+def run(project, monkeypatch, capfd):
+    """Run the tool on it, and give what it prints."""
+    def tool_prints(*arguments):
+        monkeypatch.setattr("sys.argv", ["mutation", *arguments])
+        tool.main()
+        return capfd.readouterr().out
+
+    return tool_prints
+
+
+def _survivors(project):
+    text = (project / ".mutation" / "survivors.txt").read_text()
+    return sorted(line.removeprefix("torchrecorder/sums.py ") for line in text.splitlines())
+
+
+def test_survivors_are_what_no_test_looks_at(project, run):
+    """Functions, methods, decorated functions and what runs at import are changed."""
+    out = run()
+    assert _survivors(project) == SURVIVORS
+    assert "-        value for value in values if value < LIMIT\n+ " in out
+    assert f"{ALL - len(SURVIVORS)} of {ALL} noticed" in out
+    assert (project / "torchrecorder" / "sums.py").read_text() == SUMS
+
+
+def test_survivors_again_after_a_new_test(project, run):
+    """Only the survivors run again, and coverage is measured of the file that changed."""
+    run()
+    (project / "tests" / "test_unused.py").write_text(TEST_OF_UNUSED)
+    out = run("--again", "--tests", "tests/test_unused.py")
+    assert "coverage of 1 test files" in out
+    assert _survivors(project) == SURVIVORS[:-2]
+    assert f"2 of {len(SURVIVORS)} noticed" in out
+
+
+def test_equivalent_mutants_are_left_out(project, run):
+    """One that is listed does not run; one that is listed and gone is told."""
+    listed = [f"torchrecorder/sums.py {key}" for key in ("gone off_by_one: 1 -> 2", SURVIVORS[0])]
+    (project / "equivalent.txt").write_text("# Why\n" + "\n    A reason.\n".join([*listed, ""]))
+    out = run("--folder", "sums.py")
+    assert _survivors(project) == SURVIVORS[1:]
+    assert f"not found any more: {listed[0]}" in out and listed[1] not in out
+
+
+def test_unknown_folder(run):
+    """A folder that is not there is an error, not an empty sample."""
+    with pytest.raises(SystemExit, match="no such folder or file.*nowhere"):
+        run("--folder", "nowhere")
+
+
+def test_every_mutant_changes_one_place(project):
+    """Each can be compiled, has a key of its own, and leaves every other line where it is."""
+    path = "torchrecorder/sums.py"
+    found = list(mutants(project, path))
+    assert len({mutant.key for mutant in found}) == len(found) == ALL
+    before = SUMS.splitlines()
+    for mutant in found:
+        after = mutant.apply(SUMS).splitlines()
+        ast.parse("\n".join(after))
+        changed = [one for one, other in zip(before, after, strict=True) if one != other]
+        assert len(changed) == 1 or len(changed) == 3 and "value < LIMIT" in mutant.before
+
+
+def test_a_sample_stays_when_code_is_added(project):
+    """The same seed chooses the same mutants; another seed others."""
+    found = list(mutants(project, "torchrecorder/sums.py"))
+    few = sample(found, 8, seed=1)
+    assert sample(found[::-1], 8, seed=1) == few != sample(found, 8, seed=2)
+    assert set(few) - {found[0]} <= set(sample(found[1:], 8, seed=1))
+
+
+@pytest.mark.parametrize(
+    "code, changed",
+    [
+        ("a and b and c", {"a or b or c", "b and c", "a and c", "a and b"}),
+        ("not a", {"a"}),
+        ("a <= b != c", {"a < b != c", "a <= b == c"}),
+        ("a if b else c", {"c if b else a"}),
+        ("[a for a in b if c]", {"[a for a in b if True]"}),
+        ("a[0]", {"a[-1]", "a[1]"}),
+        ("b = sum(a)", {"b = [0, *a][-1]"}),
+        ("c = sorted(a, key=b)", {"c = list(a)"}),
+        ("c = min(a, key=b)", {"c = max(a, key=b)"}),
+        ("'text' + a", set()),
+        ("if a:\n    b", {"if True:\n    b", "if False:\n    b"}),
+        ("f(1.5, 0.0)", {"pass", "f(3.0, 0.0)", "f(1.5, 1.0)"}),
+        ("def a(b: 'c[0]' = True): pass", {"def a(b: 'c[0]' = False): pass"}),
+        ("raise a(0)", set()),
+        ("a.b = f(c)", {"pass"}),
+        ("for a in b:\n    continue", {"for a in b:\n    pass"}),
+    ],
+)
+def test_operators(code, changed, tmp_path):
+    """What each construct is changed to."""
+    (tmp_path / "code.py").write_text(code)
+    found = [mutant.apply(code) for mutant in mutants(tmp_path, "code.py")]
+    assert sorted(map(_plain, found)) == sorted(map(_plain, changed))
+
+
+def _plain(code):
+    return ast.unparse(ast.parse(code))

@@ -1,0 +1,145 @@
+"""Equal places are described once: the data are those of a page that describes each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from tests.figures import network, regions
+from tests.random_recordings import recordings
+from tests.stepped import stepped
+from tests.views.test_fold import stack
+from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.export.explorer import numbers
+from torchrecorder.export.explorer.data import page_data, source
+from torchrecorder.export.explorer.box_appearance import Drawn
+from torchrecorder.export.explorer.equal import representatives
+from torchrecorder.graph.recording import Recording
+from torchrecorder.style.style import Style
+from torchrecorder.testing import Builder
+from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.tree import Tree
+
+
+def tree_of(recording: Recording, **options: Any) -> Tree:
+    """All that can be opened in a recording."""
+    return source(make_view(recording, ViewOptions(**options)), Style()).tree
+
+
+def described(recording: Recording, style: Style, **options: Any) -> dict[str, Any]:
+    """The items and tensors of a page, with texts and looks in the place of their numbers."""
+    data = page_data(source(make_view(recording, ViewOptions(**options)), style))
+    items, tensors, strings = data["items"], data["tensors"], data["strings"]
+
+    def rows(table: str, number: int) -> Any:
+        if number < 0:
+            return None
+        parts = data[table][number]
+        if table == "looks":
+            return parts
+        return [[strings[a], b if table == "labels" else strings[b]] for a, b in parts]
+
+    tables = {"label": "labels", "header": "labels", "look": "looks", "openlook": "looks"}
+    tables["facts"] = "facts"
+    columns = {
+        name: [rows(tables[name], each) for each in column] if name in tables else column
+        for name, column in items.items()
+    }
+    for name in ("kind", "path", "cls", "op", "source"):
+        columns[name] = [strings[each] for each in items[name]]
+    looks = [rows("looks", each) for each in tensors["look"]]
+    texts = [strings[each] for each in tensors["text"]]
+    return {**columns, "tensor looks": looks, "tensor texts": texts, "plan": data["templates"]}
+
+
+def one_by_one(style: Style = Style()) -> Style:
+    """*style* with a last word, which says nothing: no place is taken for equal to another."""
+    return replace(style, finish=lambda figure, view: figure)
+
+
+@pytest.mark.parametrize("recording", [network(), regions(), stack(4), stepped()])
+@pytest.mark.parametrize("options", [{}, {"fold": "similar"}, {"parameters": True}])
+def test_a_page_is_the_same_without_sharing(
+    recording: Recording, options: dict[str, Any]
+) -> None:
+    """Texts, looks, sizes, facts and layout, place by place."""
+    assert described(recording, Style(), **options) == described(
+        recording, one_by_one(), **options
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(recordings())
+def test_any_page_is_the_same_without_sharing(recording: Recording) -> None:
+    """Whatever was recorded."""
+    assert described(recording, Style()) == described(recording, one_by_one())
+
+
+def test_equal_blocks_are_equal_inside() -> None:
+    """The ops of all blocks are equal to those of another; blocks have names of their own."""
+    tree = tree_of(stack(5))
+    first = representatives(tree, Style())
+    distinct = [place.id for number, place in enumerate(tree.places) if first[number] == number]
+    assert len(distinct) < len(tree.places) - 4
+    assert {place.id for place in tree.places} > {*distinct}
+    assert isinstance(representatives(tree, one_by_one()), range)
+
+
+def different(change: str) -> Recording:
+    """Two blocks that differ in one thing, or in none."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x", (2, 4))
+        for number in range(3):
+            with run.scope(f"b{number}", "Block"):
+                second = number == 1
+                size = (2, 8) if change == "shape" and second else (2, 4)
+                x = run.op("tanh" if change == "op" and second else "relu", x, shape=size)
+                given = (("alpha", "2"),) if change == "argument" and second else ()
+                x = run.op("add", x, x, arguments=given)
+                if change == "more" and second:
+                    x = run.op("relu", x)
+    return run.recording()
+
+
+@pytest.mark.parametrize("change", ["shape", "op", "argument", "more"])
+def test_what_differs_in_one_thing_is_not_equal(change: str) -> None:
+    """A shape, an op, an argument, one op more: the block stands for itself."""
+
+    def inside(recording: Recording) -> set[int]:
+        tree = tree_of(recording, fold=False)
+        first = representatives(tree, Style())
+        ops = [number for number, place in enumerate(tree.places) if place.id in recording.ops]
+        return {first[number] for number in ops}
+
+    assert len(inside(different(change))) > len(inside(different("")))
+
+
+@settings(max_examples=60, deadline=None)
+@given(recordings())
+def test_columns_of_numbers_are_those_of_each_place(recording: Recording) -> None:
+    """A whole column at a time gives what each place gives by what it stands for."""
+    drawn = Drawn(tree_of(recording), Style())
+    boxes = {**drawn.tree.view.boxes, **drawn.closed_boxes}
+    members: list[Sequence[str]] = [
+        (drawn.fold_boxes if place.fold else boxes)[place.id].members
+        for place in drawn.tree.places
+    ]
+    parents = [place.parent for place in drawn.tree.places]
+    found = numbers.columns(
+        recording, members, parents, Style(), lambda text: 0, times=True
+    )
+    values = {entry["key"]: entry["values"] for entry in found}
+    for annotation in ANNOTATIONS:
+        computed = annotation.on(recording)
+        for place, inside in enumerate(members):
+            expected = computed.of(inside)
+            number = values.get(annotation.name, [None] * len(members))[place]
+            if expected is None or not abs(expected) < float("inf"):
+                assert number is None
+            else:
+                assert number == pytest.approx(expected, rel=1e-3)

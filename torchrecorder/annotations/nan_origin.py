@@ -1,0 +1,111 @@
+"""Finite: where the first NaN or infinity came from, forward and backward."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from torchrecorder.annotations.places import scope_name
+from torchrecorder.annotations.statistics import gradients, values
+from torchrecorder.events import GradId, OpId, Statistics
+from torchrecorder.graph.nodes import GradRun
+from torchrecorder.graph.recording import RecordedRun
+
+_INFINITY = re.compile(r"\binf\b")
+
+
+class FirstBad(NamedTuple):
+    """The op, or the grad node, that gave the first numbers that are not finite."""
+
+    node: str
+    nans: int
+    infs: int
+
+    @property
+    def kinds(self) -> str:
+        """Which sorts of numbers they are."""
+        return " and ".join(["NaN"] * bool(self.nans) + ["Inf"] * bool(self.infs))
+
+
+def first_bad_ops(recording: RecordedRun) -> Iterator[FirstBad]:
+    """The op that made the first NaN, and before it the one that made the first infinity.
+
+    An infinity that an op was given as a number, such as the -inf of a mask, is meant.
+    """
+    bad = {each.node: each for each in values(recording) if each.nans or each.infs}
+    nan = _first(recording, {node: each for node, each in bad.items() if each.nans})
+    first = _first(recording, bad)
+    if first is not None and (nan is None or _index(recording, first) < _index(recording, nan)):
+        yield first
+    if nan is not None:
+        yield nan
+
+
+def _first(recording: RecordedRun, bad: Mapping[str, Statistics]) -> FirstBad | None:
+    """The first op that made *bad* values of others."""
+    for op in recording.ops.values():
+        made = [bad[value] for value in op.outputs if value in bad]
+        if made and not any(slot.value in bad for slot in op.inputs):
+            found = FirstBad(op.id, sum(m.nans for m in made), sum(m.infs for m in made))
+            if found.nans or not any(_INFINITY.search(text) for _, text in op.arguments):
+                return found
+    return None
+
+
+def _index(recording: RecordedRun, found: FirstBad) -> int:
+    return recording.ops[OpId(found.node)].index
+
+
+def first_bad_grad(recording: RecordedRun) -> FirstBad | None:
+    """The first grad node that made them of gradients that had none; None if none did."""
+    bad: dict[tuple[int, str], tuple[int, int]] = {}
+    for each in gradients(recording):
+        if each.nans or each.infs:
+            nans, infs = bad.get((each.run, each.node), (0, 0))
+            bad[each.run, each.node] = (nans + each.nans, infs + each.infs)
+    for ran in recording.grad_runs:
+        found = bad.get((ran.run, ran.grad))
+        if found is not None:
+            maker = _maker(recording, ran, bad)
+            return FirstBad(ran.grad if maker is None else maker, *found)
+    return None
+
+
+def _maker(
+    recording: RecordedRun, ran: GradRun, bad: dict[tuple[int, str], tuple[int, int]]
+) -> GradId | None:
+    """Which node gave *ran* what was not finite; None if it was handed in from outside."""
+    makers = [
+        each.grad
+        for each in recording.grad_runs
+        if each.run == ran.run
+        and each.order < ran.order
+        and (each.run, each.grad) not in bad
+        and any(edge and edge.grad == ran.grad for edge in recording.grad_nodes[each.grad].next)
+    ]
+    return makers[-1] if makers else None
+
+
+def describe(recording: RecordedRun) -> Iterator[str]:
+    """What to say of them: *first NaN: op `log` in encoder.fc at model.py:12 (3 NaN)*."""
+    for op in first_bad_ops(recording):
+        yield f"first {op.kinds}: {_op(recording, OpId(op.node))} ({_counts(op)})"
+    grad = first_bad_grad(recording)
+    if grad is not None:
+        node = recording.grad_nodes[GradId(grad.node)]
+        owner = _op(recording, node.owner) if node.owner is not None else "no op"
+        yield f"first NaN or Inf in backward: {node.name} of {owner} ({_counts(grad)})"
+
+
+def _op(recording: RecordedRun, op: OpId) -> str:
+    found = recording.ops[op]
+    place = scope_name(recording, found.scope)
+    where = f" in {place}" if place else ""
+    line = f" at {found.source.file}:{found.source.line}" if found.source is not None else ""
+    return f"{found.name}(){where}{line}"
+
+
+def _counts(found: FirstBad) -> str:
+    said = [f"{found.nans} NaN" * bool(found.nans), f"{found.infs} Inf" * bool(found.infs)]
+    return ", ".join(filter(None, said))

@@ -1,0 +1,74 @@
+"""Registry: annotations by name, and the message for numbers that were not measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.annotations.annotation import DEVICE, TIMES, Annotation, Numbers, is_unmeasured
+from torchrecorder.checks import guess, warn
+from torchrecorder.errors import UnknownAnnotation
+from torchrecorder.graph.recording import RecordedRun
+
+_WHY = {TIMES: "it was saved without times", DEVICE: "only a run on CUDA has it"}
+
+
+def numbers_of(recording: RecordedRun, which: str | Annotation) -> Numbers:
+    """The numbers of an annotation, or of that name; warns where none were measured.
+
+    Raises:
+        UnknownAnnotation: No annotation has this name.
+    """
+    numbers = annotation(which).on(recording)
+    if is_unmeasured(numbers):
+        warn(unmeasured(numbers))
+    return numbers
+
+
+def flags_for(numbers: Iterable[Annotation]) -> set[str]:
+    """The flags of `record` without which these numbers are not measured."""
+    return {flag for one in numbers for flag in one.needs} - {*_WHY}
+
+
+def unmeasured(numbers: Numbers) -> str:
+    """A message: why there are no such numbers, how to get them, and which ones there are."""
+    recording, wanted = numbers.owned.recording, numbers.annotation
+    present = ", ".join(each.name for each in ANNOTATIONS if each.on(recording).by_node)
+    return (
+        f"this recording of {recording.name} has no {wanted.name!r}: {_how(wanted.needs)}. "
+        f"It has {present or 'no numbers at all'}"
+    )
+
+
+def _how(needs: tuple[str, ...]) -> str:
+    if needs[0] in _WHY:
+        return _WHY[needs[0]]
+    flags = ", ".join(f"{each}=True" for each in needs)
+    grad = " of what requires grad" if {"saved", "backward"} & {*needs} else ""
+    return f"record(..., {flags}){grad} measures it"
+
+
+def annotation(which: str | Annotation) -> Annotation:
+    """An annotation itself, or the one of that name.
+
+    Raises:
+        UnknownAnnotation: There is none.
+    """
+    return which if isinstance(which, Annotation) else by_name(which)
+
+
+def by_name(name: str) -> Annotation:
+    """The annotation of this name.
+
+    Raises:
+        UnknownAnnotation: There is none; the message lists those there are.
+    """
+    known = {each.name: each for each in ANNOTATIONS}
+    if isinstance(name, str) and name in known:
+        return known[name]
+    problem = f"no annotation is called {name!r}"
+    if measured_so := [each.name for each in ANNOTATIONS if name in each.needs]:
+        raise UnknownAnnotation(
+            f"{problem}: record(..., {name}=True) measures {', '.join(measured_so)}"
+        )
+    raise UnknownAnnotation(f"{problem}{guess(name, known) or '.'} Known: {', '.join(known)}")

@@ -1,0 +1,51 @@
+"""Inside: the members of scopes and ops, for adding numbers up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.recording import RecordedRun
+
+
+@dataclass(frozen=True)
+class Inside:
+    """Answers by the ids of a recording."""
+
+    recording: RecordedRun
+
+    @cached_property
+    def _made(self) -> dict[OpId | None, list[str]]:
+        made: dict[OpId | None, list[str]] = {}
+        for value in self.recording.values.values():
+            made.setdefault(value.producer, []).append(value.id)
+        return made
+
+    def of_op(self, op: OpId) -> list[str]:
+        """An op, the values it made and the grad nodes it owns."""
+        grads = [grad.id for grad in self.recording.owned.get(op, ())]
+        return [op, *self._made.get(op, ()), *grads]
+
+    def alone(self, scope: ScopeId) -> list[str]:
+        """A scope and the ops right in it, without its inner scopes."""
+        found: list[str] = [scope]
+        for each in self.recording.children.get(scope, ()):
+            if isinstance(each, Op):
+                found.extend(self.of_op(each.id))
+        return found
+
+    def of_scope(self, scope: ScopeId) -> list[str]:
+        """A scope and all that lies in it."""
+        return [member for each in self.scopes(scope) for member in self.alone(each)]
+
+    def scopes(self, scope: ScopeId) -> Iterator[ScopeId]:
+        """A scope and all scopes in it."""
+        waiting = [scope]
+        while waiting:
+            each = waiting.pop()
+            yield each
+            inner = self.recording.children.get(each, ())
+            waiting.extend(ScopeId(item.id) for item in inner if not isinstance(item, Op))

@@ -1,0 +1,1 @@
+"""Autograd: the graph behind the tensors, walked and matched with ops."""

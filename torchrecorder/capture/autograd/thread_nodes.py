@@ -1,0 +1,210 @@
+"""Strangers: tell grad nodes of several threads apart, which each count from nought.
+
+In one thread a node is known by its number. Once the program starts another, or one that has
+waited shows itself by a number, a number may stand for two nodes. Then a node that is met for
+the first time is one of this thread's only if it looks like the one with its number: the same
+name, the same nodes behind, and in use by the same tensor. Every other one is a stranger, known
+by identity. For that it must be held until the run is over.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from torchrecorder.capture.autograd.node_facts import name_of
+from torchrecorder.capture.internals.access import next_node_number
+from torchrecorder.capture.tensors.describe import node_behind, version_of
+from torchrecorder.events import GradEdge, GradId, GradNodeFound, ValueId
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.tape import Tape
+    from torchrecorder.capture.tensors.tensor_table import Values
+
+_number = operator.methodcaller("_sequence_nr")
+
+LEAF = 2**64 - 1
+"""What autograd gives as the number of an accumulation node."""
+
+
+class ThreadsStarted:
+    """Tells when the program starts a thread.
+
+    Python asks a profile function of every new thread. Ours tells, and makes way for the
+    program's own at once.
+    """
+
+    def __init__(self, tape: Tape, tell: Callable[[], None]) -> None:
+        self.tape = tape
+        self.tell = tell
+        self._hook = self._hear
+        self._ended = False
+
+    def __enter__(self) -> ThreadsStarted:
+        self._before: Any = threading.getprofile()
+        threading.setprofile(self._hook)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended = True
+        if threading.getprofile() is self._hook:
+            threading.setprofile(self._below())
+
+    def _hear(self, frame: Any, event: str, argument: Any) -> None:
+        below = None
+        try:
+            below = self._below()
+            self.tell()
+        except Exception as error:
+            self.tape.lose("threads", error)
+        sys.setprofile(below)
+        if below is not None:
+            below(frame, event, argument)
+
+    def _below(self) -> Any:
+        """What was there before, but for the hooks of recorders that have ended."""
+        hook, owner = self._before, getattr(self._before, "__self__", None)
+        while isinstance(owner, ThreadsStarted) and owner._ended:
+            hook, owner = owner._before, getattr(owner._before, "__self__", None)
+        return hook
+
+
+class Walk(Protocol):
+    """What is asked here of the walk over the autograd graph."""
+
+    tape: Tape
+    values: Values
+    known: dict[int, GradId]
+    leaves: dict[ValueId, GradId]
+    passed: dict[int, GradEdge]
+    made: dict[GradEdge, ValueId]
+
+    def is_recent(self, number: int) -> bool:
+        """Whether the op that runs, or ran last, may have made the node with this number."""
+
+    def expect_strangers(self) -> None:
+        """From now on a number may stand for the nodes of two threads."""
+
+
+class Strangers:
+    """Keys of grad nodes: numbers for those of this thread, below nought for strangers."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
+        self.held: dict[int, tuple[Any, int]] = {}
+        self._found: dict[GradId, GradNodeFound] = {}
+        self._numbers: dict[GradId, int] = {}
+        self._events = 0
+
+    def key(self, node: Any) -> int:
+        """What *node* is known by."""
+        held = self.held.get(id(node))
+        return int(node._sequence_nr()) if held is None else held[1]
+
+    def meet(self, node: Any) -> None:
+        """Find the strangers among *node* and the nodes behind it, and hold them."""
+        stack = [node]
+        while stack:
+            node = stack.pop()
+            if id(node) not in self.held and self._is_strange(node):
+                self.hold(node)
+                stack.extend(parent for parent, _ in node.next_functions if parent is not None)
+
+    def hold(self, node: Any) -> int:
+        """Take *node* for one of another thread; gives what it is known by."""
+        self.held[id(node)] = node, -1 - len(self.held)
+        return self.held[id(node)][1]
+
+    def look(self, node: Any) -> None:
+        """Expect strangers, if *node* shows that a thread is at work that was there before us."""
+        if threading.active_count() > 1 and self._shows_another(node):
+            self.walk.expect_strangers()
+            self.meet(node)
+
+    def _shows_another(self, node: Any) -> bool:
+        """Whether *node*, or one behind it, has a number that this thread cannot have given it."""
+        known, stack, seen = self.walk.known, [node], {}
+        while stack:
+            node = stack.pop()
+            number = int(node._sequence_nr())
+            if number == LEAF or number in self.walk.passed or id(node) in seen:
+                continue
+            seen[id(node)] = node
+            if number in known:
+                if not self._is_same(node, number):
+                    return True
+                continue
+            behind = [parent for parent, _ in node.next_functions if parent is not None]
+            later = [each for each in map(_number, behind) if number < each < LEAF]
+            if number >= next_node_number() or not known.keys().isdisjoint(later):
+                return True
+            stack.extend(behind)
+        return False
+
+    def _is_strange(self, node: Any) -> bool:
+        number = int(node._sequence_nr())
+        walk = self.walk
+        if number == LEAF:
+            return not hasattr(node, "variable")
+        if number in walk.passed:
+            return False
+        if number in walk.known:
+            return not self._is_same(node, number)
+        return not walk.is_recent(number)
+
+    def clear(self) -> None:
+        """Let go of every node."""
+        self.held.clear()
+
+    def _is_same(self, node: Any, number: int) -> bool:
+        """Whether *node* looks like the one that is known by *number*."""
+        self._catch_up()
+        grad = self.walk.known[number]
+        found = self._found.get(grad)
+        parents = node.next_functions
+        if found is None or len(parents) != len(found.next):
+            return False
+        if name_of(node) != found.name:
+            return False
+        if not all(map(self._leads, found.next, parents)):
+            return False
+        return self._in_use(grad, node)
+
+    def _leads(self, edge: GradEdge | None, parent: tuple[Any, int]) -> bool:
+        """Whether *edge*, as it was stated, leads to *parent*."""
+        node, index = parent
+        if edge is None or node is None:
+            return edge is None and node is None
+        walk = self.walk
+        number = self.key(node)
+        if number == LEAF:
+            value = walk.values.peek(node.variable)
+            return value is not None and walk.leaves.get(value) == edge.grad
+        if number in walk.passed and walk.passed[number] == edge:
+            return True
+        return edge.index == index and self._numbers.get(edge.grad) == number
+
+    def _in_use(self, grad: GradId, node: Any) -> bool:
+        """False if a tensor still has the node that is meant, and that one is not *node*."""
+        made = self.walk.made.get(GradEdge(grad, 0))
+        for entry in list(self.walk.values.entries.values()):
+            tensor = entry() if entry.value == made else None
+            if tensor is not None and version_of(tensor) == entry.version:
+                return node_behind(tensor) is node
+        return True
+
+    def _catch_up(self) -> None:
+        """Read what has been stated since the last time."""
+        events = self.walk.tape.events
+        for position in range(self._events, len(events)):
+            event = events[position]
+            if isinstance(event, GradNodeFound):
+                self._found[event.grad] = event
+        self._events = len(events)
+        known = self.walk.known
+        for number, grad in itertools.islice(known.items(), len(self._numbers), None):
+            self._numbers[grad] = number

@@ -1,0 +1,385 @@
+"""Walk ``grad_fn.next_functions``: grad nodes, their owners, and the ops nobody saw.
+
+Autograd numbers its nodes as it makes them (``_sequence_nr``, one counter per thread).
+An op owns the nodes numbered while it ran. A node that no op owns was made where the
+function mode does not look (a scripted or compiled region, C++, a custom function): it
+becomes a hidden op. Accumulation nodes carry no number and are known by their leaf.
+
+The walk holds no node longer than it runs: a node keeps the whole graph behind it alive.
+"""
+
+from __future__ import annotations
+
+import bisect
+import operator
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+from torch.autograd.function import BackwardCFunction
+from torch.autograd.graph import get_gradient_edge
+
+from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
+from torchrecorder.capture.internals.access import next_node_number
+from torchrecorder.capture.tensors.describe import node_behind
+from torchrecorder.capture.autograd.thread_nodes import LEAF, Strangers
+from torchrecorder.events import (
+    GradEdge,
+    GradId,
+    GradNodeFound,
+    OpId,
+    Role,
+    ScopeId,
+    Slot,
+    ValueId,
+    ValueSeen,
+    made,
+)
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.tape import Tape
+    from torchrecorder.capture.tensors.entries import Entry
+    from torchrecorder.capture.tensors.tensor_table import Values
+
+_number_of = operator.methodcaller("_sequence_nr")
+
+
+_Parents = tuple[tuple[Any, int], ...]
+"""``next_functions``: nodes, or None, and which of their outputs."""
+
+
+class AutogradWalk:
+    """The grad nodes met so far, and which value each of their outputs is."""
+
+    def __init__(self, tape: Tape, values: Values) -> None:
+        self.tape = tape
+        self.values = values
+        self.known: dict[int, GradId] = {}
+        self.leaves: dict[ValueId, GradId] = {}
+        self.passed: dict[int, GradEdge] = {}  # nodes of our own aliases: the edge they stand for
+        self.made: dict[GradEdge, ValueId] = {}
+        self.owners: dict[GradId, OpId] = {}
+        self._names: dict[type, str] = {}
+        self.start = self.since = next_node_number()  # what is numbered below was there before
+        self.starts: list[int] = []
+        self.spans: list[tuple[int, OpId, ScopeId | None]] = []
+        self.met: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
+        self.strangers = Strangers(self)
+        self.key: Callable[[Any], int] = _number_of
+        self.meet: Callable[[Any], None] = self.strangers.look
+
+    def expect_strangers(self) -> None:
+        """From now on a number may stand for the nodes of two threads."""
+        self.key, self.meet = self.strangers.key, self.strangers.meet
+
+    def clear(self) -> None:
+        """Forget every node, and let go of those that are held."""
+        self.strangers.clear()
+        for found in (self.known, self.leaves, self.passed, self.made, self.owners):
+            found.clear()
+
+    def is_older(self, node: Any) -> bool:
+        """Whether *node* was there before the run; one without a number, before the first op."""
+        number = self.key(node)
+        if number < 0 and node._sequence_nr() == LEAF:
+            return not self.starts and self.since == self.start
+        return 0 <= number < self.start
+
+    def is_recent(self, number: int) -> bool:
+        """Whether the op that runs, or ran last, may have made the node with this number."""
+        return self.since <= number < next_node_number()
+
+    def _maker(self, number: int) -> tuple[OpId | None, ScopeId | None]:
+        """The op that ran when autograd gave out *number*."""
+        place = bisect.bisect_right(self.starts, number) - 1
+        if place >= 0 and number < self.spans[place][0]:
+            return self.spans[place][1:]
+        return None, None
+
+    def begin(self) -> None:
+        """An op begins: nodes numbered from here on will be its own."""
+        self.since = next_node_number()
+
+    def end(self, op: OpId) -> None:
+        """The op ended: whatever was numbered in between is its own, also if met later."""
+        number = next_node_number()
+        if number > self.since:
+            self.starts.append(self.since)
+            self.spans.append((number, op, self.tape.scope))
+
+    def open_box(self, made: Iterable[Tensor]) -> None:
+        """Until the next op begins, all unknown grad nodes behind what is *made* are its own."""
+        for node in map(node_behind, made):
+            if node is not None:
+                self.meet(node)
+                self.since = 0
+
+    def knows(self, tensor: Tensor) -> bool:
+        """Whether the node behind *tensor* has been met."""
+        node = node_behind(tensor)
+        if node is not None:
+            self.meet(node)
+        return node is None or self.key(node) in self.known
+
+    def grad_of(self, node: Any) -> GradId | None:
+        """The id of *node*, claimed for nobody if it is new; None for one made by us."""
+        if self.key(node) in self.passed:
+            return None
+        return self._edge(node, 0, None).grad
+
+    def edge_behind(self, tensor: Tensor) -> GradEdge | None:
+        """Where the gradient of *tensor* will arrive."""
+        node = node_behind(tensor)
+        if node is not None:
+            return self._edge(node, tensor.output_nr, None)
+        if not tensor.requires_grad or tensor._is_view():  # a view made without gradients
+            return None
+        return GradEdge(self._leaf(get_gradient_edge(tensor).node), 0)
+
+    def known_as(self, node: Any) -> GradId | None:
+        """The id of *node*, if it has been met."""
+        number = self.key(node)
+        if number != LEAF or not self._is_leaf(node):
+            return self.known.get(number)
+        value = self.values.peek(node.variable)
+        return self.leaves.get(value) if value is not None else None
+
+    def stand_for(self, alias: Tensor, tensor: Tensor) -> None:
+        """The node of *alias*, made by us, is not drawn: it stands for that of *tensor*."""
+        if alias.grad_fn is None:
+            return
+        if tensor.grad_fn is not None:
+            edge = self._edge(tensor.grad_fn, tensor.output_nr, None)
+        else:
+            ((leaf, index),) = alias.grad_fn.next_functions
+            edge = self._edge(leaf, index, None)
+        self.passed[self.key(alias.grad_fn)] = edge
+
+    def edge_of(self, tensor: Tensor, producer: OpId) -> GradEdge | None:
+        """The node behind *tensor*, claimed for *producer* if it is new."""
+        node = node_behind(tensor)
+        if node is None:
+            return None
+        number = self.key(node)
+        known = self.known.get(number)
+        if known is None and number in self.passed:
+            return self.passed[number]
+        if known is None and self.since <= number < LEAF:
+            known = self._claim_usual(number, node, producer)
+        if known is None:
+            return self._edge(node, tensor.output_nr, producer)
+        return made(GradEdge, (known, tensor.output_nr))
+
+    def _claim_usual(self, number: int, node: Any, owner: OpId) -> GradId | None:
+        """Claim a node behind which all has been met, as for most ops; else None."""
+        following = self._following(node.next_functions)
+        if following is None:
+            return None
+        grad = self.known[number] = self.tape.next_grad()
+        self._write(grad, node, owner, self.tape.scope, following)
+        return grad
+
+    def _following(self, parents: _Parents) -> tuple[GradEdge | None, ...] | None:
+        """Where gradients go from a node with these *parents*; None if one is unknown."""
+        following: list[GradEdge | None] = []
+        for parent, index in parents:
+            if parent is None:
+                following.append(None)
+                continue
+            number = self.key(parent)
+            known = self.known.get(number)
+            if known is not None:
+                following.append(made(GradEdge, (known, index)))
+            elif number == LEAF and self._is_leaf(parent):
+                following.append(made(GradEdge, (self._leaf(parent), index)))
+            elif number in self.passed:
+                following.append(self.passed[number])
+            else:
+                return None
+        return tuple(following)
+
+    def _edge(
+        self, node: Any, index: int, owner: OpId | None, scope: ScopeId | None = None
+    ) -> GradEdge:
+        number = self.key(node)
+        known = self.known.get(number)
+        if known is None:
+            if number in self.passed:
+                return self.passed[number]
+            if number == LEAF and self._is_leaf(node):
+                return GradEdge(self._leaf(node), index)
+            self._claim(node, owner, scope or self.tape.scope)
+            known = self.known[self.key(node)]
+        return GradEdge(known, index)
+
+    def _gather(self, node: Any) -> list[tuple[int, Any, _Parents]]:
+        """*node* and the unknown nodes behind it, in the order autograd made them."""
+        found: dict[int, tuple[int, Any, _Parents]] = {}
+        stack = [node]
+        while stack:
+            node = stack.pop()
+            if self.key(node) == LEAF and self._is_leaf(node):
+                continue
+            number = self.key(node)
+            if number in found and found[number][1] is not node:  # met together for the first time
+                self.expect_strangers()
+                number = self.strangers.hold(node)
+            elif number in self.known and self.meet == self.strangers.meet:
+                self.meet(node)
+                number = self.key(node)
+            if number in self.known or number in self.passed or number in found:
+                continue
+            parents = node.next_functions
+            found[number] = (number, node, parents)
+            for parent, _ in parents:
+                if parent is not None:
+                    stack.append(parent)
+        if self._is_out_of_order(found):
+            return _parents_first(found, self.key)
+        return [found[number] for number in sorted(found)]
+
+    def _is_out_of_order(self, found: dict[int, tuple[int, Any, _Parents]]) -> bool:
+        """Whether a node was numbered before one that its gradients go to.
+
+        Numbers of several threads have no order; and a view of what was written gets another
+        node when somebody asks for it, who has a number already.
+        """
+        for number, _, parents in found.values():
+            for parent, _ in parents:
+                behind = number if parent is None else self.key(parent)
+                if number < 0 or behind > number and behind in found:
+                    return True
+        return False
+
+    def _claim(self, node: Any, owner: OpId | None, scope: ScopeId | None) -> None:
+        """Give *node*, and what is unknown behind it, to *owner* or to hidden ops."""
+        found = self._gather(node)
+        for number, _, _ in found:
+            self.known[number] = self.tape.next_grad()
+        for number, each, parents in found:
+            following = self._following(parents)
+            assert following is not None  # all of them have been gathered
+            grad = self.known[number]
+            whole = number < 0 or isinstance(each, BackwardCFunction)
+            maker, place = owner, scope
+            if owner is None or number < self.since and not whole:
+                maker, place = self._maker(number)
+            if maker is not None:
+                self._write(grad, each, maker, place, following)
+            elif self.is_older(each):
+                self.tape.write(GradNodeFound(grad, name_of(each), None, None, following, None))
+            else:
+                op = self.tape.next_op()
+                self._write(grad, each, op, scope, following)
+                self._hidden(grad, each, op, following)
+
+    def _write(
+        self,
+        grad: GradId,
+        node: Any,
+        owner: OpId,
+        scope: ScopeId | None,
+        following: tuple[GradEdge | None, ...],
+    ) -> None:
+        self.owners[grad] = owner
+        name = self._names.get(type(node)) or self._name_of(node)
+        self.tape.write(made(GradNodeFound, (grad, name, owner, scope, following, None)))
+        self.met(grad, owner, node)
+
+    def _name_of(self, node: Any) -> str:
+        """The name of *node*; that of all nodes of its class, where the class bears it."""
+        name = name_of(node)
+        if type(node).__name__ == name:
+            self._names[type(node)] = name
+        return name
+
+    def _is_leaf(self, node: Any) -> bool:
+        """Whether *node*, which has no number of its own, is that of a leaf; else a stranger.
+
+        A node that only raises, where no gradient is allowed to arrive, has no number either.
+        """
+        if hasattr(node, "variable"):
+            return True
+        self.expect_strangers()
+        self.meet(node)
+        return False
+
+    def _leaf(self, node: Any) -> GradId:
+        """The accumulation node of a leaf."""
+        value = self.values.read(node.variable)
+        known = self.leaves.get(value)
+        if known is None:
+            known = self.leaves[value] = self.tape.next_grad()
+            found = (known, "AccumulateGrad", None, None, (), value)
+            self.tape.write(made(GradNodeFound, found))
+            self.made[made(GradEdge, (known, 0))] = value
+        return known
+
+    # Ops that nobody saw ------------------------------------------------------------
+
+    def uncover(self, tensor: Tensor) -> ValueId:
+        """*tensor* comes from a hidden place: state what autograd knows of the way there."""
+        self.meet(tensor.grad_fn)
+        edge = self._edge(tensor.grad_fn, tensor.output_nr, None)
+        owner = self.owners.get(edge.grad)
+        role = Role.CONSTANT if owner is None else Role.INNER
+        return self.values.note(tensor, owner, role, grad=edge, value=self.made.get(edge))
+
+    def regrade(self, tensor: Tensor, entry: Entry) -> None:
+        """Autograd put a node behind a tensor after its op ran: a custom function did."""
+        edge = self._edge(tensor.grad_fn, tensor.output_nr, entry.producer, entry.scope)
+        self.made.setdefault(edge, entry.value)
+        self.values.restate(tensor, entry, edge)
+
+    def _hidden(
+        self, grad: GradId, node: Any, op: OpId, following: tuple[GradEdge | None, ...]
+    ) -> None:
+        slots = []
+        for number, edge in enumerate(following):
+            if edge is not None:
+                slots.append(Slot(str(number), self._value_of(edge)))
+        outputs = []
+        for index, facts in enumerate(output_facts(node)):
+            outputs.append(self._invent(GradEdge(grad, index), op, *facts))
+        self.values.write_hidden(op, op_name(name_of(node)), tuple(slots), tuple(outputs))
+
+    def _value_of(self, edge: GradEdge) -> ValueId:
+        """The value an edge stands for; made up from what autograd knows if none was seen."""
+        value = self.made.get(edge)
+        if value is None:
+            value = self._invent(edge, self.owners.get(edge.grad), (), "unknown", "unknown", 0)
+        return value
+
+    def _invent(
+        self,
+        edge: GradEdge,
+        producer: OpId | None,
+        shape: tuple[int, ...],
+        dtype: str,
+        device: str,
+        size: int,
+    ) -> ValueId:
+        value = self.tape.next_value()
+        role = Role.CONSTANT if producer is None else Role.INNER
+        self.tape.write(
+            ValueSeen(value, shape, dtype, device, role, (), producer, True, edge, size, "Tensor")
+        )
+        self.made[edge] = value
+        return value
+
+
+def _parents_first(
+    found: dict[int, tuple[int, Any, _Parents]], key: Callable[[Any], int]
+) -> list[tuple[int, Any, _Parents]]:
+    """What was found, each node after those that its gradients go to."""
+    ordered: dict[int, tuple[int, Any, _Parents]] = {}
+    stack = [(number, False) for number in found]
+    while stack:
+        number, seen = stack.pop()
+        if seen:
+            ordered[number] = found[number]
+        elif number not in ordered:
+            stack.append((number, True))
+            behind = [key(parent) for parent, _ in found[number][2] if parent is not None]
+            stack.extend((each, False) for each in behind if each in found)
+    return list(ordered.values())

@@ -1,0 +1,1 @@
+"""Hooks: module calls, regions, optimizer steps and backward runs become scopes."""

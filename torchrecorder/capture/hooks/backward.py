@@ -1,0 +1,354 @@
+"""BackwardRuns: hooks on grad nodes that tell of the backward pass as it runs.
+
+When ``backward()`` or ``grad()`` is called, every node behind its roots gets a hook before
+and one after it; they are removed when the call ends. A hook knows its node by our id
+alone: one that held the node would keep the whole graph alive. Some nodes get only the hook
+before, and end where the next node of their thread begins: accumulation nodes, and those of
+custom functions where PyTorch would treat them differently. On a GPU nodes run in threads of
+the engine's own; their hooks run there too, one at a time.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+
+from torchrecorder.capture.internals.access import (
+    ACCUMULATION,
+    DisableTorchFunction,
+    current_node,
+    next_node_number,
+    peek_transformations,
+    takes_post_hook,
+)
+from torchrecorder.capture.observer import Given
+from torchrecorder.events import (
+    BackwardRan,
+    Event,
+    GradId,
+    Gradient,
+    GradNodeFound,
+    GradNodeMade,
+    GradNodeRan,
+    OpId,
+    ScopeId,
+    made,
+)
+
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+
+    from torchrecorder.capture.autograd.walk import AutogradWalk
+    from torchrecorder.capture.tape import Tape
+
+
+class BackwardRuns:
+    """Hears every node of the backward passes that this thread starts."""
+
+    def __init__(self, tape: Tape, autograd: AutogradWalk) -> None:
+        self.tape = tape
+        self.autograd = autograd
+        self.running: list[_Run] = []
+        self._count = 0
+        self._makers: list[tuple[int, GradId]] = []
+        self._dtypes: dict[torch.dtype, str] = {}
+        self._devices: dict[torch.device, str] = {}
+        self._forms: dict[Any, Gradient] = {}
+
+    def begin(self, op: OpId, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A call of ``backward()`` or ``grad()`` begins: listen to all behind its roots."""
+        run = _Run(self, self._count, op, bool(_create_graph(args, kwargs)))
+        self._count += 1
+        self.running.append(run)
+        if peek_transformations() is not None:
+            return  # torch.func runs graphs of its own, behind its wrappers
+        with DisableTorchFunction():
+            for node in _behind(_roots(args, kwargs)):
+                grad = self.autograd.grad_of(node)
+                if grad is not None:
+                    run.listen(grad, node)
+                    for observer in self.tape.observers:
+                        observer.node_met(grad, node)
+
+    def end(self, op: OpId, seconds: float | None) -> None:
+        """The call returned."""
+        self._leave(op, seconds, failed=False)
+
+    def fail(self, op: OpId, error: BaseException) -> None:
+        """The call raised: state the node that was running."""
+        if not self.running or self.running[-1].op != op:
+            return
+        grad = self.running[-1].last_started()
+        self._leave(op, None, failed=True)
+        if grad is not None:
+            owner, scope = home(grad, self.tape.events)
+            self.tape.fail_backward(error, grad, owner, scope)
+
+    def _leave(self, op: OpId, seconds: float | None, *, failed: bool) -> None:
+        if self.running and self.running[-1].op == op:
+            run = self.running[-1]
+            run.leave(failed=failed)
+            self.running.pop()
+            self.tape.write(BackwardRan(run.number, op, seconds, run.create_graph, failed))
+
+    def abandon(self, op: OpId | None) -> None:
+        """An instrument failed at the call *op*: if it runs backward, do without the rest."""
+        if self.running and self.running[-1].op == op:
+            self.running.pop().remove_hooks()
+
+    def finish(self) -> None:
+        """The recording ends: tell which nodes were made by running others."""
+        for run in self.running:
+            run.remove_hooks()
+        if not self._makers:
+            return
+        starts = [number for number, _ in self._makers]
+        for number, grad in self.autograd.known.items():
+            place = bisect.bisect_right(starts, number) - 1
+            if place >= 0 and self._makers[place][1]:
+                self.tape.write(GradNodeMade(grad, self._makers[place][1]))
+
+    def current(self) -> GradId | None:
+        """The grad node that this thread is running; None where it runs none, or not ours."""
+        node = current_node()
+        if node is None:
+            return None
+        return self.autograd.known_as(node)
+
+    def last_started(self) -> GradId | None:
+        """The node of ours that began last and has not ended."""
+        return self.running[-1].last_started() if self.running else None
+
+    def makes(self, grad: GradId | str) -> None:
+        """Nodes numbered from here on are made by *grad*; by none of ours if it is empty."""
+        self._makers.append((int(next_node_number()), GradId(grad)))
+
+    def forms(self, gradients: Sequence[Tensor | None]) -> tuple[Gradient | None, ...]:
+        """The forms of *gradients*."""
+        found: list[Gradient | None] = []
+        for each in gradients:
+            found.append(self._form(each) if isinstance(each, Tensor) else None)
+        return tuple(found)
+
+    def _form(self, gradient: Tensor) -> Gradient:
+        """The form of one gradient; those that are alike share theirs."""
+        try:
+            key = gradient.shape, gradient.dtype, gradient.device
+            known = self._forms.get(key)
+        except (RuntimeError, TypeError):  # a nested tensor, or sizes that are symbols
+            return self._new_form(gradient)
+        if known is None:
+            known = self._forms[key] = self._new_form(gradient)
+        return known
+
+    def _new_form(self, gradient: Tensor) -> Gradient:
+        dtype = self._dtypes.get(gradient.dtype)
+        if dtype is None:
+            dtype = self._dtypes[gradient.dtype] = str(gradient.dtype).removeprefix("torch.")
+        device = self._devices.get(gradient.device)
+        if device is None:
+            device = self._devices[gradient.device] = str(gradient.device)
+        try:
+            shape = tuple([size if type(size) is int else -1 for size in gradient.shape])
+        except RuntimeError:  # a nested tensor of the strided layout
+            shape = tuple([-1] * gradient.dim())
+        return Gradient(shape, dtype, device, abs(math.prod(shape)) * gradient.dtype.itemsize)
+
+
+class _Run:
+    """One backward pass while it runs."""
+
+    def __init__(self, runs: BackwardRuns, number: int, op: OpId, create_graph: bool) -> None:
+        self.runs = runs
+        self.tape = runs.tape
+        self.number = number
+        self.op = op
+        self.create_graph = create_graph
+        self.order = 0
+        self.open: dict[_Listener, None] = {}  # started, not ended; the last started is last
+        self.latest: dict[int, _Listener] = {}  # by thread: the node that began last
+        self._handles: list[RemovableHandle] = []
+
+    def listen(self, grad: GradId, node: Any) -> None:
+        """Put hooks on *node*."""
+        listener = _Listener(self, grad)
+        self._handles.append(node.register_prehook(listener.before))
+        if node.name() == ACCUMULATION:
+            return
+        if takes_post_hook(node):
+            self._handles.append(node.register_hook(listener.after))
+        else:
+            listener.ends_unheard = True
+
+    def remove_hooks(self) -> None:
+        """Take the hooks off the nodes again."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def last_started(self) -> GradId | None:
+        """The node that was running when the pass broke off."""
+        return next((each.grad for each in reversed(self.open)), None)
+
+    def leave(self, *, failed: bool) -> None:
+        """Remove the hooks; a node that is still running broke off, or was an accumulation."""
+        self.remove_hooks()
+        now = self.tape.time()
+        broke = next(reversed(self.open), None) if failed else None
+        for listener in dict.fromkeys([*self.open, *self.latest.values()]):
+            listener.close(listener.ended or now, failed=listener is broke)
+        if self.create_graph:
+            self.runs.makes("")
+
+
+class _Listener:
+    """The two hooks on one node. They return nothing: a hook's return replaces gradients.
+
+    What the engine does after a node, in the same thread, is to add what it gave to what
+    other nodes gave before: that is part of the node's time.
+    """
+
+    __slots__ = (
+        "run",
+        "grad",
+        "ends_unheard",
+        "order",
+        "started",
+        "ended",
+        "given",
+        "gave",
+        "done",
+    )
+
+    def __init__(self, run: _Run, grad: GradId) -> None:
+        self.run = run
+        self.grad = grad
+        self.ends_unheard = False
+        self.order = 0
+        self.started = self.ended = 0.0
+        self.given: tuple[Gradient | None, ...] = ()
+        self.gave: tuple[Gradient | None, ...] = ()
+        self.done = False
+
+    def before(self, given: Given) -> None:
+        """The node is about to run."""
+        try:
+            tape = self.run.tape
+            here = threading.get_ident()
+            entered = tape.clock()
+            if here == tape.thread:
+                tape.pause()
+            self._begin(given, here, entered - tape.own)
+            if here == tape.thread:
+                tape.resume()
+            else:
+                tape.own += tape.clock() - entered
+            self.started = tape.time()
+        except Exception as error:
+            self.run.tape.lose("backward", error)
+
+    def _begin(self, given: Given, here: int, now: float) -> None:
+        run = self.run
+        if here in run.latest:
+            run.latest[here].close(now)
+        run.latest[here] = self
+        self.order, run.order = run.order, run.order + 1
+        run.open[self] = None
+        with DisableTorchFunction():
+            self.given = run.runs.forms(given)
+            for observer in run.tape.observers:
+                observer.node_begins(self.grad, run.number, given)
+        if run.create_graph and here == run.tape.thread:
+            run.runs.makes(self.grad)
+
+    def after(self, gave: Given, given: Given) -> None:
+        """The node has run."""
+        try:
+            tape = self.run.tape
+            here = threading.get_ident()
+            self.ended = tape.time()
+            entered = tape.clock()
+            if here == tape.thread:
+                tape.pause()
+            self._end(gave)
+            if here == tape.thread:
+                tape.resume()
+            else:
+                self.close(self.ended)  # there the engine waits between nodes
+                tape.own += tape.clock() - entered
+        except Exception as error:
+            self.run.tape.lose("backward", error)
+
+    def _tell_end(self) -> None:
+        for observer in self.run.tape.observers:
+            observer.node_ended(self.grad, self.run.number)
+
+    def _end(self, gave: Given) -> None:
+        with DisableTorchFunction():
+            self._tell_end()
+            self.gave = self.run.runs.forms(gave)
+        self.run.open.pop(self, None)
+
+    def close(self, now: float, *, failed: bool = False) -> None:
+        """Write how the node ran, up to *now*."""
+        self.run.open.pop(self, None)
+        if self.done:
+            return
+        self.done = True
+        if self.ends_unheard:
+            self._tell_end()
+        seconds = None if failed else max(0.0, now - self.started)
+        run = self.run
+        ran = (self.grad, run.number, self.order, seconds, self.given, self.gave, failed)
+        run.tape.write(made(GradNodeRan, ran))
+
+
+def home(grad: GradId, events: Sequence[Event]) -> tuple[OpId | None, ScopeId | None]:
+    """The op and scope that made *grad*; for an accumulation those that first feed it."""
+    feeder: tuple[OpId | None, ScopeId | None] = (None, None)
+    for event in events:
+        if not isinstance(event, GradNodeFound):
+            continue
+        if event.grad == grad and event.owner is not None:
+            return event.owner, event.scope
+        if feeder[0] is None and any(edge and edge.grad == grad for edge in event.next):
+            feeder = (event.owner, event.scope)
+    return feeder
+
+
+def _create_graph(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Whether the call asks for a graph of its own; both functions are heard with keywords."""
+    return kwargs.get("create_graph", args[3] if len(args) > 3 else False)
+
+
+def _roots(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The nodes from which the pass starts."""
+    found = args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ()))
+    edges = [found] if isinstance(found, (Tensor, GradientEdge)) else found
+    nodes = []
+    for each in edges if isinstance(edges, (tuple, list)) else ():
+        if isinstance(each, Tensor) and each.requires_grad:
+            nodes.append(each.grad_fn or get_gradient_edge(each).node)
+        elif isinstance(each, GradientEdge):
+            nodes.append(each.node)
+    return nodes
+
+
+def _behind(roots: Sequence[Any]) -> Iterator[Any]:
+    """*roots* and every node behind them, once, without recursion."""
+    seen: set[Any] = set()
+    stack = list(reversed(roots))
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node
+        stack.extend(parent for parent, _ in reversed(node.next_functions) if parent is not None)

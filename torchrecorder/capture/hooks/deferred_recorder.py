@@ -1,0 +1,185 @@
+"""Awaited: a recorder that begins at the first call of a model, and ends after so many.
+
+For code that is not ours to change, such as a script with its own main. Until the model is
+called, nothing of the recorder is there but global hooks that look at each call of a module;
+compiled code runs eagerly from the beginning, as a recorder cannot begin inside of it. A step
+is one call of the model and what follows it until the next: loss, backward, optimizer. What
+comes between the last optimizer and the next module (data, most of the time) is not recorded.
+
+Function modes must be left in the order in which they were entered, but the recorder begins and
+ends while the program is in the middle of something: so its modes go below those of the program.
+Only PyTorch's own for the default device is lower: it expects to be the lowest.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from types import FrameType, TracebackType
+from typing import Any
+
+from torch.nn import Module
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from torch.overrides import TorchFunctionMode
+
+from torchrecorder.capture.state.force_eager import RunEagerly
+from torchrecorder.capture.internals.access import (
+    caller_of_module,
+    count_function_modes,
+    default_device_mode,
+    get_frame,
+    pop_function_mode,
+    push_function_mode,
+)
+from torchrecorder.capture.recorder import Recorder
+from torchrecorder.recording import Recording
+
+Choice = Callable[[Module, FrameType], bool]
+"""Whether a module that is called, from this frame, is the awaited one."""
+
+
+class Awaited:
+    """Records the first steps of the first module that is chosen, inside its ``with`` block.
+
+    Args:
+        chosen: Says of each module that is called whether it is the awaited one.
+        steps: How many calls of it are recorded; 0 for all.
+        options: Keyword options of `Recorder`.
+
+    Attributes:
+        model: The module that was recorded; None while it is waited for.
+        calls: How many calls of it began while it was recorded.
+    """
+
+    def __init__(self, chosen: Choice, steps: int = 1, options: Mapping[str, Any] = {}) -> None:
+        self.model: Module | None = None
+        self.calls = 0
+        self._chosen = chosen
+        self._steps = steps
+        self._options = options
+        self._recorder: Recorder | None = None
+        self._modes: list[TorchFunctionMode] = []
+        self._hooks = ExitStack()
+        self._over = self._inside = self._deaf = False
+
+    @property
+    def recording(self) -> Recording | None:
+        """What was recorded; None if the awaited module was not called."""
+        return None if self._recorder is None else self._recorder.recording
+
+    def __enter__(self) -> Awaited:
+        self._thread = threading.get_ident()
+        with ExitStack() as stack:
+            stack.enter_context(RunEagerly())
+            stack.callback(register_module_forward_pre_hook(self._called).remove)
+            after = register_module_forward_hook(self._returned, always_call=True)
+            stack.callback(after.remove)
+            self._hooks = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        left = error is not None and not isinstance(error, SystemExit)
+        self._end(error if left else None)
+
+    def _called(self, module: Module, args: tuple[Any, ...]) -> None:
+        """*module* is about to run: begin or end, if it is time for it."""
+        if self._over or self._inside or threading.get_ident() != self._thread:
+            return
+        frame = get_frame(1)
+        begins = self.model is None and self._chosen(module, caller_of_module(frame))
+        if begins:
+            self._begin(module)
+        last = self._steps and self.calls == self._steps and module is self.model
+        if self._deaf or last:  # the last step is done, and something else begins
+            self._end(None)
+        elif module is self.model:
+            self.calls += 1
+            self._inside = True
+            if begins and self._recorder is not None:  # PyTorch runs no hooks that are this new
+                self._recorder.module_called(module, args, frame)
+
+    def _returned(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
+        """The call of *module* is over."""
+        if module is self.model and threading.get_ident() == self._thread:
+            self._inside = False
+
+    def _begin(self, module: Module) -> None:
+        """Record from here on, with our modes below those of the program, but for one kind."""
+        self.model = module
+        self._hooks.callback(register_optimizer_step_pre_hook(self._steps_now).remove)
+        self._hooks.callback(register_optimizer_step_post_hook(self._stepped).remove)
+        recorder = Recorder(module, **self._options)
+        others = _taken()
+        try:
+            recorder.__enter__()
+            self._recorder, self._modes = recorder, _taken()
+        finally:
+            self._put_with(others)
+
+    def _put_with(self, others: list[TorchFunctionMode]) -> None:
+        """Our modes and those of the program, in the right order."""
+        default = default_device_mode()
+        lowest = [mode for mode in others if mode is default]
+        _put([*lowest, *self._modes, *(mode for mode in others if mode is not default)])
+
+    def _take_from(self, modes: list[TorchFunctionMode]) -> list[TorchFunctionMode]:
+        """Those of *modes* that are not ours."""
+        return [mode for mode in modes if not any(mode is each for each in self._modes)]
+
+    def _steps_now(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """An optimizer begins: it belongs to the step."""
+        if self._deaf and threading.get_ident() == self._thread:
+            self._deaf = False
+            self._put_with(_taken())
+
+    def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """An optimizer is done: if it is the model's, that may have been the last step."""
+        if self._deaf or self.calls != self._steps or threading.get_ident() != self._thread:
+            return
+        assert self.model is not None
+        ours = {id(each) for each in self.model.parameters()}
+        if any(id(each) in ours for group in optimizer.param_groups for each in group["params"]):
+            self._deaf = True
+            _put(self._take_from(_taken()))
+
+    def _end(self, error: BaseException | None) -> None:
+        """Stop listening, wherever the program is."""
+        if self._over:
+            return
+        self._over = True
+        self._hooks.close()
+        if self._recorder is None:
+            return
+        others = self._take_from(_taken())
+        _put(self._modes)
+        try:
+            self._recorder.__exit__(None if error is None else type(error), error, None)
+        finally:
+            _put(others)
+
+
+def _taken() -> list[TorchFunctionMode]:
+    """All function modes, taken off; the lowest is the first."""
+    taken = []
+    while count_function_modes():
+        taken.append(pop_function_mode())
+    return taken[::-1]
+
+
+def _put(modes: list[TorchFunctionMode]) -> None:
+    """The opposite."""
+    for mode in modes:
+        push_function_mode(mode)

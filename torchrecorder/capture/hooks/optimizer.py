@@ -1,0 +1,59 @@
+"""OptimizerSteps: the region of an optimizer's step begins and ends with the step.
+
+It is a region like others, known by its frame: one that raises ends with what runs next.
+PyTorch announces steps, so that their time is their own also where the program goes on
+with something that is no op.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from torchrecorder.capture.internals.access import DisableTorchFunction, get_frame
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.hooks.regions import Regions
+    from torchrecorder.capture.tape import Tape
+
+
+class OptimizerSteps:
+    """Hears every optimizer that takes a step in this thread."""
+
+    def __init__(self, tape: Tape, regions: Regions) -> None:
+        self.tape = tape
+        self.regions = regions
+
+    def __enter__(self) -> OptimizerSteps:
+        with contextlib.ExitStack() as stack:
+            stack.callback(register_optimizer_step_pre_hook(self._before).remove)
+            stack.callback(register_optimizer_step_post_hook(self._after).remove)
+            self._exit = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._exit.close()
+
+    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        with self.tape.losing("steps"):
+            self._hear(self.regions.locate, get_frame(1))
+
+    def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        with self.tape.losing("steps"):
+            self._hear(self.regions.left, get_frame(1))
+
+    def _hear(self, what: Callable[[FrameType], object], step: FrameType) -> None:
+        if threading.get_ident() != self.tape.thread:
+            return
+        self.tape.pause()
+        with DisableTorchFunction():
+            what(step)
+        self.tape.resume()

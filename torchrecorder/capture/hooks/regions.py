@@ -1,0 +1,182 @@
+"""Regions of meaning: no_grad, autocast, checkpoint, custom functions, optimizer steps.
+
+PyTorch does not announce them, so they are found when something runs inside: by the
+frames between an op and its module (functions such as ``checkpoint``), and by the modes
+that differ from those at the module's door (grad mode, inference mode, autocast).
+A region ends when something runs outside it or its module returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from torchrecorder.capture.hooks.custom_functions import class_of
+from torchrecorder.capture.internals.access import CHECKPOINT_FUNCTION, any_autocast
+from torchrecorder.events import ScopeEntered, ScopeKind, ScopeLeft, SourceLine
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from torchrecorder.capture.hooks.deferred_exit import Lingering
+    from torchrecorder.capture.scope import OpenScope
+    from torchrecorder.capture.hooks.source import Region, Sources
+    from torchrecorder.capture.tape import Tape
+
+
+class ModeState(NamedTuple):
+    """The modes of PyTorch that change what an op means."""
+
+    grad: bool
+    inference: bool
+    autocast: str  # "" where off, else "cpu bfloat16"
+
+
+_grad = torch.is_grad_enabled
+_inference = torch.is_inference_mode_enabled
+_USUAL = {grad: ModeState(grad, False, "") for grad in (True, False)}
+
+
+def mode_state() -> ModeState:
+    """The modes as they are now, in this thread."""
+    if not _inference() and not any_autocast():
+        return _USUAL[_grad()]
+    return ModeState(_grad(), _inference(), _autocast() if any_autocast() else "")
+
+
+def _autocast() -> str:
+    found = [
+        f"{device} {str(torch.get_autocast_dtype(device)).removeprefix('torch.')}"
+        for device in ("cpu", "cuda")
+        if torch.is_autocast_enabled(device)
+    ]
+    return ", ".join(found) or "on"
+
+
+class Regions:
+    """Opens and closes region scopes as the run goes through them."""
+
+    def __init__(self, tape: Tape, sources: Sources) -> None:
+        self.tape = tape
+        self.sources = sources
+        self.lingering: Lingering
+        self.outside = self.state = mode_state()
+        self.entered: Callable[[ScopeEntered, Any], None] = lambda event, key: None
+
+    def locate(self, frame: FrameType | None) -> SourceLine | None:
+        """The user's line at *frame*; opens and closes the regions around it."""
+        if self.lingering.waiting:
+            self.lingering.settle(frame)
+        line, found = self.sources.walk(frame)
+        stack = self.tape.stack
+        state = self.state = mode_state()
+        if stack and stack[-1].key is None:  # no region is open
+            if found or state is not stack[-1].state and state != stack[-1].state:
+                self._sync(found, state)
+        elif found or stack or state != self.outside:
+            self._sync(found, state)
+        if line is None and stack:
+            line = stack[-1].event.source
+        return line
+
+    def switched(self) -> None:
+        """Gradients were switched on or off: a no_grad block begins or ends here."""
+        stack = self.tape.stack
+        if stack and isinstance(stack[-1].key, ModeState):
+            self.close(stack[-1])
+
+    def _door(self) -> ModeState:
+        """The modes at the door of the innermost module call."""
+        for opened in reversed(self.tape.stack):
+            if opened.key is None:
+                return opened.state  # type: ignore[no-any-return]
+        return self.outside
+
+    def _sync(self, found: list[Region], state: ModeState) -> None:
+        wanted = [each for each in reversed(found) if _is_shown(each)]
+        keys: list[Any] = [each.key for each in wanted]
+        kind = _mode_kind(self._door(), state, bool(wanted))
+        if kind is not None:
+            keys.append(state)
+        opened = self._open()
+        same = 0
+        while same < min(len(opened), len(keys)) and _equal(opened[same].key, keys[same]):
+            same += 1
+        for each in reversed(opened[same:]):
+            self.close(each)
+        for position in range(same, len(keys)):
+            if position < len(wanted):
+                self._enter(wanted[position])
+            elif kind is not None:
+                self._enter_mode(kind, state)
+
+    def _open(self) -> list[OpenScope]:
+        """The regions that are open in the innermost module call, outermost first."""
+        opened: list[OpenScope] = []
+        for each in reversed(self.tape.stack):
+            if each.key is None:
+                break
+            opened.append(each)
+        return opened[::-1]
+
+    def _enter(self, region: Region) -> None:
+        kind, key, outside = region
+        name = _name_of(region)
+        opened = self.tape.enter(kind, name, cls=name, source=self.sources.walk(outside)[0])
+        opened.key = key
+        self.entered(opened.event, key)
+        if kind is ScopeKind.CUSTOM_FUNCTION:
+            self.tape.functions.add(opened.event.scope)
+
+    def _enter_mode(self, kind: ScopeKind, state: ModeState) -> None:
+        detail = state.autocast if kind is ScopeKind.AUTOCAST else ""
+        opened = self.tape.enter(kind, kind.value, cls=detail)
+        opened.key = state
+
+    def close(self, opened: OpenScope, *, failed: bool = False) -> None:
+        """End a region, which must be the innermost scope."""
+        popped = self.tape.stack.pop()
+        assert popped is opened
+        seconds = self.tape.time() - opened.started
+        opened.key = None
+        self.tape.write(ScopeLeft(opened.event.scope, (), (), seconds, failed))
+
+    def left(self, frame: FrameType) -> None:
+        """The function that runs in *frame* is about to return: its region ends now."""
+        opened = self._open()
+        while any(each.key is frame for each in opened):
+            self.close(opened.pop())
+
+
+def _name_of(region: Region) -> str:
+    if region.kind is ScopeKind.CUSTOM_FUNCTION:
+        return str(getattr(class_of(region.key), "__name__", region.kind.value))
+    if region.kind is ScopeKind.OPTIMIZER:
+        return str(type(region.key.f_locals["args"][0]).__name__)
+    return str(region.kind.value)
+
+
+def _is_shown(region: Region) -> bool:
+    """Checkpointing is built on a custom function, which is no region of its own."""
+    return region.kind is not ScopeKind.CUSTOM_FUNCTION or _name_of(region) != CHECKPOINT_FUNCTION
+
+
+def _mode_kind(door: ModeState, state: ModeState, in_function: bool) -> ScopeKind | None:
+    """Which mode differs from what it was at the door."""
+    if state.inference and not door.inference:
+        return ScopeKind.INFERENCE_MODE
+    if state.autocast != door.autocast and state.autocast:
+        return ScopeKind.AUTOCAST
+    if state.grad and not door.grad:
+        return ScopeKind.ENABLE_GRAD
+    if door.grad and not state.grad and not in_function:
+        return ScopeKind.NO_GRAD
+    return None
+
+
+def _equal(key: Any, other: Any) -> bool:
+    if isinstance(key, ModeState):
+        return isinstance(other, ModeState) and key == other
+    return key is other

@@ -1,0 +1,198 @@
+"""Which line of the user's code we are on, and which regions lie between it and here.
+
+Frames are walked from the call outwards. What lies inside PyTorch is skipped; the first
+frame outside is the user's line. The walk stops at the nearest module call, so its cost
+does not grow with the depth of the model.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from pathlib import Path
+from types import CodeType, FrameType, TracebackType
+from typing import Any, NamedTuple
+
+import torch
+
+from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
+from torchrecorder.capture.internals.access import (
+    CALL_CODE,
+    CHECKPOINT_CODE,
+    WRAPPED_CALL_CODE,
+    FakeTensor,
+    FakeTensorMode,
+    apply_codes,
+)
+from torchrecorder.events import ScopeKind, SourceLine
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_AUTOGRAD = os.path.join(_TORCH, "autograd", "")
+_OURS = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep
+_ENTRY = os.path.join(_OURS, "integrations", "targets.py")
+_END = "-"
+"""What is outside of the file that records for a shell or a page of documentation is not the
+user's: the walk ends there."""
+
+_MODULE = ScopeKind.MODULE
+_INSIDE, _PRETENDED = object(), object()
+_LIMIT = 200
+
+
+def _telling_codes() -> dict[CodeType, object]:
+    """The functions of PyTorch whose call is a module's, or a region of its own."""
+    from torch.utils import checkpoint
+
+    codes: dict[CodeType, object] = dict.fromkeys((CALL_CODE, WRAPPED_CALL_CODE), _MODULE)
+    codes.update(dict.fromkeys(apply_codes(), ScopeKind.CUSTOM_FUNCTION))
+    codes[inspect.unwrap(checkpoint.checkpoint).__code__] = ScopeKind.CHECKPOINT
+    for each in torch.optim.Optimizer.profile_hook_step.__code__.co_consts:
+        if isinstance(each, CodeType):  # what PyTorch wraps around the step of every optimizer
+            codes[each] = ScopeKind.OPTIMIZER
+    for function in (FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__):
+        codes[inspect.unwrap(function).__code__] = _PRETENDED
+    if CHECKPOINT_CODE is not None:
+        codes[CHECKPOINT_CODE] = _PRETENDED
+    return codes
+
+
+class Pretended(Exception):
+    """What runs is PyTorch's own work, none of the user's: on the shape of a fake tensor, or on
+    what a checkpoint keeps.
+    """
+
+
+class Region(NamedTuple):
+    """A region that is running: what it is, and the frame outside of it."""
+
+    kind: ScopeKind
+    key: Any  # the frame of the function of PyTorch that runs it, or a custom function applied
+    outside: FrameType | None
+
+
+class Sources:
+    """Walks frames, and remembers which files belong to whom."""
+
+    def __init__(self, functions: AppliedFunctions) -> None:
+        self.functions = functions
+        self._places = {id(code): place for code, place in _telling_codes().items()}
+        self._codes: list[CodeType] = []  # those in the table above, so that their ids stay taken
+        self._files: dict[str, object] = {}
+        self._lines: dict[tuple[int, int], SourceLine] = {}
+        self._roots = _import_roots()
+
+    def walk(self, frame: FrameType | None) -> tuple[SourceLine | None, list[Region]]:
+        """The user's line at or outside *frame*, and the regions on the way.
+
+        The line is None if a module call comes first; regions are given innermost first.
+
+        Raises:
+            Pretended: Between the two, PyTorch works for itself.
+        """
+        line: SourceLine | None = None
+        regions: list[Region] = []
+        places, applied, callee = self._places, self.functions.found, None
+        for _ in range(_LIMIT):
+            if frame is None:
+                break
+            if applied and id(frame) in applied:
+                function = self.functions.running(frame, callee)
+                if function is not None:
+                    regions.append(Region(ScopeKind.CUSTOM_FUNCTION, function, frame))
+            code = frame.f_code
+            place = places.get(id(code)) or self._place(code)
+            if place is _MODULE or place is _END:
+                break
+            if place is _INSIDE:
+                pass
+            elif isinstance(place, ScopeKind):
+                regions.append(Region(place, frame, frame.f_back))
+            elif place is _PRETENDED:
+                raise Pretended
+            elif line is None:
+                line = self._line(str(place), frame, code)
+            callee, frame = frame, frame.f_back
+        return line, regions
+
+    def custom_functions(self, frame: FrameType | None) -> list[Any]:
+        """The custom functions that run around *frame*, innermost first; see `class_of`."""
+        _, regions = self.walk(frame)
+        return [each.key for each in regions if each.kind is ScopeKind.CUSTOM_FUNCTION]
+
+    def raised(self, traceback: TracebackType | None, *, backward: bool) -> SourceLine | None:
+        """The innermost line of the user's code in *traceback*.
+
+        Args:
+            traceback: Of the user's exception.
+            backward: Count only lines that run inside a backward pass, not the one that
+                started it.
+        """
+        found = None
+        counts = not backward
+        while traceback is not None:
+            code = traceback.tb_frame.f_code
+            place = self._place(code)
+            if place is _END:
+                found = None  # what called the command line did not raise
+            elif isinstance(place, str) and counts:
+                found = SourceLine(place, traceback.tb_lineno, code.co_name)
+            counts = counts or code.co_filename.startswith(_AUTOGRAD)
+            traceback = traceback.tb_next
+        return found
+
+    def _line(self, file: str, frame: FrameType, code: CodeType) -> SourceLine:
+        """The line that *frame* is on; looked up once, as Python counts through the code."""
+        place = id(code), frame.f_lasti
+        line = self._lines.get(place)
+        if line is None:
+            line = self._lines[place] = SourceLine(file, frame.f_lineno, code.co_name)
+        return line
+
+    def _place(self, code: CodeType) -> object:
+        """What *code* says of where we are: the name of its file, unless it is not the user's."""
+        file = code.co_filename
+        place = self._files.get(file)
+        if place is None:
+            place = self._files[file] = self._of_file(file)
+        self._places[id(code)] = place
+        self._codes.append(code)
+        return place
+
+    def _of_file(self, filename: str) -> object:
+        if filename == _ENTRY:
+            return _END
+        if filename.startswith((_TORCH, _OURS, "<frozen")):
+            return _INSIDE
+        return self._relative(filename)
+
+    def _relative(self, filename: str) -> str:
+        """*filename* below the folder it is imported from."""
+        cell = cell_name(filename)
+        if cell:
+            return cell
+        for root in self._roots:
+            if filename.startswith(root):
+                return filename[len(root) :]
+        return os.path.basename(filename)
+
+
+def cell_name(filename: str) -> str:
+    """What people call the cell of a notebook that has this file name; empty for a file.
+
+    The name is made from the text of the cell or from a number; IPython knows which cell it is.
+    """
+    if not re.search(r"[/\\]ipykernel_\d+[/\\]|ipython-input-\d+-", filename):
+        return ""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    told = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)
+    known = told(filename)
+    number = re.search(r"\d+", known[1] if known else filename if filename[0] == "<" else "")
+    return f"In [{number[0]}]" if number else "<cell>"
+
+
+def _import_roots() -> list[str]:
+    """Folders that files are imported from, the longest first."""
+    found = {os.path.dirname(os.__file__), os.getcwd(), *(path for path in sys.path if path)}
+    return sorted((os.path.join(path, "") for path in found), key=lambda each: (-len(each), each))

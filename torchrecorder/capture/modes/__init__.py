@@ -1,0 +1,1 @@
+"""Modes: calls of torch functions and of dispatched operators become ops."""

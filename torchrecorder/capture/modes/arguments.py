@@ -1,0 +1,89 @@
+"""Arguments of a call by name, and those that are no tensors as short text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from torchrecorder.capture.modes.closures import closed_over
+from torchrecorder.capture.tensors.describe import tensors_in
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.modes.op_schema import FunctionFacts
+
+_PLAIN = (bool, int, float, complex, str, torch.dtype, torch.device, slice, type(Ellipsis))
+_NUMBERS = frozenset((int, bool, float, type(None)))
+_LONGEST = 60
+
+
+def sort_arguments(
+    facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[list[tuple[str, Tensor]], tuple[tuple[str, str], ...]]:
+    """The tensors among the arguments, and as text the numbers, names and the like.
+
+    Positional arguments go by the names of the signature. What is neither is left out.
+    """
+    tensors: list[tuple[str, Tensor]] = []
+    plain: list[tuple[str, str]] = []
+    names = facts.parameters
+    if facts.name == "deepcopy":
+        args = args[:1]  # what has been copied before is not read
+    for name, each in named_arguments(args, names):
+        if isinstance(each, Tensor):
+            tensors.append((name, each))
+        elif each is not None:
+            _sort(name, each, tensors, plain)
+    for name, each in kwargs.items():
+        if each is not None:
+            _sort(name, each, tensors, plain)
+    if facts.higher_order:
+        given = {id(tensor) for _, tensor in tensors}
+        tensors += [each for each in closed_over(args) if id(each[1]) not in given]
+    return tensors, tuple(plain)
+
+
+def named_arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Positional arguments with the names of their parameters, or their numbers."""
+    if len(args) > len(names):
+        names += tuple(map(str, range(len(names), len(args))))
+    return zip(names, args)
+
+
+def _sort(
+    name: str, each: Any, tensors: list[tuple[str, Tensor]], plain: list[tuple[str, str]]
+) -> None:
+    if type(each) in _NUMBERS:
+        plain.append((name, repr(each)))
+    elif isinstance(each, Tensor):
+        tensors.append((name, each))
+    elif isinstance(each, tuple) and _NUMBERS.issuperset(map(type, each)):
+        plain.append((name, repr(each)))
+    elif isinstance(each, (tuple, list, dict)):
+        found = tensors_in(each, name)
+        tensors.extend(found)
+        if not found and _is_plain(each):
+            plain.append((name, _text(each)))
+    elif isinstance(each, _PLAIN):
+        plain.append((name, _text(each)))
+
+
+def _is_plain(found: Any) -> bool:
+    return len(found) <= 16 and all(isinstance(each, _PLAIN) or each is None for each in found)
+
+
+def _text(found: Any) -> str:
+    if isinstance(found, (tuple, list)):
+        if all(type(each) in _NUMBERS for each in found):
+            return repr(tuple(found))
+        text = "(" + ", ".join(_text(each) for each in found) + ")"
+    elif isinstance(found, slice):
+        ends = ["" if each is None else _text(each) for each in (found.start, found.stop)]
+        text = ":".join(ends) + ("" if found.step is None else f":{_text(found.step)}")
+    elif isinstance(found, (torch.dtype, torch.device)):
+        text = str(found).removeprefix("torch.")
+    else:
+        text = "..." if found is Ellipsis else repr(found)
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,94 @@
+"""CallSites: torch functions are called from where the user calls them, as far as Python can tell.
+
+PyTorch and Python attribute a warning to the frame that called the function that warns, and
+filters, "once per place" and test reports go by that. Between the user's line and a torch
+function that is recorded lie frames of ours. So the function is called by a small function
+whose code has the file, the line and the globals of the user's frame.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+from torch.overrides import handle_torch_function
+
+Caller = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+_HANDLE = handle_torch_function.__code__
+
+_CALL: CodeType = (lambda func, args, kwargs: func(*args, **kwargs)).__code__
+
+
+class CallSites:
+    """For each place that calls torch functions, a function that calls them as from there."""
+
+    def __init__(self) -> None:
+        self._callers: dict[tuple[int, int], Caller] = {}
+        self._codes: list[CodeType] = []  # so that no other code gets the id of one of these
+
+    def at(self, frame: FrameType) -> Caller:
+        """What calls a function as if *frame*, which called a torch function, called it.
+
+        Functions of PyTorch that are written in Python hand themselves to the mode that
+        records; the frame meant is then that of their caller.
+        """
+        while frame.f_code is _HANDLE and frame.f_back is not None and frame.f_back.f_back:
+            frame = frame.f_back.f_back
+        code = frame.f_code
+        place = id(code), frame.f_lasti
+        caller = self._callers.get(place)
+        if caller is None:
+            self._codes.append(code)
+            caller = self._callers[place] = _caller(frame)
+        return caller
+
+    def clear(self) -> None:
+        """Let go of the globals of the user's modules."""
+        self._callers.clear()
+        self._codes.clear()
+
+
+class DirectCalls:
+    """For operators, which the dispatcher calls and no line of the user's: a plain call."""
+
+    def at(self, frame: FrameType) -> Caller:
+        """What calls a function."""
+        return _call
+
+    def clear(self) -> None:
+        """There is nothing to let go of."""
+
+
+def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return func(*args, **kwargs)
+
+
+def _caller(frame: FrameType) -> Caller:
+    code = frame.f_code
+    changes: dict[str, Any] = {}
+    if sys.version_info >= (3, 11):
+        lines = _one_line(len(_CALL.co_code) // 2)
+        changes = {"co_linetable": lines, "co_qualname": code.co_qualname}
+    placed = _CALL.replace(
+        co_filename=code.co_filename,
+        co_firstlineno=frame.f_lineno or code.co_firstlineno,
+        co_name=code.co_name,
+        **changes,
+    )
+    return FunctionType(placed, frame.f_globals)
+
+
+def _one_line(units: int) -> bytes:
+    """A table of lines: every instruction is on the first line, with no columns to underline.
+
+    Entries of kind 13, each for up to eight code units, with a line delta of 0; the format is
+    described in CPython's ``InternalDocs/code_objects.md``.
+    """
+    table = bytearray()
+    while units > 0:
+        table += bytes((0x80 | 13 << 3 | min(units, 8) - 1, 0))
+        units -= 8
+    return bytes(table)

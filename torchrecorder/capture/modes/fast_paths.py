@@ -1,0 +1,81 @@
+"""FastPaths: step aside where being heard would change which kernels run.
+
+In evaluation, ``nn.TransformerEncoder``, its layers and ``nn.MultiheadAttention`` hand their
+work to fused kernels, but not while a function mode listens: the results would differ in
+their last bits. Around such a module the operators below are heard instead. So they are
+around a scripted module, in which nobody calls a torch function from Python.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from torchrecorder.capture.modes.dispatch_mode import Below, DispatchCalls
+from torchrecorder.capture.modes.scripted import FORK, graph_of, restore_message, shows_inside
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.modes.function_mode import FunctionCalls
+    from torchrecorder.capture.tape import Tape
+
+_FUSED = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
+_MODULES = (*_FUSED, torch.jit.ScriptModule)
+NOTE = "fused kernels of nn.TransformerEncoder and nn.MultiheadAttention are shown as they ran"
+
+
+class FastPaths:
+    """Listens below around modules that would not be themselves, or not be heard, above."""
+
+    def __init__(self, tape: Tape, heard: FunctionCalls) -> None:
+        self.tape = tape
+        self.below = Below(heard)
+        self.inside: int | None = None
+
+    def enter(self, module: nn.Module, inputs: list[tuple[str, Tensor]]) -> None:
+        """*module* begins: step aside, if it can take a fast path."""
+        if not isinstance(module, _MODULES) or self.inside is not None:
+            return
+        tensors = [tensor for _, tensor in inputs]
+        if isinstance(module, _FUSED):
+            if _plausible(module, tensors) and self.below.listen(alone=True):
+                self.inside = id(module)
+                self.tape.notes.append(NOTE)
+            return
+        graph = graph_of(module)
+        if shows_inside(module, graph, tensors):
+            self.below.listen(alone=False, detaches="aten::detach" in graph)
+            self.inside = id(module)
+        elif FORK in graph:
+            self.below.heard.calls.autograd.expect_strangers()
+
+    def leave(self, module: nn.Module, error: BaseException | None) -> None:
+        """*module* ends, perhaps because of an *error*."""
+        if self.inside == id(module):
+            heard = self.restore()
+            if error is None or heard is None:
+                return
+            if heard.interrupted:
+                raise KeyboardInterrupt from None  # the interpreter makes an error of it
+            if heard.raised is not None:
+                restore_message(error, heard.raised)
+                self.tape.failed = id(error), type(error)  # the same trouble under another name
+
+    def restore(self) -> DispatchCalls | None:
+        """Listen as ever; also after a module that was left without a word."""
+        heard = self.below.cease()
+        self.inside = None
+        return heard
+
+
+def _plausible(module: nn.Module, inputs: list[Tensor]) -> bool:
+    """Whether *module* may use its fused kernel: in evaluation, with no gradient to come."""
+    if module.training or not torch.backends.mha.get_fastpath_enabled():
+        return False
+    if isinstance(module, nn.MultiheadAttention):
+        if len(inputs) > 2 and not inputs[0] is inputs[1] is inputs[2]:
+            return False
+    if not torch.is_grad_enabled():
+        return True
+    return not any(each.requires_grad for each in (*inputs, *module.parameters()))

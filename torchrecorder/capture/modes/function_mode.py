@@ -1,0 +1,364 @@
+"""FunctionCalls: a ``TorchFunctionMode`` that turns calls of torch functions into ops.
+
+The mode is told of every torch function called from Python, also of attribute reads
+such as ``x.shape`` and of calls without tensors. While it handles one call it is itself
+switched off, so neither what a composite function does inside nor anything of ours is
+told of. Modes belong to a thread.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
+from torchrecorder.capture.tensors.argument_objects import takes_part, tensors_in_objects
+from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
+from torchrecorder.capture.modes.call import Call
+from torchrecorder.capture.modes.call_site import CallSites, DirectCalls
+from torchrecorder.capture.internals.access import (
+    DisableTorchFunction,
+    count_function_modes,
+    get_frame,
+    peek_transformations,
+)
+from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
+from torchrecorder.capture.hooks.source import Pretended
+from torchrecorder.capture.tensors.describe import innermost, tensors_in
+from torchrecorder.events import OpCalled, OpKind, ValueId, made
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.autograd.walk import AutogradWalk
+    from torchrecorder.capture.hooks.backward import BackwardRuns
+    from torchrecorder.capture.hooks.regions import Regions
+    from torchrecorder.capture.tape import Tape
+    from torchrecorder.capture.tensors.entries import Entry
+    from torchrecorder.capture.tensors.tensor_table import Values
+
+
+class Calls:
+    """What happens before and after a call, whichever mode heard of it."""
+
+    def __init__(
+        self,
+        tape: Tape,
+        values: Values,
+        autograd: AutogradWalk,
+        regions: Regions,
+        backward: BackwardRuns,
+    ) -> None:
+        self.tape = tape
+        self.values = values
+        self.autograd = autograd
+        self.regions = regions
+        self.backward = backward
+        self.sites: CallSites | DirectCalls = CallSites()
+
+    def around(
+        self,
+        func: Callable[..., Any],
+        facts: FunctionFacts,
+        guarded: bool,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Run *func* as an op; *guarded* where somebody else could hear what we ask."""
+        if guarded:
+            with DisableTorchFunction():
+                call = self.begin(facts, args, kwargs, guarded)
+        else:
+            call = self.begin(facts, args, kwargs)
+        if call is None:
+            return func(*args, **kwargs)
+        try:
+            result = call.caller(func, args, kwargs)
+        except BaseException as error:
+            self.fail(call, error)
+            raise
+        if guarded:
+            with DisableTorchFunction():
+                self.end(call, result)
+        else:
+            self.end(call, result)
+        return result
+
+    def begin(
+        self,
+        facts: FunctionFacts,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        guarded: bool = False,
+    ) -> Call | None:
+        """Note what the call reads. None if it is no op, or the instrument failed."""
+        call = Call()
+        try:
+            tape, values = self.tape, self.values
+            call.started = tape.pause()
+            call.facts = facts
+            frame = get_frame(3)
+            call.caller = self.sites.at(frame)
+            call.source = self.regions.locate(frame)
+            call.place = tape.stack[-1] if tape.stack else None
+            tensors, call.arguments = sort_arguments(facts, args, kwargs)
+            call.on_objects = guarded and takes_part(args, kwargs)
+            if call.on_objects:
+                named = [*named_arguments(args, facts.parameters), *kwargs.items()]
+                tensors += tensors_in_objects(named, tensors)
+            call.wrapped = peek_transformations() is not None
+            if call.wrapped:
+                tensors = [(name, innermost(tensor)) for name, tensor in tensors]
+            call.inputs = values.slots_of(tensors)
+            call.tensors = self._sources(tensors) if values.aliases else tensors
+            call.op = op = tape.next_op()
+            call.index = tape.next_index()
+            if facts.name == "backward":
+                values.gradients_from = op
+            if facts.runs_backward:
+                self.backward.begin(op, args, kwargs)
+            self.autograd.begin()
+            tape.op = op
+            for observer in tape.observers:
+                observer.op_begins(op)
+            tape.resume()
+            return call
+        except Pretended:
+            self.tape.resume()
+        except Exception as error:
+            self._give_up(call, error)
+        return None
+
+    def _give_up(self, call: Call, error: Exception) -> None:
+        """The instrument failed at a call: no op is running, and no hook is left behind."""
+        self.tape.op = None
+        self.backward.abandon(getattr(call, "op", None))
+        self.tape.lose("functions", error)
+
+    def _sources(self, tensors: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
+        """The user's own tensors in place of our aliases, as the function is given them."""
+        given = [(name, self.values.source(tensor)) for name, tensor in tensors]
+        for _, tensor in given:
+            self.values.read(tensor)
+        return given
+
+    def end(self, call: Call, result: Any) -> None:
+        """Note what the call made and wrote."""
+        try:
+            tape = self.tape
+            seconds = tape.pause() - call.started
+            tape.op = None
+            for observer in tape.observers:
+                observer.op_ended(call.op)
+            if call.facts.runs_backward:
+                self.backward.end(call.op, seconds)
+            writes = self._writes(call)
+            outputs = self._outputs(call, result, writes)
+            if outputs or call.facts.reads_data:
+                self.autograd.end(call.op)
+                if tape.observers:
+                    self._show(call, result, writes)
+                written = tuple(writes.values()) if writes else ()
+                self._write(call, OpKind.CALLED, outputs, written, seconds)
+            elif self._passed_on(call, result):
+                self.autograd.end(call.op)
+                self.values.passed = self._write(call, OpKind.PASS, (), (), seconds)
+            tape.resume()
+        except Exception as error:
+            self._give_up(call, error)
+
+    def fail(self, call: Call, error: BaseException) -> None:
+        """The call raised: keep how far it came."""
+        try:
+            self.tape.op = None
+            if call.facts.runs_backward:
+                self.backward.fail(call.op, error)
+            self.tape.fail(error, call.op)
+            self._write(call, OpKind.CALLED, (), (), None)
+        except Exception as own:
+            self._give_up(call, own)
+
+    def _show(self, call: Call, result: Any, writes: dict[int, ValueId]) -> None:
+        """Show the observers what came into being."""
+        written = [tensor for _, tensor in call.tensors if id(tensor) in writes]
+        given = {id(tensor) for _, tensor in call.tensors}
+        made = [tensor for _, tensor in tensors_in(result) if id(tensor) not in given]
+        shown: dict[ValueId, Tensor] = {}
+        for tensor in [*made, *written]:
+            value = self.values.peek(tensor)
+            if value is not None:
+                shown.setdefault(value, tensor)
+        for observer in self.tape.observers:
+            observer.op_made(call.op, list(shown.items()))
+
+    def _writes(self, call: Call) -> dict[int, ValueId]:
+        """The arguments that were written in place, as new values."""
+        written: dict[int, ValueId] = {}
+        entries = self.values.entries
+        facts = call.facts
+        unusual = facts.rebinds or facts.writes
+        for name, tensor in call.tensors:
+            entry = entries.get(id(tensor))
+            if entry is None:
+                continue
+            if entry.version < 0 or unusual:
+                wrote = _wrote(call, name, tensor, entry)
+            else:
+                wrote = tensor._version != entry.version
+            if wrote and id(tensor) not in written:
+                written[id(tensor)] = self.values.wrote(tensor, entry, call.op)
+        return written
+
+    def _outputs(
+        self, call: Call, result: Any, writes: dict[int, ValueId]
+    ) -> tuple[ValueId, ...]:
+        """The values that came into being: results first, then what was written."""
+        usual = not (writes or call.wrapped or call.on_objects or call.facts.attribute)
+        if usual and isinstance(result, Tensor):
+            if self.values.aliases:
+                result = self.values.source(result)
+            for _, tensor in call.tensors:
+                if tensor is result:
+                    return ()
+            return (self.values.note(result, call.op),)
+        return self._several_outputs(call, result, writes)
+
+    def _several_outputs(
+        self, call: Call, result: Any, writes: dict[int, ValueId]
+    ) -> tuple[ValueId, ...]:
+        """The same for results and writes of every kind."""
+        if isinstance(result, Tensor):
+            results = [result]
+        elif isinstance(result, (tuple, list, dict)):
+            results = [tensor for _, tensor in tensors_in(result)]
+        else:
+            results = []
+        if call.on_objects:
+            known = [("", tensor) for tensor in results]
+            results += [tensor for _, tensor in tensors_in_objects([("", result)], known)]
+        if call.wrapped:
+            results = [innermost(tensor) for tensor in results]
+        if self.values.aliases:
+            results = [self.values.source(tensor) for tensor in results]
+        outputs: dict[ValueId, None] = {}
+        given = {id(tensor) for _, tensor in call.tensors} if results else ()
+        for tensor in results:
+            if id(tensor) in given:
+                if id(tensor) in writes:
+                    outputs[writes[id(tensor)]] = None
+            elif call.facts.name == "grad" and call.facts.attribute:
+                self.values.read_gradient(tensor, call.inputs[0].value)
+            else:
+                outputs[self.values.note(tensor, call.op)] = None
+        outputs.update(dict.fromkeys(writes.values()))
+        return tuple(outputs)
+
+    def _passed_on(self, call: Call, result: Any) -> bool:
+        """Whether the call only handed back a tensor it was given."""
+        if not isinstance(result, Tensor):
+            return False
+        source = self.values.source(result)
+        return any(source is each for _, each in call.tensors)
+
+    def _write(
+        self,
+        call: Call,
+        kind: OpKind,
+        outputs: tuple[ValueId, ...],
+        writes: tuple[ValueId, ...],
+        seconds: float | None,
+    ) -> OpCalled:
+        facts, place = call.facts, call.place
+        event = (
+            call.op,
+            place.scope if place is not None else None,
+            call.index,
+            kind,
+            facts.name,
+            facts.qualname,
+            call.inputs,
+            outputs,
+            writes,
+            call.arguments,
+            call.source,
+            seconds,
+            place is not None and place.recompute,
+        )
+        self.tape.write(called := made(OpCalled, event))
+        return called
+
+
+class FunctionCalls(TorchFunctionMode):
+    """Hears every torch function that Python calls."""
+
+    def __init__(self, calls: Calls) -> None:
+        super().__init__()
+        self.calls = calls
+        self.thread = calls.tape.thread
+        self.facts: dict[Any, FunctionFacts] = {}
+        self.crowded = False
+
+    def __enter__(self) -> FunctionCalls:
+        self.crowded = count_function_modes() > 0
+        return super().__enter__()  # type: ignore[no-any-return, no-untyped-call]
+
+    def __exit__(self, *error: Any) -> None:
+        self.facts.clear()  # methods of scripts hold their modules
+        self.calls.sites.clear()
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run *func* and note it."""
+        kwargs = kwargs or {}
+        try:
+            facts = self.facts.get(func)
+            if facts is None:
+                facts = self.facts[func] = facts_of(func)
+            values = self.calls.values
+            if values.aliases and holds_alias(values, args, kwargs):
+                func = functools.partial(run_on_originals, values, func)
+            if facts.higher_order:
+                func = functools.partial(self._run_traced, func)
+            if facts.grad_switch:
+                self.calls.regions.switched()
+        except Exception as error:
+            self.calls.tape.lose("functions", error)
+            return func(*args, **kwargs)
+        if facts.ignored:
+            return func(*args, **kwargs)
+        return self.calls.around(func, facts, bool(types) or self.crowded, args, kwargs)
+
+    def _run_traced(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Run an operator that may trace the functions it is given: their modules do not run."""
+        tape, before = self.calls.tape, self.calls.tape.deaf
+        tape.deaf = True
+        try:
+            return func(*args, **kwargs)
+        finally:
+            tape.deaf = before
+
+
+def _wrote(call: Call, name: str, tensor: Tensor, entry: Entry) -> bool:
+    """Whether an argument was written, where its version alone does not tell."""
+    first = tensor is call.tensors[0][1]
+    if call.facts.rebinds and first:
+        return True
+    if name.partition(".")[0] in call.facts.writes:
+        if call.facts.dispatched or call.writes(name):
+            return True
+    if entry.version < 0:
+        return name == "out" or first and (call.facts.in_place or _told_to(call.arguments))
+    return tensor._version != entry.version
+
+
+def _told_to(arguments: tuple[tuple[str, str], ...]) -> bool:
+    """Whether the caller asked for the first argument to be written; not in eval dropout."""
+    return ("inplace", "True") in arguments and ("training", "False") not in arguments

@@ -1,0 +1,171 @@
+"""CompiledOps: operators on functions, such as ``torch.cond``, run as they do plainly.
+
+PyTorch lets its compiler trace the functions, which makes inputs of what they close over, such
+as the weights of modules. Run eagerly, the operator would not know of these: some then fail,
+some give something else. So here the compiler may work, while nothing is recorded; what it
+compiled is recorded as it runs, as one op with all that it reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from torchrecorder.capture.internals.access import (
+    OPERATOR_HOMES,
+    OPERATOR_SETUP,
+    TorchDispatchMode,
+    count_function_modes,
+    dispatch_modes,
+    function_modes,
+    operator_setup,
+    pop_function_mode,
+    push_function_mode,
+)
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.hooks.modules import ModuleScopes
+
+
+class CompiledOps:
+    """A context in which such operators are compiled, although nothing else is."""
+
+    def __init__(self, functions: TorchFunctionMode, modules: ModuleScopes) -> None:
+        self.functions = functions
+        self.modules = modules
+        self._before: tuple[CompiledOps, ...] = ()
+
+    def lose(self, error: Exception) -> None:
+        """Such an operator could not be recorded."""
+        self.modules.tape.lose("operators on functions", error)
+
+    def __enter__(self) -> CompiledOps:
+        self._before = _listening()
+        _now.listening = (*self._before, self)
+        _active.append(self)
+        _replace_setup(_plain, _unrecorded)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _now.listening = self._before
+        _active.remove(self)
+        if not _active:
+            _replace_setup(_unrecorded, _plain)
+
+
+_plain: Any = operator_setup()
+_active: list[CompiledOps] = []
+_now = threading.local()
+
+
+def _listening() -> tuple[CompiledOps, ...]:
+    """Those of this thread, outermost first."""
+    found: tuple[CompiledOps, ...] = getattr(_now, "listening", ())
+    return found
+
+
+def _replace_setup(before: Any, after: Any) -> None:
+    """Where PyTorch prepares its compiler for such an operator, let *after* do it."""
+    for home in filter(None, map(sys.modules.get, OPERATOR_HOMES)):
+        if before is not None and getattr(home, OPERATOR_SETUP, None) is before:
+            setattr(home, OPERATOR_SETUP, after)
+
+
+@contextlib.contextmanager
+def _unrecorded() -> Iterator[Any]:
+    """As PyTorch's own setup, but nothing is recorded until what was compiled runs."""
+    listening, away = _listening(), None
+    with _plain() as backend:
+        try:
+            away = _take_away(listening)
+        except Exception as error:
+            listening[-1].lose(error)
+        try:
+            yield backend
+        finally:
+            if away is not None:
+                _give_back(away, listening[-1])
+
+
+def _give_back(away: contextlib.ExitStack, last: CompiledOps) -> None:
+    try:
+        away.close()
+    except Exception as error:
+        last.lose(error)
+
+
+def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
+    """Stop recording, and let the compiler work; None where modes of others are in between."""
+    counting, modes = _counting(), function_modes()
+    ours = [each.functions for each in listening]
+    if not ours or not all(each in modes for each in ours):
+        return None
+    with contextlib.ExitStack() as stack:
+        for counts in reversed(counting):
+            stack.callback(counts.__enter__)
+            counts.__exit__(None, None, None)
+        stack.enter_context(_only([each for each in modes if each not in ours], modes))
+        for each in reversed(listening):
+            stack.callback(each.modules.__enter__)
+            each.modules.__exit__()
+        stack.enter_context(torch.compiler.set_stance("default", force_backend=_run_recorded))
+        before, _now.back = getattr(_now, "back", ((), ())), (ours, counting)
+        stack.callback(setattr, _now, "back", before)
+        return stack.pop_all()
+
+
+def _counting() -> list[TorchDispatchMode]:
+    """Our dispatch modes, if they are on top."""
+    from torchrecorder.capture.probes.flops import FlopsCounted
+
+    modes = reversed(dispatch_modes())
+    found = list(itertools.takewhile(lambda mode: type(mode) is FlopsCounted, modes))
+    return found[::-1]
+
+
+@contextlib.contextmanager
+def _only(others: list[TorchFunctionMode], modes: list[TorchFunctionMode]) -> Iterator[None]:
+    """Of the function *modes*, which are all there are, the *others* only."""
+    _put_in_place(others)
+    try:
+        yield
+    finally:
+        _put_in_place(modes)
+
+
+def _put_in_place(modes: list[TorchFunctionMode]) -> None:
+    while count_function_modes():
+        pop_function_mode()
+    for mode in modes:
+        push_function_mode(mode)
+
+
+def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
+    """A backend of the compiler: eager, recorded by those that record when it runs."""
+
+    def run(*args: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            try:
+                _bring_back(stack)
+            except Exception as error:
+                _listening()[-1].lose(error)
+            return graph.forward(*args)
+
+    return run
+
+
+def _bring_back(stack: contextlib.ExitStack) -> None:
+    """The modes that were taken away listen until *stack* is left."""
+    functions, counting = _now.back
+    for function in functions:
+        push_function_mode(function)
+        stack.callback(pop_function_mode)
+    for counts in counting:
+        stack.enter_context(counts)

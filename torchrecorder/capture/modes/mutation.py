@@ -1,0 +1,62 @@
+"""Which arguments a function writes although their version does not tell.
+
+PyTorch counts up a tensor's version where an operator writes it. The running statistics of
+norms, the tensors that collectives receive into and the lists of fused optimizers are
+written without that (torch 2.13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+STATISTICS = dict.fromkeys(
+    ("batch_norm", "instance_norm", "native_batch_norm", "cudnn_batch_norm"),
+    ("running_mean", "running_var"),
+)
+"""Written in training only."""
+
+RECEIVED = {
+    "all_reduce": ("tensor",),
+    "all_reduce_coalesced": ("tensors",),
+    "broadcast": ("tensor",),
+    "reduce": ("tensor",),
+    "recv": ("tensor",),
+    "irecv": ("tensor",),
+    "scatter": ("tensor",),
+    "gather": ("gather_list",),
+    "all_gather": ("tensor_list",),
+    "all_gather_coalesced": ("output_tensor_lists",),
+    "all_gather_into_tensor": ("output_tensor",),
+    "all_gather_single": ("output_tensor",),
+    "reduce_scatter": ("output",),
+    "reduce_scatter_tensor": ("output",),
+    "reduce_scatter_single": ("output",),
+    "all_to_all": ("output_tensor_list",),
+    "all_to_all_single": ("output",),
+}
+"""What the functions of ``torch.distributed`` receive into, on whatever rank they run."""
+
+
+def silent_writes(func: Callable[..., Any], name: str, schemas: Iterable[Any]) -> tuple[str, ...]:
+    """Arguments of *func* that it writes, whatever their version says."""
+    if is_collective(func):
+        return RECEIVED.get(name, ())
+    return STATISTICS.get(name, ()) or _in_lists(schemas)
+
+
+def is_collective(func: Callable[..., Any]) -> bool:
+    """Whether *func* sends tensors to other processes, also where it gives nothing back."""
+    return getattr(func, "__module__", "") == "torch.distributed.distributed_c10d"
+
+
+def _in_lists(schemas: Iterable[Any]) -> tuple[str, ...]:
+    """What an operator writes, if tensors in lists are among it."""
+    written = [
+        each
+        for schema in schemas
+        for each in schema.arguments
+        if each.is_write and not each.kwarg_only  # those by keyword are ``out=``
+    ]
+    lists = any(str(each.type) == "List[Tensor]" for each in written)
+    return tuple(dict.fromkeys(each.name for each in written)) if lists else ()

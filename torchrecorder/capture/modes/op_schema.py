@@ -1,0 +1,241 @@
+"""What a torch function is called, and how it is to be treated."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional
+
+from torchrecorder.capture.internals.access import (
+    HigherOrderOperator,
+    OpOverload,
+    OpOverloadPacket,
+)
+from torchrecorder.capture.modes.mutation import is_collective, silent_writes
+
+_OPERATORS = {
+    "__radd__": "add",
+    "__rsub__": "rsub",
+    "__rmul__": "mul",
+    "__rdiv__": "div",
+    "__rtruediv__": "div",
+    "__truediv__": "div",
+    "__div__": "div",
+    "__idiv__": "div_",
+    "__itruediv__": "div_",
+    "__rpow__": "pow",
+    "__ipow__": "pow_",
+    "__rmatmul__": "matmul",
+    "__imatmul__": "matmul_",
+    "__rfloordiv__": "floor_divide",
+    "__floordiv__": "floor_divide",
+    "__ifloordiv__": "floor_divide_",
+    "__mod__": "remainder",
+    "__rmod__": "remainder",
+    "__imod__": "remainder_",
+    "__invert__": "bitwise_not",
+    "__bool__": "bool()",
+    "__nonzero__": "bool()",
+    "__contains__": "contains",
+    "__float__": "float()",
+    "__int__": "int()",
+    "__index__": "int()",
+    "__complex__": "complex()",
+    "__array__": "numpy",
+    "_pack_padded_sequence": "pack_padded_sequence",
+    "_pad_packed_sequence": "pad_packed_sequence",
+}
+
+_REFLECTED = frozenset("__rdiv__ __rtruediv__ __rpow__ __rfloordiv__ __rmod__".split())
+"""Operators of a tensor that stands on the right, under the name of those on the left."""
+
+_READS_DATA = frozenset(
+    "item tolist numpy bool() float() int() complex() contains equal allclose is_nonzero "
+    "_local_scalar_dense backward".split()
+)
+"""Functions that look into a tensor and give no tensor back."""
+
+_IGNORED = frozenset(
+    "size dim numel nelement stride storage_offset data_ptr element_size is_floating_point "
+    "is_complex is_signed is_contiguous is_same_size is_pinned is_inference is_neg is_conj "
+    "is_shared is_set_to is_distributed is_storage get_device ndimension storage untyped_storage "
+    "typed_storage _typed_storage sym_size sym_stride sym_numel requires_grad_ retain_grad "
+    "register_hook register_post_accumulate_grad_hook __len__ __repr__ __str__ __format__ "
+    "__hash__ __dir__ __reduce_ex__ __reduce__ __setstate__ has_names "
+    "dim_order can_cast result_type promote_types _set_grad_enabled manual_seed "
+    "_get_tracing_state _is_view _has_compatible_shallow_copy_type is_grad_enabled "
+    "is_autocast_enabled get_default_dtype set_default_dtype _assert is_tensor "
+    "_record_function_enter _record_function_enter_new _record_function_exit".split()
+)
+"""Functions that ask about a tensor's form or change what autograd does with it later."""
+
+_BACKWARD = (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
+
+_TENSOR_ATTRIBUTES = frozenset("data grad T H mT mH real imag".split())
+
+
+@dataclass(frozen=True)
+class FunctionFacts:
+    """How one function is treated.
+
+    Attributes:
+        name: What people type.
+        qualname: Where it lives.
+        parameters: Names of its positional parameters, as far as Python knows them.
+        ignored: Asks about form only; not an op.
+        reads_data: Takes data out of the tensors, to Python.
+        in_place: By its name, it writes its first argument.
+        rebinds: Gives a tensor other memory (``x.data = y``).
+        attribute: It is the read of an attribute.
+        grad_switch: It turns gradients on or off.
+        writes: Arguments that it may write without counting up their version.
+        runs_backward: It runs the autograd graph.
+        higher_order: It is an operator on functions.
+        dispatched: The dispatcher calls it, below what counts up versions of what it writes.
+    """
+
+    name: str
+    qualname: str
+    parameters: tuple[str, ...] = ()
+    ignored: bool = False
+    reads_data: bool = False
+    in_place: bool = False
+    rebinds: bool = False
+    attribute: bool = False
+    grad_switch: bool = False
+    writes: tuple[str, ...] = ()
+    runs_backward: bool = False
+    higher_order: bool = False
+    dispatched: bool = False
+
+
+_known: dict[Any, FunctionFacts] = {}
+"""The facts about functions of PyTorch, which live as long as it does."""
+
+
+def facts_of(func: Callable[..., Any]) -> FunctionFacts:
+    """The facts about *func*; worked out once per function of PyTorch, once per run for others."""
+    known = _known.get(func)
+    if known is None:
+        known = _work_out(func)
+        if _is_pytorch(func):
+            _known[func] = known
+    return known
+
+
+def _is_pytorch(func: Any) -> bool:
+    """Whether *func* is found under its name in ``torch.Tensor`` or a module of PyTorch."""
+    name, home = getattr(func, "__name__", ""), getattr(func, "__module__", None) or "torch"
+    if home.partition(".")[0] != "torch":
+        return False
+    return any(getattr(each, name, None) is func for each in (torch.Tensor, sys.modules.get(home)))
+
+
+def _work_out(func: Callable[..., Any]) -> FunctionFacts:
+    name = str(getattr(func, "__name__", type(func).__name__))
+    if isinstance(func, OpOverload):
+        name = name.partition(".")[0]
+    if isinstance(func, types.MethodWrapperType):
+        return _attribute_facts(func, name)
+    parameters = ("other", "self") if name in _REFLECTED else _parameters(func)
+    name = _plain_name(name)
+    return FunctionFacts(
+        name=name,
+        qualname=_qualname(func, name),
+        parameters=parameters,
+        ignored=name in _IGNORED or isinstance(func, torch.ScriptMethod),  # its inside is heard
+        reads_data=name in _READS_DATA or is_collective(func),
+        in_place=_writes_first(name),
+        grad_switch=name == "_set_grad_enabled",
+        writes=silent_writes(func, name, _schemas(func)),
+        runs_backward=func in _BACKWARD,
+        higher_order=isinstance(func, HigherOrderOperator),
+    )
+
+
+def operator_facts(func: Any) -> FunctionFacts:
+    """The facts about an overload of an operator, as the dispatcher calls it."""
+    arguments = func._schema.arguments
+    name = _plain_name(str(func.__name__).partition(".")[0])
+    silent = silent_writes(func, name, ())
+    return FunctionFacts(
+        name=name,
+        qualname=_qualname(func, name),
+        parameters=tuple(each.name for each in arguments if not each.kwarg_only),
+        ignored=name in _IGNORED,
+        reads_data=name in _READS_DATA,
+        writes=silent or tuple(each.name for each in arguments if each.is_write),
+        dispatched=not silent,
+    )
+
+
+def _attribute_facts(func: Any, name: str) -> FunctionFacts:
+    attribute = str(getattr(func.__self__, "__name__", "attribute"))
+    setter = name == "__set__"
+    ignored = setter and attribute != "data" or not setter and attribute not in _TENSOR_ATTRIBUTES
+    return FunctionFacts(
+        name=f"set_{attribute}" if setter else attribute,
+        qualname=f"torch.Tensor.{attribute}",
+        parameters=("self",),
+        ignored=ignored,
+        rebinds=setter,
+        attribute=not setter,
+    )
+
+
+def _plain_name(name: str) -> str:
+    if name in _OPERATORS:
+        return _OPERATORS[name]
+    if name.startswith("__") and name.endswith("__"):
+        inner = name[2:-2]
+        if inner[:1] == "i" and hasattr(torch.Tensor, f"{inner[1:]}_"):
+            return f"{inner[1:]}_"
+        if inner[:1] == "r" and hasattr(torch.Tensor, f"__{inner[1:]}__"):
+            return inner[1:]
+        return inner if name not in _IGNORED else name
+    return name
+
+
+def _writes_first(name: str) -> bool:
+    return name == "setitem" or name.endswith("_") and not name.endswith("__")
+
+
+def _qualname(func: Any, name: str) -> str:
+    if isinstance(func, (OpOverload, OpOverloadPacket)):
+        return f"torch.ops.{func}"
+    own = str(getattr(func, "__qualname__", ""))
+    if own.startswith(("TensorBase.", "Tensor.")):
+        return f"torch.Tensor.{name}"
+    if own.startswith("_VariableFunctionsClass."):
+        return f"torch.{func.__name__}"
+    if hasattr(torch.nn.functional, name):
+        return f"torch.nn.functional.{name}"
+    home = getattr(func, "__module__", None)
+    return f"{home}.{name}" if home else name
+
+
+def _parameters(func: Any) -> tuple[str, ...]:
+    """Positional parameter names: from Python's signature, or from the op's schemas."""
+    if isinstance(func, types.FunctionType):
+        code = getattr(inspect.unwrap(func), "__code__", None)
+        return () if code is None else code.co_varnames[: code.co_argcount]
+    schemas = _schemas(func)
+    if not schemas:
+        return ("self",) if hasattr(torch.Tensor, str(getattr(func, "__name__", ""))) else ()
+    longest = max(schemas, key=lambda each: len(each.arguments))
+    return tuple(argument.name for argument in longest.arguments if not argument.kwarg_only)
+
+
+def _schemas(func: Any) -> tuple[Any, ...]:
+    """The signatures of the operator behind a function that is not written in Python."""
+    name = str(getattr(func, "__name__", ""))
+    if isinstance(func, types.FunctionType) or not name or name.startswith("__"):
+        return ()
+    packet = getattr(torch.ops.aten, name, None)
+    return tuple((getattr(packet, "_schemas", None) or {}).values())

@@ -1,0 +1,294 @@
+"""Catalog: which modules there are, what they are called, what they hold."""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import Module, Parameter
+from torch.nn.parameter import is_lazy
+
+from torchrecorder.capture.stand_in import StandIn, describing, detail_of, stand_in
+from torchrecorder.events import ModuleId, ModuleSeen, Role, ScopeKind, Slot, ValueId, made
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.tape import Tape
+    from torchrecorder.capture.tensors.tensor_table import Values
+
+_Held = Mapping[str, "Tensor | None"]
+"""The parameters, or the buffers, that a module itself holds."""
+
+_MOST_NAMES = 16
+_USUAL = (Tensor, Parameter)
+
+
+class ClassFacts(NamedTuple):
+    """What all modules of one class have in common."""
+
+    name: str
+    qualname: str
+    kind: ScopeKind
+    arguments: tuple[str, ...]  # positional parameters of ``forward``
+
+
+class CatalogEntry:
+    """One module: its id, its names, how often it was called."""
+
+    __slots__ = (
+        "ref",
+        "module",
+        "names",
+        "cls",
+        "qualname",
+        "kind",
+        "arguments",
+        "calls",
+        "stated",
+        "stand_in",
+    )
+
+    def __init__(self, module: Module, number: ModuleId, facts: ClassFacts) -> None:
+        self.ref = weakref.ref(module)
+        self.module = number
+        self.names: list[str] = []
+        self.cls, self.qualname, self.kind, self.arguments = facts
+        self.calls = 0
+        self.stated = False
+        self.stand_in: StandIn | None = None
+
+    def count_call(self) -> int:
+        """The number of this call, counted from 0."""
+        self.calls = calls = self.calls + 1
+        return calls - 1
+
+
+class Catalog:
+    """Every module of the model, and those met besides.
+
+    Args:
+        root: The recorded model; its parameters and buffers get their dotted names.
+    """
+
+    def __init__(self, tape: Tape, values: Values, root: Module | None, name: str) -> None:
+        self.tape = tape
+        self.values = values
+        self.name = name
+        self.entries: dict[int, CatalogEntry] = {}
+        self.numbers: dict[ModuleId, CatalogEntry] = {}
+        self._classes: dict[type[Module], ClassFacts] = {}
+        self._shapeless: dict[int, ValueId] = {}  # what lazy parameters were at first
+        if root is not None:
+            with tape.losing("names of modules"):
+                self._enter_all(root)
+
+    def _enter_all(self, root: Module) -> None:
+        """Number and name *root* and all below it, in the order of ``named_modules()``."""
+        found = list(named_modules(root))
+        for path, module in found:
+            entry = self.entries.get(id(module)) or self._new(module)
+            if len(entry.names) < _MOST_NAMES:
+                entry.names.append(path)
+            prefix = f"{path}." if path else ""
+            for role, held in _holdings(module):
+                self._name_tensors(prefix, role, held)
+        with describing([module for _, module in found]):
+            for _, module in found:
+                entry = self.entries[id(module)]
+                if not entry.stated and not _waits(module):
+                    self._state(entry, module)
+
+    def _name_tensors(self, prefix: str, role: Role, held: _Held) -> None:
+        """Give parameters or buffers their names; a tied one has several."""
+        named = self.values.named
+        for name, tensor in held.items():
+            if isinstance(tensor, Tensor):
+                full, known = prefix + name, named.get(id(tensor))
+                if known is None:
+                    named[id(tensor)] = weakref.ref(tensor), role, (full,)
+                elif len(known[2]) < _MOST_NAMES and full not in known[2]:
+                    named[id(tensor)] = *known[:2], (*known[2], full)
+
+    def _new(self, module: Module) -> CatalogEntry:
+        cls = type(module)
+        facts = self._classes.get(cls)
+        if facts is None:
+            facts = self._classes[cls] = _of_class(cls)
+        entry = CatalogEntry(module, self.tape.next_module(), facts)
+        self.entries[id(module)] = entry
+        self.numbers[entry.module] = entry
+        return entry
+
+    def find(self, module: Module) -> CatalogEntry:
+        """The entry of *module*, made if it was never met."""
+        entry = self.entries.get(id(module))
+        if entry is None or entry.ref() is not module:
+            entry = self._new(module)
+            if not _waits(module):
+                with describing([module]):
+                    self._state(entry, module)
+        return entry
+
+    def module(self, number: ModuleId | None) -> Module | None:
+        """The module with this id, while it lives."""
+        entry = self.numbers.get(number) if number is not None else None
+        return entry.ref() if entry is not None else None
+
+    def references(self) -> dict[ModuleId, tuple[weakref.ref[Module], StandIn | None]]:
+        """A weak reference and a stand-in for each module."""
+        return {number: (entry.ref, entry.stand_in) for number, entry in self.numbers.items()}
+
+    def clear(self) -> None:
+        """Forget every module."""
+        self.entries.clear()
+        self.numbers.clear()
+
+    def path(self, entry: CatalogEntry, parent: str) -> tuple[str, str]:
+        """Dotted path and short name of a module called from the module at *parent*."""
+        if not entry.names:
+            return "", entry.cls
+        path, prefix = entry.names[0], f"{parent}." if parent else ""
+        if len(entry.names) > 1:
+            path = next((name for name in entry.names if name.startswith(prefix)), path)
+        return path, path.removeprefix(prefix) or self.name
+
+    def begin(self, module: Module) -> None:
+        """A call begins; parameters that take shape in it are values already."""
+        for _, held in _holdings(module):
+            for tensor in held.values():
+                if tensor is not None and _is_lazy(tensor):
+                    self._shapeless[id(tensor)] = self.values.read(tensor)
+
+    def complete(self, module: Module) -> None:
+        """State a module whose parameters took shape during its first call."""
+        entry = self.entries.get(id(module))
+        if entry is not None and not entry.stated:
+            with describing([module]):
+                self._state(entry, module)
+
+    def finish(self) -> None:
+        """The run ends: state what is still unsaid."""
+        for entry in list(self.entries.values()):
+            module = entry.ref()
+            if not entry.stated and module is not None:
+                with describing([module]):
+                    self._state(entry, module)
+
+    def _state(self, entry: CatalogEntry, module: Module) -> None:
+        slots = {role: self._slots(held, role) for role, held in _holdings(module)}
+        event = (
+            entry.module,
+            tuple(entry.names),
+            entry.cls,
+            entry.qualname,
+            detail_of(module),
+            slots.get(Role.PARAMETER, ()),
+            slots.get(Role.BUFFER, ()),
+            _is_training(module, entry.kind),
+        )
+        entry.stand_in = stand_in(module)
+        self.tape.write(made(ModuleSeen, event))
+        entry.stated = True
+
+    def _slots(self, held: _Held, role: Role) -> tuple[Slot, ...]:
+        values, slots = self.values, []
+        for name, tensor in held.items():
+            if not isinstance(tensor, Tensor) or _is_lazy(tensor):
+                continue
+            shapeless = self._shapeless.get(id(tensor)) if self._shapeless else None
+            if shapeless is not None:
+                self._shape(tensor, role, shapeless)
+            value = shapeless or values.peek(tensor)
+            if value is None:
+                value = values.hold(tensor, role, name)
+            slots.append(made(Slot, (name, value)))
+        return tuple(slots)
+
+    def _shape(self, tensor: Tensor, role: Role, value: ValueId) -> None:
+        """State again what a lazy parameter was at first, now that it has a shape."""
+        entry = self.values.entries[id(tensor)]
+        now = entry.value, entry.role, entry.producer, entry.requires_grad
+        entry.value, entry.role, entry.producer = value, role, None
+        entry.requires_grad = tensor.requires_grad
+        self.values.restate(tensor, entry, None)
+        entry.value, entry.role, entry.producer, entry.requires_grad = now
+
+    def attribute(self, module: Module, tensor: Tensor) -> tuple[Role, str] | None:
+        """Where *module* itself holds *tensor*, if it does."""
+        for role, found in (
+            (Role.PARAMETER, module.__dict__.get("_parameters")),
+            (Role.BUFFER, module.__dict__.get("_buffers")),
+            (Role.CONSTANT, module.__dict__),
+        ):
+            for name, each in (found or {}).items():
+                if each is tensor:
+                    return role, str(name)
+        return None
+
+
+def _of_class(cls: type[Module]) -> ClassFacts:
+    kind = ScopeKind.MODULE
+    if issubclass(cls, torch.jit.ScriptModule):
+        kind = ScopeKind.SCRIPTED
+    elif cls.__name__ == "OptimizedModule":
+        kind = ScopeKind.COMPILED
+    forward = getattr(cls, "forward", None)
+    code = getattr(inspect.unwrap(forward), "__code__", None) if forward is not None else None
+    arguments = () if code is None else code.co_varnames[1 : code.co_argcount]
+    return ClassFacts(cls.__name__, f"{cls.__module__}.{cls.__qualname__}", kind, arguments)
+
+
+def named_modules(root: Module) -> Iterator[tuple[str, Module]]:
+    """Every path to every module; what lies below a shared module is walked once."""
+    stack: list[tuple[str, Module]] = [("", root)]
+    seen: set[int] = set()
+    while stack:
+        path, module = stack.pop()
+        yield path, module
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        prefix = f"{path}." if path else ""
+        for name, child in reversed(module._modules.items()):
+            if child is not None:
+                stack.append((prefix + name, child))
+
+
+def weights_of(module: Module) -> list[tuple[str, Tensor]]:
+    """Parameters and buffers that a call of *module* may read."""
+    return [
+        (f"{path}.{name}" if path else name, tensor)
+        for kind in ("_parameters", "_buffers")
+        for path, part in named_modules(module)
+        for name, tensor in getattr(part, kind).items()
+        if tensor is not None and not is_lazy(tensor)
+    ]
+
+
+def _holdings(module: Module) -> list[tuple[Role, _Held]]:
+    """The parameters and the buffers that *module* itself holds."""
+    found: list[tuple[Role, _Held]] = []
+    if module._parameters:
+        found.append((Role.PARAMETER, module._parameters))
+    if module._buffers:
+        found.append((Role.BUFFER, module._buffers))
+    return found
+
+
+def _waits(module: Module) -> bool:
+    """Whether it is a lazy module, whose parameters have no shape yet."""
+    return any(_is_lazy(each) for _, held in _holdings(module) for each in held.values())
+
+
+def _is_lazy(tensor: Any) -> bool:
+    return type(tensor) not in _USUAL and is_lazy(tensor)
+
+
+def _is_training(module: Module, kind: ScopeKind) -> bool:
+    """Its mode; scripted modules keep it in C++, and a frozen one has none."""
+    if kind is ScopeKind.SCRIPTED:
+        return bool(getattr(module, "training", False))
+    return bool(vars(module).get("training", False))

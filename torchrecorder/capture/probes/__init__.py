@@ -1,0 +1,1 @@
+"""Probes: what is measured on request while the model runs."""

@@ -1,0 +1,106 @@
+"""DeviceWatched: time and memory on a GPU, where the CPU's clock says little.
+
+Ops and grad nodes are bracketed by CUDA events on the stream they run on. The events are
+read when the run is over, so nothing waits while it goes on. Memory is what the caching
+allocator has given out, looked at around every op; within an op its own peak counts if it
+is a new one. The user's peak statistics are read and never reset.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from torchrecorder.capture.observer import Given, Observer
+from torchrecorder.events import BYTES_PEAK, SECONDS_ON_DEVICE, GradId, Measured, OpId
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.scope import OpenScope
+    from torchrecorder.capture.tape import Tape
+
+
+def in_use() -> bool:
+    """Whether this process works on a CUDA device."""
+    return torch.cuda.is_available() and torch.cuda.is_initialized()
+
+
+class DeviceWatched(Observer):
+    """Brackets ops and grad nodes with events, and follows memory by scope."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.device = torch.cuda.current_device()
+        self._started: dict[str, Any] = {}
+        self._pairs: list[tuple[str, Any, Any]] = []
+        self._peaks: dict[str, int] = {}
+        self._highest = self._memory()[1]
+
+    # Time ---------------------------------------------------------------------------
+
+    def op_begins(self, op: OpId) -> None:
+        """An op goes to the device."""
+        self._start(op)
+
+    def op_ended(self, op: OpId) -> None:
+        """It has been sent; when it is done, the event knows."""
+        self._stop(op)
+        self._look(op)
+
+    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+        """A grad node goes to the device of its gradients."""
+        if any(isinstance(each, Tensor) and each.is_cuda for each in given):
+            self._start(f"{grad} {run}")
+
+    def node_ended(self, grad: GradId, run: int) -> None:
+        """It has been sent."""
+        self._stop(f"{grad} {run}")
+        self._look(grad)
+
+    def _start(self, key: str) -> None:
+        if torch.cuda.is_current_stream_capturing():
+            return  # events that tell time cannot be part of a CUDA graph
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        self._started[key] = event
+
+    def _stop(self, key: str) -> None:
+        started = self._started.pop(key, None)
+        if started is not None:
+            event = torch.cuda.Event(enable_timing=True)
+            event.record()
+            self._pairs.append((key.partition(" ")[0], started, event))
+
+    # Memory -------------------------------------------------------------------------
+
+    def scope_entered(self, scope: OpenScope) -> None:
+        """What is given out at the door counts too."""
+        self._look(None)
+
+    def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
+        """The last look inside."""
+        self._look(None)
+
+    def _look(self, node: str | None) -> None:
+        now, highest = self._memory()
+        if highest > self._highest:
+            now = self._highest = highest
+        around = [each.event.scope for each in self.tape.stack]
+        for place in [*around, *([node] if node is not None else [])]:
+            self._peaks[place] = max(now, self._peaks.get(place, 0))
+
+    def _memory(self) -> tuple[int, int]:
+        """Bytes given out now, and at most."""
+        stats = torch.cuda.memory_stats_as_nested_dict(self.device)["allocated_bytes"]["all"]
+        return stats["current"], stats["peak"]
+
+    def finish(self) -> None:
+        """Wait for the device once, and read everything."""
+        if self._pairs:
+            torch.cuda.synchronize(self.device)
+        for node, started, ended in self._pairs:
+            self.tape.write(Measured(SECONDS_ON_DEVICE, node, started.elapsed_time(ended) / 1000))
+        for node, peak in self._peaks.items():
+            self.tape.write(Measured(BYTES_PEAK, node, peak))
+        self._pairs.clear()

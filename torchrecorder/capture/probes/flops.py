@@ -1,0 +1,130 @@
+"""FlopsCounted: floating-point operations, by PyTorch's own formulas.
+
+The formulas of ``torch.utils.flop_counter`` stand for kernels, which only a dispatch mode
+sees. It sees them in both directions, and knows from the tape for which op, and from
+autograd for which grad node, each of them runs. What is composed of other kernels is
+taken apart as PyTorch itself does, which leaves that to a mode where inference mode is on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils.flop_counter import flop_registry
+
+from torchrecorder.capture.internals.access import (
+    COMPOSED,
+    DEVICE_KEYS,
+    SHOWS_OPERATORS,
+    HigherOrderOperator,
+    TorchDispatchMode,
+    current_node,
+    give_operators_rules,
+)
+from torchrecorder.events import FLOPS_BACKWARD, FLOPS_FORWARD, Measured
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.hooks.backward import BackwardRuns
+    from torchrecorder.capture.tape import Tape
+
+_FORM = frozenset(
+    "sym_is_contiguous is_contiguous is_strides_like_format is_non_overlapping_and_dense size "
+    "sym_size stride sym_stride storage_offset sym_storage_offset numel sym_numel dim layout "
+    "device".split()
+)
+"""Questions about a tensor's form, which tensor subclasses send through dispatch."""
+
+
+_AS_IT_IS, _BY_ITS_CLASS, _COMPOSED = object(), object(), object()
+"""How an operator is run: by its kernel, by the class of its arguments, as what it consists of."""
+
+UNCOUNTED = "floating-point operations inside of operators on functions were not counted"
+"""The note of a run with ``torch.cond`` or the like, where PyTorch does not show its inside."""
+
+
+class FlopsCounted(TorchDispatchMode):
+    """Counts while it is entered."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, tape: Tape, backward: BackwardRuns) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        if not SHOWS_OPERATORS:
+            give_operators_rules(FlopsCounted, FlopsCounted._run_uncounted)
+        self.tape = tape
+        self.backward = backward
+        self._composed: dict[Any, bool] = {}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run *func* and count it."""
+        kwargs = kwargs or {}
+        if not SHOWS_OPERATORS and self.tape.deaf:
+            return self._run_uncounted(func, args, kwargs)
+        if isinstance(func, HigherOrderOperator):
+            return self._run_inside(func, args, kwargs)
+        try:
+            formula, way = self._way_to_run(func, args)
+        except Exception as error:
+            self.tape.lose("flops", error)
+            formula, way = None, _AS_IT_IS
+        if way is _BY_ITS_CLASS:
+            return NotImplemented
+        if way is _COMPOSED:
+            with self:
+                return func._op_dk(COMPOSED, *args, **kwargs)
+        result = func(*args, **kwargs)
+        if formula is not None:
+            self._count(formula, args, kwargs, result)
+        return result
+
+    def _way_to_run(self, func: Any, args: tuple[Any, ...]) -> tuple[Any, object]:
+        """The formula for *func*, if there is one, and how it is to be run."""
+        if func._schema.name.split("::")[1] in _FORM:
+            return None, _AS_IT_IS
+        formula = flop_registry.get(func._overloadpacket)
+        if formula is None:
+            nested = [each for each in args if isinstance(each, torch.Tensor) and each.is_nested]
+            if any(type(each) is not torch.Tensor for each in nested):
+                return None, _BY_ITS_CLASS  # which takes it apart, and is heard then
+            if not nested and self._is_composed(func):
+                return None, _COMPOSED
+        return formula, _AS_IT_IS
+
+    def _run_inside(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator on functions; of a condition's, count the one that is called."""
+        if func is torch.ops.higher_order.cond and type(args[0]) is torch.Tensor:
+            condition, yes, no, operands = args
+            chosen = yes if condition else no
+            with self:
+                return chosen(*operands)
+        return func(*args, **kwargs)
+
+    def _run_uncounted(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run what belongs to an operator on functions, which may only be traced here."""
+        if UNCOUNTED not in self.tape.notes:
+            self.tape.notes.append(UNCOUNTED)
+        return func(*args, **kwargs)
+
+    def _is_composed(self, func: Any) -> bool:
+        """Whether PyTorch runs *func* as other kernels, for want of one of its own."""
+        found = self._composed.get(func)
+        if found is None:
+            found = self._composed[func] = func.has_kernel_for_dispatch_key(COMPOSED) and not any(
+                func.has_kernel_for_dispatch_key(device) for device in DEVICE_KEYS
+            )
+        return found
+
+    def _count(self, formula: Any, args: Any, kwargs: Any, result: Any) -> None:
+        try:
+            amount = formula(*args, **kwargs, out_val=result)
+            if current_node() is not None:
+                node = self.backward.current() or self.backward.last_started() or "run"
+                self.tape.write(Measured(FLOPS_BACKWARD, node, amount))
+            else:
+                place = self.tape.op or self.tape.scope or "run"
+                self.tape.write(Measured(FLOPS_FORWARD, place, amount))
+        except Exception as error:  # some formulas expect arguments in one spelling only
+            self.tape.lose("flops", error)

@@ -1,0 +1,108 @@
+"""Extras: the instruments that work only on request."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torchrecorder.capture.probes.device import DeviceWatched, in_use
+from torchrecorder.capture.probes.statistics import Choice
+from torchrecorder.checks import FLAG, TEXTS, Check, check, warn_unmatched
+from torchrecorder.events import Event, ScopeEntered
+from torchrecorder.graph.retained_tensors import Kept
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.hooks.backward import BackwardRuns
+    from torchrecorder.capture.probes.retained_tensors import TensorsKept
+    from torchrecorder.capture.probes.replay import NodesKept
+    from torchrecorder.capture.running import Running
+    from torchrecorder.capture.tape import Tape
+
+
+CHOICE = Check(
+    "True, False, or paths of scopes such as ['encoder.*']",
+    lambda value: FLAG.holds(value) or TEXTS.holds(value),
+)
+
+CHECKS = {
+    **dict.fromkeys(("stats", "keep"), CHOICE),
+    **dict.fromkeys(("flops", "replay", "saved"), FLAG),
+}
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What a run is asked for beyond the usual.
+
+    Attributes:
+        stats: Statistics of tensors and gradients: of all, or of those in these scopes.
+        keep: Scopes whose results, and gradients of results, are kept.
+        flops: Count floating-point operations.
+        replay: Keep grad nodes and their gradients, to run single ones again.
+        saved: Count the bytes that grad nodes keep for backward.
+    """
+
+    stats: Choice = False
+    keep: Choice = ()
+    flops: bool = False
+    replay: bool = False
+    saved: bool = False
+
+    def __post_init__(self) -> None:
+        check(self, CHECKS)
+
+    def warn_unmatched(self, events: Iterable[Event]) -> None:
+        """Warn of scopes that were to be watched and did not run."""
+        entered = [each for each in events if isinstance(each, ScopeEntered)]
+        names = [each.path or each.name for each in entered]
+        for option, choice in (("stats", self.stats), ("keep", self.keep)):
+            if not isinstance(choice, bool):
+                warn_unmatched(option, [choice] if isinstance(choice, str) else choice, names)
+
+    def start(
+        self,
+        started: Started,
+        tape: Tape,
+        backward: BackwardRuns,
+        running: Running,
+        stack: contextlib.ExitStack,
+    ) -> None:
+        """Let the instruments that are asked for listen."""
+        if self.stats:
+            from torchrecorder.capture.probes.statistics import StatisticsTaken
+
+            tape.observers.append(StatisticsTaken(tape, running, self.stats))
+        if self.keep:
+            from torchrecorder.capture.probes.retained_tensors import TensorsKept
+
+            started.tensors = TensorsKept(backward.autograd, self.keep)
+            tape.observers.append(started.tensors)
+        if self.replay:
+            from torchrecorder.capture.probes.replay import NodesKept
+
+            started.nodes = NodesKept()
+            tape.observers.append(started.nodes)
+        if in_use():
+            tape.observers.append(DeviceWatched(tape))  # the last to hear of a node: nearest to it
+        if self.flops:
+            from torchrecorder.capture.probes.flops import FlopsCounted
+            from torchrecorder.graph.median_runs import COUNTING
+
+            stack.enter_context(FlopsCounted(tape, backward))
+            tape.notes.append(COUNTING)
+
+
+class Started:
+    """The instruments that keep something for after the run."""
+
+    def __init__(self) -> None:
+        self.tensors: TensorsKept | None = None
+        self.nodes: NodesKept | None = None
+
+    def kept(self) -> Kept:
+        """What outlives the run."""
+        if self.tensors is None:
+            return Kept(replay=self.nodes)
+        return Kept(self.tensors.activations, self.tensors.gradients, self.nodes)

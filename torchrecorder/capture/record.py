@@ -1,0 +1,253 @@
+"""record: run a model once, only to look at it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from torchrecorder.capture.tensors.argument_objects import tensors_in_objects
+from torchrecorder.capture.probes.probes import Extras
+from torchrecorder.capture.state.restore import restored
+from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
+from torchrecorder.capture.internals.access import (
+    SEES_SAVED_TENSORS,
+    DisableTorchFunction,
+    FakeTensorMode,
+    pytree,
+    run_backward,
+)
+from torchrecorder.capture.recorder import Recorder
+from torchrecorder.capture.probes.statistics import Choice
+from torchrecorder.capture.tensors.describe import tensors_in
+from torchrecorder.checks import FLAG, Check, advised, check_one, warn, whole_number
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.recording import Recording
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from torchrecorder.capture.signatures import RecordOptions
+
+
+@overload
+def record(
+    model: Any,
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[RecordOptions],
+) -> Recording: ...
+
+
+@overload
+def record(
+    model: Any,
+    *,
+    input_shapes: Sequence[Any] | Mapping[str, Any],
+    dtypes: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[RecordOptions],
+) -> Recording: ...
+
+
+@overload
+def record(
+    model: Any,
+    *,
+    input_data: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    **options: Unpack[RecordOptions],
+) -> Recording: ...
+
+
+@advised
+def record(
+    model: Any,
+    args: Any = None,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    input_shapes: Any = None,
+    dtypes: Any = None,
+    name: str | None = None,
+    autograd: bool = False,
+    backward: bool = False,
+    fake: bool = False,
+    restore: bool = True,
+    repeat: int = 1,
+    warmup: int | None = None,
+    stats: Choice = False,
+    keep: Choice = (),
+    flops: bool = False,
+    replay: bool = False,
+    saved: bool | None = None,
+    input_data: Any = None,
+) -> Recording:
+    """Run *model* once and record what happens.
+
+    The model runs where it is and as it is: it is not moved, cast, or switched between
+    training and evaluation, and runs in the grad mode of the caller.
+
+    Args:
+        model: An ``nn.Module``, or any function or method that works on tensors.
+        args: A tuple of positional arguments; a mapping of keyword arguments; or the one
+            positional argument.
+        kwargs: Keyword arguments of the model.
+        input_shapes: Instead of *args*: a shape, a list of shapes, or a mapping from
+            argument name to shape. The inputs are random, on the model's device, in its
+            precision. A pair is a shape and a dtype: ``{"ids": ((1, 16), torch.int64)}``.
+        dtypes: Dtypes of *input_shapes*: one for all, or a list or mapping that matches them.
+            Whole numbers are 0 or 1.
+        name: Name of the recording; the class name if not given.
+        autograd: Give a frozen model an autograd graph: floating-point inputs enter as
+            leaves that require grad.
+        backward: Run the backward pass too, from every output that requires grad, with
+            gradients of ones (an output named ``loss`` alone, if there is one).
+        fake: Run on fake tensors: shapes only, no compute, no memory, no times.
+        restore: Put buffers, gradients and random state back as they were before.
+        repeat: Run so many more times only to take times: the recording has the medians.
+        warmup: Runs before those, which do not count; 1 if *repeat* is more than 1.
+        stats: Take statistics of tensors and gradients: of all, or of those in the scopes
+            that this list names (dotted paths, with ``*``).
+        keep: Scopes whose results and gradients are kept, for `Recording.activations`.
+        flops: Count floating-point operations.
+        replay: Keep the autograd graph with the recording, for `Recording.replay`.
+        saved: Count the bytes that are kept for backward; if not given, where backward runs.
+        input_data: The 1.x spelling of *args*.
+
+    Returns:
+        The recording.
+
+    Raises:
+        InvalidArgument: *model* cannot be called, or arguments contradict each other.
+        ArgumentMismatch: The model does not take these arguments.
+        Exception: Whatever the model raises, with a note of where it happened;
+            `recording_of` gives what was recorded until then.
+
+    Example:
+        >>> import torch, torchrecorder
+        >>> recording = torchrecorder.record(torch.nn.Linear(4, 2), input_shapes=(1, 4))
+        >>> [op.name for op in recording.ops.values()]
+        ['linear']
+    """
+    flags = {"autograd": autograd, "backward": backward, "fake": fake, "restore": restore}
+    for flag, value in flags.items():
+        check_one(flag, value, FLAG)
+    check_one("saved", saved, FLAG.or_none())
+    if args is not None and input_data is not None:
+        raise InvalidArgument("give either args or input_data, its old name, not both")
+    if saved and not SEES_SAVED_TENSORS:
+        warn("saved=True counts nothing: this version of PyTorch does not show what nodes keep")
+    positional, named = call_arguments(
+        model, input_data if args is None else args, kwargs, input_shapes, dtypes
+    )
+    before = _warmup(repeat, warmup)
+    if fake and before + repeat > 1:
+        raise InvalidArgument("fake=True measures no times: repeat and warmup do not go with it")
+    once = _Once(model, positional, named, name, autograd, backward, fake)
+    with uncollected():
+        timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
+        extras = Extras(stats, keep, flops, replay, backward if saved is None else saved)
+        recording = once.run(extras, restore=restore)
+    if not fake and repeat == 1:
+        return recording
+    from torchrecorder.graph.median_runs import medians, without_times
+
+    return without_times(recording) if fake else medians(recording, timed[before:])
+
+
+def _warmup(repeat: int, warmup: int | None) -> int:
+    """How many runs go before those that count."""
+    for name, number, least in (("repeat", repeat, 1), ("warmup", warmup, 0)):
+        runs = Check(f"a number of runs from {least}", whole_number(least).holds)
+        check_one(name, number, runs.or_none() if name == "warmup" else runs)
+    return int(repeat > 1) if warmup is None else warmup
+
+
+@dataclass(frozen=True)
+class _Once:
+    """One run of a model, as often as it is wanted."""
+
+    model: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    name: str | None
+    autograd: bool
+    backward: bool
+    fake: bool
+
+    def run(self, extras: Extras, *, restore: bool) -> Recording:
+        """Run it under a recorder."""
+        recorder = Recorder(self.model, name=self.name, **vars(extras))
+        positional, named = self.args, self.kwargs
+        with contextlib.ExitStack() as stack:
+            if restore:
+                stack.enter_context(restored(self.model))
+            if self.fake:
+                positional, named = _faked(stack, positional, named)
+            if self.autograd:
+                positional, named = as_leaf_dummies(positional, named)
+            if self.backward:
+                positional, named = _set_apart(stack, self.model, positional, named, restore)
+            with recorder:
+                output = recorder.call(self.model, positional, named)
+                if self.backward:
+                    _run_backward(output, retain=extras.replay)
+            del output, positional, named
+            return recorder.recording
+
+
+def _faked(
+    stack: contextlib.ExitStack, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Enter fake mode, and the arguments as fake tensors."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+
+    def fake(found: Any) -> Any:
+        return mode.from_tensor(found, static_shapes=True) if isinstance(found, Tensor) else found
+
+    positional, named = pytree.tree_map(fake, (args, kwargs))
+    stack.enter_context(mode)
+    return positional, named
+
+
+def _set_apart(
+    stack: contextlib.ExitStack,
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    restore: bool,
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Start from no gradients, and keep away from graphs that the user has behind inputs."""
+    parameters = model.parameters() if isinstance(model, Module) else ()
+    given = [each for _, each in tensors_in((args, kwargs)) if each.requires_grad and each.is_leaf]
+    for leaf in given if restore else ():
+        stack.callback(setattr, leaf, "grad", leaf.grad)
+    for leaf in (*parameters, *given):
+        leaf.grad = None
+    return detached(args, kwargs) if restore else (args, kwargs)
+
+
+def _run_backward(output: Any, *, retain: bool) -> None:
+    given = tensors_in(output) or tensors_in_objects([("", output)], [])
+    found = [(name, tensor) for name, tensor in given if tensor.requires_grad]
+    losses = [each for name, each in found if name == "loss"] or [each for _, each in found]
+    if losses:
+        with DisableTorchFunction():  # no op of the model's
+            ones = [None if _is_scalar(each) else torch.ones_like(each) for each in losses]
+        run_backward(losses, ones, retain_graph=retain)
+    else:
+        warn(
+            "backward=True ran nothing: no output requires grad. Gradients are off, or the model "
+            "is frozen; then autograd=True has its inputs require grad"
+        )
+
+
+def _is_scalar(loss: Tensor) -> bool:
+    """Whether backward starts here without being told a gradient."""
+    return loss.dim() == 0 and loss.is_floating_point()

@@ -1,0 +1,1 @@
+"""State of the process that a recording changes and puts back."""

@@ -1,0 +1,178 @@
+"""Put things back: buffers, gradients and random state, as they were before a look.
+
+Buffers are compared bit for bit and written back only where they differ, without moving
+their version counter: an earlier forward of the user's may have saved them for backward.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from torch.nn.parameter import is_lazy
+
+from torchrecorder.capture.module_registry import named_modules
+from torchrecorder.capture.internals.access import (
+    DisableTorchFunction,
+    count_dispatch_modes,
+    flatten_tensors,
+    set_version_counter,
+    without_dispatch_modes,
+)
+from torchrecorder.capture.state.random_state import random_state_kept
+from torchrecorder.capture.tensors.describe import UNVERSIONED, shape_of, version_of
+from torchrecorder.events import made
+
+_SMALL = 1 << 14
+"""How many numbers a buffer may have to be copied with others, also for a comparison."""
+
+
+@contextlib.contextmanager
+def restored(model: Any) -> Iterator[None]:
+    """After the block, buffers, gradients and random state are those from before it."""
+    with contextlib.ExitStack() as stack:
+        with unheard():
+            stack.enter_context(random_state_kept())
+            if isinstance(model, Module):
+                modules = [module for _, module in named_modules(model)]
+                stack.callback(_Buffers(modules).put_back)
+                _set_gradients_aside(stack, modules)
+        try:
+            yield
+        finally:
+            with unheard():
+                stack.close()
+
+
+def unheard() -> contextlib.AbstractContextManager[Any]:
+    """What we ask inside the block is no business of modes that somebody else entered."""
+    if count_dispatch_modes():
+        return _without_modes()
+    return DisableTorchFunction()
+
+
+@contextlib.contextmanager
+def _without_modes() -> Iterator[None]:
+    with DisableTorchFunction(), without_dispatch_modes():
+        yield
+
+
+def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> None:
+    """Start from no gradients: a backward pass inside forward would add to the user's own."""
+    parameters = [each for module in modules for each in module._parameters.values()]
+    found = [(each, each.grad) for each in parameters if each is not None and each.is_leaf]
+    stack.callback(_put_back_gradients, found)
+    for parameter, gradient in found:
+        if gradient is not None:
+            parameter.grad = None
+
+
+class _Place(NamedTuple):
+    """A buffer, where its module holds it, and its form."""
+
+    held: dict[str, Tensor]
+    name: str
+    buffer: Tensor
+    version: int
+    shape: tuple[int, ...]
+    usual: bool
+
+
+class _Buffers:
+    """The buffers of some modules as they are now, to be put back.
+
+    Small ones of one data type on one device are copied and compared in one piece: most models
+    have hundreds, of a few numbers each.
+    """
+
+    def __init__(self, modules: list[Module]) -> None:
+        self.places: list[_Place] = []
+        kinds: dict[Any, list[_Place]] = {}
+        for module in modules:
+            held: Any = module._buffers  # of a scripted module, no dict
+            for name, buffer in held.items():
+                if type(buffer) is not Tensor and (buffer is None or is_lazy(buffer)):
+                    continue
+                usual = _is_usual(buffer)
+                shape = buffer.shape if usual else shape_of(buffer)
+                place = made(_Place, (held, name, buffer, version_of(buffer), shape, usual))
+                self.places.append(place)
+                if not buffer.is_meta:
+                    kind = (buffer.dtype, buffer.device) if usual else id(buffer)
+                    kinds.setdefault(kind, []).append(place)
+        with torch.no_grad():
+            self.copies = [(each, _copied(each)) for each in kinds.values()]
+
+    def put_back(self) -> None:
+        """Write what differs, and only that."""
+        with torch.no_grad():
+            for places, before in self.copies:
+                if any(_is_reshaped(each) for each in places) or not _same_bits(places, before):
+                    for place, part in zip(places, _parts(places, before)):
+                        _write(place, part)
+        for held, name, buffer, version, *_ in self.places:
+            if name not in held or held[name] is not buffer:
+                held[name] = buffer
+            if version != UNVERSIONED and buffer._version != version:
+                set_version_counter(buffer, version)
+
+
+def _is_usual(buffer: Tensor) -> bool:
+    """Whether *buffer* is to be copied in one piece with others of its kind."""
+    if type(buffer) is not Tensor or buffer.layout is not torch.strided:
+        return False
+    return not buffer.is_nested and not buffer.is_quantized and buffer.numel() <= _SMALL
+
+
+def _numbers(places: list[_Place]) -> Tensor:
+    """The numbers of all the buffers, one after the other; one that is alone as it is."""
+    buffers = [each.buffer for each in places]
+    if not places[0].usual:
+        return buffers[0]
+    return flatten_tensors(buffers)  # type: ignore[no-any-return]
+
+
+def _copied(places: list[_Place]) -> Tensor:
+    """Those numbers, in memory of their own."""
+    numbers = _numbers(places)
+    return numbers if len(places) > 1 and places[0].usual else numbers.clone()
+
+
+def _parts(places: list[_Place], numbers: Tensor) -> list[Tensor]:
+    """The opposite."""
+    if not places[0].usual:
+        return [numbers]
+    parts = numbers.split([prod(each.shape) for each in places])
+    return [part.view(each.shape) for part, each in zip(parts, places)]
+
+
+def _is_reshaped(place: _Place) -> bool:
+    return (place.buffer.shape if place.usual else shape_of(place.buffer)) != place.shape
+
+
+def _write(place: _Place, before: Tensor) -> None:
+    buffer = place.buffer
+    if _is_reshaped(place):
+        buffer.data = before.clone()
+    elif not _same_bits([place], before.flatten() if place.usual else before):
+        with torch.inference_mode() if buffer.is_inference() else contextlib.nullcontext():
+            buffer.copy_(before)
+
+
+def _same_bits(places: list[_Place], before: Tensor) -> bool:
+    try:
+        return torch.equal(_numbers(places), before)
+    except (NotImplementedError, RuntimeError):  # sparse and other layouts cannot compare
+        return False
+
+
+def _put_back_gradients(gradients: Sequence[tuple[Tensor, Tensor | None]]) -> None:
+    for parameter, gradient in gradients:
+        if parameter.grad is not gradient:
+            parameter.grad = gradient

@@ -1,0 +1,398 @@
+"""Values: know which value each tensor is.
+
+PyTorch gives a tensor no name. We know it by identity, in a table of weak references
+that forgets a tensor as soon as the user does. Writing in place makes a new value:
+every storage remembers who wrote it and where, so that a reader of the base, of a view
+or of any other alias finds the writes that reach the bytes it reads. ``_version`` tells
+of the writes that no instrument saw. Inference tensors have no version.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from torchrecorder.capture.tensors.entries import Aside, Entry, Foreign, around_in, forgetting
+from torchrecorder.capture.internals.access import is_wrapped
+from torchrecorder.capture.tensors.storage import Storage, Storages, Write
+from torchrecorder.capture.tensors.describe import (
+    UNSETTLED,
+    UNVERSIONED,
+    Dictionary,
+    elements_of,
+    innermost,
+    kind_of,
+    node_behind,
+    reach_of,
+    shape_of,
+    version_of,
+)
+from torchrecorder.events import (
+    GradEdge,
+    OpCalled,
+    OpId,
+    OpKind,
+    Role,
+    Slot,
+    ValueId,
+    ValueSeen,
+    made,
+)
+
+_STRIDED = torch.strided
+_USUAL = frozenset((Tensor, Parameter))
+_PARAMETER = Role.PARAMETER
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.autograd.grad_source import GradSource
+    from torchrecorder.capture.tape import Tape
+
+
+class Values:
+    """Which value each living tensor is."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.entries: dict[int, Entry] = {}
+        self.aliases: set[int] = set()  # identities of those of ours that live
+        self._forget = forgetting(self.entries, self.aliases, tape.lose)
+        self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]] = {}
+        self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
+        self.autograd: GradSource
+        self.gradients_from: OpId | None = None
+        self.passed: OpCalled | None = None
+        self.foreign: dict[int, Foreign] = {}
+        self.aside: dict[int, Aside] = {}
+        self.storages = Storages()
+        self._words = Dictionary()
+
+    # Reading ------------------------------------------------------------------------
+
+    def read(self, tensor: Tensor) -> ValueId:
+        """The value that *tensor* is now."""
+        entry = self.entries.get(id(tensor))
+        if entry is None:
+            return self._adopt(tensor)
+        if entry.seen != len(entry.storage.writes):
+            return self._read_written(tensor, entry)
+        if entry.version != UNVERSIONED and tensor._version != entry.version:
+            return self._read_changed(tensor, entry)
+        if entry.requires_grad != tensor.requires_grad:
+            return self._read_regraded(tensor, entry)
+        return entry.value
+
+    def read_gradient(self, gradient: Tensor, of: ValueId) -> None:
+        """The user looks at ``x.grad``: what the last backward left there."""
+        if id(gradient) not in self.entries:
+            role = Role.CONSTANT if self.gradients_from is None else Role.INNER
+            self.note(gradient, self.gradients_from, role, (f"{of}.grad",))
+
+    def peek(self, tensor: Tensor) -> ValueId | None:
+        """The value that *tensor* was when it was last met."""
+        entry = self.entries.get(id(tensor))
+        return entry.value if entry is not None else None
+
+    def _adopt(self, tensor: Tensor) -> ValueId:
+        """A tensor that no instrument has met: from before the run, or from a hidden place."""
+        known = self.named.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            return self.note(tensor, None, known[1], known[2])
+        if is_wrapped(tensor):
+            return self.read(innermost(tensor))
+        foreign = self.foreign.pop(id(tensor), None)
+        if foreign is not None and foreign.result() is tensor:
+            return self._adopt_foreign(tensor, foreign)
+        node = node_behind(tensor)
+        if node is not None and not self.autograd.is_older(node):
+            return self.autograd.uncover(tensor)
+        before = self._held_before(tensor, self.storages.of(tensor))
+        if before is not None:
+            return self._adopt_alias(tensor, before)
+        if node is not None:
+            return self.autograd.uncover(tensor)
+        found = self.search_names(tensor)
+        if found is not None:
+            return self.note(tensor, None, found[0], (found[1],))
+        if isinstance(tensor, Parameter):
+            return self.note(tensor, None, Role.PARAMETER)
+        return self.note(tensor, None, Role.CONSTANT)
+
+    def hold(self, tensor: Tensor, role: Role, name: str) -> ValueId:
+        """A module holds *tensor*, which no instrument has met, under this *name*."""
+        known = self.named.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            return self.note(tensor, None, role, known[2])
+        before = self._held_before(tensor, self.storages.of(tensor))
+        if before is not None:
+            return self._adopt_alias(tensor, before)
+        return self.note(tensor, None, role, (name,))
+
+    def _held_before(self, tensor: Tensor, storage: Storage) -> ValueId | None:
+        """What the memory of *tensor* was when it was met under another name, if it was."""
+        if storage.last is None:
+            return None
+        aside = self._set_aside(tensor)
+        if aside is not None and aside.seen == len(storage.writes):
+            return aside.value
+        around, unclear = around_in(self.entries, tensor, storage)
+        if around is not None:
+            return self.read(around)
+        return storage.last if unclear else None
+
+    def _set_aside(self, tensor: Tensor) -> Aside | None:
+        known = self.aside.get(id(tensor))
+        return known if known is not None and known.result() is tensor else None
+
+    def _adopt_alias(self, tensor: Tensor, before: ValueId) -> ValueId:
+        """A tensor made out of sight over memory that we know, as ``Parameter(x)`` does."""
+        op = self.tape.next_op()
+        value = self.note(tensor, op)
+        self._write_pass(op, "alias", (Slot("0", before),), value)
+        return value
+
+    def _adopt_foreign(self, tensor: Tensor, foreign: Foreign) -> ValueId:
+        """A tensor that a module returned in another thread."""
+        given = [(name, ref()) for name, ref in foreign.given]
+        slots = self.slots_of([(name, each) for name, each in given if each is not None])
+        op = self.tape.next_op()
+        value = self.note(tensor, op)
+        self.write_hidden(op, foreign.name, slots, (value,))
+        return value
+
+    def slots_of(self, tensors: list[tuple[str, Tensor]]) -> tuple[Slot, ...]:
+        """Named tensors as the values that they are now."""
+        slots = []
+        for name, tensor in tensors:
+            slots.append(made(Slot, (name, self.read(tensor))))
+        return tuple(slots)
+
+    def _read_written(self, tensor: Tensor, entry: Entry) -> ValueId:
+        """Another alias of this memory was written since *tensor* was last met."""
+        missed = entry.storage.since(entry.seen, *reach_of(tensor))
+        if not missed:
+            entry.seen = len(entry.storage.writes)
+            entry.version = version_of(tensor)
+            return entry.value
+        if len(missed) == 1:
+            return self._renote(tensor, entry, missed[0].op)
+        return self._join(tensor, entry, missed)
+
+    def _join(self, tensor: Tensor, entry: Entry, missed: list[Write]) -> ValueId:
+        """Several writes reach *tensor*: a pass op brings them together."""
+        op = self.tape.next_op()
+        slots = [Slot("0", entry.value)]
+        entry.role = Role.INNER
+        for number, write in enumerate(missed):
+            slots.append(Slot(str(number + 1), self._state(tensor, entry, write.op)))
+        value = self._renote(tensor, entry, op)
+        self._write_pass(op, "join", tuple(slots), value)
+        return value
+
+    def _read_changed(self, tensor: Tensor, entry: Entry) -> ValueId:
+        """Somebody wrote *tensor* where no instrument looks."""
+        if entry.version == UNSETTLED:
+            entry.version = version_of(tensor)
+            return self.read(tensor)
+        if self.gradients_from is not None and entry.names and entry.names[0].endswith(".grad"):
+            return self._renote(tensor, entry, self.gradients_from)
+        if entry.scope in self.tape.functions:  # marked dirty: its op has been seen
+            entry.version = version_of(tensor)
+            return self._read_regraded(tensor, entry)
+        if not self.autograd.knows(tensor):
+            return self.autograd.uncover(tensor)
+        storage = self.storages.of(tensor)
+        if storage is not entry.storage:  # given other memory, as set_ does
+            memory = self._held_before(tensor, storage)
+            if memory is not None:
+                entry.storage = storage
+                return self._adopt_alias(tensor, memory)
+        op = self.tape.next_op()
+        before = entry.value
+        value = self._renote(tensor, entry, op)
+        self.write_hidden(op, "write in place", (Slot("0", before),), (value,))
+        return value
+
+    def _read_regraded(self, tensor: Tensor, entry: Entry) -> ValueId:
+        """Autograd began, or ceased, to track *tensor* after it was met."""
+        tracked = node_behind(tensor) is not None
+        entry.requires_grad = tracked or entry.producer is None and tensor.requires_grad
+        if tracked:
+            self.autograd.regrade(tensor, entry)
+        return entry.value
+
+    # Noting -------------------------------------------------------------------------
+
+    def note(
+        self,
+        tensor: Tensor,
+        producer: OpId | None,
+        role: Role = Role.INNER,
+        names: tuple[str, ...] = (),
+        grad: GradEdge | None = None,
+        value: ValueId | None = None,
+    ) -> ValueId:
+        """Enter *tensor* as a new value, or as *value* if that was told of before."""
+        key = id(tensor)
+        entry = self.entries.get(key)
+        if entry is None:
+            entry = self.entries[key] = Entry(tensor, self._forget)
+            entry.key = key
+            entry.original = None
+            entry.storage = self.storages.of(tensor)
+        entry.names = names
+        return self._renote(tensor, entry, producer, role, grad, value)
+
+    def _renote(
+        self,
+        tensor: Tensor,
+        entry: Entry,
+        producer: OpId | None,
+        role: Role = Role.INNER,
+        grad: GradEdge | None = None,
+        value: ValueId | None = None,
+    ) -> ValueId:
+        entry.version = UNVERSIONED if tensor.is_inference() else tensor._version
+        entry.requires_grad = tensor.requires_grad
+        entry.seen = len(entry.storage.writes)
+        entry.role = role
+        entry.producer = producer
+        stack = self.tape.stack
+        entry.scope = stack[-1].scope if stack else None
+        if grad is None and producer is not None and entry.requires_grad:
+            source = tensor if entry.original is None else entry.original
+            grad = self.autograd.edge_of(source, producer)
+        entry.value = entry.storage.last = self._state(tensor, entry, producer, grad, value)
+        if grad is not None:
+            self.autograd.made.setdefault(grad, entry.value)
+        elif producer is not None:
+            entry.requires_grad = False  # no node yet: a custom function puts one there later
+        return entry.value
+
+    def equate(self, tensor: Tensor, other: Tensor) -> None:
+        """*tensor* is *other* once more, without its gradient."""
+        known = self.entries.get(id(other))
+        if known is not None:
+            self.entries[id(tensor)] = known.copy(tensor, self._forget)
+
+    def expect_alias(self, tensor: Tensor, other: Tensor) -> None:
+        """*tensor* was made of *other*; it is a value of its own once somebody reads it."""
+        known = self.entries.get(id(other)) or self._set_aside(other)
+        if known is not None:
+            self.aside[id(tensor)] = Aside(weakref.ref(tensor), known.value, known.seen)
+
+    def restate(self, tensor: Tensor, entry: Entry, grad: GradEdge | None) -> None:
+        """State the value of *tensor* once more: autograd tracks it now, or it has a shape."""
+        self._state(tensor, entry, entry.producer, grad, entry.value)
+
+    def wrote(self, tensor: Tensor, entry: Entry, op: OpId) -> ValueId:
+        """*op* wrote *tensor* in place: it is a new value, and so are its aliases."""
+        storage = self.storages.of(tensor)
+        if storage is entry.storage:
+            storage.write(op, *reach_of(tensor))
+        entry.storage = storage  # another one where it was given other memory, as by ``.data = x``
+        return self._renote(tensor, entry, op)
+
+    def _state(
+        self,
+        tensor: Tensor,
+        entry: Entry,
+        producer: OpId | None,
+        grad: GradEdge | None = None,
+        value: ValueId | None = None,
+    ) -> ValueId:
+        """Write what *tensor* is now."""
+        cls, words = type(tensor), self._words
+        dtype, size = words.dtypes.get(tensor.dtype) or words.dtype(tensor.dtype)
+        device = tensor.device
+        if cls in _USUAL and tensor.layout is _STRIDED and not tensor.is_nested:
+            shape = tuple(tensor.shape)
+            number, kind = prod(shape), cls.__name__
+        else:
+            shape = shape_of(tensor)
+            number, kind = elements_of(tensor, shape), kind_of(tensor)
+        value = value or self.tape.next_value()
+        role = entry.role
+        requires_grad = entry.requires_grad
+        event = (
+            value,
+            shape,
+            dtype,
+            words.devices.get(device) or words.device(device),
+            role,
+            entry.names,
+            producer,
+            requires_grad,
+            grad,
+            number * size,
+            kind,
+            requires_grad and role is _PARAMETER,
+            entry.storage.number,
+        )
+        self.tape.write(made(ValueSeen, event))
+        return value
+
+    def write_hidden(
+        self, op: OpId, name: str, inputs: tuple[Slot, ...], outputs: tuple[ValueId, ...]
+    ) -> None:
+        """State an op that no instrument saw."""
+        self._write_op(op, OpKind.HIDDEN, name, inputs, outputs)
+
+    def _write_pass(self, op: OpId, name: str, inputs: tuple[Slot, ...], output: ValueId) -> None:
+        self._write_op(op, OpKind.PASS, name, inputs, (output,))
+
+    def pass_on(self, tensor: Tensor, alias: Tensor) -> ValueId:
+        """A scope hands on *tensor* untouched; *alias* stands for it from here on."""
+        before = self.read(tensor)
+        told = self.passed
+        same = told is not None and (told.scope, told.inputs[0].value) == (self.tape.scope, before)
+        op = told.op if told is not None and same else self.tape.next_op()
+        source = self.source(tensor)
+        self.autograd.stand_for(alias, source)
+        value = self.note(alias, op)
+        self.entries[id(alias)].original = source
+        self.aliases.add(id(alias))
+        if told is not None and same:
+            self.tape.write(told._replace(outputs=(value,)))
+        else:
+            self._write_pass(op, "pass", (Slot("0", before),), value)
+        return value
+
+    def original(self, tensor: Tensor) -> Tensor | None:
+        """The user's tensor that *tensor* stands for; None if it is no alias of ours."""
+        entry = self.entries.get(id(tensor))
+        return None if entry is None else entry.original
+
+    def source(self, tensor: Tensor) -> Tensor:
+        """The user's tensor: *tensor* itself, or the one it stands for."""
+        original = self.original(tensor)
+        return tensor if original is None else original
+
+    def _write_op(
+        self,
+        op: OpId,
+        kind: OpKind,
+        name: str,
+        inputs: tuple[Slot, ...],
+        outputs: tuple[ValueId, ...],
+    ) -> None:
+        index = self.tape.next_index()
+        scope = self.tape.scope
+        self.tape.write(
+            OpCalled(op, scope, index, kind, name, "", inputs, outputs, (), (), None, None)
+        )
+
+    def clear(self) -> None:
+        """Drop every weak reference now.
+
+        Left to the garbage collector, dozens would hang on each parameter. If it runs while
+        that is freed, CPython (3.11) walks a list of what is no longer there, and dies.
+        """
+        tables = self.entries, self.aliases, self.named, self.foreign, self.aside, self.storages
+        for table in tables:
+            table.clear()

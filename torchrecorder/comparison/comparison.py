@@ -1,0 +1,163 @@
+"""Comparison: what is different between two recordings; as text, as data, drawn."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchrecorder.checks import path_of, takes, whole_number
+from torchrecorder.comparison.kinds import Change, ChangeKind
+from torchrecorder.comparison.match import Matching
+from torchrecorder.comparison.numbers import BRIEF, Total
+from torchrecorder.comparison.overlay import joint_name, overlay
+from torchrecorder.console import encodable
+from torchrecorder.recording import Recording
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from torchrecorder.signatures import DrawingOptions
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is different between two recordings; false where nothing is.
+
+    Attributes:
+        before: The first recording.
+        after: The second recording.
+        changes: What differs, in run order.
+        matching: What belongs together.
+        totals: Numbers of both runs as a whole that are the same in every run, and those that
+            were asked for. Alone they are no difference.
+    """
+
+    before: Recording
+    after: Recording
+    changes: tuple[Change, ...]
+    matching: Matching
+    totals: tuple[Total, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What both are called, or one and the other."""
+        return joint_name(self.before, self.after)
+
+    @property
+    def in_all(self) -> tuple[str, ...]:
+        """How the numbers of the whole changed, without those that go with others."""
+        asked = {each.text for each in self.changes}
+        found = (each for each in self.totals if each.text)
+        return tuple(each.said for each in found if each.name in BRIEF or each.said in asked)
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    @takes(limit=whole_number(1).or_none())
+    def text(self, limit: int | None = 60) -> str:
+        """A line for each change; what changed in the same way is on one line.
+
+        Args:
+            limit: How many lines there are; None for all.
+        """
+        return encodable("\n".join(self._lines(limit)))
+
+    def __repr__(self) -> str:
+        """The text: what a console, a notebook and a failed assertion show."""
+        return self.text()
+
+    def json(self) -> dict[str, Any]:
+        """The changes as plain JSON data."""
+        return {
+            "format": "torchrecorder comparison",
+            "version": 1,
+            "before": self.before.name,
+            "after": self.after.name,
+            "totals": {
+                each.name: {"before": _plain(each.before), "after": _plain(each.after)}
+                for each in self.totals
+            },
+            "changes": [
+                {
+                    "kind": each.kind.value,
+                    "before": each.before,
+                    "after": each.after,
+                    "where": each.where,
+                    "text": each.text,
+                }
+                for each in self.changes
+            ],
+        }
+
+    def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
+        """Draw both recordings laid over each other: what is new, gone and different.
+
+        Args:
+            path: Where to write; the suffix names the format.
+            **options: See `Recording.render`.
+
+        Returns:
+            The path.
+        """
+        from torchrecorder.drawing import chosen_view
+        from torchrecorder.export.exporter import write_file
+        from torchrecorder.export.formats import by_suffix
+        from torchrecorder.options import drawing
+        from torchrecorder.style.diff_colors import Marked
+        from torchrecorder.views.removed_edges import with_former
+
+        target = path_of(path)
+        chosen = drawing(by_suffix(target.name), **{"fold": False, **options})
+        assert chosen.exporter is not None
+        if chosen.exporter.suffix == ".json":
+            write_file(target, json.dumps(self.json(), indent=1, ensure_ascii=False) + "\n")
+            return target
+        laid = overlay(self.before, self.after, self.matching, self.changes)
+        marks = {node: kind.value for node, kind in laid.marks.items()}
+        view, gone, new = chosen_view(laid.recording, chosen), laid.gone, laid.new
+        if chosen.exporter.suffix != ".html":  # the page, where modules open, marks boxes instead
+            view, turned = with_former(view, laid.instead)
+            gone, new = gone.union((laid.instead[edge], edge[1]) for edge in turned), new | turned
+        style = Marked(marks, gone, new, laid.notes, self.in_all).style(chosen.style)
+        write_file(target, chosen.exporter.export(view, style))
+        return target
+
+    def _lines(self, limit: int | None) -> Iterator[str]:
+        if not self.changes:
+            yield f"{self.name}: no difference"
+            return
+        counts = Counter(each.kind for each in self.changes)
+        said = ", ".join(f"{counts[kind]} {kind.value}" for kind in ChangeKind if counts[kind])
+        yield f"{self.name}: {said}"
+        listed = {each.text for each in self.changes}
+        if summed := [each for each in self.in_all if each not in listed]:
+            yield f"  in all    {', '.join(summed)}"
+        lines = list(_grouped(self.changes))
+        first = lines if limit is None else lines[:limit]
+        width = min(48, max(len(where) for _, where, _ in first))
+        for kind, where, text in first:
+            yield f"  {kind.value:<8}  {where:<{width}}  {text}".rstrip()
+        if len(first) < len(lines):
+            yield f"  … and {len(lines) - len(first)} more lines"
+
+
+def _plain(number: float) -> float | str:
+    """*number*; as text, ``"nan"``, where JSON has no such number."""
+    return number if math.isfinite(number) else str(number)
+
+
+def _grouped(changes: Iterable[Change]) -> Iterator[tuple[ChangeKind, str, str]]:
+    """One line for all that changed in the same way, where the first of them is."""
+    groups: dict[tuple[ChangeKind, str, str], list[str]] = {}
+    for each in changes:
+        what = each.text or each.where.rpartition(": ")[2]
+        alone = each.kind in (ChangeKind.ADDED, ChangeKind.REMOVED) and each.text
+        groups.setdefault((each.kind, what, each.where if alone else ""), []).append(each.where)
+    for (kind, what, _), places in groups.items():
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        yield kind, places[0] + more, what if what != places[0].rpartition(": ")[2] else ""

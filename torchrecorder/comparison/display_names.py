@@ -1,0 +1,179 @@
+"""Display names of the ops, scopes and tensors of a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from torchrecorder.annotations.scope_members import Inside
+from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.recording import RecordedRun
+
+DEFAULT = "default"
+"""The text for a hyperparameter that is not given."""
+
+UNNAMED: Mapping[str, tuple[str, ...]] = {
+    "Embedding": ("num_embeddings", "embedding_dim"),
+    "Conv": ("in_channels", "out_channels"),
+    "GroupNorm": ("num_groups", "num_channels"),
+    **dict.fromkeys(("LayerNorm", "RMSNorm"), ("normalized_shape",)),
+    **dict.fromkeys(("ResponseNorm", "CrossMapLRN"), ("size",)),
+    "Norm": ("num_features",),
+    **dict.fromkeys(("LSTM", "GRU", "RNN"), ("input_size", "hidden_size")),
+    "Pad": ("padding",),
+    "Softshrink": ("lambd",),
+}
+"""Hyperparameters that `extra_repr` gives without a name, by part of the class name."""
+
+
+class DisplayNames:
+    """Display names for one recording."""
+
+    def __init__(self, recording: RecordedRun) -> None:
+        self.recording = recording
+
+    def scope(self, scope: ScopeId) -> str:
+        """Its path and, from the second call on, which call it is."""
+        found = self.recording.scopes[scope]
+        if found.kind is not ScopeKind.MODULE:
+            around = self._path(found.parent)
+            return f"{around}: {found.name}" if around else found.name
+        name = found.path or found.name
+        return f"{name} (call {found.call + 1})" if found.call else name
+
+    def op(self, op: OpId) -> str:
+        """The path of its scope, and its name unless that scope does nothing else."""
+        found = self.recording.ops[op]
+        if found.scope is None:
+            return self._numbered(found)
+        around = self.recording.scopes[found.scope]
+        alone = len(self.recording.children[around.id]) == 1
+        if alone and around.kind is ScopeKind.MODULE and around.path:
+            return self.scope(around.id)
+        path = self._path(around.id)
+        return f"{path}: {self._numbered(found)}" if path else self._numbered(found)
+
+    def value(self, value: ValueId) -> str:
+        """Its name, or that of what made it."""
+        found = self.recording.values[value]
+        if found.names:
+            return found.names[0]
+        if found.producer is None:
+            return self._given.get(value, "a constant")
+        return self.op(found.producer)
+
+    def handed(self, value: ValueId, reader: ScopeId | None) -> str:
+        """Its name, or that of the outermost module that hands it to *reader*."""
+        found = self.recording.values[value]
+        if found.producer is None:
+            return self.value(value)
+        around, name = set(self.recording.within(reader)), self.op(found.producer)
+        for each in self.recording.within(self.recording.ops[found.producer].scope):
+            scope = self.recording.scopes[each]
+            if each in around or not any(slot.value == value for slot in scope.outputs):
+                break
+            name = self.scope(each) if scope.kind is ScopeKind.MODULE else name
+        return name
+
+    def scope_title(self, scope: ScopeId) -> str:
+        """What it is called, and its class."""
+        found = self.recording.scopes[scope]
+        name = self.scope(scope)
+        return f"{name} ({found.cls})" if found.cls not in ("", name, found.name) else name
+
+    def _path(self, scope: ScopeId | None) -> str:
+        """The path of the innermost module around, and the region in it."""
+        pieces: list[str] = []
+        for each in self.recording.within(scope):
+            found = self.recording.scopes[each]
+            if found.kind is ScopeKind.MODULE:
+                return ": ".join([*([self.scope(each)] if found.path else []), *pieces[::-1]])
+            pieces.append(found.name)
+        return ": ".join(pieces[::-1])
+
+    def _numbered(self, op: Op) -> str:
+        number = self._numbers.get(op.id, 0)
+        return f"{op.name} #{number}" if number else op.name
+
+    @cached_property
+    def _numbers(self) -> Mapping[OpId, int]:
+        """Which of several ops of one name in one scope; counted from 1."""
+        return dict(self._counted())
+
+    def _counted(self) -> Iterator[tuple[OpId, int]]:
+        for inside in self.recording.children.values():
+            named: dict[str, list[Op]] = {}
+            for step in inside:
+                if isinstance(step, Op):
+                    named.setdefault(step.name, []).append(step)
+            for ops in named.values():
+                if len(ops) > 1:
+                    yield from ((op.id, number) for number, op in enumerate(ops, 1))
+
+    @cached_property
+    def _given(self) -> Mapping[ValueId, str]:
+        return {
+            slot.value: slot.name or "the input"
+            for slot in self.recording.inputs
+            if self.recording.values[slot.value].role is Role.INPUT
+        }
+
+
+def form(value: Value) -> str:
+    """Shape and dtype of a tensor."""
+    sizes = "×".join(map(str, value.shape)) or "scalar"
+    return f"[{sizes}] {value.dtype}" if len(value.shape) == 1 else f"{sizes} {value.dtype}"
+
+
+def size(scope: Scope, recording: RecordedRun) -> str:
+    """How much is in a scope: ``12 ops, 3 parameters``."""
+    ops = parameters = 0
+    for each in map(recording.scopes.__getitem__, Inside(recording).scopes(scope.id)):
+        module = recording.module_of(each) if each.call == 0 else None
+        parameters += len(module.parameters) if module is not None else 0
+        ops += sum(isinstance(step, Op) for step in recording.children[each.id])
+    said = [f"{ops} op{'s' if ops != 1 else ''}"]
+    if parameters:
+        said.append(f"{parameters} parameter{'s' if parameters != 1 else ''}")
+    return ", ".join(said)
+
+
+def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """What differs between two sets of settings, ``"stride: 1 → 2"``."""
+    return ", ".join(
+        f"{name}: {before.get(name, DEFAULT)} → {after.get(name, DEFAULT)}"
+        for name in dict.fromkeys((*before, *after))
+        if before.get(name) != after.get(name)
+    )
+
+
+def hyperparameters(cls: str, detail: str) -> dict[str, str]:
+    """``"3, 8, bias=False"`` of a class, by the names of its arguments.
+
+    Example:
+        >>> hyperparameters("Conv2d", "3, 8, bias=False")
+        {'in_channels': '3', 'out_channels': '8', 'bias': 'False'}
+    """
+    pieces = [piece.partition("=") for piece in _pieces(detail)]
+    plain = sum(not mark for _, mark, _ in pieces)
+    known = next((names for part, names in UNNAMED.items() if part in cls), ())
+    if len(known) != plain:
+        known = tuple(f"argument {place}" for place, _ in enumerate(pieces, 1))
+    names = iter(known)
+    return {
+        (name if mark else next(names)).strip(): (text if mark else name).strip()
+        for name, mark, text in pieces
+    }
+
+
+def _pieces(detail: str) -> Iterator[str]:
+    """*detail* cut at the commas that are in no brackets."""
+    depth, start = 0, 0
+    for place, letter in enumerate(detail):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth <= 0:
+            yield detail[start:place]
+            start = place + 1
+    if detail[start:].strip():
+        yield detail[start:]

@@ -1,0 +1,56 @@
+"""Skeletons: a digest of each scope that does not depend on the shapes of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from torchrecorder.events import ScopeId
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import RecordedRun
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """What one scope is made of.
+
+    Attributes:
+        digest: Equal for scopes with the same classes, hyperparameters and functions
+            inside, in the same order.
+        weights: How many parameters the modules in it have.
+    """
+
+    digest: str
+    weights: int
+
+
+def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
+    """The skeleton of every scope; children come later in a run, so from the end."""
+    found: dict[ScopeId, Skeleton] = {}
+    for scope in reversed(list(recording.scopes.values())):
+        digest = blake2b(digest_size=16)
+        for part in _parts(recording, scope, found):
+            digest.update(repr(part).encode("utf-8", "backslashreplace"))
+        module = recording.module_of(scope)
+        weights = len(module.parameters) if module is not None else 0
+        weights += sum(
+            found[each.id].weights
+            for each in recording.children[scope.id]
+            if isinstance(each, Scope)
+        )
+        found[scope.id] = Skeleton(digest.hexdigest(), weights)
+    return found
+
+
+def _parts(
+    recording: RecordedRun, scope: Scope, found: Mapping[ScopeId, Skeleton]
+) -> Iterator[tuple[Any, ...]]:
+    module = recording.module_of(scope)
+    yield scope.kind.value, scope.cls, module.detail if module is not None else ""
+    for step in recording.children[scope.id]:
+        if isinstance(step, Op):
+            yield step.kind.value, step.qualname
+        else:
+            yield step.name, found[step.id].digest

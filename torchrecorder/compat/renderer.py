@@ -1,0 +1,12 @@
+"""``torchrecorder.renderer`` of 1.x."""
+
+from typing import NoReturn
+
+from torchrecorder.export.styler import GraphvizStyler
+from torchrecorder.compat import gone
+
+__all__ = ["GraphvizStyler"]
+
+
+def __getattr__(name: str) -> NoReturn:
+    gone("renderer", name, "torchrecorder.make_dot(recording, styler_cls=...) gives a Digraph")

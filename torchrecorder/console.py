@@ -1,0 +1,70 @@
+"""Text for consoles whose encoding lacks some of our characters, such as cp1252 on Windows.
+
+Printing would raise ``UnicodeEncodeError``. Tables are drawn in ASCII there, and characters for
+which there is no likeness are written as ``\\uXXXX``, which JSON reads too.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+ERRORS = "torchrecorder.ascii"
+"""The name under which Python's codecs know `_replaced`."""
+
+_LIKENESS = {
+    **dict.fromkeys("─−–—", "-"),
+    **dict.fromkeys("├└", "+"),
+    "│": "|",
+    "→": "->",
+    "…": "...",
+    "×": "x",
+    "÷": "/",
+    "µ": "u",
+    "∕": "/",
+    "≥": ">=",
+    "≤": "<=",
+    "≠": "!=",
+}
+
+
+def encodable(text: str) -> str:
+    """*text* as standard output can show it; unchanged where that is UTF-8 or unknown."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, ERRORS).decode(encoding)
+
+
+@contextlib.contextmanager
+def printable() -> Iterator[None]:
+    """Printing to standard output does not raise, whatever its encoding."""
+    stream: Any = sys.stdout
+    usual = getattr(stream, "errors", None)
+    if usual != "strict" or not hasattr(stream, "reconfigure"):
+        yield
+        return
+    stream.reconfigure(errors=ERRORS)
+    try:
+        yield
+    finally:
+        stream.reconfigure(errors=usual)
+
+
+def _replaced(error: UnicodeError) -> tuple[str, int]:
+    """What stands for the characters that cannot be encoded, and where to go on."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    wrong = error.object[error.start : error.end]
+    return "".join(map(_plain, wrong)), error.end
+
+
+def _plain(letter: str) -> str:
+    if letter in _LIKENESS:
+        return _LIKENESS[letter]
+    units = letter.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+codecs.register_error(ERRORS, _replaced)

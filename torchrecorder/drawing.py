@@ -1,0 +1,125 @@
+"""view, figure, render, show, make_dot: a recording through the layers that draw it."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torchrecorder.checks import FLAG, check_one, path_of
+from torchrecorder.export.exporter import write_file
+from torchrecorder.export.formats import by_suffix
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.options import Drawing, drawing
+from torchrecorder.style.draw import draw
+from torchrecorder.style.figure import Figure
+from torchrecorder.style.renaming import Renaming
+from torchrecorder.views.pipeline import make_view
+from torchrecorder.views.view import View
+
+if TYPE_CHECKING:
+    import graphviz  # type: ignore[import-untyped]
+    from typing_extensions import Unpack
+
+    from torchrecorder.signatures import DrawingOptions
+
+
+def file_name(name: str) -> str:
+    """*name* as the name of a file, without what file systems object to."""
+    kept = "".join(each if each.isalnum() or each in " -_.+()" else "_" for each in name)
+    return kept.strip()[:100] or "model"
+
+
+def render(
+    recording: RecordedRun, path: str | Path, **options: Unpack[DrawingOptions]
+) -> Path:
+    """Write *recording* to *path* in the format that its suffix names.
+
+    Returns:
+        The path.
+
+    Raises:
+        UnknownFormat: No exporter writes this suffix.
+        InvalidArgument: An option is unknown or its value impossible.
+        LayoutFailed: Graphviz could not lay the figure out in time.
+    """
+    target = path_of(path)
+    chosen = drawing(by_suffix(target.name), **options)
+    assert chosen.exporter is not None
+    write_file(target, chosen.exporter.export(chosen_view(recording, chosen), chosen.style))
+    return target
+
+
+def show(
+    recording: RecordedRun,
+    path: str | Path | None = None,
+    *,
+    browser: bool = True,
+    **options: Unpack[DrawingOptions],
+) -> Path:
+    """Write *recording*, as a page if *path* does not say otherwise, and open it."""
+    check_one("browser", browser, FLAG)
+    target = temporary(recording.name, "html") if path is None else path
+    written = render(recording, target, **options).resolve()
+    if browser and not webbrowser.open(written.as_uri()):
+        print(f"torchrecorder: no browser was found to open {written}", file=sys.stderr)
+    return written
+
+
+def temporary(name: str, fmt: str) -> Path:
+    """A path in a new temporary folder, for a file named after *name*."""
+    folder = tempfile.mkdtemp(prefix="torchrecorder-")
+    return Path(folder) / f"{file_name(name)}.{fmt.lstrip('.')}"
+
+
+def view(recording: RecordedRun, **options: Unpack[DrawingOptions]) -> View:
+    """The view that *options* ask for: boxes, arrows and clusters over *recording*."""
+    return chosen_view(recording, drawing(**options))
+
+
+def chosen_view(recording: RecordedRun, chosen: Drawing) -> View:
+    """The view of *recording* that was chosen; warns of names to replace that do not occur."""
+    view = make_view(recording, chosen.view)
+    Renaming(chosen.style.rename).check(recording, view.recording)
+    return view
+
+
+def figure(recording: RecordedRun, **options: Unpack[DrawingOptions]) -> Figure:
+    """What would be drawn: every text and colour decided, no format yet."""
+    chosen = drawing(**options)
+    return draw(chosen_view(recording, chosen), chosen.style)
+
+
+def make_dot(
+    recording: RecordedRun, depth: int | None = None, *, styler_cls: Any = None, **options: Any
+) -> graphviz.Digraph:
+    """The figure as a ``graphviz.Digraph``, to style further, nest or render.
+
+    Its ``render``, ``pipe`` and notebook display work without a ``dot`` program.
+
+    Args:
+        recording: What to draw.
+        depth: How many levels of scopes are open (``render_depth`` in 1.x).
+        styler_cls: A subclass of `GraphvizStyler` with the last word on looks. It sees
+            tensors as boxes unless ``tensors=False`` is given.
+        **options: See `Recording.render`.
+
+    Example:
+        >>> import torch, torchrecorder
+        >>> recording = torchrecorder.record(torch.nn.Linear(4, 2), input_shapes=(1, 4))
+        >>> "linear" in torchrecorder.make_dot(recording, depth=1).source
+        True
+    """
+    from torchrecorder.export.digraph import Digraph
+    from torchrecorder.export.styler import own_arguments, to_digraph
+
+    if depth is not None:
+        options["depth"] = depth
+    if styler_cls is not None:
+        options.setdefault("tensors", True)
+    own = own_arguments(styler_cls, options)
+    chosen = drawing(**{name: value for name, value in options.items() if name not in own})
+    shown = chosen_view(recording, chosen)
+    return to_digraph(shown, chosen.style, styler_cls, own, make=Digraph)

@@ -1,0 +1,213 @@
+"""Drawn: what stands on everything that can be opened and closed, and how it looks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+from torchrecorder.export.dot import given_out, in_a_line, in_two
+from torchrecorder.export.explorer.equal import representatives
+from torchrecorder.export.explorer.themes import pair
+from torchrecorder.export.nested import closed_size, header_size
+from torchrecorder.style.captions import Captions
+from torchrecorder.style.draw import carried, draw, finished, is_final, repainted
+from torchrecorder.style.figure import Figure, Group, LegendEntry, Look, Shape, Text
+from torchrecorder.style.legend import legend
+from torchrecorder.style.style import Style
+from torchrecorder.style.merge_captions import result, same
+from torchrecorder.views.tree import Tree
+from torchrecorder.views.view import Box, View
+
+Looks = tuple[Look, Look]
+"""One for light surroundings, one for dark."""
+
+
+@dataclass(frozen=True)
+class Face:
+    """One place as it is drawn.
+
+    Attributes:
+        label: The lines on its closed box.
+        looks: How that looks.
+        size: Width and height of that.
+        count: More than 1 for a fold.
+        header: The lines in its corner when it is open; empty if it cannot be opened.
+        header_size: Width and height of that.
+        open_looks: How it looks when open.
+    """
+
+    label: tuple[Text, ...]
+    looks: Looks
+    size: tuple[float, float]
+    count: int
+    header: tuple[Text, ...] = ()
+    header_size: tuple[float, float] = (0.0, 0.0)
+    open_looks: Looks | None = None
+
+
+class Drawn:
+    """The faces of all places in a tree, in one style; those of equal places are made once.
+
+    Attributes:
+        equal: For each place the first one that is equal to it.
+    """
+
+    def __init__(self, tree: Tree, style: Style) -> None:
+        self.tree = tree
+        self.style = replace(style, color_by=None)
+        self.themes = pair(style)
+        self.equal = representatives(tree, self.style)
+        self.closed_boxes = {box.id: box for box in tree.closed()}
+        self.fold_boxes = {box.id: box for box in tree.folds()}
+        self._sizes: dict[object, tuple[float, float]] = {}
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether equal places share a face, and all lines look alike."""
+        return not isinstance(self.equal, range)
+
+    @cached_property
+    def opened(self) -> tuple[Figure, Figure]:
+        """With everything open; of equal boxes and clusters only the first."""
+        return self._both(self._distinct if self.is_shared else self.tree.view)
+
+    @cached_property
+    def _distinct(self) -> View:
+        """All that no earlier place is equal to, with what it lies in and what it feeds."""
+        view, chosen = self.tree.view, self._chosen
+        arrows = tuple(arrow for arrow in view.arrows if arrow.tail in chosen)
+        drawn = chosen.union(arrow.head for arrow in arrows)
+        boxes = {each: box for each, box in view.boxes.items() if each in drawn}
+        inner = {box.cluster for box in boxes.values()}.union(chosen & view.clusters.keys())
+        kept = {each for item in inner for each in view.nesting.around(item)}
+        clusters = {each: cluster for each, cluster in view.clusters.items() if each in kept}
+        return replace(view, boxes=boxes, clusters=clusters, arrows=arrows)
+
+    @cached_property
+    def _chosen(self) -> frozenset[str]:
+        """The ids of places that no earlier one is equal to."""
+        places = enumerate(self.tree.places)
+        return frozenset(place.id for number, place in places if self.equal[number] == number)
+
+    def legends(self) -> tuple[tuple[LegendEntry, ...], ...]:
+        """For each theme what colours and outlines mean, of closed boxes too."""
+        if self.style.finish is not None or not self.style.legend:
+            return tuple(figure.legend for figure in self.opened)
+        boxes = {**self.closed_boxes, **self.tree.view.boxes}
+        view = replace(self.tree.view, boxes=boxes)
+        return tuple(legend(view, replace(self.style, theme=theme)) for theme in self.themes)
+
+    def _both(self, view: View) -> tuple[Figure, Figure]:
+        light, dark = (replace(self.style, theme=theme) for theme in self.themes)
+        plain = draw(view, replace(light, finish=None))
+        done = finished(plain, view, light)
+        return done, repainted(plain, view, dark)
+
+    def _closed(self, boxes: Mapping[str, Box]) -> tuple[Figure, Figure]:
+        view = self.tree.view
+        chosen = {each: box for each, box in boxes.items() if each in self._chosen}
+        clusters = {} if self.is_shared else view.clusters
+        return self._both(replace(view, boxes=chosen, clusters=clusters, arrows=()))
+
+    def faces(self) -> Iterator[Face]:
+        """One for each place of the tree."""
+        given = self._given()
+        leaves, groups = _shapes(self.opened), _groups(self.opened)
+        closed = _shapes(self._closed(self.closed_boxes))
+        folds = _shapes(self._closed(self.fold_boxes))
+        leaf = {name: text.text for name, text in given_out(self.opened[0]).items()}
+        made: dict[tuple[int, str | None], Face] = {}
+        for number, first in enumerate(self.equal):
+            key = first, given.get(number)
+            if key not in made:
+                place = self.tree.places[first]
+                if place.fold:
+                    made[key] = self._fold(folds[place.id], key[1])
+                elif place.id in groups:
+                    made[key] = self._cluster(closed[place.id], groups[place.id], key[1])
+                else:
+                    made[key] = self._face(leaves[place.id], leaf.get(place.id))
+            yield made[key]
+
+    def _face(self, shapes: tuple[Shape, Shape], given: str | None) -> Face:
+        light, dark = shapes
+        label = light.label if given is None else (*light.label, Text(given))
+        size = self._size(light, label)
+        return Face(label, (light.look, dark.look), size, light.count)
+
+    def _size(self, shape: Shape, label: tuple[Text, ...]) -> tuple[float, float]:
+        key = label, shape.look.outline, shape.look.bold, shape.count > 1
+        if key not in self._sizes:
+            whole = replace(shape, label=label)
+            self._sizes[key] = closed_size(whole, self.opened[0], None)
+        return self._sizes[key]
+
+    def _cluster(
+        self, shapes: tuple[Shape, Shape], groups: tuple[Group, Group], given: str | None
+    ) -> Face:
+        light, dark = groups
+        return self._openable(self._face(shapes, given), light, dark.look)
+
+    def _fold(self, shapes: tuple[Shape, Shape], given: str | None) -> Face:
+        """A fold has the title of its box in its corner, and no colour of its own."""
+        light, dark = (theme.region for theme in self.themes)
+        title = tuple(each for each in shapes[0].label if each.part == "title")
+        return self._openable(
+            self._face(shapes, given), Group(shapes[0].id, None, title, light), dark
+        )
+
+    def _openable(self, face: Face, group: Group, dark: Look) -> Face:
+        header = tuple(in_two(group.label, self.opened[0]))
+        key = "header", group.label
+        if key not in self._sizes:
+            self._sizes[key] = header_size(group, self.opened[0])
+        return replace(
+            face, header=header, header_size=self._sizes[key], open_looks=(group.look, dark)
+        )
+
+    def _given(self) -> Mapping[int, str]:
+        """What each scope and fold gives to what lies outside of it, as one line."""
+        view, places = self.tree.view, self.tree.places
+        captions = Captions(view.recording, self.style)
+        found: dict[int, dict[str | None, _Given]] = {}
+        for arrow in view.arrows if self.style.shapes else ():
+            text, value = carried(view, arrow, captions), same(view, arrow)
+            tail, head = self.tree.leaf[arrow.tail], self.tree.leaf[arrow.head]
+            around = places[tail].parent if text else -1
+            while around >= 0 and not around < head < self.tree.ends[around]:
+                told, final = found.setdefault(around, {}), is_final(view, arrow)
+                if value not in told:
+                    which = result(view.recording, places[around].id, value)
+                    told[value] = _Given(which, len(told), text, final)
+                elif not final:
+                    told[value] = told[value]._replace(final=False)
+                around = places[around].parent
+        return {number: text for number, told in found.items() if (text := _line(told.values()))}
+
+
+class _Given(NamedTuple):
+    """What a scope gives: which of its results it is, and whether only to an output."""
+
+    result: int
+    order: int
+    text: str
+    final: bool
+
+
+def _line(given: Iterable[_Given]) -> str:
+    """As one line; nothing where the boxes of outputs tell it all."""
+    said = sorted(given)
+    return "" if all(each.final for each in said) else in_a_line(Counter(e.text for e in said))
+
+
+def _shapes(figures: tuple[Figure, Figure]) -> dict[str, tuple[Shape, Shape]]:
+    light, dark = figures
+    return {one.id: (one, other) for one, other in zip(light.shapes, dark.shapes)}
+
+
+def _groups(figures: tuple[Figure, Figure]) -> dict[str, tuple[Group, Group]]:
+    light, dark = figures
+    return {one.id: (one, other) for one, other in zip(light.groups, dark.groups)}

@@ -1,0 +1,176 @@
+"""Equal places: which places of a tree are drawn and described alike, so that one is enough.
+
+Two places are equal if what was recorded of them is, but for ids, positions in the run, paths
+and source lines, and if so is everything in them. A model of a hundred equal blocks has the
+texts, looks and facts of one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
+
+from torchrecorder.annotations.parameter_owners import around
+from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.style.style import RULES, Style
+from torchrecorder.style.merge_captions import result
+from torchrecorder.views.fold.blocks import is_block
+from torchrecorder.views.tree import Place, Tree
+from torchrecorder.views.view import Arrow
+
+
+def representatives(tree: Tree, style: Style) -> Sequence[int]:
+    """For each place of *tree* the first one that is equal to it, itself if there is none.
+
+    A style that may treat single boxes in its own way leaves no two equal.
+    """
+    if not _is_uniform(tree, style):
+        return range(len(tree.places))
+    return _Keys(tree).representatives()
+
+
+def _is_uniform(tree: Tree, style: Style) -> bool:
+    """Whether *style* draws what has equal records in the same way, wherever it is."""
+    recording = tree.view.recording
+    own = style.finish, style.rename, style.notes, style.numbers, style.edge_attributes
+    marked = recording.failed or recording.statistics or tree.view.backward
+    plain = style.rules == RULES and not any(own) and not marked
+    return plain and not any(arrow.some for arrow in tree.view.arrows)
+
+
+class _Keys:
+    """What equal places have in common.
+
+    Keys of values and modules are small numbers, so that comparing two places is quick.
+    """
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.view = tree.view
+        self.recording = tree.view.recording
+        self._numbers: dict[Hashable, int] = {}
+        self._values: dict[ValueId, int] = {}
+        self._modules: dict[ModuleId, int] = {}
+
+    def representatives(self) -> list[int]:
+        places = self.tree.places
+        inside: list[list[int]] = [[] for _ in places]
+        depth = [0] * len(places)
+        for number, place in enumerate(places):
+            if place.parent >= 0:
+                depth[number] = depth[place.parent] + 1
+        keys = [0] * len(places)
+        for number in reversed(range(len(places))):
+            place = places[number]
+            inner = tuple(reversed(inside[number]))
+            keys[number] = self._number((depth[number], inner, self._place(number, place)))
+            if place.parent >= 0:
+                inside[place.parent].append(keys[number])
+        first: dict[int, int] = {}
+        return [first.setdefault(key, number) for number, key in enumerate(keys)]
+
+    def _number(self, key: Hashable) -> int:
+        """A small number that stands for *key*."""
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def _place(self, number: int, place: Place) -> Hashable:
+        """What was recorded of a place, without what lies in it."""
+        if place.fold:
+            return self._fold(number, place)
+        cluster = self.view.clusters.get(place.id)
+        if is_block(place.id):
+            return number if cluster is None else ("block", cluster.names, cluster.count)
+        scope = self.recording.scopes.get(ScopeId(place.id))
+        if scope is not None:
+            return cluster is None, self._scope(scope), self._leaving(place.id)
+        op = self.recording.ops.get(OpId(place.id))
+        return number if op is None else (cluster is None, self._op(op), self._leaving(op.id))
+
+    def _fold(self, number: int, place: Place) -> Hashable:
+        """Siblings that may differ are described one by one."""
+        if self.tree.unfolded.similar:
+            return number
+        scopes = self.recording.scopes
+        names = [scopes[ScopeId(each)].name for each in place.fold if each in scopes]
+        return "fold", len(place.fold), tuple(names)
+
+    def _op(self, op: Op) -> Hashable:
+        box = self.view.boxes.get(op.id)
+        ops = self.recording.ops
+        if box is not None and any(each in ops and each != op.id for each in box.members):
+            return op.id  # it stands for others too
+        scope = self.recording.scopes.get(op.scope) if op.scope is not None else None
+        module = self.recording.module_of(scope) if scope is not None else None
+        return (
+            op.kind, op.name, op.qualname, op.arguments, self._slots(op.inputs),
+            tuple([(self._value(each), each in op.writes) for each in op.outputs]),
+            tuple([grad.name for grad in self.recording.owned.get(op.id, ())]),
+            bool(module and module.detail),
+        )
+
+    def _scope(self, scope: Scope) -> Hashable:
+        return (
+            scope.kind, scope.name, scope.cls, scope.call,
+            self._slots(scope.inputs), self._slots(scope.outputs),
+            -1 if scope.module is None else self._module(scope.module),
+        )
+
+    def _slots(self, slots: Iterable[Slot]) -> Hashable:
+        return tuple([(name, self._value(value)) for name, value in slots])
+
+    def _value(self, value: ValueId) -> int:
+        """What is known of a tensor; of what has several names, these too."""
+        number = self._values.get(value)
+        if number is None:
+            one = self.recording.values[value]
+            number = self._values[value] = self._number((
+                one.shape, one.dtype, one.device, one.role, one.requires_grad, one.bytes,
+                one.kind, one.trainable, one.names if len(one.names) > 1 else (),
+            ))
+        return number
+
+    def _module(self, module: ModuleId) -> int:
+        """What is known of a module; one that is called several times equals no other."""
+        number = self._modules.get(module)
+        if number is None:
+            one = self.recording.modules[module]
+            number = self._modules[module] = self._number((
+                one.qualname, one.cls, one.detail, one.training,
+                self._slots(one.parameters), self._slots(one.buffers),
+                module if len(one.calls) > 1 else "", self._uncalled.get(module, ()),
+            ))
+        return number
+
+    @cached_property
+    def _uncalled(self) -> dict[ModuleId, tuple[ModuleId, ...]]:
+        """For each module those below it that were never called: their parameters count too."""
+        modules = self.recording.modules.values()
+        by_name = {name: module.id for module in modules for name in module.names}
+        found: dict[ModuleId, tuple[ModuleId, ...]] = {}
+        for module in modules:
+            if not module.calls and module.stored:
+                for name in module.names:
+                    for path in around(name):
+                        outer = by_name.get(path)
+                        if outer is not None:
+                            found[outer] = (*found.get(outer, ()), module.id)
+        return found
+
+    @cached_property
+    def _arrows(self) -> dict[str, list[Arrow]]:
+        found: dict[str, list[Arrow]] = {}
+        for arrow in self.view.arrows:
+            found.setdefault(arrow.tail, []).append(arrow)
+        return found
+
+    def _leaving(self, tail: str) -> Hashable:
+        """What leaves a box, which is told on it: equal tensors have equal places in the list."""
+        view, found, places = self.view, [], dict[object, int]()
+        for arrow in self._arrows.get(tail, ()):
+            value = view.given(arrow) or arrow.value
+            place = places.setdefault(value, len(places))
+            what = -1 if value is None else self._value(value)
+            order = result(self.recording, tail, value)
+            found.append((view.boxes[arrow.head].kind, place, what, order))
+        return tuple(found)

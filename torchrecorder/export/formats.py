@@ -1,0 +1,31 @@
+"""Formats: the exporter for the name of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torchrecorder.checks import guess
+from torchrecorder.errors import UnknownFormat
+from torchrecorder.export import EXPORTERS
+from torchrecorder.export.exporter import Exporter
+
+
+def known() -> dict[str, type[Exporter]]:
+    """Exporters by suffix, in the order in which they are listed."""
+    return {exporter.suffix: exporter for exporter in EXPORTERS}
+
+
+def by_suffix(name: str) -> Exporter:
+    """The exporter for a file of this name, with its default options.
+
+    Raises:
+        UnknownFormat: None writes this suffix; the message lists those that do.
+    """
+    exporters = known()
+    fitting = [suffix for suffix in exporters if name.lower().endswith(suffix)]
+    if fitting:
+        return exporters[max(fitting, key=len)]()
+    suffix = Path(name).suffix
+    close = (guess(suffix, exporters) if suffix else "") or "."
+    wrong = f"no format is written as {suffix!r}" if suffix else f"{name!r} has no suffix"
+    raise UnknownFormat(f"{wrong}{close} Known: {', '.join(exporters)}")

@@ -1,0 +1,61 @@
+// Signpost: which names stand large on open boxes when their own text is too small to read.
+
+"use strict";
+
+const zoomLabels = (() => {
+  const SIZE = 11, SMALL = 6, HIGH = 30, WIDE = 8, LETTER = 0.58, MOST = 60, NARROW = 320, INDENT = 8, LONG = 48;
+
+  const overlaps = (one, other) => one.x < other.x + other.w && other.x < one.x + one.w &&
+    one.y < other.y + other.h && other.y < one.y + one.h;
+
+  const onScreen = (box, view) => ({
+    x: (box.x - view.x) * view.k, y: (box.y - view.y) * view.k,
+    w: box.w * view.k, h: box.h * view.k,
+  });
+
+  // Places for the sign of an open box in pixels of the window: in its corner, or to the
+  // right of what is around it as far as that is narrow. None if the box is too small.
+  function places(box, frames, view, model) {
+    const at = onScreen(box, view);
+    if (!box.open || box.cut || box.alpha < 1 || at.w < WIDE || at.h < HIGH) return [];
+    const title = model.title(box.item), text = title.length > LONG ? `${title.slice(0, LONG - 1)}…` : title;
+    const w = text.length * SIZE * LETTER;
+    let right = at.x + at.w;
+    for (let item = model.parent(box.item); frames.has(item); item = model.parent(item)) {
+      const around = onScreen(frames.get(item), view);
+      if (around.w < NARROW) right = Math.max(right, around.x + around.w);
+    }
+    const beside = right + 6 + INDENT * model.level[box.item];
+    const found = [{ inside: false, x: beside }];
+    if (w + 10 < at.w) found.unshift({ inside: true, x: at.x + 5 });
+    return found.map(place => ({ ...place, box, text, y: at.y + 2, w, h: SIZE * 1.5 }));
+  }
+
+  // Whether a sign, or the way from its box to it, lies on a box that it must leave free.
+  function covers({ inside, box: own, ...place }, boxes, view, model) {
+    const edge = inside ? place.x : (own.x + own.w - view.x) * view.k + 1;
+    const sign = { ...place, x: edge, w: place.x + place.w - edge };
+    return boxes.some(box => box.item !== own.item && model.within(box.item, own.item) === inside &&
+      !model.within(own.item, box.item) && overlaps(sign, onScreen(box, view)));
+  }
+
+  // Signs that do not cover each other, those of outer boxes first: {text, x, y, size} in points.
+  function choose(boxes, view, textSize, model) {
+    if (textSize >= SMALL) return [];
+    const frames = new Map(boxes.map(box => [box.item, box])), kept = [];
+    const order = boxes.filter(box => box.open).sort((a, b) =>
+      model.level[a.item] - model.level[b.item] || b.h - a.h || a.item - b.item);
+    for (const box of order) {
+      if (kept.length >= MOST) break;
+      const sign = places(box, frames, view, model).find(each =>
+        !kept.some(other => overlaps(each, other)) && !covers(each, boxes, view, model));
+      if (sign) kept.push(sign);
+    }
+    return kept.map(({ text, x, y }) => {
+      const [wx, wy] = camera.toWorld(view, x, y + SIZE);
+      return { text, x: wx, y: wy, size: SIZE / view.k };
+    });
+  }
+
+  return { choose };
+})();

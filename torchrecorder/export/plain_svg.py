@@ -1,0 +1,275 @@
+"""Figure -> SVG without Graphviz, for platforms on which it cannot be installed.
+
+The places are those of the nested layout, as always. What Graphviz would paint is written here in
+the form in which Graphviz writes it, so that tooltips, layers and exact sizes are added by the
+same code. Outlines that only Graphviz knows become boxes, lists of colours their first colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from html import escape
+
+from torchrecorder.export import legend
+from torchrecorder.export.dot import given_out, in_two, node_name
+from torchrecorder.export.legend import SMALL
+from torchrecorder.export.nested import AGAIN, Placed, arrow, legend_corner
+from torchrecorder.export.quoting import clean
+from torchrecorder.layout.measure import line_height, text_size
+from torchrecorder.layout.layered import Drawn
+from torchrecorder.layout.layered.positions import Point
+from torchrecorder.style.color import faded, solid
+from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
+
+PAD = 7.2
+"""Free space around everything, in points."""
+
+BASELINE = 0.35
+"""From the middle of a line of text down to the feet of its letters, in sizes of the letters."""
+
+CORNER = 12.0
+"""Radius of the corners of a rounded box."""
+
+HALF_TIP = 2.1
+"""Half the width of the tip of an arrow, in points."""
+
+DASHES = {"dashed": "5,2", "dotted": "1,5"}
+
+POLYGONS: Mapping[str, Sequence[Point]] = {
+    "octagon": (
+        (0.29, 0), (0.71, 0), (1, 0.29), (1, 0.71), (0.71, 1), (0.29, 1), (0, 0.71), (0, 0.29),
+    ),
+    "parallelogram": ((0.2, 0), (1, 0), (0.8, 1), (0, 1)),
+}
+"""Corners of outlines, as shares of width and height."""
+
+Box = tuple[float, float, float, float]
+"""Left, top, width and height."""
+
+
+def plain_svg(
+    figure: Figure, *, legend_below: bool, page: tuple[float, float] | None, timeout: float
+) -> str:
+    """*figure* as SVG; the arguments are those of `nested_text`."""
+    placed = Placed.of(figure, page, timeout)
+    boxes, ways = placed.boxes(), list(placed.ways())
+    frames = [_box(box) for box in boxes.values()]
+    if figure.legend:
+        frames.append(_legend_frame(figure, placed, legend_below)[0])
+    left, top, right, bottom = _extent(frames, ways)
+    width, height = right - left + 2 * PAD, bottom - top + 2 * PAD
+    parts = [
+        '<?xml version="1.0" encoding="UTF-8" standalone="no"?>',
+        f'<svg width="{width:.2f}pt" height="{height:.2f}pt"',
+        f' viewBox="0.00 0.00 {width:.2f} {height:.2f}" xmlns="http://www.w3.org/2000/svg"'
+        ' xmlns:xlink="http://www.w3.org/1999/xlink">',
+        f'<g id="graph0" class="graph" transform="translate({PAD - left:.2f} {PAD - top:.2f})">',
+    ]
+    background = figure.attributes.get("bgcolor", figure.background)
+    if solid(background) != "transparent":
+        room = (left - PAD, top - PAD, width, height)
+        parts.append(_rectangle(room, _filled(background) + ' stroke="none"'))
+    for number, group in enumerate(figure.groups, 1):
+        parts += _group(group, boxes[group.id], figure, number)
+    for number, (line, points) in enumerate(zip(figure.lines, ways), 1):
+        parts += _line(line, points, number)
+    told = given_out(figure)
+    for number, shape in enumerate(figure.shapes, 1):
+        label = (*shape.label, told[shape.id]) if shape.id in told else shape.label
+        parts += _shape(shape, label, _box(boxes[shape.id]), figure, number)
+    if figure.legend:
+        parts += _legend(figure, placed, legend_below)
+    return "\n".join(map(clean, [*parts, "</g>", "</svg>", ""]))
+
+
+def _extent(boxes: Sequence[Box], lines: Sequence[Sequence[Point]]) -> Box:
+    """Left, top, right and bottom of everything."""
+    spots = [spot for line in lines for spot in line]
+    for left, top, width, height in boxes:
+        spots += [(left, top), (left + width, top + height)]
+    across, along = zip(*spots) if spots else ((0.0,), (0.0,))
+    return min(across), min(along), max(across), max(along)
+
+
+def _legend_frame(figure: Figure, placed: Placed, below: bool) -> tuple[Box, int]:
+    left, top, columns = legend_corner(figure, placed.picture, below)
+    return (left, placed.picture.height - top, *legend.size(figure, columns)), columns
+
+
+def _legend(figure: Figure, placed: Placed, below: bool) -> Iterator[str]:
+    frame, columns = _legend_frame(figure, placed, below)
+    stroke = f'fill="none" stroke="{legend.edge(figure)}"'
+    inside = [_rectangle(frame, stroke, CORNER)]
+    yield from _element("cluster", "cluster_legend", "cluster_legend", inside)
+    high, small = legend.entry_height(figure), figure.fontsize * SMALL
+    places = legend.places(figure, columns)
+    for number, (shape, (x, y, wide)) in enumerate(zip(legend.shapes(figure), places), 1):
+        box = (frame[0] + x - wide / 2, frame[1] + y - high / 2, wide, high)
+        text = _centred(shape.label, shape.look, box, figure, small)
+        inside = [*_outline(shape.look, box), *text]
+        yield from _element("node", f"legend{number}", node_name(shape.id), inside)
+
+
+def _box(drawn: Drawn) -> Box:
+    return drawn.x, drawn.y, drawn.width, drawn.height
+
+
+def _group(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[str]:
+    """An open module, what it is called in the corner where the flow begins."""
+    left, top, _, height = box = _box(drawn)
+    label = tuple(in_two(group.label, figure))
+    sizes = [line_height(text, figure.fontsize) for text in label]
+    start = top + 4.0 if figure.direction != "BT" else top + height - 4.0 - sum(sizes)
+    written = _written(label, group.look, figure, figure.fontsize, (left + 9.0, start), "start")
+    inside = [*_outline(group.look, box), *written]
+    name = f"cluster_{node_name(group.id)}"
+    yield from _element("cluster", f"clust{number}", name, inside, group.tooltip, group.look)
+
+
+def _shape(
+    shape: Shape, label: Sequence[Text], box: Box, figure: Figure, number: int
+) -> Iterator[str]:
+    inside = list(_outline(shape.look, box))
+    if shape.count > 1:
+        left, top, width, height = box
+        box = (left + AGAIN / 2, top + AGAIN / 2, width - AGAIN, height - AGAIN)
+        inside += _outline(shape.look, box)
+    inside += _centred(label, shape.look, box, figure, figure.fontsize)
+    name = node_name(shape.id)
+    yield from _element("node", f"node{number}", name, inside, shape.tooltip, shape.look)
+
+
+def _centred(
+    label: Sequence[Text], look: Look, box: Box, figure: Figure, fontsize: float
+) -> Iterator[str]:
+    left, top, width, height = box
+    high = sum(line_height(text, fontsize) for text in label)
+    corner = (left + width / 2, top + (height - high) / 2)
+    return _written(label, look, figure, fontsize, corner, "middle")
+
+
+def _written(
+    label: Sequence[Text], look: Look, figure: Figure, fontsize: float, at: Point, anchor: str
+) -> Iterator[str]:
+    """The lines of a label below each other."""
+    x, y = at
+    color = look.attributes.get("fontcolor", look.text)
+    family = "Helvetica,Arial,sans-serif" if figure.fontname == "Helvetica" else figure.fontname
+    for number, text in enumerate(label):
+        size, high = text_size(text, fontsize), line_height(text, fontsize)
+        title = text.part == "title"
+        ink = color if title else faded(color, look.fill)
+        bold = ' font-weight="bold"' if title and look.bold else ""
+        yield (
+            f'<text xml:space="preserve" text-anchor="{anchor}" x="{x:.2f}"'
+            f' y="{y + high / 2 + BASELINE * size:.2f}" font-family="{escape(family)}"{bold}'
+            f' font-size="{size:.2f}"{_painted("fill", ink)}>{escape(text.text)}</text>'
+        )
+        y += high
+
+
+def _line(line: Line, points: Sequence[Point], number: int) -> Iterator[str]:
+    """A curve with round corners, and the tip of an arrow at its end."""
+    (x, y), curve = arrow(points)
+    base_x, base_y = curve[-1]
+    far = abs(x - base_x) + abs(y - base_y) or 1.0  # lines run straight up, down or aside
+    aside_x, aside_y = HALF_TIP * (y - base_y) / far, HALF_TIP * (x - base_x) / far
+    corners = [(base_x + aside_x, base_y - aside_y), (x, y), (base_x - aside_x, base_y + aside_y)]
+    way = f"M{_spot(curve[0])}C{' '.join(map(_spot, curve[1:]))}"
+    color = line.look.attributes.get("color", line.look.stroke)
+    tip = _polygon(corners, _filled(color) + _stroke(replace(line.look, dash="solid")))
+    inside = [f'<path fill="none"{_stroke(line.look)} d="{way}"/>', tip]
+    name = f"{node_name(line.tail)}->{node_name(line.head)}"
+    yield from _element("edge", f"edge{number}", name, inside, line.tooltip, line.look)
+
+
+def _element(
+    kind: str,
+    id: str,
+    name: str,
+    inside: Sequence[str],
+    tooltip: str = "",
+    look: Look | None = None,
+) -> Iterator[str]:
+    """A group with its name and its tooltip, as Graphviz writes them."""
+    attributes: Mapping[str, str] = look.attributes if look else {}
+    link = attributes.get("URL", attributes.get("href", ""))
+    tip = f' xlink:title="{escape(tooltip)}"' if tooltip else ""
+    target = f' xlink:href="{escape(link)}"' if link else ""
+    yield f'<g id="{id}" class="{kind}">'
+    yield f"<title>{escape(name)}</title>"
+    opened = f'<g id="a_{id}"><a{target}{tip}>' if target or tip else ""
+    yield from filter(None, [opened, *inside, "</a>\n</g>" if opened else "", "</g>"])
+
+
+def _outline(look: Look, box: Box) -> Iterator[str]:
+    """The outline of a box, filled."""
+    if look.outline == "plain":
+        return
+    left, top, width, height = box
+    paint = _filled(look.attributes.get("fillcolor", look.fill)) + _stroke(look)
+    if look.outline == "ellipse":
+        center = f'cx="{left + width / 2:.2f}" cy="{top + height / 2:.2f}"'
+        yield f'<ellipse{paint} {center} rx="{width / 2:.2f}" ry="{height / 2:.2f}"/>'
+    elif look.outline in POLYGONS:
+        spots = [(left + x * width, top + y * height) for x, y in POLYGONS[look.outline]]
+        yield _polygon(spots, paint)
+    elif look.outline == "note":
+        fold, right = 6.0, left + width
+        spots = [(left, top), (right - fold, top), (right, top + fold), (right, top + height)]
+        yield _polygon([*spots, (left, top + height)], paint)
+        corner = [(right - fold, top), (right - fold, top + fold), (right, top + fold)]
+        yield f'<polyline fill="none"{_stroke(look)} points="{" ".join(map(_spot, corner))}"/>'
+    elif look.outline == "cylinder":
+        yield from _cylinder(box, look, paint)
+    else:
+        yield _rectangle(box, paint, CORNER if look.outline == "rounded" else 0.0)
+
+
+def _cylinder(box: Box, look: Look, paint: str) -> Iterator[str]:
+    left, top, width, height = box
+    lid = height / 11
+    arc = f"a{width / 2:.2f},{lid:.2f} 0 0"
+    sides = f"v{height - 2 * lid:.2f}{arc} 0 {width:.2f},0v{2 * lid - height:.2f}"
+    yield f'<path{paint} d="M{left:.2f},{top + lid:.2f}{sides}{arc} 0 {-width:.2f},0z"/>'
+    front = f"M{left:.2f},{top + lid:.2f}{arc} 0 {width:.2f},0"
+    yield f'<path fill="none"{_stroke(look)} d="{front}"/>'
+
+
+def _rectangle(box: Box, paint: str, corner: float = 0.0) -> str:
+    left, top, width, height = box
+    size = f'x="{left:.2f}" y="{top:.2f}" width="{width:.2f}" height="{height:.2f}"'
+    radius = f' rx="{min(corner, width / 3, height / 3):.2f}"' if corner else ""
+    return f"<rect {paint.strip()} {size}{radius}/>"
+
+
+def _polygon(corners: Sequence[Point], paint: str) -> str:
+    return f'<polygon{paint} points="{" ".join(map(_spot, corners))}"/>'
+
+
+def _stroke(look: Look) -> str:
+    """Colour, width and dashes of a line."""
+    width = look.attributes.get("penwidth", f"{look.width:g}")
+    thick = f' stroke-width="{escape(str(width))}"' if str(width) != "1" else ""
+    dashes = f' stroke-dasharray="{DASHES[look.dash]}"' if look.dash in DASHES else ""
+    return _painted("stroke", look.attributes.get("color", look.stroke)) + thick + dashes
+
+
+def _filled(color: str) -> str:
+    return _painted("fill", color)
+
+
+def _painted(name: str, color: str) -> str:
+    """An attribute with a colour, and one with its opacity where it lets something through."""
+    found = solid(color.partition(":")[0].partition(";")[0]) or "#000000"
+    if found == "transparent":
+        return f' {name}="none"'
+    if not found.startswith("#"):  # of a scheme of colours that only Graphviz knows
+        found = "#808080"
+    opacity = f' {name}-opacity="{int(found[7:], 16) / 255:.2f}"' if len(found) == 9 else ""
+    return f' {name}="{found[:7]}"{opacity}'
+
+
+def _spot(point: Point) -> str:
+    return f"{point[0]:.2f},{point[1]:.2f}"

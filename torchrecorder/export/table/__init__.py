@@ -1,0 +1,1 @@
+"""Tables for the terminal: rows by scope, folded, aligned."""

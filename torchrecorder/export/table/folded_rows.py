@@ -1,0 +1,124 @@
+"""Folded rows: one row for siblings that repeat, in a table by scope, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.export.table.rows import Row
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.style import labels
+from torchrecorder.style.differences import Differences
+from torchrecorder.style.merge_captions import times
+from torchrecorder.views.fold.blocks import is_block
+from torchrecorder.views.fold.fold import FoldTree, Node
+from torchrecorder.views.fold.siblings import Rows
+from torchrecorder.views.full_view import whole
+
+
+def folded(recording: RecordedRun, listed: Sequence[Row], *, similar: bool = False) -> list[Row]:
+    """*listed* with one row for what figures fold, which stands for all of it.
+
+    Args:
+        recording: What is listed.
+        listed: All of its rows.
+        similar: Whether siblings of one class fold whatever else differs.
+    """
+    return _Folded(recording, listed, similar).rows()
+
+
+class _Folded:
+    def __init__(self, recording: RecordedRun, listed: Sequence[Row], similar: bool) -> None:
+        self.recording = recording
+        self.listed = listed
+        self.place = {row.ids[0]: place for place, row in enumerate(listed)}
+        self.tree = FoldTree(Rows(whole(recording), similar))
+        self.groups = {group[0]: group for group in self.tree.groups}
+        self.differences = Differences(recording)
+        self.order: dict[str, int] = {}
+        self.ends: dict[str, int] = {}
+        waiting = [(node, False) for node in reversed(self.tree.roots)]
+        while waiting:
+            node, done = waiting.pop()
+            self.ends[node.id] = len(self.order)
+            if not done:
+                self.order[node.id] = len(self.order)
+                waiting.append((node, True))
+                waiting.extend((child, False) for child in reversed(node.children))
+
+    def rows(self) -> list[Row]:
+        """Rows in the order of what stays, each for all that it stands for."""
+        placed = [
+            ((self.order[row.ids[0]], 0), self._row(row))
+            for row in self.listed
+            if row.ids[0] in self.order
+        ]
+        placed += self._never_called()
+        return [row for _, row in sorted(placed, key=lambda found: found[0])]
+
+    def _never_called(self) -> Iterator[tuple[tuple[int, int], Row]]:
+        """Rows of modules that were never called, at the end of what they belong to."""
+        found: dict[tuple[str | None, str], list[tuple[str | None, Row]]] = {}
+        for row, around in zip(self.listed, _parents(self.listed)):
+            if row.ids[0] not in self.order and row.ids[0] not in self.tree.stands:
+                home = None if around is None else self.tree.of(around)
+                found.setdefault((home, row.title), []).append((around, row))
+        for (home, _), rows in found.items():
+            end = len(self.order) if home is None else self.ends[home]
+            ids = tuple(id_ for _, row in rows for id_ in row.ids)
+            shown = (row for around, row in rows if around == home)
+            yield from (((end, -1), replace(row, ids=ids)) for row in shown)
+
+    def _row(self, row: Row) -> Row:
+        node = self.tree.nodes[row.ids[0]]
+        if len(row.ids) > 1 or len(node.instances) < 2:
+            return row
+        title, block = row.title, self._block(node)
+        if node.count > 1 or block is not None:
+            names = node.names or self._names_in(block, node)
+            count = node.count if block is None else block.count
+            number = times(self.recording, count, node.instances)
+            title = f"{labels.names(names)}{title.removeprefix(_short(title))}  {number}"
+        calls = (note for note in row.notes if not note.startswith("call "))
+        notes = (*calls, *self._notes(node))
+        last = self.listed[self.place[node.instances[-1]]] if self.tree.rows.similar else None
+        return replace(row, title=title, ids=tuple(node.instances), notes=notes, last=last)
+
+    def _block(self, node: Node) -> Node | None:
+        """The repeated block that a node is in, unless it repeats in there itself."""
+        around = node.parent if node.count == 1 else None
+        return around if around is not None and is_block(around.id) else None
+
+    def _names_in(self, block: Node | None, node: Node) -> tuple[str, ...]:
+        """What the counterparts of *node* in the repeats of a block are called."""
+        parents, blocks = self.tree.rows.items.parent, set(self.groups[block.id] if block else ())
+        here = (item for item in node.instances if parents[item] in blocks)
+        return tuple(self._name(item) for item in here)
+
+    def _notes(self, node: Node) -> Iterator[str]:
+        """Where some repeats differ: how many have it, and in what those differ."""
+        if not self.tree.rows.similar:
+            return
+        if node.share is not None:
+            yield f"in {node.share[0]} of {node.share[1]}"
+        if node.count > 1 and node.id in self.recording.scopes:
+            yield from self.differences.brief(tuple(node.instances))
+
+    def _name(self, item: str) -> str:
+        scope, op = self.recording.scopes.get(ScopeId(item)), self.recording.ops.get(OpId(item))
+        return scope.name if scope is not None else f"{op.name}()" if op is not None else item
+
+
+def _short(title: str) -> str:
+    """A title without the class."""
+    return title.partition(" (")[0]
+
+
+def _parents(listed: Sequence[Row]) -> Iterator[str | None]:
+    """What the row stands for that each row is nested in."""
+    around: list[str] = []
+    for row in listed:
+        del around[row.depth :]
+        yield around[-1] if around else None
+        around.append(row.ids[0])

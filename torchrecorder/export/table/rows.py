@@ -1,0 +1,266 @@
+"""Rows: the lines of a table by scope, before any column is filled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Union
+
+from torchrecorder.annotations.parameter_owners import Owned, around
+from torchrecorder.events import MODES, STORED, ModuleId, OpKind, Role, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Module, Op, Scope
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.style.captions import REGIONS
+
+ENOUGH = 400
+"""The default depth keeps to so many rows where it can."""
+
+Item = Union[Scope, Op, Module]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a table.
+
+    Attributes:
+        depth: How many rows it is nested in.
+        title: What is called, ``"conv1 (Conv2d)"``.
+        ids: What it stands for: a scope, ops, or a module that was never called.
+        inputs: Tensors that went in; of an op those that no module stores.
+        outputs: Tensors that came out.
+        again: The call of a module that has been listed before.
+        notes: What is to be known beyond the numbers.
+        last: The last of the rows that it stands for, where they may differ.
+    """
+
+    depth: int
+    title: str
+    ids: tuple[str, ...]
+    inputs: tuple[ValueId, ...] = ()
+    outputs: tuple[ValueId, ...] = ()
+    again: bool = False
+    notes: tuple[str, ...] = ()
+    last: Row | None = None
+
+
+def rows(recording: RecordedRun, depth: int | None = None, *, ops: bool = False) -> list[Row]:
+    """What a table of *recording* lists, in run order.
+
+    What ran again for a checkpoint is left out. Modules that were never called follow
+    the calls of the module they belong to.
+
+    Args:
+        recording: What to list.
+        depth: How many levels of scopes are listed under the outermost calls; None for
+            the deepest level that keeps to about 400 rows.
+        ops: List each op; without it only those that no scope is around, on one line.
+    """
+    return fitting(every_row(recording, ops=ops), depth)
+
+
+def every_row(recording: RecordedRun, *, ops: bool = False) -> list[Row]:
+    """All rows, however deep."""
+    return list(_Rows(recording, ops).all())
+
+
+def fitting(found: Sequence[Row], depth: int | None) -> list[Row]:
+    """Those of so many levels; None for the deepest level that keeps to about 400 rows."""
+    if depth is None:
+        depth = _fitting(found)
+    return [row for row in found if row.depth <= depth]
+
+
+def _fitting(found: Sequence[Row]) -> int:
+    """The deepest depth with at most 400 rows, 1 at least."""
+    counts = Counter(row.depth for row in found)
+    total, fitting = 0, 1
+    for depth in sorted(counts):
+        total += counts[depth]
+        if total <= ENOUGH:
+            fitting = max(fitting, depth)
+    return fitting
+
+
+class _Rows:
+    """Walks the scopes of one recording, on a stack of its own: depth has no limit."""
+
+    def __init__(self, recording: RecordedRun, ops: bool) -> None:
+        self.recording = recording
+        self.ops = ops
+        self.owned = Owned(recording)
+        self.silent = _never_called(recording)
+
+    def all(self) -> Iterator[Row]:
+        waiting = self._inside(None, 0)
+        while waiting:
+            depth, items = waiting.pop()
+            first = items[0]
+            if isinstance(first, Scope):
+                yield self._scope(first, depth)
+                waiting.extend(self._inside(first, depth + 1))
+            elif isinstance(first, Module):
+                yield self._silent(first, depth)
+            elif len(items) == 1:
+                yield self._op(first, depth)
+            else:
+                yield _together([item for item in items if isinstance(item, Op)], depth)
+
+    def _inside(self, scope: Scope | None, depth: int) -> list[tuple[int, list[Item]]]:
+        """What lies directly in *scope*, the last first."""
+        found: list[list[Item]] = []
+        for item in self.recording.children[scope.id if scope else None]:
+            if item.recompute or (isinstance(item, Op) and scope and not self.ops):
+                continue
+            if isinstance(item, Scope) and item.kind in MODES and not self._does_anything(item):
+                continue
+            if isinstance(item, Op) and not self.ops and found and isinstance(found[-1][0], Op):
+                found[-1].append(item)
+            else:
+                found.append([item])
+        if scope is None or scope.call == 0:
+            found.extend([each] for each in self.silent.get(scope.module if scope else None, ()))
+        return [(depth, items) for items in reversed(found)]
+
+    def _does_anything(self, scope: Scope) -> bool:
+        return scope.failed or bool(self.recording.children[scope.id])
+
+    def _scope(self, scope: Scope, depth: int) -> Row:
+        return Row(
+            depth=depth,
+            title=self._title(scope),
+            ids=(scope.id,),
+            inputs=tuple(slot.value for slot in scope.inputs),
+            outputs=tuple(slot.value for slot in scope.outputs),
+            again=scope.module is not None and scope.call > 0,
+            notes=tuple(self._notes(scope)),
+        )
+
+    def _title(self, scope: Scope) -> str:
+        """The path below the module around it, and the class."""
+        if scope.kind in REGIONS:
+            what = REGIONS[scope.kind]
+            return f"{what} {scope.cls}" if scope.cls not in ("", what) else what
+        if scope.kind is ScopeKind.FUNCTION:
+            return f"{scope.name}()"
+        name = _below(scope.path, self._path_around(scope)) or scope.name
+        cls = scope.cls if scope.kind is ScopeKind.MODULE else scope.kind.value
+        return f"{name} ({cls})" if cls and cls != name else name
+
+    def _path_around(self, scope: Scope) -> str:
+        for each in self.recording.within(scope.parent):
+            if self.recording.scopes[each].module is not None:
+                return self.recording.scopes[each].path
+        return ""
+
+    def _notes(self, scope: Scope) -> Iterator[str]:
+        if scope.failed:
+            yield "failed"
+        if scope.module is not None:
+            module = self.recording.modules[scope.module]
+            calls = [each for each in module.calls if not self.recording.scopes[each].recompute]
+            if len(calls) > 1 and self.owned.by_module(module.id):
+                yield f"call {calls.index(scope.id) + 1} of {len(calls)}"
+            yield from self._about(module) if scope.call == 0 else ()
+
+    def _about(self, module: Module) -> Iterator[str]:
+        """What is special about the parameters that a module itself holds."""
+        mine = {slot.value: None for slot in module.parameters}
+        if any(value in self.owned.tied for value in mine):
+            yield "tied"
+        if mine and not any(self.recording.values[value].trainable for value in mine):
+            yield "frozen" if self._is_all(module, len(mine)) else f"frozen {_names(module, mine)}"
+        left = [slot.value for slot in module.parameters if slot.value in self.owned.unreached]
+        if left and (module.calls or any(value in self.recording.consumers for value in mine)):
+            all_left = self._is_all(module, len(left))
+            yield "no gradient" if all_left else f"no gradient for {_names(module, left)}"
+
+    def _is_all(self, module: Module, number: int) -> bool:
+        """Whether so many parameters are all that are in *module* and below it."""
+        owned = (self.recording.values[value].role for value in self.owned.by_module(module.id))
+        return sum(role is Role.PARAMETER for role in owned) == number
+
+    def _silent(self, module: Module, depth: int) -> Row:
+        read = any(value in self.recording.consumers for value in self.owned.by_module(module.id))
+        how = "weights read, never called" if read else "never called"
+        return Row(
+            depth=depth,
+            title=f"{_below(module.names[0], self._called_above(module))} ({module.cls})",
+            ids=(module.id,),
+            notes=(how, *self._about(module)),
+        )
+
+    def _called_above(self, module: Module) -> str:
+        """The path of the module under which a silent one is listed."""
+        parents = (parent for parent, below in self.silent.items() if module in below)
+        parent = next(parents, None)
+        return self.recording.modules[parent].names[0] if parent is not None else ""
+
+    def _op(self, op: Op, depth: int) -> Row:
+        marks = {
+            "failed": op.failed,
+            "in place": bool(op.writes),
+            "hidden": op.kind is OpKind.HIDDEN,
+            "handed on": op.kind is OpKind.PASS,
+        }
+        return Row(
+            depth=depth,
+            title=f"{op.name}()",
+            ids=(op.id,),
+            inputs=tuple(slot.value for slot in op.inputs if not self._is_stored(slot.value)),
+            outputs=op.outputs,
+            notes=tuple(mark for mark, holds in marks.items() if holds),
+        )
+
+    def _is_stored(self, value: ValueId) -> bool:
+        return self.recording.values[value].role in STORED
+
+
+def _together(ops: Sequence[Op], depth: int) -> Row:
+    """One line for several ops that no scope is around."""
+    names = list(dict.fromkeys(f"{op.name}()" for op in ops))
+    more = ", …" if len(names) > 3 else ""
+    title = f"{len(ops)} ops: {', '.join(names[:3])}{more}"
+    failed = ("failed",) if any(op.failed for op in ops) else ()
+    return Row(depth, title, tuple(op.id for op in ops), notes=failed)
+
+
+def _names(module: Module, values: Iterable[ValueId]) -> str:
+    found = set(values)
+    return ", ".join(slot.name for slot in module.parameters if slot.value in found)
+
+
+def _below(path: str, around: str) -> str:
+    """*path* as seen from the path *around* it: ``"0.conv1"``."""
+    return path.removeprefix(f"{around}.") if around else path
+
+
+def _never_called(recording: RecordedRun) -> dict[ModuleId | None, list[Module]]:
+    """Modules that were not called, nor any inside them, by the called module around them.
+
+    Of nested ones only the outermost is given.
+    """
+    modules = recording.modules.values()
+    by_path = {name: module for module in modules for name in module.names[:1]}
+    alive = _paths(module for module in modules if module.calls)
+    found: dict[ModuleId | None, list[Module]] = {}
+    for module in modules:
+        if module.names and alive.isdisjoint(module.names):
+            above = list(around(module.names[0]))[1:] if module.names[0] else []
+            if not above or above[0] in alive or above[0] not in by_path:
+                called = (by_path[each] for each in above if each in by_path)
+                parent = next((each.id for each in called if each.calls), None)
+                found.setdefault(parent, []).append(module)
+    return found
+
+
+def _paths(modules: Iterable[Module]) -> set[str]:
+    """The paths of *modules* and all paths around them."""
+    found: set[str] = set()
+    for module in modules:
+        for name in module.names:
+            for path in around(name):
+                if path in found:
+                    break
+                found.add(path)
+    return found

@@ -1,0 +1,241 @@
+"""A table by scope for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Union
+
+from torchrecorder.annotations import nan_origin
+from torchrecorder.annotations.amounts import exact, of_bytes
+from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.registry import numbers_of
+from torchrecorder.annotations.scope_members import Inside
+from torchrecorder.annotations.memory import OUTPUT_BYTES
+from torchrecorder.annotations.parameters import (
+    BUFFER_BYTES,
+    PARAMETER_BYTES,
+    PARAMETERS,
+    TRAINABLE,
+)
+from torchrecorder.checks import FLAG, LIST, advised, check_one, one_of, whole_number
+from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.export.table.folded_rows import folded
+from torchrecorder.export.table.rows import Row, every_row, fitting
+from torchrecorder.export.table.alignment import Column, table, tree
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.style import labels
+from torchrecorder.style.style import Style
+from torchrecorder.style.merge_captions import first_to_last
+from torchrecorder.views.pipeline import FOLDS
+from torchrecorder.views.view import View
+
+DEFAULT = ("input", "output", "parameters")
+"""The columns that a table has unless others are asked for."""
+
+TENSORS = ("input", "output")
+"""Columns that are no annotations."""
+
+WIDEST = 48
+"""Texts in a cell are shortened to so many characters, tree lines aside."""
+
+
+class Table(str):
+    """A text that shows itself as it is, where a string would show quotes and escapes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@advised
+def summary(
+    recording: RecordedRun,
+    depth: int | None = None,
+    columns: Sequence[Union[str, Annotation]] = DEFAULT,
+    *,
+    ops: bool = False,
+    fold: Union[bool, Literal["similar"]] = True,
+) -> Table:
+    """A table by scope: shapes, numbers of parameters, totals.
+
+    A tied parameter counts once in each line, also in those of the scopes around it. A
+    module that is called again is listed again, and counted once.
+
+    Args:
+        recording: What to list.
+        depth: How many levels of scopes are listed under the outermost calls; None for
+            the deepest level that keeps to about 400 lines.
+        columns: ``"input"``, ``"output"``, the names of annotations, or annotations.
+        ops: List every op too.
+        fold: One line for scopes that repeat, as in figures; its numbers are those of all.
+            ``"similar"``: for scopes of one class, whatever else differs; the notes say what.
+            False: a line for every scope.
+
+    Raises:
+        InvalidArgument: *depth* is not a number of levels.
+        UnknownAnnotation: A column is none of those.
+
+    Example:
+        >>> import torch, torchrecorder
+        >>> recording = torchrecorder.record(torch.nn.Linear(4, 2), input_shapes=(1, 4))
+        >>> print(recording.summary())
+        Scope   Input  Output  Params
+        ─────────────────────────────
+        Linear  1×4    1×2         10
+        ─────────────────────────────
+        Total params             10
+        Trainable params         10
+        Non-trainable params      0
+        Input size             16 B
+        Forward pass size       8 B
+        Params size            40 B
+    """
+    check_one("depth", depth, whole_number(0).or_none())
+    check_one("ops", ops, FLAG)
+    check_one("fold", fold, one_of(*FOLDS))
+    found = every_row(recording, ops=ops)
+    if fold:
+        found = folded(recording, found, similar=fold == "similar")
+    listed = fitting(found, depth)
+    filled = [_names(listed), *_Filler(recording, listed).columns(columns), *_notes(listed)]
+    lines = list(table(filled))
+    rule = lines[1]
+    return Table("\n".join([*lines, rule, *_totals(recording), *_remarks(recording)]))
+
+
+@dataclass(frozen=True)
+class Txt:
+    """The table by scope as a text file.
+
+    Attributes:
+        depth: How many levels of scopes are listed.
+        columns: What is said of each; see `summary`.
+        ops: List every op too.
+        fold: One line for scopes that repeat.
+    """
+
+    suffix: ClassVar[str] = ".txt"
+    depth: int | None = None
+    columns: tuple[Union[str, Annotation], ...] = DEFAULT
+    ops: bool = False
+    fold: Union[bool, Literal["similar"]] = True
+
+    def export(self, view: View, style: Style) -> str:
+        """The contents of the file."""
+        recording, columns = view.recording, self.columns
+        return f"{summary(recording, self.depth, columns, ops=self.ops, fold=self.fold)}\n"
+
+
+def _names(listed: Sequence[Row]) -> Column:
+    marks = tree([row.depth for row in listed])
+    titles = (labels.shorten(row.title, WIDEST) for row in listed)
+    return Column("Scope", [mark + title for mark, title in zip(marks, titles)])
+
+
+def _notes(listed: Sequence[Row]) -> Iterator[Column]:
+    """What is to be known beyond the numbers, if there is anything."""
+    if any(row.notes for row in listed):
+        yield Column("Notes", [", ".join(row.notes) for row in listed])
+
+
+class _Filler:
+    """Fills columns for the rows of one recording."""
+
+    def __init__(self, recording: RecordedRun, listed: Sequence[Row]) -> None:
+        self.recording = recording
+        self.listed = listed
+        self.usual = labels.usual_dtype(recording)
+        self.inside = Inside(recording)
+
+    def columns(self, wanted: Sequence[Union[str, Annotation]]) -> Iterator[Column]:
+        check_one("columns", wanted, LIST)
+        for each in wanted:
+            if each == "input":
+                yield Column("Input", [self._range(row, _taken) for row in self.listed])
+            elif each == "output":
+                yield Column("Output", [self._range(row, _given) for row in self.listed])
+            else:
+                yield self._numbers(each)
+
+    def _range(self, row: Row, tensors: Callable[[Row], Sequence[ValueId]]) -> str:
+        """The tensors of a row, and those of the last that it stands for."""
+        rows = [row] if row.last is None else [row, row.last]
+        return first_to_last([self._tensors(tensors(each)) for each in rows])
+
+    def _tensors(self, values: Sequence[ValueId]) -> str:
+        """The first two tensors, and how many more there are."""
+        shown = [labels.value(self.recording.values[each], self.usual) for each in values[:2]]
+        more = f" +{len(values) - 2}" if len(values) > 2 else ""
+        return labels.shorten(", ".join(shown), WIDEST) + more
+
+    def _numbers(self, which: Union[str, Annotation]) -> Column:
+        numbers = numbers_of(self.recording, which)
+        annotation = numbers.annotation
+        stored = annotation in (PARAMETERS, TRAINABLE, PARAMETER_BYTES, BUFFER_BYTES)
+        cells = []
+        for row in self.listed:
+            text = numbers.text(self._members(row))
+            cells.append("(recurrent)" if text and stored and row.again else text)
+        return Column(annotation.title, cells, right=True)
+
+    def _members(self, row: Row) -> list[str]:
+        """Everything that a row stands for."""
+        members: list[str] = []
+        for each in row.ids:
+            if each in self.recording.scopes:
+                members.extend(self.inside.of_scope(ScopeId(each)))
+            else:
+                members.extend(self.inside.of_op(OpId(each)))
+        return members
+
+
+def _taken(row: Row) -> Sequence[ValueId]:
+    return row.inputs
+
+
+def _given(row: Row) -> Sequence[ValueId]:
+    return row.outputs
+
+
+def _totals(recording: RecordedRun) -> Iterator[str]:
+    weights = PARAMETERS.on(recording).total()
+    trained = TRAINABLE.on(recording).total()
+    buffers = BUFFER_BYTES.on(recording).total()
+    taken = dict.fromkeys(slot.value for slot in recording.inputs)
+    said = {
+        "Total params": exact(weights),
+        "Trainable params": exact(trained),
+        "Non-trainable params": exact(weights - trained),
+        "Input size": of_bytes(sum(recording.values[each].bytes for each in taken)),
+        "Forward pass size": of_bytes(_forward_bytes(recording)),
+        "Params size": of_bytes(PARAMETER_BYTES.on(recording).total()),
+        **({"Buffers size": of_bytes(buffers)} if buffers else {}),
+    }
+    yield from _aligned(said)
+
+
+def _forward_bytes(recording: RecordedRun) -> float:
+    """The new tensors of everything but what ran again for a checkpoint."""
+    made = OUTPUT_BYTES.on(recording).by_node
+    return sum(number for op, number in made.items() if not recording.ops[OpId(op)].recompute)
+
+
+def _aligned(said: Mapping[str, str]) -> Iterator[str]:
+    names, numbers = max(map(len, said)), max(map(len, said.values()))
+    for name, number in said.items():
+        yield f"{name:<{names}}  {number:>{numbers}}"
+
+
+def _remarks(recording: RecordedRun) -> Iterator[str]:
+    """What the run itself has to say."""
+    failure = recording.run.failure
+    if failure is not None:
+        place = recording.scopes.get(failure.scope) if failure.scope is not None else None
+        where = f" in {place.path or place.name}" if place is not None else ""
+        yield f"Failed{where}: {failure.error}: {labels.shorten(failure.message, 120)}"
+    for said in nan_origin.describe(recording):
+        yield f"Note: {said}"
+    for note in recording.run.notes:
+        yield f"Note: {note}"
+    if recording.run.lost:
+        yield f"Note: {recording.run.lost} facts were lost"

@@ -1,0 +1,105 @@
+"""Consistency: what everything that reads a recording relies on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from torchrecorder.graph.recording import RecordedRun
+
+TABLES = ("scopes", "modules", "ops", "values", "grad_nodes")
+"""The parts of a recording that others refer to by id."""
+
+
+def problems(recording: RecordedRun) -> Iterator[str]:
+    """What is wrong with *recording*, a sentence each; nothing for one that holds together."""
+    yield from _ids(recording)
+    for table, ids in missing(recording).items():
+        for name in sorted(ids):
+            yield f"{table}: there is no {name!r}, which another part refers to"
+    yield from _nesting(recording)
+    yield from _calls(recording)
+    for each in recording.statistics:
+        if each.node not in (recording.values if each.run < 0 else recording.grad_nodes):
+            yield f"statistics: {each.node!r} has no such numbers"
+
+
+def missing(recording: RecordedRun) -> Mapping[str, set[str]]:
+    """For each table, the ids that something refers to and that it does not have."""
+    found = {table: ids - getattr(recording, table).keys() for table, ids in _used(recording)}
+    return {table: ids for table, ids in found.items() if ids}
+
+
+def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
+    """For each table, the ids that the others refer to."""
+    scopes, modules = recording.scopes.values(), recording.modules.values()
+    ops, values = recording.ops.values(), recording.values.values()
+    grads, failure = recording.grad_nodes.values(), recording.run.failure
+    yield "scopes", _ids_in(
+        (scope.parent for scope in scopes),
+        (op.scope for op in ops),
+        (grad.scope for grad in grads),
+        (call for module in modules for call in module.calls),
+        [failure.scope if failure is not None else None],
+    )
+    yield "modules", _ids_in(scope.module for scope in scopes)
+    yield "ops", _ids_in(
+        (value.producer for value in values),
+        (grad.owner for grad in grads),
+        (run.op for run in recording.backward_runs),
+        [failure.op if failure is not None else None],
+    )
+    yield "values", _ids_in(
+        (slot.value for op in ops for slot in op.inputs),
+        (value for op in ops for value in (*op.outputs, *op.writes)),
+        (slot.value for scope in scopes for slot in (*scope.inputs, *scope.outputs)),
+        (slot.value for module in modules for slot in module.stored),
+        (slot.value for slot in (*recording.inputs, *recording.outputs)),
+        (grad.variable for grad in grads),
+    )
+    yield "grad_nodes", _ids_in(
+        (value.grad.grad for value in values if value.grad is not None),
+        (edge.grad for grad in grads for edge in grad.next if edge is not None),
+        (grad.made_by for grad in grads),
+        (ran.grad for ran in recording.grad_runs),
+        [failure.grad if failure is not None else None],
+    )
+
+
+def _ids_in(*found: Iterable[str | None]) -> set[str]:
+    ids = {name for names in found for name in names}
+    ids.discard(None)
+    return ids  # type: ignore[return-value]
+
+
+def _ids(recording: RecordedRun) -> Iterator[str]:
+    """Ids are not empty, and no two things have the same."""
+    known: set[str] = set()
+    for table in TABLES:
+        ids = getattr(recording, table).keys()
+        if "" in ids:
+            yield f"{table}: one has no id"
+        for name in sorted(known & ids):
+            yield f"{table}: {name!r} is the id of something else too"
+        known |= ids
+    for quantity, amounts in recording.measured.items():
+        for name in amounts.keys() - known | amounts.keys() & recording.modules.keys():
+            yield f"measured: {quantity!r} was measured for {name!r}, which is not there"
+
+
+def _nesting(recording: RecordedRun) -> Iterator[str]:
+    """Scopes come after the scope around them; what ran again is in what ran again."""
+    again: dict[str, bool] = {}
+    for scope in recording.scopes.values():
+        if scope.parent is not None and scope.parent not in again:
+            yield f"scopes: {scope.id!r} comes before the scope around it"
+        elif scope.parent is not None and again[scope.parent] and not scope.recompute:
+            yield f"scopes: {scope.id!r} ran first in one that ran again"
+        again[scope.id] = scope.recompute
+
+
+def _calls(recording: RecordedRun) -> Iterator[str]:
+    """Modules know their calls, and calls their modules."""
+    calls = {(call, module.id) for module in recording.modules.values() for call in module.calls}
+    stated = {(scope.id, scope.module) for scope in recording.scopes.values() if scope.module}
+    if calls != stated:
+        yield "modules and scopes do not agree on which calls there were"

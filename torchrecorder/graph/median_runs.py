@@ -1,0 +1,150 @@
+"""Repeats: several recordings of the same run into one, with the medians of their times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from types import MappingProxyType
+from typing import Any
+
+from torchrecorder.events import SECONDS_ON_DEVICE, OpId, ScopeId
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import Made, RecordedRun
+
+COUNTING = "floating-point operations were counted: times include the counting"
+"""The note of a run whose own times are not those of the plain run."""
+
+
+def medians(recording: Made, repeats: Sequence[Made]) -> Made:
+    """*recording* with the medians of the times in *repeats*.
+
+    Repeats in which something else ran than in *recording* do not count; a note says so.
+    """
+    did = _did(recording)
+    same = [each for each in repeats if _did(each) == did]
+    notes = tuple(each for each in recording.run.notes if each != COUNTING)
+    if len(same) < len(repeats):
+        differing = len(repeats) - len(same)
+        notes = (*notes, f"{differing} of {len(repeats)} repeats ran differently and do not count")
+    if not same:
+        return replace(recording, run=replace(recording.run, notes=notes))
+    run = replace(
+        recording.run,
+        notes=notes,
+        seconds=_middle(each.run.seconds for each in same),
+        overhead=_middle(each.run.overhead for each in same),
+    )
+    ops = _keyed(recording.ops, [each.ops for each in same])
+    return replace(
+        recording,
+        run=run,
+        ops=ops,
+        scopes=_scopes(recording, ops, same),
+        grad_runs=_listed(recording.grad_runs, [each.grad_runs for each in same]),
+        backward_runs=_listed(recording.backward_runs, [each.backward_runs for each in same]),
+        measured=_measured(recording, same),
+    )
+
+
+def without_times(recording: Made) -> Made:
+    """*recording* without measured times, as of a run on fake tensors, whose times say nothing."""
+
+    def untimed(facts: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        return MappingProxyType({key: one._replace(seconds=None) for key, one in facts.items()})
+
+    measured = {key: one for key, one in recording.measured.items() if key != SECONDS_ON_DEVICE}
+    return replace(
+        recording,
+        run=replace(recording.run, seconds=None, overhead=None),
+        ops=untimed(recording.ops),
+        scopes=untimed(recording.scopes),
+        grad_runs=tuple(one._replace(seconds=None) for one in recording.grad_runs),
+        backward_runs=tuple(one._replace(seconds=None) for one in recording.backward_runs),
+        measured=MappingProxyType(measured),
+    )
+
+
+def _did(recording: RecordedRun) -> tuple[Any, ...]:
+    """What ran, without times."""
+    return (
+        [(op.id, op.name, op.scope) for op in recording.ops.values()],
+        [(scope.id, scope.path, scope.cls) for scope in recording.scopes.values()],
+        [(ran.grad, ran.run, ran.order) for ran in recording.grad_runs],
+        len(recording.backward_runs),
+    )
+
+
+def _middle(found: Iterable[float | None]) -> float | None:
+    numbers = [each for each in found if each is not None]
+    return median(numbers) if numbers else None
+
+
+def _keyed(into: Mapping[Any, Any], repeats: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any]:
+    return MappingProxyType(
+        {
+            key: each._replace(seconds=_middle(repeat[key].seconds for repeat in repeats))
+            for key, each in into.items()
+        }
+    )
+
+
+def _scopes(
+    recording: RecordedRun, ops: Mapping[OpId, Op], repeats: Sequence[RecordedRun]
+) -> Mapping[ScopeId, Scope]:
+    """Scopes whose time is the median of their own time and the times of what is inside.
+
+    The medians of whole scopes would not do: they are more than the medians inside them
+    add up to, and the rest would pass for time of the scope itself.
+    """
+    own = [own_seconds(each) for each in repeats]
+    seconds = {scope: median(each[scope] for each in own) for scope in own[0]}
+    for op in ops.values():
+        if op.seconds is not None and op.scope in seconds and not op.recompute:
+            seconds[op.scope] += op.seconds
+    for scope in reversed(list(recording.scopes.values())):
+        if scope.id in seconds and scope.parent in seconds and not scope.recompute:
+            seconds[scope.parent] += seconds[scope.id]
+    return MappingProxyType(
+        {
+            scope.id: scope._replace(seconds=seconds.get(scope.id))
+            for scope in recording.scopes.values()
+        }
+    )
+
+
+def own_seconds(recording: RecordedRun) -> dict[ScopeId, float]:
+    """Time of each scope outside its ops and inner scopes."""
+    own = {
+        scope.id: scope.seconds
+        for scope in recording.scopes.values()
+        if scope.seconds is not None
+    }
+    for op in recording.ops.values():
+        if op.scope in own and op.seconds is not None and not op.recompute:
+            own[op.scope] -= op.seconds
+    for scope in recording.scopes.values():
+        if scope.parent in own and scope.seconds is not None and not scope.recompute:
+            own[scope.parent] -= scope.seconds
+    return {scope: max(0.0, seconds) for scope, seconds in own.items()}
+
+
+def _listed(into: Sequence[Any], repeats: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    return tuple(
+        each._replace(seconds=_middle(repeat[place].seconds for repeat in repeats))
+        for place, each in enumerate(into)
+    )
+
+
+def _measured(
+    recording: RecordedRun, repeats: Sequence[RecordedRun]
+) -> Mapping[str, Mapping[str, float]]:
+    found = dict(recording.measured)
+    amounts: dict[str, list[float]] = {}
+    for repeat in repeats:
+        for node, amount in repeat.measured.get(SECONDS_ON_DEVICE, {}).items():
+            amounts.setdefault(node, []).append(amount)
+    if amounts:
+        medians_ = {node: median(each) for node, each in amounts.items()}
+        found[SECONDS_ON_DEVICE] = MappingProxyType(medians_)
+    return MappingProxyType(found)

@@ -1,0 +1,122 @@
+"""Repair: what a run refers to but no instrument stated becomes part of the recording.
+
+A tensor whose producer is not known comes out of a hidden op, so that there is neither an edge
+from nowhere nor a gap that nobody sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Union
+
+from torchrecorder.events import GradId, OpId, OpKind, Role, ValueId
+from torchrecorder.graph.consistency import missing
+from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
+from torchrecorder.graph.recording import Made, RecordedRun
+
+UNKNOWN = "unknown"
+"""The name, data type and device of what no instrument stated."""
+
+Step = Union[Scope, Op]
+
+
+def repaired(recording: Made) -> Made:
+    """*recording* itself if it has all that it refers to; else with what is missing.
+
+    Ops, values and grad nodes are made up; a scope or module that is missing is left out
+    wherever it is mentioned. A note of the run says how much was missing.
+    """
+    lost = missing(recording)
+    if not lost:
+        return recording
+    recording = _without_scopes(recording, lost.get("scopes", ()), lost.get("modules", ()))
+    made_by = {value: op.id for op in recording.ops.values() for value in op.outputs}
+    values = [_value(ValueId(each), made_by.get(ValueId(each))) for each in _sorted(lost, "values")]
+    grads = [
+        GradNode(GradId(each), UNKNOWN, None, None, (), None)
+        for each in _sorted(lost, "grad_nodes")
+    ]
+    steps = list(_with_hidden(recording, _sorted(lost, "ops")))
+    note = "not seen while it ran: " + ", ".join(
+        f"{len(ids)} {table.replace('_', ' ')}" for table, ids in lost.items()
+    )
+    return replace(
+        recording,
+        scopes=_by_id(step for step in steps if isinstance(step, Scope)),
+        ops=_by_id(step for step in steps if isinstance(step, Op)),
+        values=_by_id([*recording.values.values(), *values]),
+        grad_nodes=_by_id([*recording.grad_nodes.values(), *grads]),
+        run=replace(recording.run, notes=(*recording.run.notes, note)),
+    )
+
+
+def _sorted(lost: Mapping[str, set[str]], table: str) -> list[str]:
+    """The ids that *table* lacks, in the order in which they were given out."""
+    return sorted(lost.get(table, ()), key=lambda name: (len(name), name))
+
+
+def _by_id(rows: Any) -> Mapping[Any, Any]:
+    return MappingProxyType({row.id: row for row in rows})
+
+
+def _value(value: ValueId, producer: OpId | None) -> Value:
+    role = Role.CONSTANT if producer is None else Role.INNER
+    return Value(
+        value, (), UNKNOWN, UNKNOWN, role, (), producer, False, None, 0, "Tensor", False, -1
+    )
+
+
+def _without_scopes(
+    recording: Made, scopes: Collection[str], modules: Collection[str]
+) -> Made:
+    """*recording* without any mention of these scopes and modules."""
+    if not scopes and not modules:
+        return recording
+    kept: Callable[[Any], Any] = lambda scope: None if scope in scopes else scope
+    failure = recording.run.failure
+    if failure is not None:
+        failure = replace(failure, scope=kept(failure.scope))
+    return replace(
+        recording,
+        run=replace(recording.run, failure=failure),
+        scopes=_by_id(
+            scope._replace(
+                parent=kept(scope.parent), module=None if scope.module in modules else scope.module
+            )
+            for scope in recording.scopes.values()
+        ),
+        ops=_by_id(op._replace(scope=kept(op.scope)) for op in recording.ops.values()),
+        grad_nodes=_by_id(
+            grad._replace(scope=kept(grad.scope)) for grad in recording.grad_nodes.values()
+        ),
+    )
+
+
+def _with_hidden(recording: RecordedRun, missing_ops: Collection[str]) -> Iterator[Step]:
+    """Scopes and ops in run order, each hidden op right before the first that reads from it."""
+    steps: list[Step] = [*recording.scopes.values(), *recording.ops.values()]
+    steps.sort(key=lambda step: step.index)
+    outputs: dict[str, list[ValueId]] = {each: [] for each in missing_ops}
+    for value in recording.values.values():
+        if value.producer in outputs:
+            outputs[value.producer].append(value.id)
+    before: dict[str | None, list[Op]] = {}
+    for op, given in outputs.items():
+        reader = _first_reader(recording, given)
+        scope = reader.scope if reader is not None else None
+        hidden = Op(
+            OpId(op), scope, 0, OpKind.HIDDEN, UNKNOWN, UNKNOWN, (), tuple(given), (), (), None,
+            None, reader is not None and reader.recompute,
+        )
+        before.setdefault(reader.id if reader is not None else None, []).append(hidden)
+    ordered = [each for step in steps for each in (*before.get(step.id, ()), step)]
+    for index, step in enumerate([*ordered, *before.get(None, ())]):
+        yield step._replace(index=index) if missing_ops else step
+
+
+def _first_reader(recording: RecordedRun, values: Collection[ValueId]) -> Op | None:
+    readers = (op for value in values for op in recording.consumers.get(value, ()))
+    found = [recording.ops[op] for op in readers]
+    return min(found, key=lambda op: op.index, default=None)

@@ -1,0 +1,61 @@
+"""Kept: tensors that the user asked to keep; they go with a recording, but are not saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from torchrecorder.checks import guess
+from torchrecorder.errors import NotKept
+from torchrecorder.events import GradId
+
+
+class Replay(Protocol):
+    """Grad nodes and what they were given, alive because the user asked for it."""
+
+    def run(self, grad: GradId) -> tuple[Any, ...]:
+        """Run one grad node again on the gradients it received."""
+
+
+class Tensors(Mapping[str, Any]):
+    """Tensors by the dotted path of their scope.
+
+    A scope that was called once gives what it gave: a tensor, or a mapping of several by
+    name. One that was called more than once gives the list of its calls.
+    """
+
+    def __init__(self, calls: Mapping[str, list[Any]]) -> None:
+        self._calls = calls
+
+    def __getitem__(self, path: str) -> Any:
+        if not isinstance(path, str) or path not in self._calls:
+            kept = ", ".join(map(repr, self._calls)) or "nothing"
+            close = guess(path, self._calls) or f": record with keep=[{path!r}]."
+            raise NotKept(f"no tensors were kept for {path!r}{close} Kept: {kept}")
+        calls = self._calls[path]
+        return calls[0] if len(calls) == 1 else list(calls)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._calls)
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __repr__(self) -> str:
+        return f"<tensors of {', '.join(self._calls) or 'nothing'}>"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What outlives the run on request.
+
+    Attributes:
+        activations: What scopes gave, as copies.
+        gradients: The gradients of that, as copies, as the last backward run left them.
+        replay: Grad nodes to run again.
+    """
+
+    activations: Tensors = field(default_factory=lambda: Tensors({}))
+    gradients: Tensors = field(default_factory=lambda: Tensors({}))
+    replay: Replay | None = None

@@ -1,0 +1,131 @@
+"""Structure: which scopes did the same, in time linear in the size of the run.
+
+Two scopes have equal structure if they are calls of the same class, with the same ops in
+the same order on tensors of the same shapes, wired in the same way. What the parameters
+are called from outside, and where the inputs come from, makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from typing import Any, Protocol
+
+from torchrecorder.events import STORED, OpId, ScopeId, ValueId
+from torchrecorder.graph.nodes import Module, Op, Scope, Value
+
+
+class Run(Protocol):
+    """The part of a recording that its structure depends on."""
+
+    @property
+    def scopes(self) -> Mapping[ScopeId, Scope]: ...
+
+    @property
+    def ops(self) -> Mapping[OpId, Op]: ...
+
+    @property
+    def values(self) -> Mapping[ValueId, Value]: ...
+
+    @property
+    def children(self) -> Mapping[ScopeId | None, tuple[Scope | Op, ...]]: ...
+
+    def module_of(self, scope: Scope) -> Module | None: ...
+
+
+def structures(recording: Run, *, idle: bool = True) -> dict[ScopeId, str]:
+    """A digest for each scope: equal digests, equal structure.
+
+    Args:
+        recording: What ran.
+        idle: Whether the settings of what is off count too: the rate of a dropout in
+            evaluation, which often is another in each layer.
+    """
+    forms = _Forms(recording, idle)
+    return {scope: form.digest for scope, form in forms.found.items()}
+
+
+def is_off(module: Module) -> bool:
+    """Whether this is a dropout, of whatever kind, in evaluation."""
+    return "Drop" in module.cls and not module.training
+
+
+class _Form:
+    """What one scope did, as seen from inside.
+
+    Values made inside are told by their place in the order of making; the others are
+    numbered as they are first met.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.outside: dict[ValueId, int] = {}
+        self.digest = ""
+
+
+class _Forms:
+    """Computes the forms of all scopes, innermost first."""
+
+    def __init__(self, recording: Run, idle: bool) -> None:
+        self.recording = recording
+        self.idle = idle
+        self.rank: dict[ValueId, int] = {}
+        self.found: dict[ScopeId, _Form] = {}
+        self._run_through()
+        for scope in reversed(list(recording.scopes.values())):
+            self._complete(scope)
+
+    def _run_through(self) -> None:
+        """Number the values in the order of making, and note where each scope starts."""
+        steps: list[Scope | Op] = [*self.recording.scopes.values(), *self.recording.ops.values()]
+        for step in sorted(steps, key=lambda each: each.index):
+            if isinstance(step, Scope):
+                self.found[step.id] = _Form(len(self.rank))
+                continue
+            for value in step.outputs:
+                if self.recording.values[value].producer == step.id:
+                    self.rank.setdefault(value, len(self.rank))
+
+    def _complete(self, scope: Scope) -> None:
+        """Join the steps of a scope; its children are complete, as they came later."""
+        form = self.found[scope.id]
+        said = repr(list(self._parts(scope, form))).encode("utf-8", "backslashreplace")
+        form.digest = blake2b(said, digest_size=16).hexdigest()
+
+    def _parts(self, scope: Scope, form: _Form) -> Iterator[Any]:
+        module = self.recording.module_of(scope)
+        yield scope.kind.value, scope.cls, scope.recompute, scope.failed
+        off = module is not None and not self.idle and is_off(module)
+        if module is not None:
+            yield module.qualname, "" if off else module.detail, module.training
+        for step in self.recording.children[scope.id]:
+            if isinstance(step, Op):
+                yield from self._op(step, form, off)
+            else:
+                inner = self.found[step.id]
+                yield step.name, inner.digest
+                yield [self._place(value, form) for value in inner.outside]
+        yield [(slot.name, self._place(slot.value, form)) for slot in scope.outputs]
+        values = self.recording.values
+        yield [(self._look(values[value]), self._stored(value)) for value in form.outside]
+
+    def _op(self, op: Op, form: _Form, off: bool) -> Iterator[Any]:
+        place, values = self._place, self.recording.values
+        yield op.kind.value, op.qualname, () if off else op.arguments, op.failed, len(op.writes)
+        yield [(slot.name, place(slot.value, form)) for slot in op.inputs]
+        yield [self._look(values[value]) for value in op.outputs]
+
+    def _place(self, value: ValueId, form: _Form) -> int:
+        """Where a value comes from: from 0 on inside, below 0 outside."""
+        rank = self.rank.get(value, -1)
+        if rank >= form.start:
+            return rank - form.start
+        return -1 - form.outside.setdefault(value, len(form.outside))
+
+    def _look(self, value: Value) -> tuple[Any, ...]:
+        return value.shape, value.dtype, value.kind
+
+    def _stored(self, value: ValueId) -> str:
+        """Parameters and buffers are not like what is handed in, wherever that came from."""
+        role = self.recording.values[value].role
+        return role.value if role in STORED else ""

@@ -1,0 +1,166 @@
+"""Version 1 of a saved recording, as data of the version that is written now.
+
+There, each text was the number of an entry in one list of strings, each id the number of a row
+in its table, and a flag 0 or 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import is_dataclass
+from enum import Enum
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from torchrecorder.errors import InvalidRecording
+from torchrecorder.events import GradId, ModuleId, OpId, ScopeId, Slot, Statistics, ValueId
+from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
+from torchrecorder.graph.recording import RunFacts
+
+Read = Callable[[Any], Any]
+
+_KEYED: Mapping[str, Any] = {
+    "scopes": Scope, "modules": Module, "ops": Op, "values": Value, "grad_nodes": GradNode
+}
+_LISTED: Mapping[str, Any] = {
+    "backward_runs": BackwardRun, "grad_runs": GradRun, "statistics": Statistics
+}
+_IDS = {
+    ScopeId: "scopes", ModuleId: "modules", OpId: "ops", ValueId: "values", GradId: "grad_nodes"
+}
+
+
+class _File(msgspec.Struct):
+    """The form of a whole file, as far as it does not depend on what is in a column."""
+
+    name: str
+    strings: list[str]
+    run: dict[str, Any]
+    inputs: list[Any]
+    outputs: list[Any]
+    measured: dict[str, dict[str, list[Any]]]
+    scopes: dict[str, list[Any]]
+    modules: dict[str, list[Any]]
+    ops: dict[str, list[Any]]
+    values: dict[str, list[Any]]
+    grad_nodes: dict[str, list[Any]]
+    backward_runs: dict[str, list[Any]]
+    grad_runs: dict[str, list[Any]]
+    statistics: dict[str, list[Any]]
+
+
+def upgraded(data: Any) -> dict[str, Any]:
+    """*data* of version 1 as data of version 2, whose types are still to be checked.
+
+    Raises:
+        msgspec.ValidationError: A part is missing or not of the right kind.
+        InvalidRecording: A fact is not of the right kind.
+    """
+    file = msgspec.convert(data, _File)
+    reader = _Reader(file)
+    slots = reader.of(tuple[Slot, ...])
+    return {
+        "name": file.name,
+        "run": _read("run", [file.run], reader.of(RunFacts))[0],
+        "inputs": _read("inputs", [file.inputs], slots)[0],
+        "outputs": _read("outputs", [file.outputs], slots)[0],
+        **{name: reader.table(name, make) for name, make in (*_KEYED.items(), *_LISTED.items())},
+        "measured": {
+            quantity: {**found, "node": _read(quantity, found.get("node", []), reader.node)}
+            for quantity, found in file.measured.items()
+        },
+    }
+
+
+def _read(where: str, facts: Iterable[Any], read: Read) -> list[Any]:
+    try:
+        return [read(fact) for fact in facts]
+    except ValueError as error:
+        raise InvalidRecording(f"{where}: {error}") from None
+
+
+class _Reader:
+    """Reads facts by their types."""
+
+    def __init__(self, file: _File) -> None:
+        self.file = file
+        self.ids = {name: getattr(file, name).get("id", []) for name in _KEYED}
+        self.nodes = [each for name in _KEYED if name != "modules" for each in self.ids[name]]
+
+    def table(self, table: str, make: Any) -> dict[str, Any]:
+        """A table whose rows are *make*, column by column."""
+        hints, columns = get_type_hints(make), getattr(self.file, table)
+        readers = {name: self.of(hints[name]) for name in columns if name in hints}
+        if "id" in readers:
+            readers["id"] = _same
+        if make is Statistics:
+            readers["node"] = self.node
+        return {
+            name: _read(f"{table}.{name}", columns[name], read) for name, read in readers.items()
+        }
+
+    def node(self, number: Any) -> Any:
+        """The id of a scope, op, value or grad node, which are counted through."""
+        return _at(self.nodes, number, "node")
+
+    def of(self, hint: Any) -> Read:
+        """What reads a fact of this type."""
+        if hint in _IDS:
+            table = _IDS[hint]
+            return lambda number: _at(self.ids[table], number, f"row of {table}")
+        if get_origin(hint) in (Union, UnionType):
+            inner = self.of(next(each for each in get_args(hint) if each is not type(None)))
+            return lambda fact: None if fact is None else inner(fact)
+        if get_origin(hint) is tuple:
+            return self._tuple(get_args(hint))
+        if is_dataclass(hint):
+            return self._fields(get_type_hints(hint))
+        if isinstance(hint, type) and issubclass(hint, tuple):
+            return self._tuple(tuple(get_type_hints(hint).values()))
+        if hint is bool:
+            return _flag
+        if hint is str or (isinstance(hint, type) and issubclass(hint, Enum)):
+            return lambda number: _at(self.file.strings, number, "string")
+        return _same
+
+    def _tuple(self, hints: tuple[Any, ...]) -> Read:
+        if hints[-1] is ...:
+            one = self.of(hints[0])
+            return lambda facts: [one(fact) for fact in _a(list, facts)]
+        readers = [self.of(hint) for hint in hints]
+
+        def read(facts: Any) -> list[Any]:
+            if len(_a(list, facts)) != len(readers):
+                raise ValueError(f"expected {len(readers)} facts in a list, not {len(facts)}")
+            return [reader(fact) for reader, fact in zip(readers, facts)]
+
+        return read
+
+    def _fields(self, hints: Mapping[str, Any]) -> Read:
+        readers = {name: self.of(hint) for name, hint in hints.items()}
+        return lambda facts: {
+            name: read(facts[name]) for name, read in readers.items() if name in _a(dict, facts)
+        }
+
+
+def _a(kind: type, fact: Any) -> Any:
+    """*fact*, which has to be of this *kind*."""
+    if not isinstance(fact, kind):
+        raise ValueError(f"expected a {kind.__name__}, not {str(fact):.40}")
+    return fact
+
+
+def _flag(fact: Any) -> Any:
+    return bool(fact) if type(fact) is int and fact in (0, 1) else fact
+
+
+def _same(fact: Any) -> Any:
+    return fact
+
+
+def _at(among: Sequence[Any], number: Any, what: str) -> Any:
+    if type(number) is not int or not 0 <= number < len(among):
+        raise ValueError(f"there is no {what} {str(number):.40}")
+    return among[number]

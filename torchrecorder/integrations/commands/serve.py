@@ -1,0 +1,130 @@
+"""torchrecorder serve: look at a model that is on another machine."""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.integrations.drawing_arguments import (
+    add_drawing_arguments,
+    check,
+    drawing_options,
+)
+from torchrecorder.integrations.progress import Progress
+from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
+from torchrecorder.options import shown_numbers
+from torchrecorder.recording import Recording
+
+LOCAL = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Serve:
+    """Serve the page of a model over HTTP, for a browser on another machine.
+
+    examples:
+      torchrecorder serve torchvision.models:resnet18 --eval --shape 1,3,224,224
+      torchrecorder serve run.json.gz --port 8123
+      torchrecorder serve run.json.gz --host 0.0.0.0
+
+    It prints the address. Only programs of this machine reach it, unless --host says
+    otherwise: from elsewhere, ssh -L 8000:127.0.0.1:8000 THIS-MACHINE leads there. The
+    address has a random part, without which nobody else gets the page. Ctrl-C ends it.
+    """
+
+    name: str = "serve"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare its arguments."""
+        add_target_arguments(parser)
+        served = parser.add_argument_group("serving it")
+        served.add_argument("--port", type=int, default=8000, help="(8000); 0 takes a free one")
+        served.add_argument(
+            "--host", default=LOCAL, help=f"address to listen on ({LOCAL}: this machine only)"
+        )
+        add_drawing_arguments(parser)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Record, then serve until it is interrupted."""
+        chosen = drawing_options(options)
+        target = measuring(target_of(options), shown_numbers(chosen))
+        check([Path("page.html")], chosen)
+        with _server(options.host, options.port) as server:
+            with Progress() as progress:
+                recording = target.recording(progress)
+                progress.now("making the page")
+                server.page = _page(recording, chosen)
+            print(server.address, flush=True)
+            try:
+                server.serve_forever()
+            except KeyboardInterrupt:
+                print("torchrecorder: stopped", file=sys.stderr)
+        return 0
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one page, under a path that nobody can guess."""
+
+    daemon_threads = True
+    page: bytes = b""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.path = f"/{secrets.token_urlsafe(12)}/"
+        super().__init__((host, port), _Handler)
+
+    @property
+    def address(self) -> str:
+        """What to type into a browser."""
+        host, port = self.server_address[:2]
+        return f"http://{host!s}:{port}{self.path}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    server_version: ClassVar[str] = "torchrecorder"  # type: ignore[misc]
+
+    def do_GET(self) -> None:
+        """The page, where the path is right."""
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        """What `do_GET` says of it."""
+        self._answer(body=False)
+
+    def _answer(self, body: bool) -> None:
+        if self.path != self.server.path:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(self.server.page)))
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.end_headers()
+        if body:
+            self.wfile.write(self.server.page)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are not listed."""
+
+
+def _server(host: str, port: int) -> Server:
+    try:
+        return Server(host, port)
+    except (OSError, OverflowError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it must be from 0 to 65535"
+        raise InvalidArgument(
+            f"port {port} of {host} cannot be used: {reason}; --port 0 takes a free one"
+        ) from None
+
+
+def _page(recording: Recording, chosen: Mapping[str, Any]) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="torchrecorder-") as folder:
+        return recording.render(Path(folder) / "page.html", **chosen).read_bytes()

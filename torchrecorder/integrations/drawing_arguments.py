@@ -1,0 +1,147 @@
+"""Drawings of the command line: the arguments of a figure, and writing it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from torchrecorder.checks import setting
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.export.exporter import check_place
+from torchrecorder.export.formats import by_suffix, known
+from torchrecorder.integrations.flags import add_flags, given
+from torchrecorder.integrations.progress import Progress
+from torchrecorder.options import FORMAT, OPTIONS, STYLE, VIEW, drawing
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from torchrecorder.signatures import DrawingOptions
+
+STDOUT = Path("-")
+"""The name of standard output."""
+
+
+class Drawable(Protocol):
+    """What can be drawn: a recording, or a comparison of two."""
+
+    def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
+        """Write a figure, and return its path."""
+
+
+def add_drawing_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `drawing_options` reads."""
+    add_flags(parser.add_argument_group("what is drawn"), VIEW.values())
+    add_flags(parser.add_argument_group("how it looks"), STYLE.values())
+    written = parser.add_argument_group("how it is written")
+    add_flags(written, FORMAT.values())
+    written.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an attribute of Graphviz, such as ranksep=0.5; again for more",
+    )
+
+
+def add_output_argument(parser: argparse.ArgumentParser, format: str = "") -> None:
+    """Declare where to write; with a *format*, standard output is possible."""
+    more = "; - is standard output" if format else ""
+    parser.add_argument(
+        "-o",
+        "--output",
+        action="append",
+        type=Path,
+        metavar="FILE",
+        help=f"where; the suffix is the format (svg, pdf, html, dot ...); again for more{more}",
+    )
+    if format:
+        add_format_argument(parser, format)
+
+
+def add_format_argument(parser: argparse.ArgumentParser, format: str) -> None:
+    """Declare the format of what has no name."""
+    action = parser.add_argument(
+        "--format",
+        default=format,
+        metavar="SUFFIX",
+        help=f"the format where no file is named ({format}): svg, pdf, png, html, dot ...",
+    )
+    action.offered = tuple(suffix.lstrip(".") for suffix in known())  # type: ignore[attr-defined]
+
+
+def drawing_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of a figure that were given."""
+    chosen = given(options, OPTIONS)
+    for text in options.option:
+        chosen.update(setting(text))
+    return chosen
+
+
+def outputs(options: argparse.Namespace, name: str) -> list[Path]:
+    """The files to write; one that is called *name* if none was named."""
+    return options.output or [Path(f"{name}.{options.format.lstrip('.')}")]
+
+
+def check(paths: Sequence[Path], chosen: Mapping[str, Any], format: str = "") -> None:
+    """Find what cannot be written or drawn before the model runs, which may take long."""
+    for path in paths:
+        name = _name(path, format)
+        drawing(by_suffix(name), **_fitting(chosen, name))
+        if path != STDOUT:
+            check_place(path)
+
+
+def write(
+    drawn: Drawable,
+    paths: Sequence[Path],
+    chosen: Mapping[str, Any],
+    progress: Progress,
+    format: str = "",
+) -> list[Path]:
+    """Write a figure to each of *paths*; returns those that are files."""
+    written = []
+    for path in paths:
+        name = _name(path, format)
+        progress.now(f"drawing {name}")
+        asked = _fitting(chosen, name)
+        if path == STDOUT:
+            with tempfile.TemporaryDirectory(prefix="torchrecorder-") as folder:
+                _to_stdout(drawn.render(Path(folder) / name, **asked).read_bytes())
+        else:
+            written.append(drawn.render(path, **asked))
+    return written
+
+
+def tell(written: Sequence[Path], asked: Sequence[Path]) -> None:
+    """Print the paths that were written; on stderr if stdout has a figure."""
+    for path in written:
+        print(path, file=sys.stderr if STDOUT in asked else sys.stdout)
+
+
+def _name(path: Path, format: str) -> str:
+    if path != STDOUT:
+        return path.name
+    if not format:
+        raise InvalidArgument("-o - cannot be used here: standard output has other text")
+    return f"stdout.{format.lstrip('.')}"
+
+
+def _to_stdout(contents: bytes) -> None:
+    """Write bytes, or text where the stream takes no bytes."""
+    sys.stdout.flush()
+    if hasattr(sys.stdout, "buffer"):
+        sys.stdout.buffer.write(contents)
+    else:
+        sys.stdout.write(contents.decode())
+
+
+def _fitting(chosen: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Without what only other formats have, such as the resolution of a bitmap."""
+    own = type(by_suffix(name)).__dataclass_fields__  # type: ignore[attr-defined]
+    common = {*VIEW, *STYLE, *own}
+    return {key: value for key, value in chosen.items() if key in common or key not in FORMAT}

@@ -1,0 +1,107 @@
+"""Flags: options as the command line writes them, in its arguments and in its messages."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.option_table import Option
+
+
+class Flag(argparse.Action):
+    """Reads the value of an `Option`; one that is not given is not in the namespace.
+
+    Attributes:
+        offered: Values that a shell completes; others may be possible.
+    """
+
+    def __init__(self, option_strings: Sequence[str], dest: str, option: Option) -> None:
+        self.option = option
+        self.offered = option.check.known
+        switch = option.check.switch
+        super().__init__(
+            option_strings,
+            dest,
+            nargs=None if not switch else "?" if self.offered else 0,
+            default=argparse.SUPPRESS,
+            metavar=_placeholder(option),
+            help=option.brief.replace("%", "%%"),
+        )
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        try:
+            value = self.option.read(values or None)
+        except InvalidArgument as error:
+            raise argparse.ArgumentError(self, str(error)) from None
+        if self.option.check.several and self.dest in namespace:
+            value = self.option.joined([getattr(namespace, self.dest), value])
+        setattr(namespace, self.dest, value)
+
+
+def add_flags(parser: argparse._ActionsContainer, options: Iterable[Option]) -> None:
+    """Declare the flags of those *options* that text can express.
+
+    A switch that is on has a flag that turns it off, one that is off a flag that turns it on.
+    """
+    for option in options:
+        switch, on = option.check.switch, [option.flag, f"--{option.spelled}"]
+        if option.check.read is not None and not (switch and _only_off(option)):
+            parser.add_argument(*filter(None, on), dest=option.name, action=Flag, option=option)
+        if switch and option.default is not False:
+            flag, brief = option.negated
+            parser.add_argument(
+                flag,
+                dest=option.name,
+                action="store_false",
+                default=argparse.SUPPRESS,
+                help=brief,
+            )
+
+
+def _only_off(option: Option) -> bool:
+    return option.default is True and not option.check.known
+
+
+def given(namespace: argparse.Namespace, options: Collection[str]) -> dict[str, Any]:
+    """The values of *options* that were given."""
+    return {name: value for name, value in vars(namespace).items() if name in options}
+
+
+def _placeholder(option: Option) -> str:
+    known = option.check.known
+    return option.placeholder or (f"{{{','.join(known)}}}" if known else option.name.upper())
+
+
+# Messages ---------------------------------------------------------------------------
+
+
+def in_shell(message: str, options: Mapping[str, Option]) -> str:
+    """*message*, in which options stand as Python writes them, with flags in their place."""
+    names = "|".join(sorted(options, key=len, reverse=True))
+    message = re.sub(r"record\(\.\.\., (.*?)\)", r"\1", message)
+    message = re.sub(rf"^({names})(?= must |: )", lambda found: f"--{found[1]}", message)
+    message = re.sub(
+        rf"(?<![\w.-])({names})=(True|False|'[^']*'|\"[^\"]*\"|\.\.\.|(?!\w))",
+        lambda found: _typed(options[found[1]], found[2]),
+        message,
+    )
+    long = "|".join(name for name in options if "_" in name)
+    message = re.sub(rf"(?<![\w.'\"-])({long})(?![\w'\"])", r"--\1", message)
+    message = re.sub(r"(?<![\w-])--(\w+)", lambda found: "--" + found[1].replace("_", "-"), message)
+    return re.sub(r" or None(?=, not )", "", message)
+
+
+def _typed(option: Option, value: str) -> str:
+    if value == "False":
+        return option.negated[0]
+    text = value.strip("'\"")
+    return f"--{option.spelled}" + f" {text}" * (text not in ("", "True", "..."))

@@ -1,0 +1,97 @@
+"""Import paths and files with a name in them -> what they name."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torchrecorder.errors import InvalidArgument, TorchRecorderError
+from torchrecorder.graph.storage import SUFFIXES
+from torchrecorder.recording import Recording
+
+
+class ModelFailed(TorchRecorderError):
+    """The user's code raised; its own exception is the cause.
+
+    Attributes:
+        recording: What ran until then, if anything did.
+    """
+
+    def __init__(
+        self, doing: str, error: BaseException, recording: Recording | None = None
+    ) -> None:
+        notes = [str(note) for note in getattr(error, "__notes__", ())]
+        text = "\n".join([f"{type(error).__name__}: {str(error) or _line(error)}", *notes])
+        super().__init__(f"{doing} raised {text}")
+        self.recording = recording
+
+
+def _line(error: BaseException) -> str:
+    """Where it was raised, for what says nothing, as a bare ``assert``."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = [f"{Path(each.filename).name}:{each.lineno}: {each.line}" for each in frames[-1:]]
+    return "".join(last)
+
+
+def find(path: str) -> Any:
+    """What ``package.module:name`` or ``file.py:name`` names.
+
+    Raises:
+        InvalidArgument: There is no such module or name; the message says which there are.
+        ModelFailed: The module raised while it was imported.
+    """
+    place, _, name = path.rpartition(":")
+    if not place or not name:
+        raise InvalidArgument(
+            f"cannot tell what {path!r} is: write package.module:name, file.py:name, "
+            f"or the name of a saved recording ({', '.join(SUFFIXES)})"
+        )
+    module = _module(place)
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise InvalidArgument(_missing(place, name, module))
+        found = getattr(found, part)
+    return found
+
+
+def _module(place: str) -> ModuleType:
+    if place.endswith(".py") and not Path(place).is_file():
+        raise InvalidArgument(f"there is no file {place!r}")
+    try:
+        return _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{place}.".startswith(f"{error.name}."):
+            raise ModelFailed(f"importing {place}", error) from error
+        raise InvalidArgument(f"there is no module {error.name!r} to import") from error
+    except Exception as error:
+        raise ModelFailed(f"importing {place}", error) from error
+
+
+def _from_file(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(file.parent.resolve()))
+    sys.modules.setdefault(file.stem, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _missing(place: str, name: str, module: ModuleType) -> str:
+    here = [each for each in vars(module) if not each.startswith("_")]
+    close = difflib.get_close_matches(name, here, 3)
+    own = [
+        each
+        for each in here
+        if callable(vars(module)[each]) and vars(module)[each].__module__ == module.__name__
+    ]
+    listed = close or own[:12]
+    hint = f"; there are {', '.join(listed)}" if listed else ""
+    return f"{place} has no {name!r}{hint}"

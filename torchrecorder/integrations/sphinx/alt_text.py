@@ -1,0 +1,38 @@
+"""Alternative text: what a figure shows, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from torchrecorder.events import Role, Slot
+from torchrecorder.recording import Recording
+from torchrecorder.style import labels
+
+_MOST = 3
+"""As many inputs and outputs are named."""
+
+
+def described(recording: Recording) -> str:
+    """What went in, what came out, and how large the model is.
+
+    Example:
+        >>> import torch, torchrecorder
+        >>> described(torchrecorder.record(torch.nn.Linear(4, 2), torch.ones(1, 4)))
+        'Linear: from input 1×4 to 1×2, 10 params'
+    """
+    ends = [_ends(recording, slots) for slots in (recording.inputs, recording.outputs)]
+    ways = [f"{word} {text}" for word, text in zip(("from", "to"), ends) if text]
+    stored = [each for each in recording.values.values() if each.role is Role.PARAMETER]
+    count = labels.parameters(sum(prod(each.shape) for each in stored))
+    facts = ", ".join(part for part in (" ".join(ways), count) if part)
+    return f"{recording.name}: {facts}" if facts else recording.name
+
+
+def _ends(recording: Recording, slots: Sequence[Slot]) -> str:
+    text = [
+        f"{slot.name} {labels.value(recording.values[slot.value])}".strip()
+        for slot in slots[:_MOST]
+        if slot.value in recording.values
+    ]
+    return ", ".join([*text, "…"] if len(slots) > _MOST else text)

@@ -1,0 +1,145 @@
+"""Order and coordinates of the nodes of a grid without Graphviz, where it is not installed.
+
+Layers are ordered by barycenters (Sugiyama, Tagawa and Toda, 1981): each node goes to the mean
+place of its neighbours in the layer above or below, and of all orders tried the one with the
+fewest crossings counts. Then each node is moved as near to the mean of its neighbours as the
+nodes beside it allow, which is an isotonic regression in each layer.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+SWEEPS = 8
+"""How many times all layers are gone through, downwards and upwards in turn."""
+
+Edge = tuple[int, int, int]
+Layers = list[list[int]]
+Neighbours = Mapping[int, Sequence[tuple[int, int]]]
+
+
+class _Block(NamedTuple):
+    """Nodes that touch each other: where they want to be, how much, and how many they are."""
+
+    place: float
+    weight: float
+    nodes: int
+
+
+def coordinates(
+    widths: Sequence[float], rows: Sequence[int], edges: Sequence[Edge], apart: float
+) -> list[float]:
+    """The centre of each node across the flow.
+
+    Args:
+        widths: Width of each node.
+        rows: Row of each node.
+        edges: Pairs of nodes in neighbouring rows, the upper first, and how much it matters
+            that the two stand in line.
+        apart: Least distance between two nodes of a row.
+    """
+    above, below = _neighbours(edges)
+    layers = _ordered(_layers(rows), above, below)
+    across = [0.0] * len(rows)
+    for layer in layers:
+        _settle(layer, {}, across, widths, apart)
+    for sweep in range(SWEEPS):
+        down = sweep % 2 == 0
+        for layer in layers if down else reversed(layers):
+            _settle(layer, above if down else below, across, widths, apart)
+    return across
+
+
+def _neighbours(edges: Iterable[Edge]) -> tuple[Neighbours, Neighbours]:
+    """For each node those above it, and those below it, with the weights of the edges."""
+    above: dict[int, list[tuple[int, int]]] = {}
+    below: dict[int, list[tuple[int, int]]] = {}
+    for upper, lower, weight in edges:
+        above.setdefault(lower, []).append((upper, weight))
+        below.setdefault(upper, []).append((lower, weight))
+    return above, below
+
+
+def _layers(rows: Sequence[int]) -> Layers:
+    members: dict[int, list[int]] = {}
+    for node, row in enumerate(rows):
+        members.setdefault(row, []).append(node)
+    return [members[row] for row in sorted(members)]
+
+
+def _ordered(layers: Layers, above: Neighbours, below: Neighbours) -> Layers:
+    """The layers in the best order of those that the sweeps find."""
+    best, fewest = layers, _crossings(layers, below)
+    for sweep in range(SWEEPS):
+        if not fewest:
+            break
+        down = sweep % 2 == 0
+        layers = _swept(layers, above) if down else _swept(layers[::-1], below)[::-1]
+        crossings = _crossings(layers, below)
+        if crossings < fewest:
+            best, fewest = layers, crossings
+    return best
+
+
+def _swept(layers: Layers, neighbours: Neighbours) -> Layers:
+    """Each layer in the order of the barycenters in the one before it."""
+    place: dict[int, float] = {}
+    found = []
+    for layer in layers:
+        here = {node: _mean(neighbours.get(node, ()), place, at) for at, node in enumerate(layer)}
+        found.append(sorted(layer, key=here.__getitem__))
+        place.update((node, at) for at, node in enumerate(found[-1]))
+    return found
+
+
+def _mean(neighbours: Sequence[tuple[int, int]], place: Mapping[int, float], alone: float) -> float:
+    total = sum(weight for _, weight in neighbours)
+    return sum(place[node] * weight for node, weight in neighbours) / total if total else alone
+
+
+def _crossings(layers: Layers, below: Neighbours) -> int:
+    """How many pairs of edges cross."""
+    place = {node: at for layer in layers for at, node in enumerate(layer)}
+    crossings = 0
+    for layer in layers:
+        ends: list[int] = []
+        for node in layer:
+            heads = [place[head] for head, _ in below.get(node, ())]
+            crossings += sum(len(ends) - bisect_right(ends, head) for head in heads)
+            for head in heads:
+                insort(ends, head)
+    return crossings
+
+
+def _settle(
+    layer: Sequence[int],
+    neighbours: Neighbours,
+    across: list[float],
+    widths: Sequence[float],
+    apart: float,
+) -> None:
+    """Move the nodes of a layer towards their neighbours, in their order and apart."""
+    offset, offsets = 0.0, []
+    for left, node in zip([None, *layer], layer):
+        offset += 0.0 if left is None else (widths[left] + widths[node]) / 2 + apart
+        offsets.append(offset)
+    blocks: list[_Block] = []
+    for node, offset in zip(layer, offsets):
+        near = neighbours.get(node, ())
+        wanted = _mean(near, {other: across[other] for other, _ in near}, across[node])
+        weight = float(sum(weight for _, weight in near)) or 0.01
+        blocks.append(_Block(wanted - offset, weight, 1))
+        while len(blocks) > 1 and blocks[-2].place > blocks[-1].place:
+            last = blocks.pop()
+            blocks[-1] = _joined(blocks[-1], last)
+    starts = [block.place for block in blocks for _ in range(block.nodes)]
+    for node, start, offset in zip(layer, starts, offsets):
+        across[node] = start + offset
+
+
+def _joined(one: _Block, other: _Block) -> _Block:
+    weight = one.weight + other.weight
+    place = (one.place * one.weight + other.place * other.weight) / weight
+    return _Block(place, weight, one.nodes + other.nodes)

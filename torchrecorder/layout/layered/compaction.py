@@ -1,0 +1,258 @@
+"""Settle: boxes and lines of a scope come to rest across the flow, near what they are tied to.
+
+The order in each row stays as it is; only the places change. Everything is pulled towards
+what it is joined to, alone and together with all it is in line with, as far as its
+neighbours leave room. The page has the same code in ``settle.js``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torchrecorder.layout.layered.constants import (
+    APART,
+    BEND,
+    FEW,
+    LEAST,
+    NEAR,
+    PUSHED,
+    ROUNDS,
+    WIDER,
+)
+
+
+class Body(NamedTuple):
+    """A box, a line that passes rows, or a port at the edge of a scope.
+
+    Attributes:
+        first: The first row it is in.
+        last: The last one.
+        left: How far it reaches to the left of its place.
+        right: How far it reaches to the right.
+        box: Whether it is a box.
+    """
+
+    first: int
+    last: int
+    left: float
+    right: float
+    box: bool
+
+
+class Tie(NamedTuple):
+    """A piece of a line between two bodies: where it is fixed on both, and how much it pulls.
+
+    If that is less than 1 it is no line, and keeps nothing together.
+    """
+
+    one: int
+    here: float
+    other: int
+    there: float
+    weight: float
+
+
+Beside = list[list[tuple[int, float]]]
+"""For each body its neighbours on one side, and how far off their places are at least."""
+
+
+def settle(bodies: Sequence[Body], at: Sequence[float], ties: Sequence[Tie]) -> list[float]:
+    """The place of each of *bodies*, which keep the order of *at*; ends of ties are in line
+    where they can be."""
+    settling = _Settling(bodies, at, ties)
+    settling.spread()
+    settling.fence()
+    for _ in range(ROUNDS):
+        before = list(settling.at)
+        settling.pull(settling.single())
+        settling.pull(settling.joined(LEAST))
+        settling.pull(settling.joined(NEAR))
+        if settling.at == before:
+            break
+    settling.straighten([[each] for each in settling.order])
+    settling.straighten(settling.joined(LEAST))
+    return settling.at
+
+
+class _Settling:
+    def __init__(
+        self, bodies: Sequence[Body], at: Sequence[float], ties: Sequence[Tie]
+    ) -> None:
+        self.bodies = bodies
+        self.at = list(at)
+        self.low = self.high = 0.0
+        self.order = sorted(range(len(bodies)), key=lambda body: (at[body], body))
+        self.before: Beside = [[] for _ in bodies]
+        self.after: Beside = [[] for _ in bodies]
+        self._meet(bodies)
+        self.touched = set(self.order)
+        self.ties = ties
+        self.tied: list[list[tuple[int, float, float]]] = [[] for _ in bodies]
+        for one, here, other, there, weight in ties:
+            self.tied[one].append((other, there - here, weight))
+            self.tied[other].append((one, here - there, weight))
+
+    def _meet(self, bodies: Sequence[Body]) -> None:
+        """Find who stands beside whom."""
+        latest: dict[int, int] = {}
+        for number in self.order:
+            body = bodies[number]
+            rows = range(body.first, body.last + 1)
+            for other in dict.fromkeys(latest[row] for row in rows if row in latest):
+                near = bodies[other]
+                room = near.right + APART[near.box, body.box] + body.left
+                self.before[number].append((other, room))
+                self.after[other].append((number, room))
+            latest.update(dict.fromkeys(rows, number))
+
+    def spread(self) -> None:
+        """Move to the right whatever stands too near to what is left of it."""
+        for number in self.order:
+            for other, room in self.before[number]:
+                self.at[number] = max(self.at[number], self.at[other] + room)
+
+    def fence(self) -> None:
+        """Find how far out things may go."""
+        low = min((at - each.left for at, each in zip(self.at, self.bodies)), default=0.0)
+        high = max((at + each.right for at, each in zip(self.at, self.bodies)), default=0.0)
+        more = WIDER * (high - low)
+        self.low, self.high = low - more, high + more
+
+    def pull(self, groups: Sequence[Sequence[int]]) -> None:
+        """Move each group to where its lines would be shortest, or as far as there is room."""
+        for group in groups:
+            self._pull(group, self.before, -1)
+        for group in reversed(groups):
+            self._pull(group, self.after, 1)
+
+    def _pull(self, group: Sequence[int], beside: Beside, sign: int) -> None:
+        """Move a group to one side, with those in its way as long as they all gain by it."""
+        for _ in range(PUSHED):
+            wish = sign * self.wish(group)
+            if wish < LEAST:
+                return
+            room, blocking = self._room(group, beside)
+            room = min(room, max(self._free(group, sign), 0.0))
+            if room > 0.0:
+                self._move(group, sign * min(wish, room))
+            if wish <= room:
+                return
+            group = [*group, *blocking]
+
+    def _move(self, group: Sequence[int], far: float) -> None:
+        """Move a group, and note who may like to move now."""
+        for number in group:
+            self.at[number] += far
+            for each in (self.before[number], self.after[number]):
+                self.touched.update(other for other, _ in each)
+            self.touched.update(other for other, _, _ in self.tied[number])
+
+    def _room(self, group: Sequence[int], beside: Beside) -> tuple[float, list[int]]:
+        """How far a group can move to one side, and who is in its way then."""
+        mine = set(group)
+        found = [
+            (abs(self.at[number] - self.at[other]) - room, other)
+            for number in group
+            for other, room in beside[number]
+            if other not in mine
+        ]
+        least = max(min(found, default=(float("inf"), -1))[0], 0.0)
+        return least, list(dict.fromkeys(other for room, other in found if room <= least))
+
+    def _free(self, group: Sequence[int], sign: int) -> float:
+        """How far a group is from the fence on one side."""
+        if sign < 0:
+            return min(self.at[each] - self.bodies[each].left for each in group) - self.low
+        return self.high - max(self.at[each] + self.bodies[each].right for each in group)
+
+    def straighten(self, groups: Sequence[Sequence[int]]) -> None:
+        """Move each group to where, of all places that it can reach, its lines are best."""
+        for group in groups:
+            asked = self._asked(group)
+            if 1 < len(asked) <= FEW:
+                low = min(self._room(group, self.before)[0], self._free(group, -1))
+                high = min(self._room(group, self.after)[0], self._free(group, 1))
+                far = _cheapest(asked, -low, high)
+                if abs(far) >= LEAST:
+                    self._move(group, far)
+
+    def _asked(self, group: Sequence[int]) -> list[tuple[float, float]]:
+        """How far off it is what a group is tied to, and how much that pulls."""
+        mine = set(group) if len(group) > 1 else ()
+        return [
+            (self.at[other] + off - self.at[number], weight)
+            for number in group
+            for other, off, weight in self.tied[number]
+            if other not in mine
+        ]
+
+    def wish(self, group: Sequence[int]) -> float:
+        """By how much a group would like to move, for short lines with few bends."""
+        asked = self._asked(group)
+        if len(asked) == 1:
+            return asked[0][0]
+        if len(asked) > FEW:
+            return _median(asked)
+        return _cheapest(asked)
+
+    def single(self) -> list[list[int]]:
+        """Each body whose neighbours, or what it is tied to, have moved since it was here."""
+        found = [[each] for each in self.order if each in self.touched]
+        self.touched = set()
+        return found
+
+    def joined(self, most: float) -> list[list[int]]:
+        """Two and more bodies that are tied and in line, but for at *most* some points."""
+        leader = list(range(len(self.at)))
+        for one, here, other, there, weight in self.ties:
+            if weight >= 1 and abs(self.at[one] + here - self.at[other] - there) <= most:
+                leader[_found(leader, one)] = _found(leader, other)
+        members: dict[int, list[int]] = {}
+        for number in self.order:
+            members.setdefault(_found(leader, number), []).append(number)
+        return [group for group in members.values() if len(group) > 1]
+
+
+def _cheapest(
+    asked: Sequence[tuple[float, float]], low: float = -math.inf, high: float = math.inf
+) -> float:
+    """Of staying and of all that is asked for, what makes the shortest lines and least bends."""
+    best, least = 0.0, _price(asked, 0.0)
+    for far, _ in asked:
+        if not low <= far <= high:
+            continue
+        price = _price(asked, far) + LEAST
+        if price < least:
+            best, least = far, price
+    return best
+
+
+def _price(asked: Sequence[tuple[float, float]], far: float) -> float:
+    """What it costs to be *far* from where one is: the lengths of lines, and their bends."""
+    price = 0.0
+    for wish, weight in asked:
+        off = abs(wish - far)
+        price += weight * (off if off < LEAST else off + BEND)
+    return price
+
+
+def _median(asked: list[tuple[float, float]]) -> float:
+    """The nearest place where lines are shortest."""
+    asked.sort()
+    half, sofar = sum(weight for _, weight in asked) / 2, 0.0
+    for place, (wish, weight) in enumerate(asked):
+        sofar += weight
+        if sofar > half:
+            return wish
+        if sofar == half:  # anywhere between two is as good
+            return min(max(0.0, wish), asked[place + 1][0])
+    return 0.0
+
+
+def _found(leader: list[int], number: int) -> int:
+    while leader[number] != number:
+        leader[number] = leader[leader[number]]
+        number = leader[number]
+    return number

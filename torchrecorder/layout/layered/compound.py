@@ -1,0 +1,167 @@
+"""Compose: a template with some of its children open -> where everything in it is.
+
+Everything is measured across the flow and along it, from the corner where the scope begins.
+The page has the same code in ``layout.js``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from torchrecorder.layout.layered.coordinate_assignment import Across
+from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, Room
+from torchrecorder.layout.layered.constants import BEFORE, EDGE, PAD
+from torchrecorder.layout.layered.tracks import Run, height, pitch, tracks
+from torchrecorder.layout.layered.ports import OUTSIDE
+from torchrecorder.layout.layered.template import Branch, Template, Trunk
+
+
+def compose(template: Template, inner: Mapping[int, Composed], room: Room) -> Composed:
+    """Put the open children *inner* of a scope, by number, into its template."""
+    across = Across(template, inner, room)
+    moves = tuple(_moves(trunk, number, across) for number, trunk in enumerate(template.trunks))
+    gaps = [tracks(each) for each in _runs(template, moves)]
+    along = _Along(across, gaps, room)
+    frames = tuple(
+        Frame(across.side[child], along.begin(child), *across.size[child])
+        for child in range(len(template.spots))
+    )
+    return Composed(
+        across.width,
+        along.length,
+        tuple(across.entries),
+        tuple(across.exits),
+        frames,
+        tuple(
+            Path(number, place, _points(branch, moves[number][place], frames, along, trunk))
+            for number, trunk in enumerate(template.trunks)
+            for place, branch in enumerate(trunk.branches)
+        ),
+        inner,
+        across.through,
+    )
+
+
+class Move(NamedTuple):
+    """A line goes sideways in a gap."""
+
+    gap: int
+    net: int
+    begin: float
+    end: float
+
+
+def _moves(trunk: Trunk, net: int, across: Across) -> tuple[tuple[Move, ...], ...]:
+    """For each branch what it does in the gaps on its way."""
+    return tuple(tuple(_branch_moves(trunk, net, branch, across)) for branch in trunk.branches)
+
+
+def _branch_moves(trunk: Trunk, net: int, branch: Branch, across: Across) -> Iterator[Move]:
+    at = across.leaving[trunk.source]
+    for number in branch.stems:
+        beside = across.stems[net][number]
+        yield Move(trunk.stems[number].begin, net, at, beside)
+        at = beside
+    spots, sink = across.template.spots, branch.sink
+    gap = across.template.rows if sink.child == OUTSIDE else spots[sink.child].row
+    yield Move(gap, net, at, across.arriving[sink])
+
+
+def _runs(
+    template: Template, moves: Sequence[Sequence[Sequence[Move]]]
+) -> list[dict[int, Run]]:
+    """For each gap what each net does there, all its branches together."""
+    found: list[dict[int, Run]] = [{} for _ in range(template.rows + 1)]
+    for branches in moves:
+        for move in (each for branch in branches for each in branch):
+            left, right = min(move.begin, move.end), max(move.begin, move.end)
+            run = found[move.gap].get(move.net)
+            if run is not None:
+                left, right = min(left, run.left), max(right, run.right)
+            origin = move.begin if run is None else run.origin
+            found[move.gap][move.net] = Run(origin, left, right)
+    return found
+
+
+class _Along:
+    """Where everything is along the flow."""
+
+    def __init__(self, across: Across, gaps: Sequence[Mapping[int, int]], room: Room) -> None:
+        template, size = across.template, across.size
+        self.template, self.size, self.gaps = template, size, gaps
+        self.pitch = [pitch(max(each.values(), default=-1) + 1) for each in gaps]
+        tall, long = [0.0] * template.rows, []
+        for child, spot in enumerate(template.spots):
+            if size[child][1] > spot.height and spot.last > spot.row:
+                long.append((spot.last, spot.row, size[child][1]))
+            else:
+                tall[spot.row] = max(tall[spot.row], size[child][1])
+        at = room.before
+        self.gap: list[float] = []
+        self.row: list[float] = []
+        for row in range(template.rows + 1):
+            ends = [self.row[first] + high for last, first, high in long if last == row - 1]
+            at = max(at, *ends) if ends else at
+            self.gap.append(at)
+            at += self._high(row)
+            self.row.append(at)
+            if row < template.rows:
+                at += tall[row]
+        self.tall = tall
+        self.length = max(at, room.length)
+        self.inner = across.inner
+        self.closed = [0.0] * template.rows
+        for child, spot in enumerate(template.spots):
+            if child not in self.inner:
+                self.closed[spot.row] = max(self.closed[spot.row], spot.height)
+        self.reading = {
+            branch.sink.child for trunk in template.trunks for branch in trunk.branches
+        }
+
+    def _high(self, gap: int) -> float:
+        """How high a gap is; at the edge of a scope it may be that nothing runs through it."""
+        if 0 < gap < self.template.rows:
+            return height(self.gaps[gap])
+        through = self.template.entries if gap == 0 else self.template.exits
+        return height(self.gaps[gap], EDGE if through else PAD)
+
+    def begin(self, child: int) -> float:
+        """Where a child begins: where its row does, or so that it ends there if it reads nothing.
+
+        Closed ones stand around one line.
+        """
+        row, high = self.template.spots[child].row, self.size[child][1]
+        band = high if child in self.inner else self.closed[row]
+        free = 0.0 if child in self.reading else max(self.tall[row] - band, 0.0)
+        return self.row[row] + free + (band - high) / 2
+
+    def track(self, move: Move) -> float | None:
+        """Where a line goes sideways; None if it goes straight on."""
+        track = self.gaps[move.gap].get(move.net)
+        if track is None:
+            return None
+        return self.gap[move.gap] + BEFORE + self.pitch[move.gap] * track
+
+
+def _points(
+    branch: Branch,
+    moves: Sequence[Move],
+    frames: Sequence[Frame],
+    along: _Along,
+    trunk: Trunk,
+) -> tuple[Point, ...]:
+    """The corners of a branch on its way from its source to its sink."""
+    begin, end = 0.0, along.length
+    if trunk.source.child != OUTSIDE:
+        frame = frames[trunk.source.child]
+        begin = frame.along + frame.height
+    if branch.sink.child != OUTSIDE:
+        end = frames[branch.sink.child].along
+    points = [(moves[0].begin, begin)]
+    for move in moves:
+        track = along.track(move)
+        if track is not None:
+            points += [(move.begin, track), (move.end, track)]
+    points.append((moves[-1].end, end))
+    return tuple(points)

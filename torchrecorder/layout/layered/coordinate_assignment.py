@@ -1,0 +1,235 @@
+"""Across: where everything of a scope is across the flow, some of its children open.
+
+The page has the same code in ``across.js``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from torchrecorder.layout.layered.positions import Composed, Room
+from torchrecorder.layout.layered.constants import (
+    ASIDE,
+    LANE,
+    LANES,
+    LONG,
+    PAD,
+    SIDE,
+    STRAIGHT,
+    THROUGH,
+    TURN,
+)
+from torchrecorder.layout.layered.tracks import slots
+from torchrecorder.layout.layered.ports import OUTSIDE, End
+from torchrecorder.layout.layered.compaction import Body, Tie, settle
+from torchrecorder.layout.layered.monotone_map import Stretch, Wish
+from torchrecorder.layout.layered.template import Branch, Template, Trunk
+
+
+class Across:
+    """Places across the flow.
+
+    Attributes:
+        side: Where each child begins.
+        size: Width across and height along of each child.
+        entries: Where tensors come in.
+        exits: Where they leave.
+        stems: Where each stem of each trunk is.
+        width: Of the whole scope.
+        through: The entry and the exit of what runs through the whole scope.
+        leaving: Where lines leave boxes.
+        arriving: Where they enter them.
+    """
+
+    def __init__(self, template: Template, inner: Mapping[int, Composed], room: Room) -> None:
+        self.template, self.inner = template, inner
+        self.size = [(spot.width, spot.height) for spot in template.spots]
+        hooks = [spot.width / 2 for spot in template.spots]
+        for child, each in inner.items():
+            self.size[child], hooks[child] = (each.width, each.height), each.anchor
+        self.through = _through(template)
+        self._settle(hooks, room)
+        self.leaving: dict[End, float] = {}
+        self.arriving: dict[End, float] = {}
+        self._leave()
+        self._arrive()
+
+    def _settle(self, hooks: list[float], room: Room) -> None:
+        """Find the places of boxes, ports and stems."""
+        template, stretch = self.template, Stretch(self._wishes())
+        bodies, hints = list(self._bodies(hooks)), [spot.across for spot in template.spots]
+        hints += [*template.entries, *template.exits]
+        body: list[list[int]] = []
+        for trunk in template.trunks:
+            body.append([])
+            for stem in trunk.stems:
+                body[-1].append(len(bodies) if stem.across >= 0 else -1)
+                if stem.across >= 0:
+                    bodies.append(Body(stem.begin, stem.end - 1, 0.0, 0.0, False))
+                    hints.append(stem.across)
+        at = settle(bodies, [stretch(hint) for hint in hints], list(self._ties(body)))
+        entry = len(template.spots)
+        leave = entry + len(template.entries)
+        begin = min((here - each.left for here, each in zip(at, bodies)), default=0.0)
+        core = max((here + each.right for here, each in zip(at, bodies)), default=0.0)
+        first = min(at[entry:leave], default=begin + room.clear)
+        shift = max(PAD + room.beside - begin, room.clear - first)
+        self.middle = [here + shift for here in at[:entry]]
+        self.entries = [here + shift for here in at[entry:leave]]
+        self.exits = [here + shift for here in at[leave : leave + len(template.exits)]]
+        lane = min(LANE, LANES / max(template.lanes, 1))
+        self.stems = [
+            [
+                core + shift + LANE - lane * (stem.across + 1) if each < 0 else at[each] + shift
+                for each, stem in zip(here, trunk.stems)
+            ]
+            for here, trunk in zip(body, template.trunks)
+        ]
+        self.side = [here - hook for here, hook in zip(self.middle, hooks)]
+        beside = LANE + lane * template.lanes if template.lanes else 0.0
+        self.width = max(core + shift + beside + PAD, room.least)
+
+    def _bodies(self, hooks: list[float]) -> Iterator[Body]:
+        """Boxes and ports."""
+        template = self.template
+        for spot, (width, _), hook in zip(template.spots, self.size, hooks):
+            yield Body(spot.row, spot.last, hook, width - hook, True)
+        for _ in template.entries:
+            yield Body(-1, -1, 0.0, 0.0, False)
+        for _ in template.exits:
+            yield Body(template.rows, template.rows, 0.0, 0.0, False)
+
+    def _wishes(self) -> Iterator[Wish]:
+        """What open children ask for on both sides of their anchors."""
+        for child, each in self.inner.items():
+            spot, half = self.template.spots[child], self.template.spots[child].width / 2
+            yield Wish(spot.across - half, spot.across, each.anchor - half)
+            yield Wish(spot.across, spot.across + half, each.width - each.anchor - half)
+
+    def _ties(self, body: list[list[int]]) -> Iterator[Tie]:
+        """The pieces of all lines, each once, but of those that take a lane.
+
+        Of several between two boxes the one that runs through both pulls most.
+        """
+        if self.through is not None:
+            entry = len(self.template.spots) + self.through[0]
+            leave = len(self.template.spots) + len(self.template.entries) + self.through[1]
+            yield Tie(entry, 0.0, leave, 0.0, THROUGH)
+        ties = [tie for each in zip(self.template.trunks, body) for tie in self._of(*each)]
+        main: dict[tuple[int, int], Tie] = {}
+        for tie in ties:
+            pair = tie.one, tie.other
+            if pair not in main or tie.weight > main[pair].weight:
+                main[pair] = tie
+        for tie in ties:
+            if tie.weight >= SIDE:
+                is_main = main[tie.one, tie.other] is tie
+                tie = tie._replace(weight=STRAIGHT if is_main else TURN)
+            yield tie
+
+    def _of(self, trunk: Trunk, stems: list[int]) -> Iterator[Tie]:
+        """The pieces of one line."""
+        known: set[tuple[int, int]] = set()
+        for branch in trunk.branches:
+            for tie in self._along(trunk, branch, stems):
+                if (tie.one, tie.other) not in known or tie.weight >= SIDE:
+                    known.add((tie.one, tie.other))
+                    yield tie
+
+    def _along(self, trunk: Trunk, branch: Branch, stems: list[int]) -> Iterator[Tie]:
+        one, here = self._fixed_to(trunk.source, exits=True)
+        weight = STRAIGHT
+        for number in branch.stems:
+            if stems[number] < 0:
+                return
+            weight = TURN if weight == STRAIGHT else LONG
+            yield Tie(one, here, stems[number], 0.0, weight)
+            one, here = stems[number], 0.0
+        other, there = self._fixed_to(branch.sink, exits=False)
+        if weight != STRAIGHT:
+            weight = TURN
+        elif not (self._is_main(trunk.source, 1) and self._is_main(branch.sink, 0)):
+            weight = SIDE
+        yield Tie(one, here, other, there, weight)
+
+    def _is_main(self, end: End, side: int) -> bool:
+        """Whether a line meets a child where what runs through that enters (0) or leaves (1)."""
+        each = self.inner.get(end.child)
+        return each is None or each.through is None or each.through[side] == end.port
+
+    def _fixed_to(self, end: End, exits: bool) -> tuple[int, float]:
+        """The body that a line ends on, and where on it."""
+        if end.child == OUTSIDE:
+            ports = len(self.template.spots) + (0 if exits else len(self.template.entries))
+            return ports + end.port, 0.0
+        each = self.inner.get(end.child)
+        if each is None:
+            return end.child, 0.0
+        return end.child, (each.exits if exits else each.entries)[end.port] - each.anchor
+
+    def _leave(self) -> None:
+        """Find where lines leave boxes."""
+        wanted: dict[int, dict[End, float]] = {}
+        for number, trunk in enumerate(self.template.trunks):
+            fixed = self._fixed(trunk.source, exits=True)
+            if fixed is not None:
+                self.leaving[trunk.source] = fixed
+            else:
+                ends = wanted.setdefault(trunk.source.child, {})
+                ends[trunk.source] = self._next(number, trunk)
+        self._meet(wanted, self.leaving)
+
+    def _arrive(self) -> None:
+        """Find where lines enter boxes."""
+        wanted: dict[int, dict[End, float]] = {}
+        for number, trunk in enumerate(self.template.trunks):
+            for branch in trunk.branches:
+                fixed = self._fixed(branch.sink, exits=False)
+                if fixed is not None:
+                    self.arriving[branch.sink] = fixed
+                else:
+                    last = branch.stems[-1:]
+                    comes = self.stems[number][last[0]] if last else self.leaving[trunk.source]
+                    wanted.setdefault(branch.sink.child, {})[branch.sink] = comes
+        self._meet(wanted, self.arriving)
+
+    def _meet(self, wanted: Mapping[int, dict[End, float]], found: dict[End, float]) -> None:
+        for child, ends in wanted.items():
+            places = slots(list(ends.values()), self.middle[child], self.size[child][0])
+            found.update(zip(ends, places))
+
+    def _fixed(self, end: End, exits: bool) -> float | None:
+        """Where a port is: at the edge of the scope, or of an open child."""
+        if end.child == OUTSIDE:
+            return (self.entries if exits else self.exits)[end.port]
+        each = self.inner.get(end.child)
+        if each is None:
+            return None
+        return self.side[end.child] + (each.exits if exits else each.entries)[end.port]
+
+    def _next(self, number: int, trunk: Trunk) -> float:
+        """Where a trunk goes first: straight on if it can, else the mean of its branches."""
+        found = []
+        for branch in trunk.branches:
+            if branch.stems:
+                found.append(self.stems[number][branch.stems[0]])
+            else:
+                fixed = self._fixed(branch.sink, exits=False)
+                found.append(self.middle[branch.sink.child] if fixed is None else fixed)
+        middle = self.middle[trunk.source.child]
+        near = [at for at in found if abs(at - middle) <= ASIDE]
+        return near[0] if near else sum(found) / len(found)
+
+
+def _through(template: Template) -> tuple[int, int] | None:
+    """The first entry, if possible one that goes several ways, and the exit of the last row."""
+    leaves, fans = [], []
+    for trunk in template.trunks:
+        child, port = trunk.source
+        if child == OUTSIDE and len(trunk.branches) > 1:
+            fans.append(port)
+        row = -1 if child == OUTSIDE else template.spots[child].row
+        leaves += [(-row, each.sink.port) for each in trunk.branches if each.sink.child == OUTSIDE]
+    if not leaves or not template.entries:
+        return None
+    return min(fans, default=0), min(leaves)[1]

@@ -1,0 +1,145 @@
+"""Lines: the pieces of a line in each scope on its way -> one way from box to box."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from torchrecorder.layout.layered.positions import Point
+from torchrecorder.layout.layered.constants import CORNER
+from torchrecorder.layout.layered.items import Link
+from torchrecorder.layout.layered.place import Picture, Piece
+
+BEND = 0.45
+"""Where the handles of a corner's curve are: at which part of the way from it."""
+
+SAME = 0.01
+"""Points by which two places may differ that are one."""
+
+_Carried = tuple[int, str]
+
+
+def whole(picture: Picture, links: Iterable[Link]) -> Iterator[tuple[Point, ...]]:
+    """The corners of each of *links* from its tail to its head, both of which are drawn."""
+    into: dict[tuple[_Carried, int], list[Piece]] = {}
+    out: dict[tuple[_Carried, int], Piece] = {}
+    for piece in picture.pieces:
+        carried = (piece.maker, piece.value)
+        if piece.exits:
+            out[carried, piece.scope] = piece
+        else:
+            into.setdefault((carried, piece.head), []).append(piece)
+    copies: dict[Link, int] = {}
+    for link in links:
+        copies[link] = copies.get(link, -1) + 1
+        carried = (link.tail, link.value)
+        pieces = [into[carried, link.head][copies[link]]]
+        while pieces[-1].tail == pieces[-1].scope:
+            pieces.append(into[carried, pieces[-1].scope][0])
+        child = pieces[-1].tail
+        while child != link.tail:
+            pieces.append(out[carried, child])
+            child = pieces[-1].tail
+        yield corners(point for piece in reversed(pieces) for point in piece.points)
+
+
+def corners(points: Iterable[Point]) -> tuple[Point, ...]:
+    """*points* without those at which a line neither begins, turns nor ends."""
+    found: list[Point] = []
+    for point in points:
+        x, y = point
+        if found:
+            before_x, before_y = found[-1]
+            upright, level = abs(x - before_x) < SAME, abs(y - before_y) < SAME
+            if upright and level:
+                continue
+            if len(found) > 1:
+                first_x, first_y = found[-2]
+                if upright and abs(x - first_x) < SAME and (before_y > first_y) == (y > before_y):
+                    found.pop()
+                elif level and abs(y - first_y) < SAME and (before_x > first_x) == (x > before_x):
+                    found.pop()
+        found.append(point)
+    return tuple(found)
+
+
+class Trunks:
+    """Pieces of lines already drawn, so that what lines have in common is drawn once."""
+
+    def __init__(self) -> None:
+        self.drawn: dict[object, list[tuple[float, float]]] = {}
+
+    def fresh(self, carried: object, points: Sequence[Point]) -> tuple[Point, ...]:
+        """What of a way is new among those of one tensor, from a little before it turns off."""
+        start, at = 0, points[0]
+        for number, (one, other) in enumerate(zip(points, points[1:])):
+            reached = self._reached(carried, one, other)
+            if reached <= 0:
+                break
+            start, at = number, toward(one, other, reached - CORNER)
+            if reached < _length(one, other) - 0.01:
+                break
+        for one, other in zip(points[start:], points[start + 1 :]):
+            self._draw(carried, one, other)
+        return (at, *points[start + 1 :])
+
+    def _reached(self, carried: object, one: Point, other: Point) -> float:
+        """How far a piece is drawn already, from where it begins."""
+        axis, begin, end = _placed(one, other)
+        for low, high in self.drawn.get((carried, axis), ()):
+            if low - 0.01 <= begin <= high + 0.01:
+                edge = high if end > begin else low
+                return min(abs(end - begin), abs(edge - begin))
+        return 0.0
+
+    def _draw(self, carried: object, one: Point, other: Point) -> None:
+        axis, begin, end = _placed(one, other)
+        low, high = min(begin, end), max(begin, end)
+        apart = []
+        for each in self.drawn.get((carried, axis), ()):
+            if each[1] < low - 0.01 or each[0] > high + 0.01:
+                apart.append(each)
+            else:
+                low, high = min(low, each[0]), max(high, each[1])
+        self.drawn[carried, axis] = [*apart, (low, high)]
+
+
+def _placed(one: Point, other: Point) -> tuple[tuple[bool, int], float, float]:
+    """The line on which a piece lies, and where on it the piece begins and ends."""
+    upright = abs(one[0] - other[0]) < abs(one[1] - other[1])
+    here = 0 if upright else 1
+    return (upright, round(one[here] * 10)), one[1 - here], other[1 - here]
+
+
+def rounded(points: Sequence[Point]) -> list[Point]:
+    """A cubic Bézier spline along *points* with round corners: a point, then three a piece."""
+    here = points[0]
+    spline = [here]
+    for before, corner, after in zip(points, points[1:], points[2:]):
+        (x, y), back, ahead = corner, _step(corner, before), _step(corner, after)
+        came, goes = math.hypot(*back) or 1.0, math.hypot(*ahead) or 1.0
+        radius = min(CORNER, came / 2, goes / 2)
+        (ax, ay), (bx, by) = back, ahead
+        ax, ay, bx, by = (
+            ax * radius / came, ay * radius / came, bx * radius / goes, by * radius / goes
+        )
+        one, other = (x + ax, y + ay), (x + bx, y + by)
+        bend = (x + ax * BEND, y + ay * BEND), (x + bx * BEND, y + by * BEND)
+        spline += (here, one, one, *bend, other)
+        here = other
+    spline += (here, points[-1], points[-1])
+    return spline
+
+
+def _step(one: Point, other: Point) -> Point:
+    return other[0] - one[0], other[1] - one[1]
+
+
+def _length(one: Point, other: Point) -> float:
+    return math.dist(one, other)
+
+
+def toward(one: Point, other: Point, far: float) -> Point:
+    """The point *far* from *one* on the way to *other*."""
+    share = max(0.0, min(1.0, far / (_length(one, other) or 1.0)))
+    return one[0] + (other[0] - one[0]) * share, one[1] + (other[1] - one[1]) * share

@@ -1,0 +1,183 @@
+"""Columns: where in its row each box of a scope stands, and each line that passes by.
+
+Graphviz finds the order and the places: it is given rows, and a small node for each line
+in each row that the line passes. Lines that pass many rows do not take part; they run
+beside everything, in lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from torchrecorder.errors import LayoutFailed
+from torchrecorder.layout import engine
+from torchrecorder.layout.layered.barycenter import coordinates
+
+APART = 16.0
+"""Points between two boxes of a row, at least."""
+
+PASSING = 7.0
+"""Points that a passing line takes."""
+
+PER_JOB = 260
+"""Nodes in one run of Graphviz; a larger scope is cut between rows into several."""
+
+
+@dataclass
+class Grid:
+    """Rows of nodes to be placed: boxes, and passing lines.
+
+    Attributes:
+        widths: Width of each node.
+        row: Row of each node.
+        edges: Pairs of nodes in neighbouring rows, the upper first, and how much it matters
+            that the two stand in line.
+    """
+
+    widths: list[float] = field(default_factory=list)
+    row: list[int] = field(default_factory=list)
+    edges: list[tuple[int, int, int]] = field(default_factory=list)
+
+    def add(self, width: float, row: int) -> int:
+        """A new node's number."""
+        self.widths.append(width)
+        self.row.append(row)
+        return len(self.row) - 1
+
+
+def columns(grids: Sequence[Grid], *, timeout: float) -> list[list[float]]:
+    """About where the centre of each node is, for each grid, and in which order they are."""
+    if not engine.available():
+        return [_without_graphviz(grid) for grid in grids]
+    cut = [_cut(grid) for grid in grids]
+    jobs = [
+        engine.Job(_dot(grid, nodes), "plain")
+        for grid, pieces in zip(grids, cut)
+        for nodes in pieces
+    ]
+    try:
+        answers = iter(engine.run_many(jobs, timeout=timeout))
+    except LayoutFailed as failed:
+        if failed.final:
+            raise
+        answers = iter([b""] * len(jobs))
+    placed = []
+    for grid, pieces in zip(grids, cut):
+        found = [_places(next(answers)) for _ in pieces]
+        placed.append([round(at, 2) for at in _joined(grid, pieces, found)])
+    return placed
+
+
+def _without_graphviz(grid: Grid) -> list[float]:
+    """Centres of all nodes, the leftmost box beginning at 0."""
+    across = coordinates(grid.widths, grid.row, grid.edges, APART)
+    start = min((at - width / 2 for at, width in zip(across, grid.widths)), default=0.0)
+    return [round(at - start, 2) for at in across]
+
+
+def _cut(grid: Grid) -> list[list[int]]:
+    """The nodes in pieces of whole rows."""
+    members: dict[int, list[int]] = {}
+    for node, row in enumerate(grid.row):
+        members.setdefault(row, []).append(node)
+    pieces: list[list[int]] = []
+    for row in sorted(members):
+        if not pieces or len(pieces[-1]) + len(members[row]) > PER_JOB:
+            pieces.append([])
+        pieces[-1].extend(members[row])
+    return pieces
+
+
+def _dot(grid: Grid, nodes: Sequence[int]) -> str:
+    """Some nodes of a grid in DOT; whatever hangs together is tied to a common top."""
+    return "\n".join(_lines(grid, nodes))
+
+
+def _lines(grid: Grid, nodes: Sequence[int]) -> Iterator[str]:
+    here = set(nodes)
+    edges = [edge for edge in grid.edges if edge[0] in here and edge[1] in here]
+    yield f'digraph {{ graph [nodesep="{APART / 72:.4f}", ranksep="0.1"{_effort(nodes, edges)}]'
+    yield 'node [shape="box", fixedsize="true", height="0.1", label=""]'
+    yield 'edge [arrowhead="none"]'
+    yield 'top [width="0.01"]'
+    for node in nodes:
+        yield f'{node} [width="{max(grid.widths[node], 1.0) / 72:.4f}"]'
+    for one, other, weight in edges:
+        yield f'{one} -> {other} [weight="{weight}"]'
+    start = min(grid.row[node] for node in nodes)
+    for node in _highest(grid, nodes, edges):
+        length = grid.row[node] - start + 1
+        yield f'top -> {node} [minlen="{length}", weight="0", style="invis"]'
+    yield "}"
+
+
+def _effort(nodes: Sequence[int], edges: Sequence[object]) -> str:
+    size = len(nodes) + len(edges)
+    return ', nslimit="1", mclimit="0.4"' if size > 300 else ""
+
+
+def _highest(
+    grid: Grid, nodes: Sequence[int], edges: Sequence[tuple[int, int, int]]
+) -> Iterator[int]:
+    """A node of the first row of each part that hangs together."""
+    leader = {node: node for node in nodes}
+
+    def found(node: int) -> int:
+        while leader[node] != node:
+            leader[node] = leader[leader[node]]
+            node = leader[node]
+        return node
+
+    for one, other, _ in edges:
+        leader[found(one)] = found(other)
+    best: dict[int, int] = {}
+    for node in nodes:
+        part = found(node)
+        if part not in best or grid.row[node] < grid.row[best[part]]:
+            best[part] = node
+    yield from best.values()
+
+
+def _places(answer: bytes) -> Mapping[int, float]:
+    """Centres in what Graphviz writes as ``plain``; none if it did not manage."""
+    places = {}
+    for line in answer.decode().splitlines():
+        words = line.split(" ", 3)
+        if words[0] == "node" and words[1] != "top":
+            places[int(words[1])] = float(words[2]) * 72
+    return places
+
+
+def _joined(
+    grid: Grid, pieces: Sequence[Sequence[int]], found: Sequence[Mapping[int, float]]
+) -> list[float]:
+    """Places of all nodes: each piece moved so that lines go on straight from the one above."""
+    across = [0.0] * len(grid.row)
+    piece = {node: number for number, nodes in enumerate(pieces) for node in nodes}
+    crossing: dict[int, list[tuple[int, int]]] = {}
+    for one, other, _ in grid.edges:
+        if piece[one] != piece[other]:
+            crossing.setdefault(piece[other], []).append((one, other))
+    for number, nodes in enumerate(pieces):
+        places = found[number] or _packed(grid, nodes)
+        moves = sorted(across[one] - places[other] for one, other in crossing.get(number, ()))
+        shift = moves[len(moves) // 2] if moves else 0.0
+        for node in nodes:
+            across[node] = places[node] + shift
+    start = min((at - width / 2 for at, width in zip(across, grid.widths)), default=0.0)
+    return [at - start for at in across]
+
+
+def _packed(grid: Grid, nodes: Sequence[int]) -> Mapping[int, float]:
+    """Nodes beside each other in their order, each row around the middle."""
+    places: dict[int, float] = {}
+    members: dict[int, list[int]] = {}
+    for node in nodes:
+        members.setdefault(grid.row[node], []).append(node)
+    for row in members.values():
+        at = -sum(grid.widths[node] + APART for node in row) / 2
+        for node in row:
+            places[node] = at + (grid.widths[node] + APART) / 2
+            at += grid.widths[node] + APART
+    return places

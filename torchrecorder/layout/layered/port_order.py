@@ -1,0 +1,62 @@
+"""Loose: boxes at the end of lines from one module, put in the order in which it has these.
+
+Each scope is laid out with everything in it closed, so that nothing is known of where lines
+leave a module once it is open. Boxes that nothing else holds, inputs and outputs above all,
+change places among each other when that is known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torchrecorder.layout.layered.ports import OUTSIDE, Level
+
+
+class Loose(NamedTuple):
+    """Boxes tied to one child and to nothing else, in the row next to it.
+
+    Attributes:
+        child: The child.
+        exits: Whether they read what it gives; else they feed it.
+        ends: For each box the port that it is tied to, and its number.
+    """
+
+    child: int
+    exits: bool
+    ends: tuple[tuple[int, int], ...]
+
+
+def loose(level: Level, row: Sequence[int]) -> list[Loose]:
+    """The loose boxes of a scope, where there is something to choose."""
+    read: Counter[int] = Counter()
+    made: Counter[int] = Counter()
+    for net in level.nets:
+        made[net.source.child] += len(net.sinks)
+        read.update(sink.child for sink in net.sinks)
+    found: dict[tuple[int, bool], list[tuple[int, int]]] = {}
+    for net in level.nets:
+        if len(net.sinks) > 1 or OUTSIDE in (net.source.child, net.sinks[0].child):
+            continue
+        source, sink = net.source, net.sinks[0]
+        if row[sink.child] != row[source.child] + 1:
+            continue
+        if read[sink.child] == 1 and not made[sink.child]:
+            found.setdefault((source.child, True), []).append((source.port, sink.child))
+        elif made[source.child] == 1 and not read[source.child]:
+            found.setdefault((sink.child, False), []).append((sink.port, source.child))
+    return [
+        Loose(child, exits, tuple(ends))
+        for (child, exits), ends in found.items()
+        if len(ends) > 1
+    ]
+
+
+def in_order(across: Sequence[float], each: Loose, ports: Sequence[float]) -> list[float]:
+    """*across* with loose boxes in the order of the *ports* that they are tied to."""
+    found = list(across)
+    boxes = [box for _, box in sorted(each.ends, key=lambda end: (ports[end[0]], end[0]))]
+    for box, place in zip(boxes, sorted(across[box] for box in boxes)):
+        found[box] = place
+    return found

@@ -1,0 +1,251 @@
+"""Draft: one scope with its rows known, on the way to a template."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterator, Sequence
+from math import inf
+
+from torchrecorder.layout.layered.ordering import PASSING, Grid
+from torchrecorder.layout.layered.items import Item
+from torchrecorder.layout.layered.port_order import loose
+from torchrecorder.layout.layered.ports import OUTSIDE, End, Level, Net
+from torchrecorder.layout.layered.layering import rows
+from torchrecorder.layout.layered.spans import Spans
+from torchrecorder.layout.layered.template import Branch, Spot, Stem, Template, Trunk
+
+BESIDE = 3
+"""Rows that lines pass, for each box of a scope, before the longest lines go into lanes."""
+
+PASSED = 24
+"""Rows that a line passes at most without going into a lane."""
+
+STEP, PASS, TURN = 20, 4, 1
+"""How much it matters that two nodes stand in line: a box and the only one that reads it in
+the next row, two of one passing line, and where such a line begins and ends."""
+
+
+class Draft:
+    """A scope whose boxes have rows, and the grid in which their columns are to be found.
+
+    Args:
+        level: What is in the scope.
+        items: All items.
+        turned: Whether the flow runs to a side.
+    """
+
+    def __init__(self, level: Level, items: Sequence[Item], turned: bool) -> None:
+        sizes = [(items[child].width, items[child].height) for child in level.children]
+        self.sizes = [(tall, wide) if turned else (wide, tall) for wide, tall in sizes]
+        self.row = _rows(level, [items[child].first for child in level.children])
+        self.rows = max(self.row, default=-1) + 1
+        self.loose = loose(level, self.row)
+        self.grid = Grid()
+        for (width, _), row in zip(self.sizes, self.row):
+            self.grid.add(width, row)
+        self.entry = [self.grid.add(PASSING, -1) for _ in range(level.entries)]
+        self.exit = [self.grid.add(PASSING, self.rows) for _ in range(level.exits)]
+        self.lanes: list[tuple[int, int]] = []
+        self.longest = self._longest(level.nets)
+        can_open = [items[child].header is not None for child in level.children]
+        self.reach = self._reach(level, can_open)
+        self.below: dict[int, dict[int, list[int]]] = {}
+        self.ways = [_Way(self, net) for net in level.nets]
+
+    def begin(self, source: End) -> int:
+        """The row of what a net comes from; -1 for an entry."""
+        return -1 if source.child == OUTSIDE else self.row[source.child]
+
+    def end(self, sink: End) -> int:
+        """The row of what a net goes to; that after the last for an exit."""
+        return self.rows if sink.child == OUTSIDE else self.row[sink.child]
+
+    def _longest(self, nets: Sequence[Net]) -> int:
+        """How many rows a line may pass without going into a lane."""
+        spans = sorted(
+            max(self.end(sink) for sink in net.sinks) - self.begin(net.source) - 1
+            for net in nets
+        )
+        room = max(60, BESIDE * len(self.row))
+        for span in spans:
+            room -= max(span, 0)
+            if room < 0:
+                return min(max(span - 1, 2), PASSED)
+        return PASSED
+
+    def _reach(self, level: Level, can_open: Sequence[bool]) -> list[int]:
+        """For each child the row before that of the first which reads it, if it can open."""
+        found = [self.rows] * len(self.row)
+        for net in level.nets:
+            if net.source.child != OUTSIDE:
+                ends = [self.end(sink) - 1 for sink in net.sinks]
+                found[net.source.child] = min(found[net.source.child], *ends)
+        return [
+            last if can and row < last < self.rows else row
+            for can, row, last in zip(can_open, self.row, found)
+        ]
+
+    def passing(self, child: int, row: int) -> int:
+        """A new node in a row for a line that comes from a child."""
+        width = PASSING
+        if child != OUTSIDE and row <= self.reach[child]:
+            rows = self.below.setdefault(child, {})
+            width = PASSING if row in rows else max(self.sizes[child][0], PASSING)
+            rows.setdefault(row, []).append(len(self.grid.row))
+        return self.grid.add(width, row)
+
+    def template(self, across: Sequence[float]) -> Template:
+        """The template, once it is known where the nodes of the grid are."""
+        lane = _lanes(self.lanes)
+        last = self._last(across)
+        return Template(
+            tuple(
+                Spot(at, row, *size, end)
+                for at, row, size, end in zip(across, self.row, self.sizes, last)
+            ),
+            self.rows,
+            tuple(across[node] for node in self.entry),
+            tuple(across[node] for node in self.exit),
+            tuple(way.trunk(across, lane, last) for way in self.ways),
+            max(lane, default=-1) + 1,
+        )
+
+    def _last(self, across: Sequence[float]) -> list[int]:
+        """The last row that each child may fill."""
+        if self.reach == self.row:
+            return list(self.row)
+        spans = Spans(self.grid, across, [each for way in self.ways for each in way.detours()])
+        return [
+            spans.last(child, row, reach, self.below.get(child, {})) if reach > row else row
+            for child, (row, reach) in enumerate(zip(self.row, self.reach))
+        ]
+
+
+def _rows(level: Level, first: Sequence[bool]) -> list[int]:
+    pairs, anchored = [], list(first)
+    for net in level.nets:
+        for sink in net.sinks:
+            if sink.child == OUTSIDE:
+                continue
+            if net.source.child == OUTSIDE:
+                anchored[sink.child] = True
+            else:
+                pairs.append((net.source.child, sink.child))
+    return rows(len(level.children), pairs, anchored)
+
+
+class _Way:
+    """How a net runs: past rows, by a node of the grid in each, or by a lane.
+
+    Its stems are a node, or the bitwise complement of a lane, and the gaps in which they
+    begin and end; its branches are sinks and the stems on the way to them.
+    """
+
+    def __init__(self, draft: Draft, net: Net) -> None:
+        self.draft, self.net = draft, net
+        self.row = draft.begin(net.source)
+        self.stems: list[tuple[int, int, int]] = []
+        self.passed: dict[int, int] = {}
+        self.lane: dict[int, int] = {}
+        ends = [draft.end(sink) for sink in net.sinks]
+        self.near = ends.count(self.row + 1)
+        self.farthest = max(ends)
+        self.branches = [
+            (sink, self._to(sink, draft.end(sink))) for sink in sorted(net.sinks, key=draft.end)
+        ]
+
+    def _to(self, sink: End, end: int) -> tuple[int, ...]:
+        """The stems on the way to a sink in row *end*."""
+        if end <= self.row:
+            return (self._by_lane(end, (end, self.row + 1)),)
+        if self.farthest - self.row - 1 > self.draft.longest and end > self.row + 1:
+            return (self._by_lane(self.farthest, (self.row + 1, self.farthest)),)
+        return self._past_rows(sink, end)
+
+    def _by_lane(self, end: int, span: tuple[int, int]) -> int:
+        if end not in self.lane:
+            self.lane[end] = self._stem(~len(self.draft.lanes), self.row + 1, end)
+            self.draft.lanes.append(span)
+        return self.lane[end]
+
+    def _past_rows(self, sink: End, end: int) -> tuple[int, ...]:
+        grid = self.draft.grid
+        last = self._node(self.net.source, self.draft.entry)
+        way: list[int] = []
+        for row in range(self.row + 1, end):
+            if row not in self.passed:
+                node = self.draft.passing(self.net.source.child, row)
+                self.passed[row] = self._stem(node, row, row + 1)
+                grid.edges.append((last, node, PASS if way else TURN))
+            way.append(self.passed[row])
+            last = self.stems[self.passed[row]][0]
+        weight = TURN if way else STEP if self.near == 1 else PASS
+        grid.edges.append((last, self._node(sink, self.draft.exit), weight))
+        return tuple(way)
+
+    def _node(self, end: End, ports: Sequence[int]) -> int:
+        return ports[end.port] if end.child == OUTSIDE else end.child
+
+    def _stem(self, node: int, begin: int, end: int) -> int:
+        self.stems.append((node, begin, end))
+        return len(self.stems) - 1
+
+    def detours(self) -> Iterator[tuple[int, int]]:
+        """The gaps in which it runs to a lane and from there, and the node at the other end."""
+        for sink, way in self.branches:
+            if self.stems[way[0]][0] < 0 if way else False:
+                yield self.row + 1, self._node(self.net.source, self.draft.entry)
+                yield self.draft.end(sink), self._node(sink, self.draft.exit)
+
+    def trunk(
+        self, across: Sequence[float], lane: Sequence[int], last: Sequence[int]
+    ) -> Trunk:
+        """The net with its places, from the last row that its source fills; stems in line
+        joined to one."""
+        child = self.net.source.child
+        start = self.row + 1 if child == OUTSIDE else last[child] + 1
+        stems: list[Stem] = []
+        joined: dict[int, int] = {}
+        before = {way[at]: way[at - 1] for _, way in self.branches for at in range(1, len(way))}
+        for number, (node, begin, end) in enumerate(self.stems):
+            if node < 0:
+                joined[number] = len(stems)
+                stems.append(Stem(-1 - lane[~node], start, end))
+                continue
+            if begin < start:
+                continue
+            seat = joined.get(before.get(number, -1), -1)
+            if seat >= 0 and stems[seat].across == across[node] and stems[seat].end == begin:
+                stems[seat] = stems[seat]._replace(end=end)
+                joined[number] = seat
+            else:
+                joined[number] = len(stems)
+                stems.append(Stem(across[node], begin, end))
+        branches = tuple(
+            Branch(sink, tuple(dict.fromkeys(joined[each] for each in way if each in joined)))
+            for sink, way in self.branches
+        )
+        return Trunk(self.net.source, tuple(stems), branches)
+
+
+def _lanes(spans: Sequence[tuple[int, int]]) -> list[int]:
+    """The lane of each long line: first fit, shorter lines first, no two at once in one.
+
+    The lines of a lane are kept in order, so that only two neighbours have to be compared.
+    """
+    taken: list[list[tuple[int, int]]] = []
+    lane = [0] * len(spans)
+    for number in sorted(range(len(spans)), key=lambda each: spans[each][1] - spans[each][0]):
+        free = next((at for at, used in enumerate(taken) if _fits(used, spans[number])), None)
+        if free is None:
+            free = len(taken)
+            taken.append([])
+        insort(taken[free], spans[number])
+        lane[number] = free
+    return lane
+
+
+def _fits(used: Sequence[tuple[int, int]], span: tuple[int, int]) -> bool:
+    """Whether *span* meets none of the spans *used*, which are in order and do not meet."""
+    place = bisect_right(used, (span[1], inf))
+    return place == 0 or used[place - 1][1] < span[0]

@@ -1,0 +1,92 @@
+"""Template: one distinct scope: what stands where, and about how far apart."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from torchrecorder.layout.layered.ports import End
+
+
+class Spot(NamedTuple):
+    """A closed child.
+
+    Attributes:
+        across: Where its centre is, across the flow.
+        row: The row it stands in.
+        width: Its size across the flow.
+        height: Its size along the flow.
+        last: The last row into which it may reach when it is open.
+    """
+
+    across: float
+    row: int
+    width: float
+    height: float
+    last: int
+
+
+class Stem(NamedTuple):
+    """A piece of a line that runs along the flow, through rows and beside the boxes.
+
+    Gap *n* is the space before row *n*; the last gap follows the last row.
+
+    Attributes:
+        across: Where it is, across the flow; -1 and less are lanes beside everything.
+        begin: The gap in which it begins.
+        end: The gap in which it ends; before *begin* for a line that runs back.
+    """
+
+    across: float
+    begin: int
+    end: int
+
+
+class Branch(NamedTuple):
+    """The way of a net to one of its sinks: through these of its stems, in this order."""
+
+    sink: End
+    stems: tuple[int, ...]
+
+
+class Trunk(NamedTuple):
+    """A net with its way."""
+
+    source: End
+    stems: tuple[Stem, ...]
+    branches: tuple[Branch, ...]
+
+
+class Template(NamedTuple):
+    """One distinct scope.
+
+    Attributes:
+        spots: Its children.
+        rows: How many rows there are.
+        entries: Where tensors come in, across the flow.
+        exits: Where they leave.
+        trunks: The nets that join the children.
+        lanes: How many lanes there are.
+    """
+
+    spots: tuple[Spot, ...]
+    rows: int
+    entries: tuple[float, ...]
+    exits: tuple[float, ...]
+    trunks: tuple[Trunk, ...]
+    lanes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """As lists, for the page."""
+        return {
+            "spots": [list(spot) for spot in self.spots],
+            "rows": self.rows,
+            "entries": list(self.entries),
+            "exits": list(self.exits),
+            "trunks": [
+                [list(source), [list(stem) for stem in stems], [
+                    [list(sink), list(way)] for sink, way in branches
+                ]]
+                for source, stems, branches in self.trunks
+            ],
+            "lanes": self.lanes,
+        }

@@ -1,0 +1,130 @@
+"""Option: one keyword option, with what it does, what it may be, and how text expresses it.
+
+The fields of a class with options are declared by `option`. What is said there is the one
+source of its check, of its flag on the command line, of the options of the directive for
+documents, and of its entry in the reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Any, TypeVar
+
+from torchrecorder.checks import Check, check, described
+from torchrecorder.errors import InvalidArgument
+
+Kind = TypeVar("Kind", bound=type)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One keyword option.
+
+    Attributes:
+        name: Its name in Python.
+        help: What it does. The first sentence stands for the whole where there is little room.
+        check: What its value must be.
+        default: Its value if it is not given.
+        flag: A short flag of the command line, ``"-d"``.
+        off: The flag that turns it off and its help, where ``--no-`` and the name do not do.
+        placeholder: What stands for its value in a usage, ``"LENGTH"``.
+    """
+
+    name: str
+    help: str
+    check: Check
+    default: Any
+    flag: str = ""
+    off: tuple[str, str] | None = None
+    placeholder: str = ""
+
+    @property
+    def brief(self) -> str:
+        """The first sentence of the help, without markup."""
+        sentence = re.split(r"\.\s|\.$", self.help, maxsplit=1)[0]
+        return re.sub(r"[`*]", "", sentence[:1].lower() + sentence[1:])
+
+    @property
+    def spelled(self) -> str:
+        """Its name where words are joined by hyphens: in shells and documents."""
+        return self.name.replace("_", "-")
+
+    @property
+    def negated(self) -> tuple[str, str]:
+        """The flag that turns it off, and its help."""
+        return self.off or (f"--no-{self.spelled}", f"do not {self.brief}")
+
+    def read(self, text: str | None) -> Any:
+        """The value that *text* stands for; None is an option without a value.
+
+        Raises:
+            InvalidArgument: It stands for none; the message begins with "it must be".
+        """
+        rule = self.check
+        if text is None or not text.strip():
+            if rule.switch:
+                return True
+            raise InvalidArgument("it needs a value")
+        value = rule.read(text.strip()) if rule.read is not None else text
+        if value is None or not rule.holds(value):
+            expected = rule.expected.replace("True, False", "yes, no")
+            expected = expected.replace("True or False", "yes or no")
+            spoken = replace(rule, expected=expected, optional=False)
+            raise InvalidArgument(f"it must be {described(spoken, value)}")
+        return value
+
+    def joined(self, values: Iterable[Any]) -> Any:
+        """The value of an option that was given several times, or on several lines."""
+        *earlier, last = values
+        if not self.check.several or not earlier:
+            return last
+        if isinstance(last, Mapping):
+            return {name: value for one in (*earlier, last) for name, value in one.items()}
+        return tuple(value for one in (*earlier, last) for value in one)
+
+
+def option(
+    help: str,
+    check: Check,
+    *,
+    default: Any = MISSING,
+    factory: Any = MISSING,
+    flag: str = "",
+    off: tuple[str, str] | None = None,
+    placeholder: str = "",
+) -> Any:
+    """A dataclass field that is an option; see `Option`."""
+    given = {"help": help, "check": check, "flag": flag, "off": off, "placeholder": placeholder}
+    return field(default=default, default_factory=factory, metadata={"option": given})
+
+
+def options_of(kind: type) -> dict[str, Option]:
+    """The options that are declared in a dataclass, by name."""
+    return {
+        one.name: Option(
+            name=one.name,
+            default=one.default if one.default_factory is MISSING else one.default_factory(),
+            **one.metadata["option"],
+        )
+        for one in fields(kind)
+        if "option" in one.metadata
+    }
+
+
+def check_options(owner: Any) -> None:
+    """Check every option of *owner*.
+
+    Raises:
+        InvalidArgument: One has a wrong value; the message says what is possible.
+    """
+    check(owner, {one.name: one.metadata["option"]["check"] for one in fields(owner)
+                  if "option" in one.metadata})
+
+
+def documented(kind: Kind) -> Kind:
+    """Add the options of a dataclass to its docstring."""
+    listed = "\n".join(f"    {one.name}: {one.help}" for one in options_of(kind).values())
+    kind.__doc__ = f"{kind.__doc__}\n\nAttributes:\n{listed}\n"
+    return kind

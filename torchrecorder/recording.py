@@ -1,0 +1,211 @@
+"""Recording: what people hold of a run; numbers, tables, drawings and files in one place.
+
+The data and the questions about its parts are in `torchrecorder.graph.recording`. What
+computes and draws is imported when it is used, so that a recording is quick to make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from torchrecorder.checks import advised
+from torchrecorder.console import encodable
+from torchrecorder.graph.recording import RecordedRun
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from typing_extensions import Unpack
+
+    from torchrecorder.annotations.annotation import Annotation, Numbers
+    from torchrecorder.annotations.results import By, Ranked
+    from torchrecorder.signatures import DrawingOptions
+
+
+LIMIT = 128 * 2**20
+"""A file that unpacks to more bytes is not read, unless the caller allows it."""
+
+
+class Recording(RecordedRun):
+    """One run of a model, to compute with, to draw and to save.
+
+    It holds no tensor, no module and no ``grad_fn``. Ids count up in run order, so two
+    runs of the same model give equal recordings (times aside). `RecordedRun` lists its
+    attributes.
+    """
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say where to find what recordings of torchrecorder 1.x had."""
+        advice = ""
+        if name in ("nodes", "edges"):
+            advice = f": use recording.graph.{name}, or its scopes, ops and values"
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{advice}")
+
+    def to_networkx(self, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
+        """A copy as a ``networkx.MultiDiGraph`` with flat attributes, to compute with or write.
+
+        No attribute is None, a list or a mapping, so that every format can hold them;
+        `torchrecorder.graph.flat.flat` lists them.
+
+        Args:
+            values: Tensors as nodes; without them edges lead from op to op.
+            grads: The autograd graph too.
+        """
+        from torchrecorder.graph.flat import flat
+
+        return flat(self, values=values, grads=grads)
+
+    @property
+    def annotations(self) -> Mapping[str, Numbers]:
+        """Numbers by the name of their annotation: ``recording.annotations["flops"].total()``.
+
+        Those that this run gave any numbers for can be iterated over.
+        """
+        from torchrecorder.annotations.results import Results
+
+        return Results(self)
+
+    @advised
+    def top(
+        self, name: str | Annotation, n: int = 10, *, by: By = "module"
+    ) -> list[Ranked]:
+        """The *n* modules with the largest numbers of an annotation, largest first.
+
+        A module counts for what runs right in it, without its inner modules.
+
+        Args:
+            name: Such as ``"backward_time"``, ``"saved_bytes"``, ``"flops"``.
+            n: How many.
+            by: ``"module"``, ``"scope"`` (single calls), ``"op"``, ``"grad"``.
+
+        Raises:
+            UnknownAnnotation: No annotation has this name; the message lists them.
+        """
+        from torchrecorder.annotations.results import top
+
+        return top(self, name, n, by=by)
+
+    @advised
+    def table(
+        self, columns: Sequence[str | Annotation] | None = None, *, by: By = "scope"
+    ) -> list[dict[str, Any]]:
+        """Numbers as a list of dicts, one per call, ready for ``pandas.DataFrame``.
+
+        Args:
+            columns: Names of annotations; all that have numbers if not given.
+            by: ``"scope"`` (calls), ``"module"``, ``"op"`` or ``"grad"``.
+        """
+        from torchrecorder.annotations.results import table
+
+        return table(self, columns, by=by)
+
+    def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
+        """Write the recording in the format that the suffix of *path* names.
+
+        ``.svg``, ``.pdf`` and ``.png`` are figures, ``.html`` is a page to explore,
+        ``.json`` is the recording itself; `UnknownFormat` lists the rest.
+
+        Args:
+            path: Where to write; an existing file is replaced.
+            **options: ``depth`` (levels of scopes that are open; chosen by size if not
+                given), ``theme`` (``"light"``, ``"dark"``, ``"print"``), ``focus``, ``hide``,
+                ``color_by`` ...: see the options of a drawing in the reference.
+
+        Returns:
+            The path.
+
+        Raises:
+            UnknownFormat: No exporter writes this suffix.
+            InvalidArgument: An option is unknown or its value impossible.
+            LayoutFailed: Graphviz could not lay the figure out in time.
+        """
+        from torchrecorder import drawing
+
+        return drawing.render(self, path, **options)
+
+    def show(
+        self,
+        path: str | Path | None = None,
+        *,
+        browser: bool = True,
+        **options: Unpack[DrawingOptions],
+    ) -> Path:
+        """Open the recording in a browser, as a page to explore.
+
+        Args:
+            path: Where to write it; a new temporary folder, which stays, if not given. Another
+                suffix than ``.html`` opens that format.
+            browser: Open it; else it is only written.
+            **options: See `render`.
+
+        Returns:
+            The path of the file.
+        """
+        from torchrecorder import drawing
+
+        return drawing.show(self, path, browser=browser, **options)
+
+    def save(self, path: str | Path, *, times: bool = True) -> Path:
+        """Write the recording to a ``.json`` or ``.json.gz`` file that `load` reads.
+
+        Args:
+            path: Where to write; an existing file is replaced.
+            times: Write measured times. Without them, two runs of the same model give the
+                same bytes.
+
+        Returns:
+            The path.
+
+        Raises:
+            InvalidArgument: The name ends in something else.
+        """
+        from torchrecorder.graph import storage
+
+        return storage.save(self, path, times=times)
+
+    @advised
+    def summary(
+        self,
+        depth: int | None = None,
+        columns: Sequence[str | Annotation] = ("input", "output", "parameters"),
+        *,
+        ops: bool = False,
+        fold: bool | Literal["similar"] = True,
+    ) -> str:
+        """A table by scope: shapes, parameters, totals.
+
+        Args:
+            depth: Levels of scopes that are listed under the outermost calls; if not given,
+                the deepest that keeps to about 400 lines.
+            columns: ``"input"``, ``"output"``, names of annotations, or annotations.
+            ops: List every op too.
+            fold: One line for what repeats; ``"similar"``: whatever differs.
+        """
+        from torchrecorder.export.table.text import summary
+
+        return encodable(summary(self, depth, columns, ops=ops, fold=fold))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """What a notebook shows."""
+        from torchrecorder.display import mimebundle
+
+        return mimebundle(self, include, exclude)
+
+
+@advised
+def load(path: str | Path, *, limit: int = LIMIT) -> Recording:
+    """The recording in a file. PyTorch need not be installed; nothing in the file is run.
+
+    Args:
+        path: A file that `save` wrote, compressed or not.
+        limit: The number of bytes that the file may unpack to.
+
+    Raises:
+        RecordingVersionError: It was saved by a newer version.
+        InvalidRecording: It is not a saved recording, damaged, or beyond *limit*.
+        OSError: It cannot be read.
+    """
+    from torchrecorder.graph import storage
+
+    return storage.load(path, limit=limit, make=Recording)

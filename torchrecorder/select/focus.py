@@ -1,0 +1,283 @@
+"""Focus: a selected part of a recording, as a recording of its own.
+
+Scopes by path or pattern; what depends on a tensor; what a tensor depends on; what lies between
+two. Values that enter the part are its inputs, values that leave it its outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import GradId, OpId, Role, ScopeId, Slot, ValueId
+from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+from torchrecorder.graph.recording import RecordedRun
+
+
+@dataclass(frozen=True)
+class Focus:
+    """What part of a recording to look at.
+
+    Attributes:
+        scope: Path of a scope, or a pattern such as ``"encoder.layer.*"``; all of it.
+        since: Only what depends on this: a scope's path, the name of an input, output or
+            parameter, or a recorded id.
+        until: Only what this depends on.
+    """
+
+    scope: str | None = None
+    since: str | None = None
+    until: str | None = None
+
+    def __call__(self, recording: RecordedRun) -> RecordedRun:
+        """The part; *recording* itself if nothing is asked for.
+
+        Raises:
+            InvalidArgument: Nothing has such a name; the message says what has.
+        """
+        roots: tuple[ScopeId, ...] = ()
+        kept = set(recording.ops)
+        if self.scope is not None:
+            roots = scopes_like(recording, self.scope)
+            kept = set(_ops_in(recording, roots))
+        if self.since is not None:
+            kept &= _after(recording, self.since)
+        if self.until is not None:
+            kept &= _before(recording, self.until)
+        asked = (self.scope, self.since, self.until) != (None, None, None)
+        if asked and not kept and (self.since, self.until) != (None, None):
+            raise InvalidArgument(self._nothing(recording))
+        return _Part(recording, kept, roots).recording() if asked else recording
+
+    def _nothing(self, recording: RecordedRun) -> str:
+        """The message if no op is selected."""
+        since, until = self.since, self.until
+        if since is not None and until is not None:
+            swapped = _after(recording, until) & _before(recording, since)
+            advice = "the other way round there is" if swapped else "neither depends on the other"
+            if swapped or not _after(recording, since) & _before(recording, until):
+                return f"nothing lies between since={since!r} and until={until!r}: {advice}"
+        asked = {"focus": self.scope, "since": since, "until": until}
+        said = ", ".join(f"{name}={each!r}" for name, each in asked.items() if each is not None)
+        return f"no operation is left of {said}"
+
+
+def scopes_like(recording: RecordedRun, pattern: str) -> tuple[ScopeId, ...]:
+    """The outermost scopes whose path, or else whose class, is like *pattern*.
+
+    Raises:
+        InvalidArgument: There is none.
+    """
+    scopes = [scope for scope in recording.scopes.values() if not scope.recompute]
+    found = [scope for scope in scopes if fnmatchcase(scope.path, pattern)]
+    found = found or [scope for scope in scopes if fnmatchcase(scope.cls, pattern)]
+    if not found:
+        raise InvalidArgument(advice("scope", pattern, (scope.path for scope in scopes)))
+    chosen: set[str] = set()
+    for scope in found:
+        around = recording.within(scope.parent)
+        if not any(each in chosen for each in around):
+            chosen.add(scope.id)
+    return tuple(scope.id for scope in found if scope.id in chosen)
+
+
+def advice(what: str, name: str, known: Iterable[str]) -> str:
+    """The message if nothing is called *name*, with similar names."""
+    names = [each for each in dict.fromkeys(known) if each]
+    near = get_close_matches(name, names, 3, 0.4) or names[:3]
+    return f"no {what} is called {name!r}; there are {', '.join(map(repr, near)) or 'none'}"
+
+
+def _ops_in(recording: RecordedRun, roots: Iterable[ScopeId]) -> Iterator[OpId]:
+    waiting = list(roots)
+    while waiting:
+        for child in recording.children[waiting.pop()]:
+            if isinstance(child, Op):
+                yield child.id
+            else:
+                waiting.append(child.id)
+
+
+def _after(recording: RecordedRun, name: str) -> set[OpId]:
+    """What depends on *name*, itself included."""
+    return _reach(_anchor(recording, name), _readers(recording))
+
+
+def _before(recording: RecordedRun, name: str) -> set[OpId]:
+    """What *name* depends on, itself included."""
+    return _reach(_anchor(recording, name), _makers(recording))
+
+
+def _anchor(recording: RecordedRun, name: str) -> list[OpId]:
+    """The ops that make or read what is called *name*."""
+    if name in recording.ops:
+        return [OpId(name)]
+    values = [ValueId(name)] if name in recording.values else _named(recording, name)
+    makers = [recording.values[value].producer for value in values]
+    ops = [op for op in makers if op is not None and op in recording.ops]
+    readers = [op for value in values for op in recording.consumers.get(value, ())]
+    if values:
+        return ops or readers
+    try:
+        return list(_ops_in(recording, scopes_like(recording, name)))
+    except InvalidArgument:
+        known = [slot.name for slot in (*recording.inputs, *recording.outputs)]
+        paths = (scope.path for scope in recording.scopes.values())
+        raise InvalidArgument(advice("tensor or scope", name, [*known, *paths])) from None
+
+
+def _named(recording: RecordedRun, name: str) -> list[ValueId]:
+    """Inputs, outputs, parameters and buffers of this name."""
+    slots = (*recording.inputs, *recording.outputs)
+    found = [slot.value for slot in slots if slot.name == name and name]
+    stored = [value.id for value in recording.values.values() if name in value.names]
+    return list(dict.fromkeys([*found, *stored]))
+
+
+Step = Callable[[OpId], Iterator[OpId]]
+
+
+def _readers(recording: RecordedRun) -> Step:
+    def step(op: OpId) -> Iterator[OpId]:
+        for value in recording.ops[op].outputs:
+            yield from recording.consumers.get(value, ())
+
+    return step
+
+
+def _makers(recording: RecordedRun) -> Step:
+    def step(op: OpId) -> Iterator[OpId]:
+        for slot in recording.ops[op].inputs:
+            producer = recording.values[slot.value].producer
+            if producer is not None and producer in recording.ops:
+                yield producer
+
+    return step
+
+
+def _reach(start: Iterable[OpId], step: Step) -> set[OpId]:
+    """Everything that can be reached from *start*, itself included."""
+    found = set(start)
+    waiting = list(found)
+    while waiting:
+        for op in step(waiting.pop()):
+            if op not in found:
+                found.add(op)
+                waiting.append(op)
+    return found
+
+
+class _Part:
+    """Builds the recording of a subset of the ops."""
+
+    def __init__(self, recording: RecordedRun, kept: set[OpId], roots: tuple[ScopeId, ...]) -> None:
+        self.whole = recording
+        self.roots = roots
+        self.ops = {op.id: op for op in recording.ops.values() if op.id in kept}
+        self.made = {value for op in self.ops.values() for value in op.outputs}
+        self.scopes = self._scopes()
+
+    def recording(self) -> RecordedRun:
+        inputs, outputs = self._inputs(), self._outputs()
+        grads = self._grads()
+        return replace(
+            self.whole,
+            scopes=MappingProxyType(self.scopes),
+            modules=MappingProxyType({each.id: self._module(each) for each in self._modules()}),
+            ops=MappingProxyType(self.ops),
+            values=MappingProxyType(self._values(inputs)),
+            grad_nodes=MappingProxyType(grads),
+            inputs=inputs,
+            outputs=outputs,
+            grad_runs=tuple(each for each in self.whole.grad_runs if each.grad in grads),
+        )
+
+    def _scopes(self) -> dict[ScopeId, Scope]:
+        """The scopes of what is kept; those that were selected are at the top."""
+        inside: set[ScopeId] = set(self.roots)
+        for op in self.ops.values():
+            for scope in self.whole.within(op.scope):
+                if scope in inside:
+                    break
+                inside.add(scope)
+        top = set(self.roots)
+        return {
+            scope.id: scope._replace(parent=None) if scope.id in top else scope
+            for scope in self.whole.scopes.values()
+            if scope.id in inside
+        }
+
+    def _modules(self) -> Iterator[Module]:
+        return iter(self.whole.modules.values())
+
+    def _module(self, module: Module) -> Module:
+        return module._replace(calls=tuple(call for call in module.calls if call in self.scopes))
+
+    def _inputs(self) -> tuple[Slot, ...]:
+        """Values from outside, named as the scope's arguments or by their producer."""
+        given = {slot.value: slot.name for root in self.roots for slot in self._at(root).inputs}
+        read = (slot.value for op in self.ops.values() for slot in op.inputs)
+        values = self.whole.values
+        return tuple(
+            Slot(given.get(value) or self._origin(values[value]), value)
+            for value in dict.fromkeys([*given, *read])
+            if value not in self.made and self._passed(values[value])
+        )
+
+    def _at(self, scope: ScopeId) -> Scope:
+        return self.whole.scopes[scope]
+
+    def _passed(self, value: Value) -> bool:
+        return value.role is Role.INPUT or value.producer is not None
+
+    def _origin(self, value: Value) -> str:
+        """The name of the op or module that a value comes from."""
+        op = self.whole.ops.get(value.producer or OpId(""))
+        if op is None:
+            return value.names[0] if value.names else "input"
+        around = (self.whole.scopes[scope].path for scope in self.whole.within(op.scope))
+        path = next(filter(None, around), "")
+        return f"{path}.{op.name}" if path else op.name
+
+    def _outputs(self) -> tuple[Slot, ...]:
+        """What the scopes return, outputs of the run, and results that nothing here reads."""
+        given = [slot for root in self.roots for slot in self._at(root).outputs]
+        own = [slot for slot in self.whole.outputs if slot.value in self.made]
+        told = {slot.value for slot in given}
+        given.extend(slot for slot in own if slot.value not in told)
+        told.update(slot.value for slot in own)
+        read = {slot.value for op in self.ops.values() for slot in op.inputs}
+        loose = (value for op in self.ops.values() for value in op.outputs if value not in read)
+        ends = (value for value in dict.fromkeys(loose) if value not in told)
+        return (*given, *(Slot("", value) for value in ends if self._leaves(value)))
+
+    def _leaves(self, value: ValueId) -> bool:
+        """Whether an op outside reads the value."""
+        readers = (self.whole.ops[op] for op in self.whole.consumers.get(value, ()))
+        return any(op.id not in self.ops and op.outputs for op in readers)
+
+    def _values(self, inputs: tuple[Slot, ...]) -> dict[ValueId, Value]:
+        names = {slot.value: slot.name for slot in inputs}
+        return {
+            value.id: value._replace(role=Role.INPUT, names=(names[value.id],), producer=None)
+            if value.id in names
+            else value
+            for value in self.whole.values.values()
+        }
+
+    def _grads(self) -> dict[GradId, GradNode]:
+        kept = {
+            grad.id: grad
+            for grad in self.whole.grad_nodes.values()
+            if grad.owner in self.ops or grad.variable is not None
+        }
+        return {
+            grad.id: grad._replace(
+                next=tuple(edge if edge and edge.grad in kept else None for edge in grad.next)
+            )
+            for grad in kept.values()
+        }

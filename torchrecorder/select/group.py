@@ -1,0 +1,303 @@
+"""Group: chosen siblings in a new scope with a name of its own.
+
+The scope is put into the recording before a view is made of it. So depth, folding, focus
+and every format treat it as they treat a module; nothing about ops and values changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Union
+
+from torchrecorder.checks import TEXTS
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.select.focus import advice
+
+Members = Mapping[str, Union[str, Sequence[str]]]
+"""For each new name the patterns of its members, in a sequence or separated by commas."""
+
+Item = Union[Scope, Op]
+
+STORED = (Role.PARAMETER, Role.BUFFER, Role.CONSTANT)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Which siblings to gather, and under what names.
+
+    Attributes:
+        names: For each name, paths of scopes, or of ops (``"layer1.add"``); patterns such as
+            ``"layers.*.norm"`` make one group in each scope that has them. Parameters and
+            buffers stand in the group where all that reads them does; they may be named too.
+    """
+
+    names: Members = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.names, Mapping):
+            raise InvalidArgument(
+                f"group must map names to lists of paths, {{'Stem': ['conv1', 'bn1']}}, "
+                f"not {self.names!r}"
+            )
+        for name, members in self.names.items():
+            if not isinstance(name, str) or not name.strip() or not _named(members):
+                raise InvalidArgument(
+                    f"a group needs a name and the paths of what is in it, not {name!r}: "
+                    f"{members!r}"
+                )
+
+    def __call__(self, recording: RecordedRun) -> RecordedRun:
+        """*recording* with a scope around the members of each group.
+
+        Raises:
+            InvalidArgument: A path fits nothing, something is in two groups, or what is to
+                be one group does not stand in one scope.
+        """
+        taken: dict[str, str] = {}
+        for name, members in self.names.items():
+            for parent, items in _by_parent(recording, name, patterns(members)).items():
+                for item in items:
+                    if item.id in taken:
+                        raise InvalidArgument(
+                            f"{_path(recording, item)!r} is in two groups, {taken[item.id]!r} "
+                            f"and {name!r}: take it out of one"
+                        )
+                    taken[item.id] = name
+                recording = _Gathered(recording, name, parent, items).recording()
+        return recording
+
+
+def _named(members: object) -> bool:
+    return TEXTS.holds(members) and bool(patterns(members))  # type: ignore[arg-type]
+
+
+def patterns(members: str | Sequence[str]) -> tuple[str, ...]:
+    """The patterns in a list, or in a text with commas."""
+    given = members.split(",") if isinstance(members, str) else members
+    return tuple(text for text in (str(each).strip() for each in given) if text)
+
+
+def _path(recording: RecordedRun, item: Item) -> str:
+    """What *item* is called in patterns: ops by the path of their scope and their name."""
+    if isinstance(item, Scope):
+        return item.path
+    around = (recording.scopes[each].path for each in recording.within(item.scope))
+    path = next(around, "")
+    return f"{path}.{item.name}" if path else item.name
+
+
+def _by_parent(
+    recording: RecordedRun, name: str, wanted: tuple[str, ...]
+) -> dict[ScopeId | None, list[Item]]:
+    """The items that match the patterns of a group, by the scope they are in."""
+    found: dict[ScopeId | None, list[Item]] = {}
+    hits: dict[str, set[ScopeId | None]] = {pattern: set() for pattern in wanted}
+    inside: set[str | None] = set()
+    for parent, item in _run_through(recording):
+        if parent in inside:
+            inside.add(item.id)
+            continue
+        path = _path(recording, item)
+        fitting = [each for each in wanted if fnmatchcase(path, each) or item.id == each]
+        if fitting:
+            inside.add(item.id)
+            found.setdefault(parent, []).append(item)
+        for each in fitting:
+            hits[each].add(parent)
+    weights = {each: _weights(recording, each) for each, parents in hits.items() if not parents}
+    for each, values in weights.items():
+        _check_read_inside(recording, name, values, inside)
+        if values:
+            del hits[each]
+    _check(recording, name, found, hits)
+    return found
+
+
+def _weights(recording: RecordedRun, pattern: str) -> list[Value]:
+    """The parameters and buffers that match *pattern*."""
+    return [
+        value
+        for value in recording.values.values()
+        if value.role in STORED and any(fnmatchcase(each, pattern) for each in value.names)
+    ]
+
+
+def _check_read_inside(
+    recording: RecordedRun, name: str, weights: Sequence[Value], inside: Collection[str | None]
+) -> None:
+    """Parameters and buffers are drawn beside their readers, which must be in the group."""
+    for weight in weights:
+        readers = [recording.ops[op] for op in recording.consumers.get(weight.id, ())]
+        outside = {_path(recording, op): None for op in readers if op.id not in inside}
+        if outside or not readers:
+            advice = f"add {', '.join(map(repr, outside))} to the group"
+            raise InvalidArgument(
+                f"group {name!r}: {weight.names[0]!r} is a {weight.role.value} and stands with "
+                f"what reads it; {advice if readers else 'nothing does in this run'}"
+            )
+
+
+def _run_through(recording: RecordedRun) -> Iterator[tuple[ScopeId | None, Item]]:
+    """Every scope and op with the scope around it, outer ones first."""
+    scopes = [each for each in recording.scopes.values() if not each.recompute]
+    yield from ((scope.parent, scope) for scope in scopes)
+    yield from ((op.scope, op) for op in recording.ops.values() if not op.recompute)
+
+
+def _check(
+    recording: RecordedRun,
+    name: str,
+    found: Mapping[ScopeId | None, Sequence[Item]],
+    hits: Mapping[str, set[ScopeId | None]],
+) -> None:
+    """Check that every pattern matches, and that the members of a group are siblings."""
+    for pattern, parents in hits.items():
+        if not parents:
+            known = (_path(recording, item) for _, item in _run_through(recording))
+            raise InvalidArgument(f"group {name!r}: {advice('scope or op', pattern, known)}")
+    scattered = [pattern for pattern, parents in hits.items() if parents != set(found)]
+    if scattered:
+        raise InvalidArgument(
+            f"group {name!r}: its members must stand side by side in one scope, and "
+            f"{', '.join(map(repr, hits))} lie in {_said(recording, found)}. Name siblings, or "
+            "make a group of each"
+        )
+
+
+def _said(recording: RecordedRun, parents: Iterable[ScopeId | None]) -> str:
+    paths = [
+        recording.scopes[each].path if each is not None else "" for each in parents
+    ]
+    told = [repr(path) if path else "the model itself" for path in dict.fromkeys(paths)]
+    return ", ".join(told[:3]) + (" …" if len(told) > 3 else "")
+
+
+class _Gathered:
+    """Puts one scope around some siblings."""
+
+    def __init__(
+        self, old: RecordedRun, name: str, parent: ScopeId | None, items: Sequence[Item]
+    ) -> None:
+        self.old = old
+        self.parent = parent
+        self.items = sorted(items, key=lambda each: each.index)
+        self.name = name
+        self.id = ScopeId(_free(old, f"s:{name}"))
+        self.moved = {item.id for item in items}
+        self.ops = self._inside()
+
+    def recording(self) -> RecordedRun:
+        """The recording with the new scope."""
+        return replace(
+            self.old,
+            scopes=MappingProxyType(dict(self._scopes())),
+            ops=MappingProxyType({
+                op.id: op._replace(scope=self.id) if op.id in self.moved else op
+                for op in self.old.ops.values()
+            }),
+            grad_nodes=MappingProxyType({
+                grad.id: grad._replace(scope=self.id) if grad.owner in self.moved else grad
+                for grad in self.old.grad_nodes.values()
+            }),
+        )
+
+    def _inside(self) -> dict[OpId, Op]:
+        """The ops in the group, those deeper in it included."""
+        waiting, found = list(self.items), {}
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, Op):
+                found[item.id] = item
+            else:
+                waiting.extend(self.old.children[item.id])
+        return dict(sorted(found.items(), key=lambda each: each[1].index))
+
+    def _scopes(self) -> Iterator[tuple[ScopeId, Scope]]:
+        """All scopes in run order, the new one at the place of its first member."""
+        new: Scope | None = self._scope()
+        for scope in self.old.scopes.values():
+            if new is not None and scope.index >= new.index:
+                yield new.id, new
+                new = None
+            yield scope.id, scope._replace(parent=self.id) if scope.id in self.moved else scope
+        if new is not None:
+            yield new.id, new
+
+    def _scope(self) -> Scope:
+        around = self.old.scopes.get(self.parent) if self.parent is not None else None
+        seconds = [item.seconds for item in self.items]
+        known = [each for each in seconds if each is not None]
+        return Scope(
+            id=self.id,
+            parent=self.parent,
+            index=self.items[0].index,
+            kind=ScopeKind.FUNCTION,
+            name=self.name,
+            path=f"{around.path}.{self.name}" if around and around.path else self.name,
+            cls="",
+            module=None,
+            call=0,
+            source=self.items[0].source,
+            recompute=False,
+            inputs=tuple(self._inputs()),
+            outputs=tuple(self._outputs()),
+            seconds=sum(known) if len(known) == len(seconds) else None,
+            failed=any(item.failed for item in self.items),
+        )
+
+    def _inputs(self) -> Iterator[Slot]:
+        """The inputs, with the names that the members have for them."""
+        read: dict[ValueId, str] = {}
+        for item in [*self.items, *self.ops.values()]:
+            for slot in item.inputs:
+                read.setdefault(slot.value, slot.name)
+        for value, name in read.items():
+            seen = self.old.values[value]
+            if seen.producer not in self.ops and seen.role not in STORED:
+                yield Slot(name, value)
+
+    def _outputs(self) -> Iterator[Slot]:
+        """Values that are used outside: outputs of the model first, then the latest."""
+        given = {slot.value: number for number, slot in enumerate(self.old.outputs)}
+        back = self._coming_back()
+        used = [
+            value
+            for op in self.ops.values()
+            for value in op.outputs
+            if value in given or any(
+                reader not in self.ops for reader in self.old.consumers.get(value, ())
+            )
+        ]
+        used.reverse()
+        used.sort(key=lambda value: (given.get(value, len(given)), value in back))
+        return (Slot(str(number), value) for number, value in enumerate(dict.fromkeys(used)))
+
+    def _coming_back(self) -> set[ValueId]:
+        """Values computed here that inputs from outside depend on."""
+        waiting = [slot.value for slot in self._inputs()]
+        seen, back = set(waiting), set()
+        while waiting:
+            value = waiting.pop()
+            producer = self.old.values[value].producer
+            if producer in self.ops:
+                back.add(value)
+            elif producer is not None:
+                before = {slot.value for slot in self.old.ops[producer].inputs} - seen
+                seen |= before
+                waiting += before
+        return back
+
+
+def _free(recording: RecordedRun, name: str) -> str:
+    """*name*, with a number if a scope has that id already."""
+    number, found = 1, name
+    while found in recording.scopes:
+        number += 1
+        found = f"{name}:{number}"
+    return found

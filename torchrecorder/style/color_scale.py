@@ -1,0 +1,131 @@
+"""Colour scale: boxes coloured by a number, the number on them, and the legend."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Union
+
+from torchrecorder.annotations.annotation import Annotation, Numbers
+from torchrecorder.annotations.registry import numbers_of
+from torchrecorder.style.color import ink, mix, scale
+from torchrecorder.style.figure import LegendEntry, Look, Text
+from torchrecorder.style.themes import Theme
+from torchrecorder.views.view import Box, View
+
+STEPS = 5
+"""Rows of the scale in the legend."""
+
+
+class Heat:
+    """The colours that one annotation gives to the boxes of one view."""
+
+    def __init__(
+        self,
+        view: View,
+        annotation: Union[str, Annotation],
+        theme: Theme,
+        ends: tuple[float, float] | None = None,
+    ) -> None:
+        self.theme = theme
+        self.view = view
+        self.numbers = numbers_of(view.recording, annotation)
+        self.annotation = self.numbers.annotation
+        found = {box.id: self._each(box) for box in view.boxes.values()}
+        self.found = {box: each for box, each in found.items() if each is not None}
+        self.low, self.high = self._ends() if ends is None else ends
+
+    def _each(self, box: Box) -> float | None:
+        """The number of a box; of folded siblings the mean."""
+        number = self.numbers.of(box.members)
+        summed = number is not None and self.annotation.merge is sum
+        return number / self.view.copies(box) if number is not None and summed else number
+
+    def _ends(self) -> tuple[float, float]:
+        shown = list(filter(math.isfinite, self.found.values()))
+        if self.annotation.logarithmic:
+            shown = [number for number in shown if number > 0]
+        if not shown:
+            return 0.0, 0.0
+        counts = self.annotation.merge is sum and not self.annotation.logarithmic
+        return (min(0.0, *shown) if counts else min(shown)), max(shown)
+
+    def look(self, box: Box, look: Look) -> Look:
+        """*look* in the colour of the box's number; that of the paper if it has none."""
+        number = self.found.get(box.id)
+        if number is None:
+            quiet = mix(look.stroke, self.theme.paper, 0.4)
+            return replace(look, fill=self.theme.paper, stroke=quiet)
+        if not math.isfinite(number):
+            wrong = self.theme.looks["failed"]
+            return replace(look, fill=wrong.fill, stroke=wrong.stroke, text=wrong.text)
+        fill = scale(self.theme.heat, self.share(number))
+        return replace(look, fill=fill, stroke=mix(fill, self.theme.ink, 0.45), text=ink(fill))
+
+    def share(self, number: float) -> float:
+        """Where on the scale a number lies, from 0 to 1."""
+        low, high = self.low, self.high
+        if self.annotation.logarithmic:
+            if number <= 0:
+                return 0.0
+            low, high, number = math.log(low or 1), math.log(high or 1), math.log(number)
+        return (number - low) / (high - low) if high > low else 1.0
+
+    def lines(self, box: Box) -> tuple[Text, ...]:
+        """The number of the box."""
+        return (Text(box_line(self.numbers, self.view, box)),) if box.id in self.found else ()
+
+    def legend(self) -> tuple[LegendEntry, ...]:
+        """The legend of the scale, from low to high."""
+        if not self.found:
+            return (LegendEntry(f"{self.annotation.title}: nothing recorded", self._swatch(0.0)),)
+        steps = [
+            LegendEntry(self._row(step / (STEPS - 1), step), self._swatch(step / (STEPS - 1)))
+            for step in range(STEPS)
+        ]
+        if not all(map(math.isfinite, self.found.values())):
+            wrong = replace(self.theme.looks["failed"], outline="box")
+            steps.append(LegendEntry("NaN or infinite", wrong))
+        return tuple(steps)
+
+    def _row(self, share: float, step: int) -> str:
+        if self.annotation.logarithmic and self.low > 0:
+            number = self.low * (self.high / self.low) ** share
+        else:
+            number = self.low + (self.high - self.low) * share
+        shown = self.annotation.show(number)
+        return f"{self._title()}: {shown}" if step == 0 else shown
+
+    def _title(self) -> str:
+        boxes = (self.view.boxes[each] for each in self.found)
+        several = self.annotation.merge is sum and any(self.view.copies(box) > 1 for box in boxes)
+        return f"{self.annotation.title}, of ×N the mean" if several else self.annotation.title
+
+    def _swatch(self, share: float) -> Look:
+        fill = scale(self.theme.heat, share)
+        return Look(fill, mix(fill, self.theme.ink, 0.45), ink(fill), "box")
+
+
+class BoxNumbers:
+    """Numbers that stand on boxes, each with its title."""
+
+    def __init__(self, view: View, annotations: tuple[Union[str, Annotation], ...]) -> None:
+        self.view = view
+        self.numbers = [numbers_of(view.recording, each) for each in annotations]
+
+    def __bool__(self) -> bool:
+        return bool(self.numbers)
+
+    def lines(self, box: Box) -> tuple[Text, ...]:
+        """One line per number that the box has."""
+        found = (box_line(each, self.view, box) for each in self.numbers)
+        return tuple(Text(text) for text in found if text)
+
+
+def box_line(numbers: Numbers, view: View, box: Box) -> str:
+    """The number of a box with its title; empty where it has none."""
+    text = numbers.text(box.members)
+    if not text:
+        return ""
+    summed = numbers.annotation.merge is sum and view.copies(box) > 1
+    return f"{numbers.annotation.title} {text}{' in all' if summed else ''}"

@@ -1,0 +1,112 @@
+"""Colours of differences: boxes and arrows that are added, removed or changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from torchrecorder.events import OpId
+from torchrecorder.style.color import mix
+from torchrecorder.style.figure import Figure, LegendEntry, Line, Look
+from torchrecorder.style.style import RULES, Style
+from torchrecorder.style.themes import Theme
+from torchrecorder.views.view import Arrow, Box, View
+
+HUES = {"added": "#009e73", "removed": "#d55e00", "": "#e69f00"}
+"""Colours of what was added, of what was removed, and of all other differences."""
+
+WORDS = {"added": "added", "removed": "removed", "": "different"}
+"""Their names in the legend."""
+
+
+@dataclass(frozen=True)
+class Marked:
+    """Colours what differs; the rest is pale.
+
+    Attributes:
+        marks: How scopes, ops and values differ, by id: ``"added"``, ``"removed"`` or more.
+        gone: Pairs of value and op: reads that were removed.
+        new: Pairs of value and op: reads that were added.
+        notes: More about the differences, by id; shown by pages.
+        said: Lines below the legend.
+    """
+
+    marks: Mapping[str, str]
+    gone: Collection[tuple[str, str]]
+    new: Collection[tuple[str, str]]
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    said: tuple[str, ...] = ()
+
+    def style(self, style: Style) -> Style:
+        """*style* with these marks, applied after its own ``finish``."""
+        earlier = style.finish
+
+        def finish(figure: Figure, view: View) -> Figure:
+            done = figure if earlier is None else earlier(figure, view)
+            return self.finish(done, view, style)
+
+        rules = (self.rule, *style.rules)
+        return replace(style, rules=rules, finish=finish, notes={**style.notes, **self.notes})
+
+    def rule(self, box: Box, view: View, theme: Theme) -> Look | None:
+        """The look of a box: that of its mark, pale if it has none."""
+        answers = (rule(box, view, theme) for rule in RULES)
+        plain = next(look for look in answers if look is not None)
+        mark = self.of(box)
+        if mark is None:
+            fill, stroke = mix(theme.paper, plain.stroke, 0.04), mix(theme.paper, plain.stroke, 0.5)
+            return replace(plain, fill=fill, stroke=stroke)
+        return _tinted(plain, mark, theme)
+
+    def of(self, box: Box) -> str | None:
+        """The mark of a box; ``"changed"`` if something in it is marked."""
+        if box.id in self.marks:
+            return self.marks[box.id]
+        found = {self.marks[each] for each in box.members if each in self.marks}
+        return None if not found else "changed"
+
+    def finish(self, figure: Figure, view: View, style: Style) -> Figure:
+        """Clusters and arrows in the colours of their marks, and a legend."""
+        theme = style.theme
+        groups = tuple(
+            replace(group, look=_outlined(group.look, self.marks[group.id], theme))
+            if group.id in self.marks
+            else group
+            for group in figure.groups
+        )
+        lines = tuple(
+            self._line(line, arrow, view, theme) for line, arrow in zip(figure.lines, view.arrows)
+        )
+        plain = theme.looks["op"]
+        legend = tuple(LegendEntry(WORDS[each], _tinted(plain, each, theme)) for each in WORDS)
+        text = replace(plain, fill="transparent", outline="plain")
+        legend += tuple(LegendEntry(each, text) for each in self.said)
+        return replace(figure, groups=groups, lines=lines, legend=legend)
+
+    def _line(self, line: Line, arrow: Arrow, view: View, theme: Theme) -> Line:
+        members = view.boxes[line.head].members
+        readers = [
+            each
+            for each in members
+            if (op := view.recording.ops.get(OpId(each))) is not None
+            and any(slot.value == arrow.value for slot in op.inputs)
+        ]
+        pairs = [(arrow.value or "", each) for each in readers]
+        former = not readers and any((arrow.value, each) in self.gone for each in members)
+        if former or (pairs and all(pair in self.gone for pair in pairs)):
+            return replace(line, look=_outlined(line.look, "removed", theme))
+        if pairs and all(pair in self.new for pair in pairs):
+            return replace(line, look=_outlined(line.look, "added", theme))
+        return line
+
+
+def _tinted(look: Look, mark: str, theme: Theme) -> Look:
+    hue = HUES.get(mark, HUES[""])
+    return replace(_outlined(look, mark, theme), fill=mix(theme.paper, hue, 0.3))
+
+
+def _outlined(look: Look, mark: str, theme: Theme) -> Look:
+    """In the colour of the mark; dashed if removed, so that it is recognised without colour."""
+    stroke = mix(HUES.get(mark, HUES[""]), theme.ink, 0.2)
+    dash = "dashed" if mark == "removed" else look.dash
+    return replace(look, stroke=stroke, dash=dash, width=max(look.width, 1.8))

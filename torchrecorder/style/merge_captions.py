@@ -1,0 +1,96 @@
+"""Merge the captions of folded siblings; numbers become ranges."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.style import labels
+from torchrecorder.views.view import Arrow, View
+
+MOST = 5
+"""The maximum number of merged settings."""
+
+SQUARE = re.compile(r"\d+(×\d+)+")
+
+
+def together(said: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The short texts of several modules merged into those of one; numbers become ranges.
+
+    Example:
+        >>> together([("64 → 64", "3×3"), ("128 → 128", "3×3", "stride 2")])
+        ('64 … 128 → 64 … 128', '3×3', 'stride 2 in 1 of 2')
+    """
+    if all(each == said[0] for each in said):
+        return said[0]
+    found: dict[str, list[str]] = {}
+    for each in said:
+        for text in each:
+            found.setdefault(labels.NUMBER.sub("0", text), []).append(text)
+    joined = (_counted(_joined(texts), len(texts), len(said)) for texts in found.values())
+    return tuple(joined)[:MOST]
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """One text for several: sizes such as 3×3 are listed, other numbers become a range."""
+    if len(set(texts)) > 1 and SQUARE.fullmatch(texts[0]):
+        return labels.several(tuple(texts))
+    return labels.span(texts)
+
+
+def _counted(text: str, there: int, of: int) -> str:
+    return text if there >= of else f"{text} in {there} of {of}"
+
+
+def first_to_last(texts: Sequence[str]) -> str:
+    """The first and last of several texts, if they differ."""
+    if all(text == texts[0] for text in texts):
+        return texts[0]
+    return f"{texts[0]} … {texts[-1]}" if texts[0] != texts[-1] else f"{texts[0]} …"
+
+
+def times(recording: RecordedRun, count: int, instances: Sequence[str]) -> str:
+    """``×4``, or ``×3 … 6`` if folds of different lengths are merged."""
+    around = Counter(
+        recording.scopes[ScopeId(each)].parent for each in instances if each in recording.scopes
+    )
+    low, high = min(around.values(), default=count), max(around.values(), default=count)
+    return f"×{low} … {high}" if low < high == count else f"×{count}"
+
+
+def given(view: View, arrow: Arrow, value: ValueId) -> Iterator[ValueId]:
+    """What the tail of an arrow returns in each of the repeats for which it stands."""
+    box, recording = view.boxes[arrow.tail], view.recording
+    rows = [tuple(_results(recording, each)) for each in box.instances]
+    place = next((row.index(value) for row in rows if value in row), -1)
+    if place < 0:
+        yield value
+        return
+    yield from (row[place] for row in rows if place < len(row))
+
+
+def same(view: View, arrow: Arrow) -> ValueId | None:
+    """What the tail of an arrow returns; if it stands for several, what the first of them does.
+
+    Arrows through hidden boxes have the same value if the same tensor goes into those,
+    whatever they compute from it.
+    """
+    value = view.given(arrow) or arrow.value
+    if value is None or not view.boxes[arrow.tail].instances:
+        return value
+    return next(given(view, arrow, value))
+
+
+def result(recording: RecordedRun, item: str, value: ValueId | None) -> int:
+    """The index of a value among the results of an op or scope; their number if it is none."""
+    results = list(_results(recording, item))
+    return results.index(value) if value in results else len(results)
+
+
+def _results(recording: RecordedRun, item: str) -> Iterator[ValueId]:
+    op, scope = recording.ops.get(OpId(item)), recording.scopes.get(ScopeId(item))
+    yield from op.outputs if op is not None else ()
+    yield from (slot.value for slot in scope.outputs) if scope is not None else ()

@@ -1,0 +1,374 @@
+"""assert_inert: prove that recording a model changes nothing about its run.
+
+The model runs plainly and under the recorder, each time made anew from the same random
+state. Everything the user could notice is written down after each run, bit for bit, and
+compared: results, gradients, buffers, random state, flags, hooks, identities, shared
+memory, tensors left alive. Nothing here uses what the recorder knows of the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import gc
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from torchrecorder.capture.internals.access import (
+    WithoutSubclasses,
+    count_dispatch_modes,
+    count_function_modes,
+    saved_tensor_hooks,
+    without_dispatch_modes,
+)
+
+Made = tuple[Any, tuple[Any, ...], Mapping[str, Any]]
+"""A model, its positional and its keyword arguments."""
+
+_GLOBAL_HOOKS = tuple(
+    name for name in vars(torch.nn.modules.module) if name.startswith("_global_")
+)
+_WATCHED = (torch, torch.Tensor, torch.nn.functional, Module, torch.autograd, torch.cuda)
+
+
+def assert_inert(
+    make: Callable[[], Made],
+    *,
+    backward: bool = True,
+    lasting: bool = False,
+    leaking: bool = False,
+) -> None:
+    """Assert that `record` and `Recorder` leave the run of a model as it is.
+
+    Args:
+        make: Gives a fresh model with fresh arguments; called several times, each time
+            with the same random seed.
+        backward: Also run the backward pass, from every result that requires grad.
+        lasting: The model writes its inputs or its parameters, which `record` cannot
+            undo; leave out that one comparison.
+        leaking: The plain run itself leaves tensors alive for good, as one does that writes
+            what its own gradient needs; do not count them.
+
+    Raises:
+        AssertionError: Something differs; the message says what, and by which entrance.
+
+    Example:
+        >>> import torch
+        >>> assert_inert(lambda: (torch.nn.Linear(2, 2), (torch.ones(1, 2),), {}))
+    """
+    compare = _but_for_leaks if leaking else _compare_all
+    with _little_garbage():
+        _account(make, _plainly, backward)  # fills the caches of PyTorch and of the model
+        plain = _account(make, _plainly, backward)
+        compare("Recorder around forward", plain, _account(make, _around_forward, backward))
+        compare("Recorder around both", plain, _account(make, _around_both, backward))
+        plain = _account(make, _plainly, False, only_state=True)
+        compare("record(restore=False)", plain, _account(make, _kept, False, only_state=True))
+        if lasting:
+            return
+        before = _account(make, _not_at_all, False, only_state=True)
+        for name in ("error", "tensors left alive"):  # those of the model itself
+            before[name] = plain.get(name)
+        compare("record", before, _account(make, _restored, False, only_state=True))
+
+
+@contextlib.contextmanager
+def _little_garbage() -> Iterator[None]:
+    """What is alive now need not be looked at again; garbage is collected when we say so."""
+    freeze = not gc.get_freeze_count()
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    if freeze:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if freeze:
+            gc.unfreeze()
+        if enabled:
+            gc.enable()
+
+
+# Ways to run ----------------------------------------------------------------------------
+
+Way = Callable[[Any, tuple[Any, ...], Mapping[str, Any], Callable[[Any], None]], Any]
+
+
+def _plainly(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None]) -> Any:
+    output = model(*args, **kwargs)
+    finish(output)
+    return output
+
+
+def _around_forward(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None]) -> Any:
+    from torchrecorder.capture.recorder import Recorder
+
+    with Recorder(model):
+        output = model(*args, **kwargs)
+    finish(output)
+    return output
+
+
+def _around_both(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None]) -> Any:
+    from torchrecorder.capture.recorder import Recorder
+
+    with Recorder(model):
+        output = model(*args, **kwargs)
+        finish(output)
+    return output
+
+
+def _kept(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None]) -> Any:
+    from torchrecorder.capture.record import record
+
+    record(model, args, kwargs, restore=False)
+
+
+def _restored(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None]) -> Any:
+    from torchrecorder.capture.record import record
+
+    record(model, args, kwargs)
+
+
+def _not_at_all(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None]) -> Any:
+    return None
+
+
+# Accounts -------------------------------------------------------------------------------
+
+
+def _account(
+    make: Callable[[], Made], way: Way, backward: bool, *, only_state: bool = False
+) -> dict[str, Any]:
+    """Everything there is to notice after one run."""
+    gc.collect()
+    alive = _living_tensors()
+    _seed()
+    model, args, kwargs = make()
+    if only_state and isinstance(model, Module):
+        _give_gradients(model)
+    account = _run(model, args, kwargs, way, backward, only_state)
+    del model, args, kwargs
+    account["tensors left alive"] = _living_tensors() - alive
+    gc.collect()
+    account["tensors left alive for good"] = _living_tensors() - alive
+    return account
+
+
+def _seed() -> None:
+    torch.manual_seed(0)
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+
+
+def _give_gradients(model: Module) -> None:
+    """Gradients from an earlier step, which a look must not touch."""
+    for parameter in model.parameters():
+        if parameter.requires_grad and type(parameter) is torch.nn.Parameter:
+            parameter.grad = torch.full_like(parameter, 0.5)
+
+
+def _run(
+    model: Any, args: Any, kwargs: Any, way: Way, backward: bool, only_state: bool
+) -> dict[str, Any]:
+    watched = _watched()
+    output, error = None, None
+    try:
+        output = way(model, args, kwargs, _backward if backward else lambda output: None)
+    except Exception as raised:
+        error = (type(raised), str(raised))
+        del raised
+    account: dict[str, Any] = {"error": error}
+    numbers = _Numbers()
+    if not only_state:
+        account.update(_of_value("output", output, numbers))
+    account.update(_of_value("args", (args, dict(kwargs)), numbers, inputs=only_state))
+    if isinstance(model, Module):
+        account.update(_of_model(model, numbers))
+    account.update(_of_process())
+    account["torch patched"] = [name for name, each in watched if _now(name) is not each]
+    return account
+
+
+def _backward(output: Any) -> None:
+    found = [each for _, each in _tensors("", output) if each.requires_grad]
+    if found:
+        torch.autograd.backward(found, [torch.ones_like(each) for each in found])
+
+
+class _Numbers:
+    """Objects and storages, numbered as they are met: equal numbers are the same thing."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+        self.of: dict[Any, int] = {}
+
+    def number(self, kind: str, key: Any, kept: Any) -> int:
+        self.kept.append(kept)
+        return self.of.setdefault((kind, key), len(self.of))
+
+
+def _tensors(path: str, found: Any) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(found, Tensor):
+        yield path, found
+    elif isinstance(found, Mapping) and isinstance(found, dict):
+        for key in list(found):
+            yield from _tensors(f"{path}.{key}", found[key])
+    elif isinstance(found, (tuple, list)):
+        for number, each in enumerate(found):
+            yield from _tensors(f"{path}.{number}", each)
+    elif dataclasses.is_dataclass(found) and not isinstance(found, type):
+        for field in dataclasses.fields(found):
+            yield from _tensors(f"{path}.{field.name}", getattr(found, field.name, None))
+
+
+def _of_value(path: str, found: Any, numbers: _Numbers, inputs: bool = False) -> dict[str, Any]:
+    account: dict[str, Any] = {f"{path}: type": type(found).__name__}
+    for name, tensor in _tensors(path, found):
+        account.update(_of_tensor(name, tensor, numbers))
+    return account
+
+
+def _of_tensor(path: str, tensor: Tensor, numbers: _Numbers) -> dict[str, Any]:
+    account = {
+        f"{path}: class": type(tensor),
+        f"{path}: dtype": tensor.dtype,
+        f"{path}: layout": tensor.layout,
+        f"{path}: device": tensor.device,
+        f"{path}: requires_grad": tensor.requires_grad,
+        f"{path}: leaf": tensor.is_leaf,
+        f"{path}: grad_fn": type(tensor.grad_fn).__name__,
+        f"{path}: version": "inference" if tensor.is_inference() else tensor._version,
+        f"{path}: identity": numbers.number("tensor", id(tensor), tensor),
+        f"{path}: memory": numbers.number("storage", _storage(tensor), tensor),
+        f"{path}: attributes": sorted(getattr(tensor, "__dict__", {})),
+        f"{path}: hooks": len(tensor._backward_hooks or ()),
+        f"{path}: bits": _bits(tensor),
+    }
+    if tensor.is_leaf and tensor.requires_grad and not tensor.is_inference():
+        account[f"{path}: gradient"] = None if tensor.grad is None else _bits(tensor.grad)
+    return account
+
+
+def _storage(tensor: Tensor) -> Any:
+    try:
+        return tensor.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):
+        return ("none", id(tensor))
+
+
+def _bits(tensor: Tensor) -> Any:
+    """The values of a tensor as bytes, NaN included; its shape where it has no values."""
+    tensor = tensor.detach()
+    if tensor.is_meta or type(tensor).__name__ == "FakeTensor":
+        return tuple(tensor.shape)
+    if tensor.is_nested:
+        return [_bits(each) for each in tensor.unbind()]
+    if tensor.is_quantized:
+        tensor = tensor.int_repr()
+    if tensor.layout is torch.sparse_coo:
+        return _bits(tensor._indices()), _bits(tensor._values()), tuple(tensor.shape)
+    if tensor.layout is not torch.strided:
+        return _bits(tensor.to_dense())
+    if type(tensor) is not Tensor and hasattr(tensor, "__tensor_flatten__"):
+        names, _ = tensor.__tensor_flatten__()
+        parts = [getattr(tensor, name, None) for name in names]
+        return [_bits(each) for each in parts if isinstance(each, Tensor)]
+    return _bytes(tensor)
+
+
+def _bytes(tensor: Tensor) -> Any:
+    with WithoutSubclasses():
+        plain = tensor.cpu().contiguous().resolve_conj().resolve_neg()
+        try:
+            return tuple(plain.shape), plain.reshape(-1).view(torch.uint8).numpy().tobytes()
+        except (RuntimeError, TypeError):  # a wrapper that holds its values elsewhere
+            return tuple(plain.shape)
+
+
+def _of_model(model: Module, numbers: _Numbers) -> dict[str, Any]:
+    account: dict[str, Any] = {}
+    for path, module in model.named_modules():
+        account[f"{path}: training"] = getattr(module, "training", None)
+        account[f"{path}: attributes"] = sorted(module.__dict__)
+        account[f"{path}: class"] = type(module).__qualname__
+        for name, each in module.__dict__.items():
+            if name.endswith("_hooks"):
+                account[f"{path}: {name}"] = len(each)
+    for path, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if not torch.nn.parameter.is_lazy(tensor):
+            account.update(_of_tensor(path, tensor, numbers))
+    return account
+
+
+def _of_process() -> dict[str, Any]:
+    account: dict[str, Any] = {
+        name: len(getattr(torch.nn.modules.module, name) or ()) for name in _GLOBAL_HOOKS
+    }
+    account["recursion limit"] = sys.getrecursionlimit()
+    with without_dispatch_modes():  # a fake-tensor mode would give a state without numbers
+        account["random state of torch"] = torch.get_rng_state().numpy().tobytes()
+    account["random state of python"] = random.getstate()
+    if "numpy" in sys.modules:
+        account["random state of numpy"] = str(sys.modules["numpy"].random.get_state())
+    account["function modes"] = count_function_modes()
+    account["dispatch modes"] = count_dispatch_modes()
+    account["saved tensor hooks"] = saved_tensor_hooks()
+    account["grad mode"] = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+    account["autocast"] = torch.is_autocast_enabled("cpu")
+    account["default dtype"] = torch.get_default_dtype()
+    account["trace function"] = sys.gettrace(), sys.getprofile()
+    return account
+
+
+def _watched() -> list[tuple[str, Any]]:
+    """Functions of PyTorch that a recorder could be tempted to replace."""
+    return [
+        (f"{number}.{name}", each)
+        for number, home in enumerate(_WATCHED)
+        for name, each in list(vars(home).items())
+    ]
+
+
+def _now(name: str) -> Any:
+    number, _, attribute = name.partition(".")
+    return vars(_WATCHED[int(number)]).get(attribute)
+
+
+def _living_tensors() -> int:
+    return sum(1 for each in gc.get_objects() if type(each).__name__ in ("Tensor", "Parameter"))
+
+
+def _but_for_leaks(entrance: str, plain: dict[str, Any], recorded: dict[str, Any]) -> None:
+    for account in (plain, recorded):
+        for name in ("tensors left alive", "tensors left alive for good"):
+            account.pop(name, None)
+    _compare_all(entrance, plain, recorded)
+
+
+def _compare_all(entrance: str, plain: dict[str, Any], recorded: dict[str, Any]) -> None:
+    wrong = [
+        f"{key}: {_short(plain.get(key))} plainly, {_short(recorded.get(key))} recorded"
+        for key in {**plain, **recorded}
+        if not _equal(plain.get(key), recorded.get(key))
+    ]
+    if wrong:
+        listed = "\n  ".join(wrong[:20])
+        raise AssertionError(f"{entrance} is not inert in {len(wrong)} ways:\n  {listed}")
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
+
+
+def _short(found: Any) -> str:
+    text = repr(found)
+    return text if len(text) <= 120 else f"{text[:60]}...{text[-57:]}"

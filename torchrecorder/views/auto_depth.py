@@ -1,0 +1,131 @@
+"""Depths: how deep a recording goes, and which depth suits its size."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from torchrecorder.events import ScopeKind
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.collapse import Quiet
+from torchrecorder.views.hide import bookkeeping, is_pass, is_query, is_reshape
+
+ENOUGH = 40
+"""The default depth draws at most so many boxes if possible."""
+
+
+def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
+    """How many scopes lie around each scope; -1 stands for the top, under None."""
+    depths: dict[str | None, int] = {None: -1}
+    for scope in recording.scopes.values():
+        depths[scope.id] = depths[scope.parent] + 1
+    return depths
+
+
+def max_depth(recording: RecordedRun) -> int:
+    """The depth at which every scope is open and each op has its box."""
+    depths = scope_depths(recording)
+    shown = (depths[each.id] for each in recording.scopes.values() if not each.recompute)
+    return 1 + max(shown, default=-1)
+
+
+def innermost(recording: RecordedRun) -> frozenset[str]:
+    """Modules in which no other scope ran; the outermost calls do not count."""
+    composed = {scope.parent for scope in recording.scopes.values()}
+    return frozenset(
+        scope.id
+        for scope in recording.scopes.values()
+        if scope.kind is ScopeKind.MODULE
+        and scope.parent is not None
+        and scope.id not in composed
+    )
+
+
+def steps(recording: RecordedRun) -> frozenset[str]:
+    """The steps of optimizers, and all scopes in them."""
+    found: set[str | None] = set()
+    for scope in recording.scopes.values():
+        if scope.kind is ScopeKind.OPTIMIZER or scope.parent in found:
+            found.add(scope.id)
+    return frozenset(each for each in found if each is not None)
+
+
+def plain_modules(recording: RecordedRun, quiet: Quiet) -> frozenset[str]:
+    """Innermost modules that stand for one op, such as a convolution or an activation.
+
+    Opening one shows nothing that its box does not say. Ops that only reshape, return no
+    tensor or update buffers do not count.
+    """
+    kept = bookkeeping(recording)
+    work: Counter[str | None] = Counter()
+    for op in recording.ops.values():
+        if not (op.id in kept or quiet(op) or is_pass(op) or is_reshape(op) or is_query(op)):
+            work[op.scope] += 1
+    return frozenset(scope for scope in innermost(recording) if work[scope] <= 1)
+
+
+def boxes_at(
+    recording: RecordedRun, quiet: Quiet, closed: frozenset[str], gone: frozenset[str] = frozenset()
+) -> list[int]:
+    """How many boxes of scopes and ops depth 0, 1, 2 ... draws.
+
+    Args:
+        recording: What is drawn.
+        quiet: Ops that are not drawn.
+        closed: Scopes that stay closed.
+        gone: Scopes and ops that are not drawn.
+    """
+    depths = scope_depths(recording)
+    kept, skipped = bookkeeping(recording), closed | gone
+    ops = [
+        op
+        for op in recording.ops.values()
+        if not (op.recompute or quiet(op) or op.id in kept or op.scope in skipped or op.id in gone)
+    ]
+    scopes = [
+        scope
+        for scope in recording.scopes.values()
+        if not (scope.recompute or scope.id in gone)
+    ]
+    opening = {scope.parent for scope in scopes} | {op.scope for op in ops}
+    at = Counter(depths[scope.id] for scope in scopes)
+    stay = Counter(depths[scope.id] + 1 for scope in scopes if scope.id not in opening)
+    stay.update(depths[op.scope] + 1 for op in ops)
+    counts, below = [], 0
+    for depth in range(max_depth(recording) + 1):
+        below += stay[depth]
+        counts.append(at[depth] + below)
+    return counts
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A depth, and scopes that stay closed although they lie above it."""
+
+    depth: int
+    closed: frozenset[str]
+
+
+def choose(
+    recording: RecordedRun,
+    depth: int | None,
+    quiet: Quiet,
+    repeated: frozenset[str] = frozenset(),
+) -> Choice:
+    """What to open for a *depth*; None chooses one.
+
+    The last level opens everything; the levels before keep plain modules and the steps of
+    optimizers closed. By default, show every op that is not alone in its module if that makes
+    at most 40 boxes; otherwise keep all innermost modules and the steps of optimizers closed,
+    and choose the deepest level with at most 40 boxes. *repeated* boxes do not count.
+    """
+    deepest = max_depth(recording)
+    plain = plain_modules(recording, quiet)
+    if depth is not None:
+        return Choice(depth, frozenset() if depth >= deepest else plain | steps(recording))
+    if boxes_at(recording, quiet, plain, repeated)[-1] <= ENOUGH:
+        return Choice(deepest, plain)
+    closed = innermost(recording) | steps(recording)
+    counts = boxes_at(recording, quiet, closed, repeated)
+    fitting = [depth for depth, count in enumerate(counts) if count <= ENOUGH]
+    return Choice(max([min(1, deepest), *fitting]), closed)

@@ -1,0 +1,1 @@
+"""Folding: repeated siblings as one box."""

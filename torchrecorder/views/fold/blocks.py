@@ -1,0 +1,254 @@
+"""Blocks: siblings that repeat as a group, such as alternating layers, or the ops of a loop.
+
+Taken singly they are not repeats of each other; block by block they are. Blocks are found here
+by the fold keys of their members; their wiring is compared when they fold (see `equal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import accumulate, groupby
+from math import prod
+from typing import NamedTuple
+
+from torchrecorder.events import OpId, ScopeId, Slot, SourceLine, ValueId
+from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.fold.fold_key import enough, fold_key, loose_fold_key, without_numbers
+from torchrecorder.views.fold.periods import Run, runs
+
+PREFIX = "block:"
+"""The ids of blocks start with it."""
+
+SAVED = 6
+"""Minimum number of boxes that a fold of plain siblings must save."""
+
+CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+
+_LEVELS = 4
+"""How many levels of nested loops are found."""
+
+
+def is_block(item: str) -> bool:
+    """Whether *item* is the id of a block."""
+    return item.startswith(PREFIX)
+
+
+def block_id(items: Sequence[str]) -> str:
+    """The id of the block of these siblings."""
+    return f"{PREFIX}{items[0]}"
+
+
+class Unit(NamedTuple):
+    """One sibling, or a run of blocks that counts as one.
+
+    Attributes:
+        key: Its fold key; None if it cannot repeat.
+        items: The siblings.
+        composed: Whether one of them contains scopes.
+        alone: Whether it is a single scope, which folds without a block.
+        source: The line that called it.
+        pools: Whether it reduces the size of one tensor, without weights.
+    """
+
+    key: Hashable
+    items: tuple[str, ...]
+    composed: bool = False
+    alone: bool = False
+    source: SourceLine | None = None
+    pools: bool = False
+
+
+Parts = tuple[tuple[Unit, ...], ...]
+"""The blocks of a run; their units are pairwise equal."""
+
+
+def unit_of(recording: RecordedRun, item: str) -> Unit:
+    """The unit that a scope or op is."""
+    scope = recording.scopes.get(ScopeId(item))
+    if scope is not None:
+        children = recording.children[scope.id]
+        composed = any(isinstance(each, Scope) for each in children)
+        module = recording.module_of(scope)
+        plain = not composed and not (module and module.stored)
+        pools = plain and _pools(recording, scope.inputs, [each.value for each in scope.outputs])
+        return Unit(fold_key(recording, item), (item,), composed, True, scope.source, pools)
+    op = recording.ops.get(OpId(item))
+    if op is None:
+        return Unit(None, (item,))
+    pools = _pools(recording, op.inputs, op.outputs)
+    return Unit(op_key(recording, op), (item,), source=op.source, pools=pools)
+
+
+def _pools(recording: RecordedRun, given: Sequence[Slot], made: Sequence[ValueId]) -> bool:
+    """Whether there is one input and one smaller output."""
+    if len(given) != 1 or len(made) != 1:
+        return False
+    values = recording.values
+    return prod(values[made[0]].shape) < prod(values[given[0].value].shape)
+
+
+def loose_unit(recording: RecordedRun, item: str) -> Unit:
+    """The unit that a scope or op is if sizes and settings may differ.
+
+    Ops are then the same step of a loop if the same line of the program called them.
+    """
+    unit, op = unit_of(recording, item), recording.ops.get(OpId(item))
+    if op is not None:
+        called = (op.kind, op.qualname, op.failed, op.source)
+        return unit._replace(key=called if op.source is not None else None)
+    key = loose_fold_key(recording, item)
+    return unit._replace(key=(key, _contents(recording, item)) if key else None)
+
+
+def _contents(recording: RecordedRun, item: str) -> Hashable:
+    """The first scope in a container, whose class alone does not tell its purpose."""
+    scope = recording.scopes.get(ScopeId(item))
+    if scope is None or scope.cls not in CONTAINERS:
+        return None
+    inner = (loose_fold_key(recording, child.id) for child in recording.children[scope.id])
+    return next(filter(None, inner), None)
+
+
+def op_key(recording: RecordedRun, op: Op) -> Hashable:
+    """The fold key of an op.
+
+    Numbers in its arguments do not count: the ops of a loop may be given the index.
+    """
+    values = recording.values
+    return (
+        op.kind,
+        op.qualname,
+        op.failed,
+        len(op.writes),
+        tuple((name, without_numbers(text)) for name, text in op.arguments),
+        tuple((each.name, *_form(values[each.value])) for each in op.inputs),
+        tuple(_form(values[each]) for each in op.outputs),
+    )
+
+
+def _form(value: Value) -> tuple[Hashable, ...]:
+    return value.shape, value.dtype
+
+
+def items_of(part: Sequence[Unit]) -> tuple[str, ...]:
+    """The siblings of a block."""
+    return tuple(item for unit in part for item in unit.items)
+
+
+Readers = Mapping[str, Sequence[str]]
+"""For each sibling, those that read one of its outputs."""
+
+
+def blocks(units: Sequence[Unit], readers: Readers = {}) -> Iterator[Parts]:
+    """The runs of blocks among siblings; nested runs come before those that contain them.
+
+    If a run can be cut into blocks in several ways, the cut is chosen that the fewest edges
+    cross.
+    """
+    row = list(units)
+    for _ in range(_LEVELS):
+        found = dict(_runs(row, readers))
+        yield from found.values()
+        if not found:
+            return
+        row = list(_collapsed(row, found))
+
+
+def _runs(row: Sequence[Unit], readers: Readers) -> Iterator[tuple[int, Parts]]:
+    """The start of each run, and its blocks; runs of single scopes need no blocks."""
+
+    def wanted(run: Run) -> bool:
+        return _is_alone(row, run) or _is_worth(row, run)
+
+    for run in runs([unit.key for unit in row], wanted):
+        if not _is_alone(row, run):
+            start = _beginning(row, run, readers)
+            ends = range(start, start + run.period * run.times, run.period)
+            yield start, tuple(tuple(row[at : at + run.period]) for at in ends)
+
+
+def _beginning(row: Sequence[Unit], run: Run, readers: Readers) -> int:
+    """Where the first block begins: where the fewest values pass to the second block.
+
+    Ties are broken by a jump back to an earlier source line, then by a pooling at the end of
+    the first block.
+    """
+    part = row[run.start : run.start + 2 * run.period + run.spare]
+    place = {item: number for number, unit in enumerate(part) for item in unit.items}
+    change = [0] * (len(part) + 1)
+    for item, number in place.items():
+        reads = [place[each] - number for each in readers.get(item, ()) if each in place]
+        reach = max((far for far in reads if 0 < far <= run.period), default=0)
+        change[number + 1] += 1  # the value is alive from here on ...
+        change[number + reach + 1] -= 1  # ... to its last reader
+    passing = list(accumulate(change))
+    starts = range(run.spare + 1)
+
+    def worth(start: int) -> tuple[int, bool, bool, int]:
+        there = start + run.period
+        back, pooled = _goes_back(part[there - 1 : there + 1]), part[there - 1].pools
+        return passing[there], not back, not pooled, start
+
+    return run.start + min(starts, key=worth)
+
+
+def _goes_back(units: Sequence[Unit]) -> bool:
+    """Whether the second of two units was called from a line above that of the first."""
+    one, other = (unit.source for unit in units)
+    if one is None or other is None or one[::2] != other[::2]:
+        return False
+    return other.line < one.line
+
+
+def _is_alone(row: Sequence[Unit], run: Run) -> bool:
+    return run.period == 1 and row[run.start].alone
+
+
+def _is_worth(row: Sequence[Unit], run: Run) -> bool:
+    part = row[run.start : run.start + run.period]
+    if any(unit.composed for unit in part):
+        return True
+    return run.times > 2 and (run.times - 1) * sum(len(unit.items) for unit in part) >= SAVED
+
+
+def _collapsed(row: Sequence[Unit], found: Mapping[int, Parts]) -> Iterator[Unit]:
+    """*row* with each run as one unit."""
+    place = 0
+    for start, parts in found.items():
+        yield from row[place:start]
+        key = ("run", tuple(unit.key for unit in parts[0]), len(parts))
+        composed = any(unit.composed for unit in parts[0])
+        yield Unit(key, tuple(block_id(items_of(part)) for part in parts), composed)
+        place = start + sum(map(len, parts))
+    yield from row[place:]
+
+
+def repeated(
+    recording: RecordedRun, unit: Callable[[RecordedRun, str], Unit] = unit_of
+) -> frozenset[str]:
+    """The scopes and ops that are not drawn if all repeats fold."""
+    gone: set[str | None] = set()
+    for around, children in recording.children.items():
+        if around in gone:
+            gone.update(child.id for child in children if isinstance(child, Scope))
+            continue
+        units = [unit(recording, child.id) for child in children]
+        gone.update(_later(recording, units))
+        inner: dict[str, tuple[str, ...]] = {}
+        for parts in blocks(units):
+            inner.update((block_id(items_of(part)), items_of(part)) for part in parts)
+            waiting = [item for part in parts[1:] for item in items_of(part)]
+            while waiting:
+                item = waiting.pop()
+                gone.add(item)
+                waiting.extend(inner.get(item, ()))
+    return frozenset(item for item in gone if item is not None)
+
+
+def _later(recording: RecordedRun, units: Sequence[Unit]) -> Iterator[str]:
+    """Scopes in rows that are long enough to fold, without the first of each."""
+    for _, group in groupby((unit for unit in units if unit.alone), key=lambda unit: unit.key):
+        row = [unit.items[0] for unit in group]
+        if len(row) >= enough(recording, row[0]):
+            yield from row[1:]

@@ -1,0 +1,177 @@
+"""The arrows of a view in which siblings are folded.
+
+All arrows of all siblings are kept, each once; those from one sibling to the next are implied
+by the count. Where siblings differ, an edge between consecutive siblings may have no drawn
+counterpart that leaves or enters the fold: it is drawn parallel to that of the other siblings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from torchrecorder.views.fold.siblings import Rows
+from torchrecorder.views.view import Arrow
+
+Ends = tuple[str, str, int]
+"""Tail and head, and which of the arrows between them."""
+
+Entry = tuple[str, str]
+"""A box inside a sibling, and the argument that something enters as."""
+
+
+class Tree(Protocol):
+    """What is needed of siblings that were joined; see `fold.FoldTree`."""
+
+    rows: Rows
+    groups: list[tuple[str, ...]]
+    stands: dict[str, str]
+
+    def of(self, item: str) -> str:
+        """What stands for *item* in the end."""
+
+    def instances(self, item: str) -> int:
+        """How many boxes a box stands for."""
+
+    def around(self, item: str) -> Iterator[str]:
+        """What stays, and the clusters around it in the end, innermost first."""
+
+    def part(self, item: str) -> str | None:
+        """The innermost thing around *item*, itself included, that only some repeats have."""
+
+
+@dataclass
+class _Gate:
+    """The arrows that cross the border of a fold.
+
+    Attributes:
+        joins: Arrows between siblings, by their tail and the entry in the next sibling.
+        entries: Arrows drawn from outside, by the entry.
+        exits: Arrows drawn to the outside, by their tail.
+    """
+
+    joins: dict[tuple[str, Entry], Arrow] = field(default_factory=dict)
+    entries: dict[Entry, Arrow] = field(default_factory=dict)
+    exits: dict[str, list[Arrow]] = field(default_factory=dict)
+
+    def missing(self) -> Iterator[Arrow]:
+        """Arrows into and out of the fold for what only connects two siblings."""
+        origin: dict[str, Arrow] = {}
+        exits: dict[Entry, list[Arrow]] = {}
+        for tail, entry in self.joins:
+            if entry in self.entries:
+                origin.setdefault(tail, self.entries[entry])
+            if tail in self.exits:
+                exits.setdefault(entry, self.exits[tail])
+        for (tail, entry), arrow in self.joins.items():
+            if entry not in self.entries and tail in origin:
+                yield replace(arrow, tail=origin[tail].tail, value=origin[tail].value)
+            for leaving in exits.get(entry, ()) if tail not in self.exits else ():
+                yield replace(arrow, head=leaving.head, slot=leaving.slot)
+
+
+def fold_arrows(tree: Tree) -> Iterable[Arrow]:
+    """The arrows of the view in which siblings are joined.
+
+    Those that all repeats have come first: where several arrows share a trunk, it looks like
+    theirs.
+    """
+    found = _Arrows(tree)
+    if not tree.rows.similar:
+        return found.drawn.values()
+    return sorted(found.united(), key=lambda arrow: arrow.some)
+
+
+class _Arrows:
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.seat: dict[str, tuple[int, int]] = {}
+        for number, group in enumerate(tree.groups):
+            self.seat.update((item, (number, place)) for place, item in enumerate(group))
+        self.drawn: dict[Ends, Arrow] = {}
+        self.heads: dict[Ends, set[str]] = {}
+        self.joined: dict[Entry, set[str]] = {}
+        self.gates: dict[str, _Gate] = {}
+        self._seats: dict[str, dict[int, int]] = {}
+        self._sort()
+
+    def united(self) -> Iterator[Arrow]:
+        """Each arrow once, marked where only some repeats have it."""
+        for arrow in self.drawn.values():
+            self._pass(arrow)
+        for ends, arrow in self.drawn.items():
+            yield replace(arrow, some=True) if self._lacks(ends, arrow) else arrow
+        seen = {ends[:2] for ends in self.drawn}
+        for arrow in (missing for gate in self.gates.values() for missing in gate.missing()):
+            if (arrow.tail, arrow.head) not in seen:
+                seen.add((arrow.tail, arrow.head))
+                yield replace(arrow, some=True)
+
+    def _lacks(self, ends: Ends, arrow: Arrow) -> bool:
+        """Whether some repeats lack an arrow, or one of its ends."""
+        tree = self.tree
+        if tree.part(arrow.tail) != tree.part(arrow.head):
+            return True
+        there = self.heads[ends] | self.joined.get((arrow.head, arrow.slot), set())
+        return len(there) < tree.instances(arrow.head)
+
+    def _sort(self) -> None:
+        """Tell the arrows that are drawn from those between siblings that are one."""
+        copies: Counter[tuple[str, str]] = Counter()
+        own: set[Ends] = set()
+        for arrow in self.tree.rows.view.arrows:
+            tails, heads = self._seated(arrow.tail), self._seated(arrow.head)
+            moved = self._moved(arrow)
+            crossed = next((n for n, place in heads.items() if tails.get(n, place) != place), None)
+            if crossed is not None:
+                self._cross(arrow, moved, crossed)
+            elif moved.tail != moved.head:
+                copies[arrow.tail, arrow.head] += 1
+                ends = (moved.tail, moved.head, copies[arrow.tail, arrow.head])
+                if arrow is moved and ends not in own:  # the first sibling's own goes first
+                    own.add(ends)
+                    self.drawn.pop(ends, None)
+                self.drawn.setdefault(ends, moved)
+                self.heads.setdefault(ends, set()).add(arrow.head)
+
+    def _moved(self, arrow: Arrow) -> Arrow:
+        """*arrow* between what stays; itself if both of its ends do."""
+        tail, head = self.tree.of(arrow.tail), self.tree.of(arrow.head)
+        if (tail, head) == (arrow.tail, arrow.head):
+            return arrow
+        return Arrow(tail, head, arrow.value, arrow.slot, arrow.some)
+
+    def _cross(self, arrow: Arrow, moved: Arrow, group: int) -> None:
+        """Register an arrow from one sibling of a group to another."""
+        sibling, entry = self.tree.of(self.tree.groups[group][0]), (moved.head, moved.slot)
+        self.gates.setdefault(sibling, _Gate()).joins.setdefault((moved.tail, entry), moved)
+        self.joined.setdefault(entry, set()).add(arrow.head)
+
+    def _pass(self, arrow: Arrow) -> None:
+        """Register an arrow at each gate that it crosses."""
+        tails, heads = [*self.tree.around(arrow.tail)], [*self.tree.around(arrow.head)]
+        while tails and heads and tails[-1] == heads[-1]:
+            tails.pop()
+            heads.pop()
+        for item in tails:
+            if item in self.gates:
+                self.gates[item].exits.setdefault(arrow.tail, []).append(arrow)
+        for item in heads:
+            if item in self.gates:
+                self.gates[item].entries.setdefault((arrow.head, arrow.slot), arrow)
+
+    def _seated(self, box: str) -> dict[int, int]:
+        """The groups a box is in, innermost first, with the index of its sibling in each."""
+        if box not in self._seats:
+            seats: dict[int, int] = {}
+            found: str | None = box
+            while found is not None:
+                for item in self.tree.rows.items.around(found):
+                    if item in self.seat:
+                        number, place = self.seat[item]
+                        seats.setdefault(number, place)
+                found = self.tree.stands.get(found)
+            self._seats[box] = seats
+        return self._seats[box]

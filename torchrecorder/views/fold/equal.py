@@ -1,0 +1,214 @@
+"""Equal siblings fold if they are wired alike: in a chain, or side by side.
+
+In a chain each feeds the next; side by side they have the same boxes before and after them.
+What else they read or feed must be the same for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from torchrecorder.events import GradId, OpId
+from torchrecorder.views.hide import STORED
+from torchrecorder.views.fold.sibling_index import Items
+from torchrecorder.views.fold.fold_key import without_numbers
+from torchrecorder.views.view import Arrow, BoxKind
+from torchrecorder.views.full_view import stored_values
+
+
+class Equal:
+    """Finds siblings of equal structure that are wired alike.
+
+    Args:
+        items: What is to be folded.
+        keys: What scopes and blocks that repeat have in common; None if one cannot repeat.
+    """
+
+    def __init__(self, items: Items, keys: Mapping[str, object]) -> None:
+        self.rows = {around: _rows(items, around, keys) for around in (None, *items.view.clusters)}
+        repeated = {item for rows in self.rows.values() for row in rows for item in row}
+        self.wiring = _Wiring(items, repeated)
+
+    def key(self, item: str) -> None:
+        """Counterparts in equal siblings are found by their places, not by keys."""
+
+    def groups(self, around: str | None) -> Iterator[tuple[str, ...]]:
+        """The groups of siblings in a cluster that may be drawn as one."""
+        for row in self.rows[around]:
+            start = 0
+            while start < len(row):
+                end = max(_chain(self.wiring, row, start), _side_by_side(self.wiring, row, start))
+                if end - start > 1:
+                    yield tuple(row[start:end])
+                start = end
+
+
+def _rows(items: Items, around: str | None, keys: Mapping[str, object]) -> list[list[str]]:
+    """Siblings next to each other that have equal keys."""
+    rows: list[list[str]] = []
+    last: object = None
+    for item in items.siblings(around):
+        key = keys.get(item)
+        if key is not None and key == last:
+            rows[-1].append(item)
+        else:
+            rows.append([item])
+        last = key
+    return [row for row in rows if len(row) > 1]
+
+
+def _chain(wiring: _Wiring, row: Sequence[str], start: int) -> int:
+    """Where the chain that begins at *start* ends."""
+    end = start + 1
+    pattern: Any = None
+    while end < len(row) and wiring.alike(row[start], row[end]):
+        link = _Link(wiring, row[end - 1], row[end])
+        if not link.joins or (pattern is not None and link.pattern != pattern):
+            break
+        if pattern is None and not link.begins_at(row[start]):
+            break
+        pattern = link.pattern
+        end += 1
+    return end
+
+
+class _Wiring:
+    """The arrows into and out of some siblings, and the places where they end inside."""
+
+    def __init__(self, items: Items, candidates: Iterable[str]) -> None:
+        self.items = items
+        self.view = items.view
+        self.into: dict[str, list[Arrow]] = {item: [] for item in candidates}
+        self.out_of: dict[str, list[Arrow]] = {item: [] for item in self.into}
+        self._stored = stored_values(items.view.recording)
+        self._places: dict[str, dict[str, int]] = {}
+        self._forms: dict[str, tuple[object, ...]] = {}
+        for arrow, (tails, heads) in zip(self.view.arrows, items.crossings if self.into else ()):
+            for item in tails:
+                if item in self.out_of:
+                    self.out_of[item].append(arrow)
+            for item in heads:
+                if item in self.into:
+                    self.into[item].append(arrow)
+
+    def places(self, item: str) -> Mapping[str, int]:
+        """The position of each box and cluster inside *item*."""
+        if item not in self._places:
+            inside = self.items.inside(item)
+            self._places[item] = {each: place for place, each in enumerate(inside)}
+        return self._places[item]
+
+    def alike(self, one: str, other: str) -> bool:
+        """Whether two items show the same boxes and clusters in the same places."""
+        return self._form(one) == self._form(other)
+
+    def _form(self, item: str) -> tuple[object, ...]:
+        if item not in self._forms:
+            self._forms[item] = tuple(map(self._sort, self.places(item)))
+        return self._forms[item]
+
+    def _sort(self, item: str) -> tuple[object, ...]:
+        if item in self.view.clusters:
+            return ("cluster", item in self.view.recording.ops)
+        box, recording = self.view.boxes[item], self.view.recording
+        step = recording.ops.get(OpId(item)) or recording.grad_nodes.get(GradId(item))
+        return box.kind, box.count, step.name if step is not None else ""
+
+    def end(self, box: str) -> str:
+        """The box an arrow ends in; outputs of the run are all alike."""
+        return "out" if self.view.boxes[box].kind is BoxKind.OUTPUT else box
+
+    def start(self, arrow: Arrow) -> tuple[object, ...]:
+        """What an arrow brings from where; each repeat may read a parameter of its own.
+
+        So it may where the step of an optimizer has updated these parameters.
+        """
+        value, kind = arrow.value, self.view.boxes[arrow.tail].kind
+        if value is not None and (value in self._stored or kind in STORED):
+            role = self._stored.get(value, kind)
+            return role.value, self.view.recording.values[value].shape
+        return arrow.tail, arrow.value
+
+    def step(self, one: Arrow, other: Arrow) -> int:
+        """By how many *other* is further among the results of an op that both come from.
+
+        0 where they bring the same, or where that cannot be told.
+        """
+        op = self.view.recording.ops.get(OpId(other.tail))
+        if op is None or one.value == other.value or one.value is None or other.value is None:
+            return 0
+        if one.value not in op.outputs or other.value not in op.outputs:
+            return 0
+        values = self.view.recording.values
+        mine, yours = values[one.value], values[other.value]
+        if (mine.shape, mine.dtype) != (yours.shape, yours.dtype):
+            return 0
+        return op.outputs.index(other.value) - op.outputs.index(one.value)
+
+
+class _Link:
+    """How one sibling of a chain hangs on the one before."""
+
+    def __init__(self, wiring: _Wiring, one: str, other: str) -> None:
+        self.wiring = wiring
+        here, there = wiring.places(one), wiring.places(other)
+        joins = [arrow for arrow in wiring.into[other] if arrow.tail in here]
+        before = {(arrow.tail, here[arrow.head], arrow.slot): arrow for arrow in wiring.into[one]}
+        self.beside, self.stepping = set[Any](), set[tuple[str, int, str]]()
+        for arrow in wiring.into[other]:
+            if arrow.tail not in here:
+                spot = (arrow.tail, there[arrow.head], arrow.slot)
+                step = wiring.step(before[spot], arrow) if spot in before else 0
+                if step:
+                    self.stepping.add(spot)
+                    self.beside.add((*spot, step))
+                else:
+                    self.beside.add((*wiring.start(arrow), *spot[1:]))
+        leaves = _counted(
+            (wiring.end(arrow.head), here[arrow.tail])
+            for arrow in wiring.out_of[one]
+            if arrow.head not in there
+        )
+        self.joins = _counted((here[each.tail], there[each.head], each.slot) for each in joins)
+        self.pattern = (self.joins, self.beside, leaves)
+
+    def begins_at(self, first: str) -> bool:
+        """Whether *first* has the chain's entries where the others hang on."""
+        places = self.wiring.places(first)
+        entries: dict[tuple[int, str], None] = {}
+        for arrow in self.wiring.into[first]:
+            place = places[arrow.head]
+            stepping = (arrow.tail, place, arrow.slot) in self.stepping
+            if not stepping and (*self.wiring.start(arrow), place, arrow.slot) not in self.beside:
+                entries[place, arrow.slot] = None
+        return set(entries) == {(place, slot) for _, place, slot in self.joins}
+
+
+def _counted(things: Iterable[Any]) -> dict[Any, int]:
+    """How often each is there; a plain dict, as these are compared by the thousand."""
+    found: dict[Any, int] = {}
+    for each in things:
+        found[each] = found.get(each, 0) + 1
+    return found
+
+
+def _side_by_side(wiring: _Wiring, row: Sequence[str], start: int) -> int:
+    """Where the siblings that stand beside the one at *start* end."""
+    wanted = _surroundings(wiring, row[start])
+    end = start + 1
+    while end < len(row) and wiring.alike(row[start], row[end]):
+        if _surroundings(wiring, row[end]) != wanted:
+            break
+        end += 1
+    return end
+
+
+def _surroundings(wiring: _Wiring, item: str) -> Any:
+    places = wiring.places(item)
+    before = _counted((wiring.start(arrow)[0], places[arrow.head]) for arrow in wiring.into[item])
+    after = _counted(
+        (wiring.end(arrow.head), without_numbers(arrow.slot), places[arrow.tail])
+        for arrow in wiring.out_of[item]
+    )
+    return before, after

@@ -1,0 +1,276 @@
+"""Fold: repeated siblings into one box or cluster with a count.
+
+A rule says which siblings repeat: those of equal structure that are wired alike (`equal`), or
+those of one class whatever else differs (`similar`). The first of them stays and stands for
+the others, and so does everything in it for its counterpart in the others; where siblings
+differ, what only the others have is moved into it. Blocks of several siblings, such as the ops
+of a loop, fold in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.align import aligned
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.fold.repeat_groups import without_single_blocks
+from torchrecorder.views.fold.blocks import is_block
+from torchrecorder.views.fold.sibling_index import Items
+from torchrecorder.views.fold.siblings import Rows
+from torchrecorder.views.fold.edges import fold_arrows
+from torchrecorder.views.view import Box, Cluster, View
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Fold repeated siblings, at every level; two plain ones stay two boxes.
+
+    Attributes:
+        similar: Whether siblings of one class fold whatever else differs.
+    """
+
+    similar: bool = False
+
+    def __call__(self, view: View) -> View:
+        tree = FoldTree(Rows(view, self.similar))
+        return tree.view() if tree.groups else view
+
+
+def repeats(view: View, similar: bool = False) -> tuple[View, tuple[tuple[str, ...], ...]]:
+    """*view* with its blocks as clusters, and the groups of siblings that fold.
+
+    Those inside siblings that fold themselves are among them.
+    """
+    rows = Rows(view, similar)
+    groups = tuple(FoldTree(rows).groups if similar else rows.every_group())
+    folded = frozenset(item for group in groups for item in group)
+    return with_names(without_single_blocks(rows.view, folded)), groups
+
+
+def with_names(view: View) -> View:
+    """*view* with the names of the scopes and ops in each block."""
+    if not any(map(is_block, view.clusters)):
+        return view
+    items, recording = Items(view), view.recording
+    clusters = dict(view.clusters)
+    for block in filter(is_block, view.clusters):
+        inside = (
+            recording.scopes.get(ScopeId(item)) or recording.ops.get(OpId(item))
+            for item in items.children(block)
+        )
+        names = tuple(step.name for step in inside if step is not None)
+        clusters[block] = replace(clusters[block], names=names)
+    return replace(view, clusters=clusters)
+
+
+def names_of(
+    recording: RecordedRun, group: Sequence[str], children: Callable[[str], Iterable[str]]
+) -> tuple[str, ...]:
+    """What stands in the title of a fold: names of siblings, or of the scopes in blocks.
+
+    Args:
+        recording: Where they are from.
+        group: The siblings, or blocks of siblings.
+        children: Gives what lies in a block.
+    """
+    if not is_block(group[0]):
+        return tuple(recording.scopes[ScopeId(item)].name for item in group)
+    named = [
+        tuple(
+            recording.scopes[ScopeId(item)].name
+            for item in children(block)
+            if item in recording.scopes
+        )
+        for block in group
+    ]
+    same = all(names == named[0] for names in named)
+    return named[0] if same else tuple(name for names in named for name in names)
+
+
+class Node:
+    """A box or cluster, and what else it stands for once siblings are one.
+
+    Attributes:
+        id: That of the box or cluster.
+        key: What it must have in common with its counterpart in another sibling.
+        parent: The node around it.
+        children: What lies in it.
+        instances: All boxes or clusters that it stands for, itself first.
+        homes: How many of the instances of its parent have it.
+        count: How many siblings it folds, at most.
+        names: What these are called.
+    """
+
+    __slots__ = ("id", "key", "parent", "children", "instances", "homes", "count", "names")
+
+    def __init__(self, item: str, key: Hashable, parent: Node | None) -> None:
+        self.id = item
+        self.key = key
+        self.parent = parent
+        self.children: list[Node] = []
+        self.instances = [item]
+        self.homes = 1
+        self.count = 1
+        self.names: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> tuple[int, int] | None:
+        """In how many of the repeats around it is, and of how many; None if in all."""
+        there = 1 if self.parent is None else len(self.parent.instances)
+        return (self.homes, there) if self.homes < there else None
+
+
+class FoldTree:
+    """The siblings of a view, joined where they repeat.
+
+    Equal siblings are joined from the outside in: what is in the first of them counts for all.
+    Similar ones are joined from the inside out: stages of three and of six blocks then have the
+    same in them.
+
+    Attributes:
+        rows: The siblings.
+        groups: Those that are joined, in the order of joining.
+        stands: For each item that goes, its counterpart in an earlier sibling.
+        nodes: Each item by its id, those that go included.
+        roots: What stays at the top.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.groups: list[tuple[str, ...]] = []
+        self.stands: dict[str, str] = {}
+        self.nodes: dict[str, Node] = {}
+        self.roots: list[Node] = []
+        self._grow()
+        outside_in = (None, *rows.view.clusters)
+        for around in reversed(outside_in) if rows.similar else outside_in:
+            if around not in self.stands:
+                self._fold(around)
+
+    def of(self, item: str) -> str:
+        """What stands for *item* in the end."""
+        while item in self.stands:
+            item = self.stands[item]
+        return item
+
+    def instances(self, item: str) -> int:
+        """How many boxes a box stands for."""
+        return len(self.nodes[item].instances)
+
+    def part(self, item: str) -> str | None:
+        """The innermost thing around *item*, itself included, that only some repeats have."""
+        return next((each for each in self.around(item) if self.nodes[each].share), None)
+
+    def around(self, item: str) -> Iterator[str]:
+        """What stays, and the clusters around it in the end, innermost first."""
+        node: Node | None = self.nodes[item]
+        while node is not None:
+            yield node.id
+            node = node.parent
+
+    def view(self) -> View:
+        """The view in which each group is one."""
+        old = self.rows.view
+        boxes = {box.id: self._box(box) for box in old.boxes.values() if self._stays(box)}
+        members: dict[str, list[str]] = {}
+        for box in old.boxes.values():
+            if not self._stays(box):
+                members.setdefault(self.of(box.id), []).extend(box.members)
+        for name, more in members.items():
+            boxes[name] = replace(boxes[name], members=(*boxes[name].members, *more))
+        clusters = {
+            cluster.id: self._cluster(cluster)
+            for cluster in old.clusters.values()
+            if self._stays(cluster)
+        }
+        arrows = tuple(fold_arrows(self))
+        return without_single_blocks(View(old.recording, boxes, clusters, arrows))
+
+    def _stays(self, drawn: Box | Cluster) -> bool:
+        return drawn.id not in self.stands
+
+    def _box(self, box: Box) -> Box:
+        moved, fields = box.moved(self._home(box.id)), self._folded(box.id)
+        return replace(moved, **fields) if fields else moved
+
+    def _cluster(self, cluster: Cluster) -> Cluster:
+        return replace(cluster, parent=self._home(cluster.id), **self._folded(cluster.id))
+
+    def _home(self, item: str) -> str | None:
+        parent = self.nodes[item].parent
+        return None if parent is None else parent.id
+
+    def _folded(self, item: str) -> dict[str, Any]:
+        """The fields of a box or cluster that say what it stands for."""
+        node, fields = self.nodes[item], dict[str, Any]()
+        if self.rows.similar and len(node.instances) > 1:
+            fields["instances"] = tuple(node.instances)
+        if self.rows.similar and node.share is not None:
+            fields["share"] = node.share
+        if node.count > 1:
+            fields.update(count=node.count, names=node.names)
+        return fields
+
+    def _grow(self) -> None:
+        waiting: list[tuple[str | None, Node | None]] = [(None, None)]
+        while waiting:
+            around, parent = waiting.pop()
+            row = self.roots if parent is None else parent.children
+            for item in self.rows.items.children(around):
+                node = self.nodes[item] = Node(item, self.rows.rule.key(item), parent)
+                row.append(node)
+                if item in self.rows.view.clusters:
+                    waiting.append((item, node))
+
+    def _fold(self, around: str | None) -> None:
+        """Join the siblings that repeat in one cluster."""
+        groups = self.rows.groups(around)
+        for group in groups:
+            first = self.nodes[group[0]]
+            first.count = len(group)
+            first.names = names_of(self.rows.recording, group, self.rows.items.children)
+            for other in group[1:]:
+                self._join(first, self.nodes[other])
+        if groups:
+            self.groups += groups
+            row = self.roots if around is None else self.nodes[around].children
+            row[:] = [node for node in row if node.id not in self.stands]
+
+    def _join(self, first: Node, other: Node) -> None:
+        """Let *first* stand for a sibling, and what is in it for what is in that."""
+        self._unite(first, other)
+        waiting = [(first, other)]
+        while waiting:
+            one, two = waiting.pop()
+            row: list[Node] = []
+            for mine, yours in self._counterparts(one, two):
+                if mine is not None and yours is not None:
+                    mine.homes += yours.homes
+                    self._unite(mine, yours)
+                    waiting.append((mine, yours))
+                elif yours is not None:
+                    yours.parent = one
+                row.extend(filter(None, (mine or yours,)))
+            one.children = row
+
+    def _counterparts(self, one: Node, two: Node) -> Iterable[tuple[Node | None, Node | None]]:
+        """What is in either of two siblings, in order, side by side where it is in both."""
+        if not self.rows.similar:
+            return zip(one.children, two.children)
+        keys = [node.key for node in one.children], [node.key for node in two.children]
+        return (
+            (
+                one.children[here] if here is not None else None,
+                two.children[there] if there is not None else None,
+            )
+            for here, there in aligned(*keys)
+        )
+
+    def _unite(self, one: Node, other: Node) -> None:
+        self.stands[other.id] = one.id
+        one.instances.extend(other.instances)
+        if other.count > one.count:
+            one.count, one.names = other.count, other.names

@@ -1,0 +1,124 @@
+"""Periods: where a sequence repeats itself, block after block, in time linear in its length."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import NamedTuple
+
+LONGEST = 256
+"""The maximum number of elements in a block."""
+
+_TRIES = 12
+"""How many periods are tried at each position: distances to the next equal elements."""
+
+_BASE, _PRIME = 1_000_003, (1 << 61) - 1
+
+
+class Run(NamedTuple):
+    """Equal blocks one after the other.
+
+    Attributes:
+        start: Where the first block begins.
+        period: The number of elements in a block.
+        times: The number of blocks.
+        spare: How many elements after the last block continue the pattern: the blocks may as
+            well begin up to so many elements later.
+    """
+
+    start: int
+    period: int
+    times: int
+    spare: int
+
+    @property
+    def end(self) -> int:
+        """Where the last block ends."""
+        return self.start + self.period * self.times
+
+
+def runs(keys: Sequence[Hashable], wanted: Callable[[Run], bool] = bool) -> Iterator[Run]:
+    """The runs of equal blocks in *keys*, in order and without overlap.
+
+    At each position the longest run is taken; of several, the one with the shortest period.
+    None equals no other element. Runs that are not *wanted* are skipped.
+
+    Example:
+        >>> [tuple(run) for run in runs("xababab")]
+        [(1, 2, 3, 0)]
+        >>> [tuple(run) for run in runs("aaabaaab")]
+        [(0, 4, 2, 0)]
+    """
+    sequence = _Sequence(keys, wanted)
+    place = 0
+    while place < len(keys):
+        found = sequence.best(place)
+        if found is None:
+            place += 1
+            continue
+        yield found
+        place = found.end
+
+
+class _Sequence:
+    """A sequence with a rolling hash, so that parts are compared in constant time."""
+
+    def __init__(self, keys: Sequence[Hashable], wanted: Callable[[Run], bool]) -> None:
+        self.wanted = wanted
+        numbers: dict[Hashable, int] = {}
+        self.places: list[list[int]] = []
+        self.codes: list[int] = []
+        for place, key in enumerate(keys):
+            name = (place, "alone") if key is None else ("key", key)
+            code = numbers.setdefault(name, len(numbers))
+            if code == len(self.places):
+                self.places.append([])
+            self.places[code].append(place)
+            self.codes.append(code)
+        self.sums, self.powers = [0], [1]
+        for code in self.codes:
+            self.sums.append((self.sums[-1] * _BASE + code + 1) % _PRIME)
+            self.powers.append(self.powers[-1] * _BASE % _PRIME)
+
+    def best(self, start: int) -> Run | None:
+        """The longest run that begins at *start*."""
+        best = None
+        for period in self._candidates(start):
+            if best is not None and best.end == len(self.codes):
+                break
+            if self._equal(start, start + period, period):
+                found = self._run(start, period)
+                if self.wanted(found) and (best is None or found.end > best.end):
+                    best = found
+        return best
+
+    def _candidates(self, start: int) -> Iterator[int]:
+        """Distances to the next elements that equal the one at *start*."""
+        places = self.places[self.codes[start]]
+        following = bisect_right(places, start)
+        for place in places[following : following + _TRIES]:
+            period = place - start
+            if period > LONGEST or place + period > len(self.codes):
+                return
+            yield period
+
+    def _run(self, start: int, period: int) -> Run:
+        codes, count = self.codes, 2
+        while self._equal(start, start + count * period, period):
+            count += 1
+        end = start + count * period
+        spare = 0
+        while spare < period - 1 and end + spare < len(codes):
+            if codes[end + spare] != codes[start + spare]:
+                break
+            spare += 1
+        return Run(start, period, count, spare)
+
+    def _equal(self, one: int, other: int, length: int) -> bool:
+        if max(one, other) + length > len(self.codes):
+            return False
+        return self._sum(one, length) == self._sum(other, length)
+
+    def _sum(self, start: int, length: int) -> int:
+        before = self.sums[start] * self.powers[length]
+        return (self.sums[start + length] - before) % _PRIME

@@ -1,0 +1,180 @@
+"""Clusters around the blocks of siblings that repeat together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.fold.blocks import (
+    PREFIX,
+    Unit,
+    block_id,
+    blocks,
+    is_block,
+    items_of,
+    unit_of,
+)
+from torchrecorder.views.collapse import SOURCES
+from torchrecorder.views.fold.sibling_index import Items
+from torchrecorder.views.view import Box, BoxKind, Cluster, View
+
+
+def with_block_clusters(
+    view: View, unit: Callable[[RecordedRun, str], Unit] = unit_of
+) -> tuple[Items, Mapping[str, object]]:
+    """The items of *view*, with a cluster around each block of siblings that repeat together.
+
+    Args:
+        view: What is to be folded.
+        unit: Gives what a scope or op has in common with others.
+
+    Returns:
+        The items, and what scopes and blocks that may repeat have in common.
+    """
+    items = Items(view)
+    parents: dict[str, str | None] = {}
+    keys: dict[str, object] = {}
+    for around, row, found in _repeats(items, unit):
+        keys.update((row[position], key) for position, key in found.scopes)
+        for key, places in found.blocks:
+            members = [place.item(row) for place in places]
+            block = block_id(members)
+            keys[block] = key
+            parents[block] = around
+            parents.update(dict.fromkeys(members, block))
+    return (Items(_moved(view, parents)) if parents else items), keys
+
+
+class _Place(NamedTuple):
+    """A sibling by its position in the row, or the block (of blocks) that starts there."""
+
+    position: int
+    levels: int
+
+    def item(self, row: Sequence[str]) -> str:
+        """The id of what has this place in a row."""
+        return PREFIX * self.levels + row[self.position]
+
+
+@dataclass
+class _Repeats:
+    """What may repeat in a row of siblings: scopes, and blocks of siblings, each with its key."""
+
+    scopes: list[tuple[int, Hashable]]
+    blocks: list[tuple[Hashable, list[_Place]]]
+
+
+def _repeats(
+    items: Items, unit: Callable[[RecordedRun, str], Unit]
+) -> Iterator[tuple[str | None, list[str], _Repeats]]:
+    """What may repeat in each cluster; computed once for all clusters of equal structure."""
+    known: dict[Hashable, _Repeats] = {}
+    recording = items.view.recording
+    for around in (None, *items.view.clusters):
+        row = items.siblings(around)
+        if len(row) < 2:
+            continue
+        signature = _signature(recording, around, row)
+        if signature not in known:
+            known[signature] = _in_row([unit(recording, item) for item in row], items.readers)
+        yield around, row, known[signature]
+
+
+def _signature(recording: RecordedRun, around: str | None, row: Sequence[str]) -> Hashable:
+    """Equal for scopes of equal structure that show the same of it."""
+    scope = recording.scopes.get(ScopeId(around or ""))
+    steps = [recording.scopes.get(ScopeId(item)) or recording.ops.get(OpId(item)) for item in row]
+    if scope is None or None in steps:
+        return around
+    shown = tuple(step.index - scope.index for step in steps if step is not None)
+    return recording.structures[scope.id], shown
+
+
+def _in_row(units: Sequence[Unit], readers: Mapping[str, Sequence[str]]) -> _Repeats:
+    places = {unit.items[0]: _Place(position, 0) for position, unit in enumerate(units)}
+    scopes = [(place, unit.key) for place, unit in enumerate(units) if unit.alone]
+    found = _Repeats(scopes, [])
+    for parts in blocks(units, readers):
+        for part in parts:
+            members = [places[item] for item in items_of(part)]
+            places[block_id(items_of(part))] = members[0]._replace(levels=members[0].levels + 1)
+            found.blocks.append((tuple(unit.key for unit in part), members))
+    return found
+
+
+def without_single_blocks(view: View, kept: Collection[str] = ()) -> View:
+    """*view* without the blocks that did not fold, except those *kept*."""
+    lone = {
+        block.id
+        for block in view.clusters.values()
+        if is_block(block.id) and block.count == 1 and block.id not in kept
+    }
+    if not lone:
+        return view
+    clusters = view.clusters
+
+    def outside(cluster: str | None) -> str | None:
+        while cluster in lone and cluster is not None:
+            cluster = clusters[cluster].parent
+        return cluster
+
+    return replace(
+        view,
+        boxes={name: box.moved(outside(box.cluster)) for name, box in view.boxes.items()},
+        clusters={
+            name: replace(each, parent=outside(each.parent)) if each.parent in lone else each
+            for name, each in clusters.items()
+            if name not in lone
+        },
+    )
+
+
+def _moved(view: View, parents: Mapping[str, str | None]) -> View:
+    """*view* with the clusters that *parents* names, around what they are named for."""
+    boxes = {
+        name: box.moved(parents[name]) if name in parents else box
+        for name, box in view.boxes.items()
+    }
+    added = {name: Cluster(name, around) for name, around in parents.items() if is_block(name)}
+    old = {
+        name: replace(each, parent=parents[name]) if name in parents else each
+        for name, each in view.clusters.items()
+    }
+    inner = [box.cluster for box in boxes.values() if box.kind not in SOURCES]
+    clusters = dict(_in_order({**old, **added}, inner))
+    found = replace(view, boxes=boxes, clusters=clusters)
+    return replace(found, boxes={**boxes, **_own_constants(found)})
+
+
+def _in_order(
+    clusters: Mapping[str, Cluster], met: Sequence[str | None]
+) -> Iterator[tuple[str, Cluster]]:
+    """Clusters as they are met, each after the one around it."""
+    done: set[str] = set()
+    for start in (*met, *clusters):
+        chain: list[str] = []
+        around = start
+        while around is not None and around not in done:
+            chain.append(around)
+            around = clusters[around].parent
+        for name in reversed(chain):
+            done.add(name)
+            yield name, clusters[name]
+
+
+def _own_constants(view: View) -> Mapping[str, Box]:
+    """Constants that only one block reads, inside it."""
+    readers: dict[str, list[str | None]] = {}
+    for arrow in view.arrows:
+        if view.boxes[arrow.tail].kind is BoxKind.CONSTANT:
+            readers.setdefault(arrow.tail, []).append(view.boxes[arrow.head].cluster)
+    nesting = view.nesting
+    homes = {name: nesting.common(heads) for name, heads in readers.items()}
+    return {
+        name: replace(view.boxes[name], cluster=home)
+        for name, home in homes.items()
+        if home is not None and is_block(home)
+    }

@@ -1,0 +1,87 @@
+"""Similar siblings: of one class, although sizes, wiring or an optional part differ.
+
+Siblings that differ in their wiring alone fold too: they are adjacent in the run, so an arrow
+into or out of one of them is drawn to the box of all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+
+from torchrecorder.events import GradId, OpId, ScopeId, ValueId
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.fold.blocks import is_block
+from torchrecorder.views.fold.sibling_index import Items
+from torchrecorder.views.fold.fold_key import loose_fold_key
+
+
+class Similar:
+    """Finds siblings that mostly do the same.
+
+    Args:
+        items: What is to be folded.
+        keys: What scopes and blocks that repeat have in common.
+    """
+
+    def __init__(self, items: Items, keys: Mapping[str, object]) -> None:
+        self.items = items
+        self.recording = items.view.recording
+        self.keys = keys
+        self._profiles: dict[str, Counter[Hashable]] = {}
+
+    def key(self, item: str) -> Hashable:
+        """What an item must have in common with its counterpart in another sibling."""
+        recording, is_open = self.recording, item in self.items.view.clusters
+        if is_block(item):
+            return "block", self.keys[item]
+        found = loose_fold_key(recording, item)
+        if found is not None:
+            return "scope", is_open, found
+        step = recording.ops.get(OpId(item)) or recording.grad_nodes.get(GradId(item))
+        if step is not None:
+            return "step", is_open, step.name
+        box, value = self.items.view.boxes[item], recording.values.get(ValueId(item))
+        name = value.names[0].rpartition(".")[2] if value is not None and value.names else ""
+        return "value", box.kind, name
+
+    def groups(self, around: str | None) -> Iterator[tuple[str, ...]]:
+        """Siblings in a cluster next to each other that are similar to the first of them."""
+        group: list[str] = []
+        for item in self.items.siblings(around):
+            if group and self._are_similar(group[0], item):
+                group.append(item)
+                continue
+            if len(group) > 1:
+                yield tuple(group)
+            group = [item]
+        if len(group) > 1:
+            yield tuple(group)
+
+    def _are_similar(self, one: str, other: str) -> bool:
+        """Whether most of what the smaller of two siblings does, the larger does too."""
+        if self.key(one) != self.key(other):
+            return False
+        if is_block(one) or one not in self.recording.scopes:
+            return is_block(one)
+        first, second = self._profile(one), self._profile(other)
+        smaller = min(first.total(), second.total())
+        return 2 * (first & second).total() > smaller or first == second
+
+    def _profile(self, item: str) -> Counter[Hashable]:
+        """What runs directly in a scope; siblings of one class in a row count once."""
+        if item not in self._profiles:
+            found: Counter[Hashable] = Counter()
+            last: Hashable = None
+            for child in self.recording.children[ScopeId(item)]:
+                key = _step(self.recording, child)
+                if key != last or isinstance(child, Op):
+                    found[key] += 1
+                last = key
+            self._profiles[item] = found
+        return self._profiles[item]
+
+
+def _step(recording: RecordedRun, child: Scope | Op) -> Hashable:
+    return child.name if isinstance(child, Op) else loose_fold_key(recording, child.id)

@@ -1,0 +1,157 @@
+"""The whole run as a view: every op a box, every scope a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from torchrecorder.events import STORED, OpKind, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.nesting import Nesting
+from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
+
+SOURCES = {
+    Role.INPUT: BoxKind.INPUT,
+    Role.PARAMETER: BoxKind.PARAMETER,
+    Role.BUFFER: BoxKind.BUFFER,
+    Role.CONSTANT: BoxKind.CONSTANT,
+    Role.INNER: BoxKind.CONSTANT,
+}
+"""What a value is drawn as if no drawn op made it."""
+
+
+def whole(recording: RecordedRun) -> View:
+    """Everything that ran, as a view; what ran again for a checkpoint is left out.
+
+    Boxes are ops, scopes in which nothing ran, inputs and outputs of the run, and the
+    parameters, buffers and constants that were read. A buffer or parameter that was
+    written in place has a second box for what became of it.
+    """
+    return _Whole(recording).view()
+
+
+def scope_kind(scope: Scope) -> BoxKind:
+    """What kind of box a closed scope is."""
+    called = scope.kind in (ScopeKind.MODULE, ScopeKind.FUNCTION)
+    return BoxKind.MODULE if called else BoxKind.REGION
+
+
+def stored_values(recording: RecordedRun) -> dict[ValueId, Role]:
+    """Parameters and buffers, and their values after in-place writes, with their roles."""
+    roles = {
+        name: value.role
+        for value in recording.values.values()
+        if value.role in STORED
+        for name in value.names
+    }
+    return {
+        value.id: roles[value.names[0]]
+        for value in recording.values.values()
+        if value.names and value.names[0] in roles and value.role is not Role.INPUT
+    }
+
+
+class _Whole:
+    """Collects the boxes and arrows of one recording."""
+
+    def __init__(self, recording: RecordedRun) -> None:
+        self.recording = recording
+        self.scopes = {s.id: s for s in recording.scopes.values() if not s.recompute}
+        self.ops = {
+            op.id: op
+            for op in recording.ops.values()
+            if not op.recompute and (op.scope is None or op.scope in self.scopes)
+        }
+        self.nesting = Nesting({s.id: s.parent for s in self.scopes.values()})
+        self.arrows: list[Arrow] = []
+        self.stored = stored_values(recording)
+        self.readers: dict[ValueId, list[str | None]] = {}
+
+    def view(self) -> View:
+        empty = self._empty_scopes()
+        for op in self.ops.values():
+            self._arrows_into(op)
+        for scope in empty:
+            self._arrows_into_scope(scope)
+        outputs = list(self._outputs())
+        boxes = [*self._sources(), *self._inner(empty), *self._written(), *outputs]
+        inside = {scope.id for scope in empty}
+        clusters: dict[str, Cluster] = {
+            scope.id: Cluster(scope.id, scope.parent)
+            for scope in self.scopes.values()
+            if scope.id not in inside
+        }
+        return View(self.recording, {box.id: box for box in boxes}, clusters, tuple(self.arrows))
+
+    def _empty_scopes(self) -> list[Scope]:
+        """Scopes in which no op and no other scope ran."""
+        full: set[ScopeId | None] = {scope.parent for scope in self.scopes.values()}
+        full.update(op.scope for op in self.ops.values())
+        return [scope for scope in self.scopes.values() if scope.id not in full]
+
+    def _tail(self, value: ValueId) -> str:
+        """The box a value comes from."""
+        producer = self.recording.values[value].producer
+        return producer if producer in self.ops else value
+
+    def _arrow(self, value: ValueId, head: str, cluster: str | None, slot: str) -> None:
+        self.arrows.append(Arrow(self._tail(value), head, value, slot))
+        self.readers.setdefault(value, []).append(cluster)
+
+    def _arrows_into(self, op: Op) -> None:
+        for slot in op.inputs:
+            self._arrow(slot.value, op.id, op.scope, slot.name)
+
+    def _arrows_into_scope(self, scope: Scope) -> None:
+        for slot in scope.inputs:
+            self._arrow(slot.value, scope.id, scope.parent, slot.name)
+
+    def _outputs(self) -> Iterator[Box]:
+        for number, slot in enumerate(self.recording.outputs):
+            box = Box(f"out:{number}", BoxKind.OUTPUT, None, ())
+            self._arrow(slot.value, box.id, None, slot.name)
+            yield box
+
+    def _sources(self) -> Iterator[Box]:
+        """Boxes of values that no drawn op made: inputs first, others in the order of reading."""
+        first = dict.fromkeys(slot.value for slot in self.recording.inputs)
+        for value in [*first, *(each for each in self.readers if each not in first)]:
+            if self._tail(value) == value:
+                yield self._source(value)
+
+    def _source(self, value: ValueId) -> Box:
+        kind = SOURCES[self.recording.values[value].role]
+        around = None
+        if kind is not BoxKind.INPUT:
+            around = self.nesting.common(self.readers[value])
+        return Box(value, kind, around, (value,))
+
+    def _written(self) -> Iterator[Box]:
+        """The new values of parameters and buffers that an op wrote in place."""
+        for op in self.ops.values():
+            for value in op.writes:
+                role = self.stored.get(value)
+                if role is not None:
+                    yield Box(value, SOURCES[role], op.scope, (value,))
+                    self.arrows.append(Arrow(op.id, value, value, ""))
+
+    def _inner(self, empty: Iterable[Scope]) -> list[Box]:
+        """Boxes of ops and empty scopes, in run order."""
+        indexed = [(op.index, self._op(op)) for op in self.ops.values()]
+        indexed.extend(
+            (scope.index, Box(scope.id, scope_kind(scope), scope.parent, (scope.id,)))
+            for scope in empty
+        )
+        return [box for _, box in sorted(indexed, key=lambda each: each[0])]
+
+    def _op(self, op: Op) -> Box:
+        kind = BoxKind.HIDDEN if op.kind is OpKind.HIDDEN else BoxKind.OP
+        return Box(op.id, kind, op.scope, (op.id, *self._made_by(op)))
+
+    def _made_by(self, op: Op) -> Iterator[str]:
+        """Values and grad nodes that belong to the op alone."""
+        for value in dict.fromkeys(op.outputs):
+            mine = self.recording.values[value].producer == op.id
+            if mine and not (value in op.writes and value in self.stored):
+                yield value
+        yield from (grad.id for grad in self.recording.owned.get(op.id, ()))

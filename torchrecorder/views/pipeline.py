@@ -1,0 +1,247 @@
+"""Plan: view options -> the steps that make the view."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, Union
+
+from torchrecorder.checks import FLAG, MAPPING, TEXT, TEXTS, one_of, pair, whole_number, words
+from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.recording import RecordedRun, check_recording
+from torchrecorder.option_table import check_options, documented, option
+from torchrecorder.views.backward import backward_view
+from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
+from torchrecorder.views.collapse import Collapse
+from torchrecorder.views.auto_depth import choose, max_depth
+from torchrecorder.select.focus import Focus
+from torchrecorder.views.fold.fold import Fold, repeats
+from torchrecorder.select.group import Group
+from torchrecorder.views.hide import (
+    HideNamed,
+    HideOps,
+    HidePasses,
+    HideStored,
+    Named,
+    is_pass,
+    is_query,
+    is_reshape,
+)
+from torchrecorder.views.expand_ops import OpenOps
+from torchrecorder.views.outputs import GroupOutputs
+from torchrecorder.views.tensors import ShowTensors
+from torchrecorder.views.unfold import joined_outputs, members, with_blocks
+from torchrecorder.views.view import Step, Unfolded, View
+from torchrecorder.views.full_view import whole
+
+
+FOLDS: tuple[str | bool, ...] = (True, False, "similar")
+"""The valid values of ``fold``."""
+
+GROUPS = replace(
+    MAPPING,
+    several=True,
+    read=lambda text: {name: words(members) for name, members in pair(text).items()},
+)
+
+
+@documented
+@dataclass(frozen=True)
+class ViewOptions:
+    """What a view shows."""
+
+    depth: int | None = option(
+        "How many levels of modules are open. 0 is one box per outermost call, 1 its children, "
+        "and so on. A module that stands for a single op (a convolution, an activation) stays a "
+        "box until the last level, which shows every op; one more opens ops to their grad nodes. "
+        "None chooses what keeps to about 40 boxes: all ops of a small network, the blocks of a "
+        "ResNet.",
+        whole_number(0).or_none(),
+        default=None,
+        flag="-d",
+        placeholder="LEVELS",
+    )
+    focus: str | None = option(
+        "Show only this module, by its path or a pattern. Such as ``\"encoder.layer.*\"``; *depth* "
+        "counts from there.",
+        TEXT.or_none(),
+        default=None,
+        placeholder="NAME",
+    )
+    since: str | None = option(
+        "Show only what depends on this. The path of a module, the name of an input, output or "
+        "parameter, or a recorded id.",
+        TEXT.or_none(),
+        default=None,
+        placeholder="NAME",
+    )
+    until: str | None = option(
+        "Show only what this depends on. With *since*, what lies between the two.",
+        TEXT.or_none(),
+        default=None,
+        placeholder="NAME",
+    )
+    hide: str | tuple[str, ...] = option(
+        "Leave out these modules, operations, inputs, outputs or weights. Modules by path or "
+        "class, the rest by name; patterns, separated by commas or in a tuple. Arrows go "
+        "through them.",
+        TEXTS,
+        default=(),
+        placeholder="NAME,...",
+    )
+    closed: str | tuple[str, ...] = option(
+        "Keep these modules one box each, whatever the depth. Paths, classes or patterns, like "
+        "those of *hide*.",
+        TEXTS,
+        default=(),
+        placeholder="NAME,...",
+    )
+    group: Mapping[str, str | Sequence[str]] = option(
+        "Gather siblings under a made-up name. ``{\"Stem\": [\"conv1\", \"bn1\", \"relu\"]}`` "
+        "takes paths of modules and operations, or patterns. A group is one more level for "
+        "*depth*. A parameter stands in it where all that reads it does, and may be named too.",
+        GROUPS,
+        factory=dict,
+        placeholder="TEXT=NAME,...",
+    )
+    fold: Union[bool, Literal["similar"]] = option(
+        "Draw repeated siblings as one box with ×N. True: those of equal structure; "
+        "``\"similar\"``: all of one class in a row, however sizes, settings, wiring and optional "
+        "parts differ, and the box says what does; False: every one on its own.",
+        one_of(*FOLDS),
+        default=True,
+    )
+    view: Literal["forward", "backward"] = option(
+        "Which pass is drawn. ``\"forward\"``, the run; or ``\"backward\"``, the autograd graph "
+        "behind it, in the direction in which gradients run. Of the other options of a view, "
+        "only *depth* matters there.",
+        one_of("forward", "backward"),
+        default="forward",
+    )
+    parameters: bool | None = option(
+        "Draw parameters and buffers as boxes. None draws those that no module box speaks for, "
+        "such as a class token added in a large module.",
+        FLAG.or_none(),
+        default=None,
+    )
+    tensors: bool = option(
+        "Draw tensors as boxes. Else they are arrows.", FLAG, default=False
+    )
+    passes: bool = option(
+        "Draw modules that hand on their input untouched. Such are identity, and dropout in "
+        "evaluation mode.",
+        FLAG,
+        default=True,
+    )
+    reshapes: bool = option(
+        "Draw operations that only reshape. Such are ``view`` and ``permute``.",
+        FLAG,
+        default=True,
+    )
+    queries: bool = option(
+        "Draw operations that give no tensor. Such are ``item`` and comparisons of shapes.",
+        FLAG,
+        default=False,
+    )
+
+    def __post_init__(self) -> None:
+        Group(self.group)
+        check_options(self)
+
+
+@uncollected()
+def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> View:
+    """The view of *recording* that *options* ask for.
+
+    Raises:
+        InvalidArgument: *recording* is none, or an option does not fit it.
+    """
+    check_recording(recording)
+    grouped = Group(options.group)(recording)
+    HideNamed(_patterns(options.hide)).check("hide", grouped)
+    Named(_patterns(options.closed)).check("closed", grouped)
+    part = Focus(options.focus, options.since, options.until)(grouped)
+    if options.view == "backward":
+        view = backward_view(part, options.depth)
+        return replace(view, unfolded=partial(_unfolded_backward, part))
+    start = whole(part)
+    return replace(_steps(start, options), unfolded=partial(_unfolded, start, options))
+
+
+def _steps(view: View, options: ViewOptions) -> View:
+    for step in plan(view.recording, options):
+        view = step(view)
+    return view
+
+
+def _unfolded_backward(part: RecordedRun) -> Unfolded:
+    view = backward_view(part, sys.maxsize)
+    return Unfolded(view, members(view), ())
+
+
+def _unfolded(start: View, options: ViewOptions) -> Unfolded:
+    """What there is to open in the view that *options* ask for.
+
+    Args:
+        start: Everything that ran.
+        options: What is shown of it.
+    """
+    depth = max_depth(start.recording)
+    view = _steps(start, replace(options, depth=depth, fold=False))
+    similar = options.fold == "similar"
+    view, groups = repeats(view, similar) if options.fold else (view, ())
+    whole_view, inside = joined_outputs(view, groups), with_blocks(members(start), view)
+    return Unfolded(whole_view, inside, groups, similar)
+
+
+def plan(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> list[Step]:
+    """The steps that make the view of *recording*, in the order in which they are taken."""
+    quiet = _quiet(options)
+    judge = partial(_any_holds, quiet)
+    choice = choose(recording, options.depth, judge, _repeated(recording, options))
+    unwanted = HideNamed(_patterns(options.hide))
+    closed = Named(_patterns(options.closed)).scopes(recording)
+    closed |= choice.closed | unwanted.scopes(recording)
+    steps: list[Step] = [Collapse(choice.depth, judge, closed), HideOps(quiet)]
+    if unwanted.patterns:
+        steps.append(unwanted)
+    if not options.passes:
+        steps.append(HidePasses())
+    if not options.parameters:
+        steps.append(HideStored(everywhere=options.parameters is False))
+    if choice.depth > max_depth(recording):
+        steps.append(OpenOps())
+    if options.fold:
+        steps += [Fold(similar=options.fold == "similar"), GroupOutputs()]
+    if options.tensors:
+        steps.append(ShowTensors())
+    return steps
+
+
+def _repeated(recording: RecordedRun, options: ViewOptions) -> frozenset[str]:
+    """What does not count when the depth is chosen, because it folds."""
+    if options.depth is not None or not options.fold:
+        return frozenset()
+    unit = loose_unit if options.fold == "similar" else unit_of
+    return repeated(recording, unit)
+
+
+def _quiet(options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:
+    """The conditions under which an op is not shown."""
+    shown = {is_query: options.queries, is_reshape: options.reshapes}
+    return (is_pass, *(holds for holds, wanted in shown.items() if not wanted))
+
+
+def _patterns(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    given = names.split(",") if isinstance(names, str) else names
+    return tuple(pattern.strip() for pattern in given if pattern.strip())
+
+
+def _any_holds(which: tuple[Callable[[Op], bool], ...], op: Op) -> bool:
+    for holds in which:
+        if holds(op):
+            return True
+    return False
