@@ -13,6 +13,7 @@ import torchrecorder
 from tests.agreement import structure
 from tests.faults import Faults, find
 from tests.zoo.functions import Negate, Same
+from torchrecorder.capture.hooks.deferred_recorder import Awaited
 from torchrecorder.capture.tape import Tape
 
 RUN_THE_MODEL = {
@@ -188,3 +189,30 @@ def test_strict_tapes_raise(step, faults, monkeypatch):
     place = next(each for each in faults.passed if each.code.co_name == "_enter")
     with pytest.raises(LookupError), step.recorder(), Faults(place).hearing():
         step.run()
+
+
+def _train(place=None):
+    """What three steps under a recorder that waits for the model give, with a fault at a place."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    faults = Faults(place)
+    with faults.hearing(), Awaited(lambda module, frame: module is model, 2):
+        for _ in range(3):
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return faults, [each.detach() for each in model.parameters()]
+
+
+def test_failing_while_waiting():
+    """A recorder that waits for its model, or comes and goes between steps, fails alone too."""
+    found, plain = _train()
+    awaited = {"Awaited._called", "Awaited._steps_now", "Awaited._stepped"}
+    assert awaited <= found.callbacks
+    for place in found.passed:
+        if place.line and find(place.code)[0] in awaited:
+            with pytest.warns(match="torchrecorder could not record"):
+                faults, parameters = _train(place)
+            assert faults.raised
+            assert all(map(torch.equal, parameters, plain))

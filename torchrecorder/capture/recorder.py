@@ -239,6 +239,10 @@ class Recorder:
             function = function.__call__
         return self._modules.call_function(self._name, function, args, kwargs)
 
+    def lose(self, instrument: str, error: Exception) -> None:
+        """An *instrument* outside of the block failed: a fact is lost."""
+        self._tape.lose(instrument, error)
+
     def module_called(self, module: Module, args: tuple[Any, ...], frame: FrameType) -> None:
         """A hook in *frame* entered this block: the call of *module* has begun before it."""
         self._modules.before(module, args, frame)

@@ -14,6 +14,7 @@ Only PyTorch's own for the default device is lower: it expects to be the lowest.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import FrameType, TracebackType
@@ -40,6 +41,7 @@ from torchrecorder.capture.internals.access import (
     push_function_mode,
 )
 from torchrecorder.capture.recorder import Recorder
+from torchrecorder.errors import TorchRecorderError
 from torchrecorder.recording import Recording
 
 Choice = Callable[[Module, FrameType], bool]
@@ -98,7 +100,22 @@ class Awaited:
         """*module* is about to run: begin or end, if it is time for it."""
         if self._over or self._inside or threading.get_ident() != self._thread:
             return
-        frame = get_frame(1)
+        try:
+            self._begin_or_end(module, args, get_frame(1))
+        except TorchRecorderError:
+            raise
+        except Exception as error:
+            self._lose(error)
+
+    def _lose(self, error: Exception) -> None:
+        """A callback failed: the program goes on, and is told."""
+        if self._recorder is not None and not self._over:
+            self._recorder.lose("steps of the model", error)
+        else:
+            told = f"torchrecorder could not record the model: {type(error).__name__}: {error}"
+            warnings.warn(told, stacklevel=2)
+
+    def _begin_or_end(self, module: Module, args: tuple[Any, ...], frame: FrameType) -> None:
         begins = self.model is None and self._chosen(module, caller_of_module(frame))
         if begins:
             self._begin(module)
@@ -141,12 +158,21 @@ class Awaited:
 
     def _steps_now(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """An optimizer begins: it belongs to the step."""
-        if self._deaf and threading.get_ident() == self._thread:
-            self._deaf = False
-            self._put_with(_taken())
+        try:
+            if self._deaf and threading.get_ident() == self._thread:
+                self._deaf = False
+                self._put_with(_taken())
+        except Exception as error:
+            self._lose(error)
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """An optimizer is done: if it is the model's, that may have been the last step."""
+        try:
+            self._pause_after(optimizer)
+        except Exception as error:
+            self._lose(error)
+
+    def _pause_after(self, optimizer: Any) -> None:
         if self._deaf or self.calls != self._steps or threading.get_ident() != self._thread:
             return
         assert self.model is not None
