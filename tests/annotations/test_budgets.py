@@ -7,7 +7,7 @@ import pytest
 from tests.figures import linear, network
 from torchrecorder.annotations.limits import exceeded
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
 

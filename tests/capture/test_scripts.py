@@ -10,7 +10,8 @@ from torchrecorder import Recorder, record, recording_of
 from torchrecorder.capture.modes import dispatch_mode
 
 from tests.zoo.case import net
-from tests.zoo.scripts import Forks, Small, script
+from tests.zoo.scripts import Small, script
+from tests.zoo.scripts_around import Forks
 
 pytestmark = pytest.mark.usefixtures("strict_but_quiet")
 

@@ -19,7 +19,7 @@ from torchrecorder.errors import LayoutFailed
 from torchrecorder.export.formats import known
 from torchrecorder.export.nested import closed_size
 from torchrecorder.export.plain_svg import plain_svg
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Outline
 from torchrecorder.testing import Builder

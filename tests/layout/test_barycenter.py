@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.layout.test_nested import SOME, check, directions, some_open, trees
 from torchrecorder.layout.layered import Item, Link, place, plan
-from torchrecorder.layout.layered import columns as columns_module
+from torchrecorder.layout.layered import ordering as columns_module
 from torchrecorder.layout.layered.barycenter import Edge, coordinates
 from torchrecorder.layout.layered.ordering import APART
 

@@ -18,7 +18,7 @@ from torchrecorder.export.explorer import numbers
 from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.export.explorer.box_appearance import Drawn
 from torchrecorder.export.explorer.equal import representatives
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view

@@ -8,7 +8,7 @@ import pytest
 
 from tests.figures import linear
 from torchrecorder.events import OpId, ScopeKind
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.diff_colors import Marked
 from torchrecorder.style.style import Style

@@ -8,7 +8,7 @@ import pytest
 
 from tests.figures import arrows, boxes, linear
 from torchrecorder.events import ScopeKind
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View

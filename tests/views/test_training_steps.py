@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 import torchrecorder
-from torchrecorder.graph.recording import Recording
+from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
