@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
 import sys
 from dataclasses import fields
@@ -74,7 +75,11 @@ def test_a_type_checker_knows_them(tmp_path: Path) -> None:
     (tmp_path / "use.py").write_text(CODE)
     command = [sys.executable, "-m", "mypy", "--config-file=", "--follow-imports=silent",
                "--ignore-missing-imports", "--cache-dir", str(tmp_path / "cache"), "use.py"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    home = Path(torchrecorder.__file__).parents[1]
+    env = dict(os.environ)
+    if home.name != "site-packages":  # it looks there itself, but not where an editable install is
+        env["MYPYPATH"] = str(home)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
     found = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line}
     wrong = {at for at, line in enumerate(CODE.splitlines(), 1) if line.endswith("# wrong")}
     assert found == wrong, done.stdout + done.stderr
