@@ -48,7 +48,7 @@ def test_what_is_counted_is_said_of_the_whole() -> None:
         "parameters: 32 → 48 (+50 %)",
         "output_bytes: 64 B → 96 B (+50 %)",
     )
-    assert "  in all    parameters: 32 → 48 (+50 %), output_bytes" in found.text()
+    assert "  total     parameters: 32 → 48 (+50 %), output_bytes" in found.text()
     assert found.json()["totals"]["parameters"] == {"before": 32, "after": 48}
     assert not said(found)
     assert compare(net(), net()).text() == "Net: no difference"
@@ -61,7 +61,7 @@ def test_modules_are_listed_for_themselves() -> None:
         "the whole run: parameters: 32 → 48 (+50 %)",
         "fc1: parameters: 16 → 32 (+100 %)",
     ]
-    assert "in all    output_bytes" in found.text()
+    assert "total     output_bytes" in found.text()
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ class Numbers:
 
     def __repr__(self) -> str:
         name, found = self.annotation.name, len(self.by_node)
-        total = f", {self.annotation.show(self.total())} in all" if self.by_node else ""
+        total = f", total {self.annotation.show(self.total())}" if self.by_node else ""
         total = total if self.annotation.merge is sum else ""
         return f"<{name} of {self.owned.recording.name}: {found} number{'s' * (found != 1)}{total}>"
 
