@@ -44,7 +44,7 @@ def said(comparison: Comparison) -> list[str]:
 def test_what_is_counted_is_said_of_the_whole() -> None:
     """In text and JSON, and without being a difference of its own."""
     found = compare(net(), net(8))
-    assert found.in_all == (
+    assert found.changed_totals == (
         "parameters: 32 → 48 (+50 %)",
         "output_bytes: 64 B → 96 B (+50 %)",
     )
@@ -129,9 +129,9 @@ def test_the_figure_says_the_totals() -> None:
 
     found = compare(net(), net(8))
     laid = overlay(found.before, found.after, found.matching, found.changes)
-    marked = Marked({}, laid.gone, laid.new, laid.notes, found.in_all)
+    marked = Marked({}, laid.gone, laid.new, laid.notes, found.changed_totals)
     drawn = draw(make_view(laid.recording), marked.style(Style()))
-    assert [each.text for each in drawn.legend][-2:] == list(found.in_all)
+    assert [each.text for each in drawn.legend][-2:] == list(found.changed_totals)
 
 
 @pytest.mark.parametrize(
