@@ -25,7 +25,6 @@ from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.probes.probes import Extras, Started
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.state.force_eager import RunEagerly
-from torchrecorder.capture.consistent import consistent
 from torchrecorder.capture.modes.higher_order import CompiledOps
 from torchrecorder.capture.modes.fast_paths import FastPaths
 from torchrecorder.capture.modes.function_mode import Calls, FunctionCalls
@@ -208,7 +207,7 @@ class Recorder:
                 tape.own,
             )
         )
-        self._events = tuple(consistent(tape.events) if tape.lost else tape.events)
+        self._events = tuple(tape.events)
         tape.events.clear()  # the instruments refer to each other: only a collection frees them
         self._live = Live(self._catalog.references())
         self._modules.values.clear()
