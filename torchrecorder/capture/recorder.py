@@ -1,7 +1,7 @@
 """Recorder: enters the instruments in order, always leaves them, gives events.
 
 One recorder serves one run in one thread. Recorders may be nested, and may run side by
-side in several threads; each hears only its own thread. An exception of the user's goes
+side in several threads, or tasks of one thread; each hears only its own. An exception of the user's goes
 through untouched, with a note of where in the model it happened; what was recorded until
 then is the recording.
 """
@@ -44,6 +44,7 @@ from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.hooks.optimizer import OptimizerSteps
 from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
+from torchrecorder.capture.state.own_task import OTHER_TASKS
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.checks import TEXT, Check, advised, check_one
@@ -152,6 +153,7 @@ class Recorder:
         self._started = Started()
         instruments: tuple[contextlib.AbstractContextManager[Any], ...] = (
             applied,
+            tape.task,
             Headroom(),
             RunEagerly(tape.lose),
             functions,
@@ -195,6 +197,8 @@ class Recorder:
         for step in steps:
             with tape.losing("end"):
                 step()
+        if tape.task.others_ran:
+            tape.notes.append(OTHER_TASKS)
         self._kept = self._started.kept()
         self._running = None
         tape.write(

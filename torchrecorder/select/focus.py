@@ -130,11 +130,12 @@ def _weight_ops(recording: RecordedRun, kept: set[OpId]) -> set[OpId]:
     waiting = [(op, recording.ops[op].scope) for op in kept]
     while waiting:
         reader, scope = waiting.pop()
-        for op in makers(reader):
-            around = recording.within(recording.ops[op].scope)
-            if op in alone and (op, scope) not in found and (scope is None or scope in around):
-                found[op, scope] = None
-                waiting.append((op, scope))
+        for maker in makers(reader):
+            around = recording.within(recording.ops[maker].scope)
+            step = maker, scope
+            if maker in alone and step not in found and (scope is None or scope in around):
+                found[step] = None
+                waiting.append(step)
     return {op for op, _ in found}
 
 

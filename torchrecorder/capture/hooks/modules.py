@@ -96,7 +96,7 @@ class ModuleScopes:
         """*module* is about to run; *frame* is that in which PyTorch runs its hooks."""
         try:
             tape = self.tape
-            if threading.get_ident() != tape.thread or tape.deaf:
+            if tape.is_elsewhere() or tape.deaf:
                 return
             frame = frame or get_frame(1)
             tape.pause()
@@ -110,7 +110,7 @@ class ModuleScopes:
 
     def _after(self, module: Module, args: tuple[Any, ...], *rest: Any) -> Any:
         try:
-            if threading.get_ident() != self.tape.thread:
+            if self.tape.is_elsewhere():
                 self._note_foreign(module, args, rest[-1])
                 return None
             if self.tape.deaf:
@@ -138,7 +138,7 @@ class ModuleScopes:
 
     def _abandon(self, module: Module, given: Any, output: Any) -> Any:
         """The instrument failed when *module* returned: close what is open, give no alias."""
-        if threading.get_ident() != self.tape.thread:
+        if self.tape.is_elsewhere():
             return None
         with DisableTorchFunction(), self.tape.losing("modules"):
             if self.fast.inside == id(module):
@@ -151,7 +151,7 @@ class ModuleScopes:
         return None
 
     def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
-        """A module of ours ran in another thread: remember where its results come from."""
+        """A module of ours ran elsewhere: remember where its results come from."""
         if id(module) in self.catalog.entries:
             with DisableTorchFunction():
                 given = [
