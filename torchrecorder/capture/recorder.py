@@ -1,9 +1,9 @@
 """Recorder: enters the instruments in order, always leaves them, gives events.
 
 One recorder serves one run in one thread. Recorders may be nested, and may run side by
-side in several threads, or tasks of one thread; each hears only its own. An exception of the user's goes
-through untouched, with a note of where in the model it happened; what was recorded until
-then is the recording.
+side in several threads, or tasks of one thread; each hears only its own. An exception of
+the user's goes through untouched, with a note of where in the model it happened; what was
+recorded until then is the recording.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
 from torchrecorder.capture.state.own_task import OTHER_TASKS
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.tensor_table import Values
-from torchrecorder.checks import TEXT, Check, advised, check_one
+from torchrecorder.checks import TEXT, Check, advised, check_one, warn
 from torchrecorder.errors import RecorderInUse
 from torchrecorder.events import Event, RunDone
 from torchrecorder.graph.retained_tensors import Kept
@@ -157,6 +157,7 @@ class Recorder:
             Headroom(),
             RunEagerly(tape.lose),
             functions,
+            self._modules.others,
             self._modules,
             OptimizerSteps(tape, regions),
             CompiledOps(functions, self._modules),
@@ -197,8 +198,8 @@ class Recorder:
         for step in steps:
             with tape.losing("end"):
                 step()
-        if tape.task.others_ran:
-            tape.notes.append(OTHER_TASKS)
+        unheard = self._modules.others.notes()
+        tape.notes.extend([*unheard, *([OTHER_TASKS] if tape.task.others_ran else [])])
         self._kept = self._started.kept()
         self._running = None
         tape.write(
@@ -221,6 +222,8 @@ class Recorder:
         del self._started
         if error is None:
             self._extras.warn_unmatched(self._events)
+            if unheard and not tape.index:
+                warn(f"nothing was recorded in the thread of the recorder; {unheard[0]}")
         if tape.lost:
             _warn_lost(tape.lost, self._events)
 

@@ -40,6 +40,7 @@ from torchrecorder.capture.internals.access import (
     has_own_hooks,
 )
 from torchrecorder.capture.hooks.deferred_exit import Lingering, Waiting
+from torchrecorder.capture.hooks.other_threads import OtherThreads
 from torchrecorder.capture.hooks.regions import mode_state
 from torchrecorder.capture.hooks.source import Pretended
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
@@ -72,6 +73,7 @@ class ModuleScopes:
         self.catalog = catalog
         self.open: list[tuple[int, OpenScope]] = []
         self._objects = ArgumentObjects([])
+        self.others = OtherThreads()
         self._exit = ExitStack()
         self.lingering = regions.lingering = Lingering(self.open, self._finish)
         values.search_names = self._name_of
@@ -111,6 +113,7 @@ class ModuleScopes:
     def _after(self, module: Module, args: tuple[Any, ...], *rest: Any) -> Any:
         try:
             if self.tape.is_elsewhere():
+                self.others.count()
                 self._note_foreign(module, args, rest[-1])
                 return None
             if self.tape.deaf:
