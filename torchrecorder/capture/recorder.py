@@ -1,9 +1,9 @@
 """Recorder: enters the instruments in order, always leaves them, gives events.
 
 One recorder serves one run in one thread. Recorders may be nested, and may run side by
-side in several threads; each hears only its own thread. An exception of the user's goes
-through untouched, with a note of where in the model it happened; what was recorded until
-then is the recording.
+side in several threads, or tasks of one thread; each hears only its own. An exception of
+the user's goes through untouched, with a note of where in the model it happened; what was
+recorded until then is the recording.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.probes.probes import Extras, Started
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.state.force_eager import RunEagerly
-from torchrecorder.capture.consistent import consistent
 from torchrecorder.capture.modes.higher_order import CompiledOps
 from torchrecorder.capture.modes.fast_paths import FastPaths
 from torchrecorder.capture.modes.function_mode import Calls, FunctionCalls
@@ -45,9 +44,10 @@ from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.hooks.optimizer import OptimizerSteps
 from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
+from torchrecorder.capture.state.own_task import OTHER_TASKS
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.tensor_table import Values
-from torchrecorder.checks import TEXT, Check, advised, check_one
+from torchrecorder.checks import TEXT, Check, advised, check_one, warn
 from torchrecorder.errors import RecorderInUse
 from torchrecorder.events import Event, RunDone
 from torchrecorder.graph.retained_tensors import Kept
@@ -153,9 +153,11 @@ class Recorder:
         self._started = Started()
         instruments: tuple[contextlib.AbstractContextManager[Any], ...] = (
             applied,
+            tape.task,
             Headroom(),
             RunEagerly(tape.lose),
             functions,
+            self._modules.others,
             self._modules,
             OptimizerSteps(tape, regions),
             CompiledOps(functions, self._modules),
@@ -196,6 +198,8 @@ class Recorder:
         for step in steps:
             with tape.losing("end"):
                 step()
+        unheard = self._modules.others.notes()
+        tape.notes.extend([*unheard, *([OTHER_TASKS] if tape.task.others_ran else [])])
         self._kept = self._started.kept()
         self._running = None
         tape.write(
@@ -208,7 +212,7 @@ class Recorder:
                 tape.own,
             )
         )
-        self._events = tuple(consistent(tape.events) if tape.lost else tape.events)
+        self._events = tuple(tape.events)
         tape.events.clear()  # the instruments refer to each other: only a collection frees them
         self._live = Live(self._catalog.references())
         self._modules.values.clear()
@@ -218,6 +222,8 @@ class Recorder:
         del self._started
         if error is None:
             self._extras.warn_unmatched(self._events)
+            if unheard and not tape.index:
+                warn(f"nothing was recorded in the thread of the recorder; {unheard[0]}")
         if tape.lost:
             _warn_lost(tape.lost, self._events)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from torchrecorder.capture.observer import Observer
 from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.state.own_task import OwnTask
 from torchrecorder.events import (
     Event,
     GradId,
@@ -53,6 +54,7 @@ class Tape:
         self.own = 0.0  # seconds that the instruments took
         self.paused: float | None = None
         self.thread = threading.get_ident()
+        self.task = OwnTask()
         self.deaf = False  # calls of modules are not those of the model
         self.stack: list[OpenScope] = []
         self.index = 0
@@ -92,6 +94,10 @@ class Tape:
         return (self.clock() if self.paused is None else self.paused) - self.own
 
     # Where the run is ----------------------------------------------------------------
+
+    def is_elsewhere(self) -> bool:
+        """Whether it is another thread, or another task of this thread, that runs now."""
+        return threading.get_ident() != self.thread or self.task.is_left()
 
     @property
     def scope(self) -> ScopeId | None:

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import GradId, OpId, Role, ScopeId, Slot, ValueId
+from torchrecorder.events import STORED, GradId, OpId, Role, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 
@@ -25,7 +25,7 @@ class Focus:
     Attributes:
         scope: Path of a scope, or a pattern such as ``"encoder.layer.*"``; all of it.
         since: Only what depends on this: a scope's path, the name of an input, output or
-            parameter, or a recorded id.
+            parameter, or a recorded id; and what is computed for it from weights alone.
         until: Only what this depends on.
     """
 
@@ -49,6 +49,8 @@ class Focus:
         if self.until is not None:
             kept &= _before(recording, self.until)
         asked = (self.scope, self.since, self.until) != (None, None, None)
+        if self.since is not None:
+            kept |= _weight_ops(recording, kept)
         if asked and not kept and (self.since, self.until) != (None, None):
             raise InvalidArgument(self._nothing(recording))
         return _Part(recording, kept, roots).recording() if asked else recording
@@ -110,6 +112,31 @@ def _after(recording: RecordedRun, name: str) -> set[OpId]:
 def _before(recording: RecordedRun, name: str) -> set[OpId]:
     """What *name* depends on, itself included."""
     return _reach(_anchor(recording, name), _makers(recording))
+
+
+def _weight_ops(recording: RecordedRun, kept: set[OpId]) -> set[OpId]:
+    """The ops that compute from parameters and buffers alone what the *kept* ones read.
+
+    Such as a scale that is reshaped before it is multiplied. Only those in the scope that reads
+    the result, and below: a network may begin with a parameter.
+    """
+    alone: set[OpId] = set()
+    for op in recording.ops.values():
+        read = [recording.values[slot.value] for slot in op.inputs]
+        if read and all(each.role in STORED or each.producer in alone for each in read):
+            alone.add(op.id)
+    makers = _makers(recording)
+    found: dict[tuple[OpId, ScopeId | None], None] = {}
+    waiting = [(op, recording.ops[op].scope) for op in kept]
+    while waiting:
+        reader, scope = waiting.pop()
+        for maker in makers(reader):
+            around = recording.within(recording.ops[maker].scope)
+            step = maker, scope
+            if maker in alone and step not in found and (scope is None or scope in around):
+                found[step] = None
+                waiting.append(step)
+    return {op for op, _ in found}
 
 
 def _anchor(recording: RecordedRun, name: str) -> list[OpId]:

@@ -73,7 +73,7 @@ class ViewOptions:
     )
     since: str | None = option(
         "Show only what depends on this. The path of a module, the name of an input, output or "
-        "parameter, or a recorded id.",
+        "parameter, or a recorded id. What is computed for it from weights alone is shown too.",
         TEXT.or_none(),
         default=None,
         placeholder="NAME",

@@ -59,6 +59,31 @@ WithoutSubclasses: Any = torch._C.DisableTorchFunctionSubclass
 any_autocast = torch._C._is_any_autocast_enabled
 
 
+def leave_function_mode(mode: TorchFunctionMode) -> None:
+    """Take *mode* off the stack of this thread, also from below others."""
+    if not any(each is mode for each in function_modes()):
+        return
+    above: list[TorchFunctionMode] = []
+    while (top := pop_function_mode()) is not mode:
+        above.append(top)
+    for each in reversed(above):
+        push_function_mode(each)
+
+
+def leave_dispatch_mode(mode: TorchDispatchMode) -> None:
+    """The same for a dispatch mode; for the others, nothing of their own classes runs."""
+    modes = dispatch_modes()
+    places = [place for place, each in enumerate(modes) if each is mode]
+    above = modes[places[-1] + 1 :] if places else []
+    change: Any = TorchDispatchMode
+    for each in reversed(above):
+        change.__exit__(each, None, None, None)
+    if places:
+        change.__exit__(mode, None, None, None)
+    for each in above:
+        change.__enter__(each)
+
+
 def default_device_mode() -> TorchFunctionMode | None:
     """The mode that ``torch.set_default_device`` entered in this thread, if it did."""
     return getattr(find("torch._GLOBAL_DEVICE_CONTEXT"), "device_context", None)

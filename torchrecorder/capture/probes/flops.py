@@ -21,6 +21,7 @@ from torchrecorder.capture.internals.access import (
     TorchDispatchMode,
     current_node,
     give_operators_rules,
+    leave_dispatch_mode,
 )
 from torchrecorder.events import FLOPS_BACKWARD, FLOPS_FORWARD, Measured
 
@@ -56,11 +57,16 @@ class FlopsCounted(TorchDispatchMode):
         self.backward = backward
         self._composed: dict[Any, bool] = {}
 
+    def __exit__(self, *error: object) -> None:
+        leave_dispatch_mode(self)
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Run *func* and count it."""
         kwargs = kwargs or {}
+        if self.tape.task.is_left():
+            return func(*args, **kwargs)
         if not SHOWS_OPERATORS and self.tape.deaf:
             return self._run_uncounted(func, args, kwargs)
         if isinstance(func, HigherOrderOperator):

@@ -121,6 +121,9 @@ class Values:
             return self.note(tensor, None, found[0], (found[1],))
         if isinstance(tensor, Parameter):
             return self.note(tensor, None, Role.PARAMETER)
+        unseen = self.autograd.custom_backward()
+        if unseen is not None:
+            return self._adopt_hidden(tensor, unseen, ())
         return self.note(tensor, None, Role.CONSTANT)
 
     def hold(self, tensor: Tensor, role: Role, name: str) -> ValueId:
@@ -160,9 +163,13 @@ class Values:
         """A tensor that a module returned in another thread."""
         given = [(name, ref()) for name, ref in foreign.given]
         slots = self.slots_of([(name, each) for name, each in given if each is not None])
+        return self._adopt_hidden(tensor, foreign.name, slots)
+
+    def _adopt_hidden(self, tensor: Tensor, name: str, slots: tuple[Slot, ...]) -> ValueId:
+        """A tensor that was made of these where no instrument looks."""
         op = self.tape.next_op()
         value = self.note(tensor, op)
-        self.write_hidden(op, foreign.name, slots, (value,))
+        self.write_hidden(op, name, slots, (value,))
         return value
 
     def slots_of(self, tensors: list[tuple[str, Tensor]]) -> tuple[Slot, ...]:
@@ -374,18 +381,11 @@ class Values:
         return tensor if original is None else original
 
     def _write_op(
-        self,
-        op: OpId,
-        kind: OpKind,
-        name: str,
-        inputs: tuple[Slot, ...],
+        self, op: OpId, kind: OpKind, name: str, inputs: tuple[Slot, ...],
         outputs: tuple[ValueId, ...],
     ) -> None:
-        index = self.tape.next_index()
-        scope = self.tape.scope
-        self.tape.write(
-            OpCalled(op, scope, index, kind, name, "", inputs, outputs, (), (), None, None)
-        )
+        place = self.tape.scope, self.tape.next_index()
+        self.tape.write(OpCalled(op, *place, kind, name, "", inputs, outputs, (), (), None, None))
 
     def clear(self) -> None:
         """Drop every weak reference now.
