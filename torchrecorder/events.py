@@ -253,19 +253,12 @@ class Statistics(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A process group that this process is a member of.
+    """A process group that this process is a member of."""
 
-    Attributes:
-        name: What PyTorch calls it.
-        ranks: Its members, by their rank among all processes.
-        purpose: What it says that it is for, ``"mesh_tp"``; empty if nothing.
-        backend: What it sends by, ``"gloo"``, ``"nccl"``, ``"fake"``.
-    """
-
-    name: str
-    ranks: tuple[int, ...]
-    purpose: str
-    backend: str
+    name: str  # what PyTorch calls it
+    ranks: tuple[int, ...]  # its members, by their rank among all processes
+    purpose: str  # what it says that it is for, "mesh_tp"; empty if nothing
+    backend: str  # what it sends by, "gloo", "nccl", "fake"
 
 
 class Mesh(NamedTuple):
@@ -330,6 +323,7 @@ class Communication(NamedTuple):
         grad: The grad node that was running.
         seconds: From the call until it was done; None where that is not heard.
         blocked_seconds: How long the program waited for it; None where that is not heard.
+        waited_seconds: How long for the rank that came *last*, where ranks were put together.
     """
 
     name: str
@@ -346,6 +340,8 @@ class Communication(NamedTuple):
     backward: bool  # a backward pass was running
     seconds: float | None
     blocked_seconds: float | None
+    waited_seconds: float | None = None
+    last: int = -1
 
 
 class RunFailed(NamedTuple):

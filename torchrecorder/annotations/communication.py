@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from torchrecorder.annotations.amounts import of_bytes
+from torchrecorder.annotations.amounts import of_bytes, of_seconds
 from torchrecorder.annotations.annotation import PROCESSES, Annotation
-from torchrecorder.annotations.timing import of_seconds
 from torchrecorder.events import Communication
 from torchrecorder.graph.recording import RecordedRun
 

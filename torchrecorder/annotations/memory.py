@@ -32,7 +32,7 @@ def _made(op: Op, value: Value) -> bool:
 
 def gradient_bytes(recording: RecordedRun) -> dict[str, float]:
     """For each parameter that got a gradient, the bytes of it; of a part, those of the part."""
-    whole = {
+    whole: dict[str, float] = {
         leaf: gradient.bytes
         for leaf, gradient in given_to_leaves(recording).items()
         if recording.values[leaf].role is Role.PARAMETER

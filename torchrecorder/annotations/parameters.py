@@ -37,9 +37,10 @@ def _bytes(recording: RecordedRun) -> dict[str, float]:
 
 
 def _global_bytes(recording: RecordedRun) -> dict[str, float]:
-    found = {value.id: value.bytes for value in _stored(recording, Role.PARAMETER)}
-    spread = any(shard.value in found for shard in recording.shards)
-    return dict(found) if spread else {}
+    found: dict[str, float] = {
+        value.id: value.bytes for value in _stored(recording, Role.PARAMETER)
+    }
+    return found if any(shard.value in found for shard in recording.shards) else {}
 
 
 def _buffer_bytes(recording: RecordedRun) -> dict[str, float]:
