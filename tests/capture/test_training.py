@@ -18,6 +18,7 @@ from torchrecorder.capture.tape import Tape
 from torchrecorder.events import ScopeKind
 
 from tests.agreement import structure
+from tests.capture.joined_ranks import TASKS
 
 
 @pytest.fixture(autouse=True)
@@ -236,7 +237,7 @@ def test_a_gradient_that_one_pass_gave_has_one_maker():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["collectives", "ddp", "fsdp", "dtensor"])
+@pytest.mark.parametrize("task", ["collectives", "ddp", "fsdp", "dtensor", *TASKS])
 def test_two_processes(task, tmp_path):
     """On each rank: the same results as without us, and a sound recording."""
     ranks = [_start(rank, tmp_path / "meeting", task) for rank in (0, 1)]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Union
 
-from torchrecorder.checks import advised, shown
+from torchrecorder.checks import advised, check_one, shown, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.ranks.ranks import Ranks, Source, ranks_of
 from torchrecorder.recording import LIMIT, Recording, load
@@ -36,6 +36,7 @@ def merge(recordings: Given | Sequence[Given], *, limit: int = LIMIT) -> Ranks:
     Example:
         ``run = torchrecorder.merge("run/rank*.json.gz")``, then ``print(run.summary())``.
     """
+    check_one("limit", limit, whole_number(1))
     given = [recordings] if isinstance(recordings, (str, Path, Recording)) else recordings
     if not isinstance(given, (tuple, list)):
         raise InvalidArgument(

@@ -13,7 +13,7 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import Rank
 from torchrecorder.ranks.combined import combined
 from torchrecorder.ranks.digest import Digest, digest
-from torchrecorder.ranks.join import Collective, join
+from torchrecorder.ranks.join import Collective, join, ranks_text
 from torchrecorder.ranks.lanes import Lane, lane, sort_alike
 from torchrecorder.recording import Recording
 
@@ -102,7 +102,9 @@ class Ranks:
         from torchrecorder.ranks.table import summary
 
         check_one("n", n, whole_number(1))
-        return encodable(summary(self, n))
+        title = f"{self.name}: {ranks_text(self.ranks)} of {self.world}"
+        told = summary(title, self.lanes, self.collectives, self.problems, n)
+        return encodable(told)
 
     @advised
     def top(self, name: str = "waited", n: int = 10) -> list[tuple[Collective, float]]:

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from torchrecorder.annotations.amounts import of_bytes, of_seconds
 from torchrecorder.export.table.alignment import Column, table
-from torchrecorder.ranks.join import Collective, ranks_text
+from torchrecorder.ranks.join import Collective
+from torchrecorder.ranks.lanes import Lane
 
-if TYPE_CHECKING:
-    from torchrecorder.ranks.ranks import Ranks
+MODEL = "(the model)"
+"""What is sent by the model itself, and outside of it."""
 
 
-def summary(run: Ranks, n: int) -> str:
-    """All of it as text."""
-    parts = [
-        f"{run.name}: {ranks_text(run.ranks)} of {run.world}",
-        _table(_lanes(run), right=(1, 2, 3)),
-        _table(_modules(run, n), right=(3, 4, 5)) if run.collectives else "",
-    ]
-    if run.problems:
-        parts.append("Problems\n" + "\n".join(f"  {each}" for each in run.problems))
-    return "\n\n".join(filter(None, parts))
+def summary(
+    title: str,
+    lanes: Sequence[Lane],
+    collectives: Sequence[Collective],
+    problems: Sequence[str],
+    n: int,
+) -> str:
+    """All of it as text; of the modules that send, *n* at most."""
+    parts = [title, _table(_lanes(lanes), right=(1, 2, 3))]
+    if collectives:
+        parts.append(_table(_modules(collectives, n), right=(3, 4, 5)))
+    if problems:
+        parts.append("Problems\n" + "\n".join(f"  {each}" for each in problems))
+    return "\n\n".join(parts)
 
 
 def _table(rows: Iterator[Sequence[str]], right: Collection[int]) -> str:
@@ -36,9 +40,9 @@ def _table(rows: Iterator[Sequence[str]], right: Collection[int]) -> str:
     return "\n".join(table(columns))
 
 
-def _lanes(run: Ranks) -> Iterator[Sequence[str]]:
+def _lanes(lanes: Sequence[Lane]) -> Iterator[Sequence[str]]:
     yield "Lane", "Ranks", "Params size", "Sent", "Slowest", "Not alike in"
-    for each in run.lanes:
+    for each in lanes:
         slowest = "" if each.seconds is None else f"{of_seconds(each.seconds)}, rank {each.slowest}"
         yield (
             each.name, str(len(each.ranks)), _span(each.parameter_bytes), _span(each.sent_bytes),
@@ -51,12 +55,12 @@ def _span(ends: tuple[int, int]) -> str:
     return low if low == high else f"{low} – {high}"
 
 
-def _modules(run: Ranks, n: int) -> Iterator[Sequence[str]]:
+def _modules(collectives: Sequence[Collective], n: int) -> Iterator[Sequence[str]]:
     """What is sent by module, the most bytes first."""
     found: dict[tuple[str, str, str], list[Collective]] = {}
-    for each in run.collectives:
+    for each in collectives:
         when = "backward" if each.backward else "forward"
-        found.setdefault((each.path or run.name, each.name, when), []).append(each)
+        found.setdefault((each.path or MODEL, each.name, when), []).append(each)
     yield "Module", "Sends", "When", "Times", "Bytes", "Waited", "For"
     order = sorted(found.items(), key=lambda item: -sum(each.bytes for each in item[1]))
     for (path, name, when), all_of_it in order[:n]:
