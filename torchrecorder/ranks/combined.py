@@ -144,9 +144,9 @@ class _Parts:
                 made_by=new.id(grad.made_by),
             )
         self._add_lists(recording, top, new, waits)
-        self.index = 1 + max(
-            (each.index for each in (*self.scopes.values(), *self.ops.values())), default=0
-        )
+        indices = [scope.index for scope in self.scopes.values()]
+        indices += [op.index for op in self.ops.values()]
+        self.index = 1 + max(indices)
         self.storages += 1 + max((each.storage for each in recording.values.values()), default=-1)
 
     def _add_lists(
@@ -227,6 +227,7 @@ class _Parts:
         ranks = [run.rank for run in runs if run.rank is not None]
         groups = dict.fromkeys(group for rank in ranks for group in rank.groups)
         first = ranks[0]._replace(groups=tuple(groups)) if ranks else None
+        lists: dict[str, Any] = {name: tuple(found) for name, found in self.lists.items()}
         return Recording(
             name=name,
             scopes=MappingProxyType(self.scopes),
@@ -238,7 +239,7 @@ class _Parts:
             measured=MappingProxyType(
                 {quantity: MappingProxyType(found) for quantity, found in self.measured.items()}
             ),
-            **{name: tuple(found) for name, found in self.lists.items()},
+            **lists,
         )
 
 

@@ -168,12 +168,12 @@ def _disagreement(
     alone = [rank for rank in members if rank not in parts]
     if len(kinds) < 2 and not alone:
         return ""
-    told = "; ".join(_did(ranks, parts[ranks[0]][1]) for ranks in kinds.values())
+    said = "; ".join(_did(ranks, parts[ranks[0]][1]) for ranks in kinds.values())
     if alone:
-        told += f"; {ranks_text(alone)} ran none"
+        said += f"; {ranks_text(alone)} ran none"
     longest = max(map(len, members.values()))
     after = f" ({longest - order - 1} more after it are not compared)" if longest > order + 1 else ""
-    return f"no. {order + 1} of {group_text(group)}: {told}{after}"
+    return f"no. {order + 1} of {group_text(group)}: {said}{after}"
 
 
 def _did(ranks: Sequence[int], sent: Sent) -> str:
