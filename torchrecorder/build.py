@@ -8,6 +8,7 @@ from typing import Any
 
 from torchrecorder.events import (
     BackwardRan,
+    Communication,
     Event,
     GradId,
     GradNodeFound,
@@ -25,6 +26,7 @@ from torchrecorder.events import (
     ScopeEntered,
     ScopeId,
     ScopeLeft,
+    Shard,
     Slot,
     Statistics,
     ValueId,
@@ -74,6 +76,8 @@ class _Builder:
         self.grad_runs: list[GradRun] = []
         self.measured: dict[str, dict[str, float]] = {}
         self.statistics: list[Statistics] = []
+        self.shards: list[Shard] = []
+        self.communications: list[Communication] = []
         self.failures: list[Failure] = []
         self.lost = 0
         self.done: RunDone | None = None
@@ -91,7 +95,9 @@ class _Builder:
             GradNodeRan: self._grad_ran,
             GradNodeMade: self._grad_made,
             Measured: self._measured,
-            Statistics: self._statistics,
+            Statistics: self.statistics.append,
+            Shard: self.shards.append,
+            Communication: self.communications.append,
             RunFailed: self._failed,
             Lost: self._lost,
             RunDone: self._done,
@@ -131,9 +137,6 @@ class _Builder:
         amounts = self.measured.setdefault(event.quantity, {})
         amounts[event.node] = amounts.get(event.node, 0) + event.amount
 
-    def _statistics(self, event: Statistics) -> None:
-        self.statistics.append(event)
-
     def _failed(self, event: RunFailed) -> None:
         self.failures.append(Failure(*event))
         if event.op in self.ops:
@@ -162,6 +165,7 @@ class _Builder:
             lost=self.lost,
             seconds=self.done.seconds,
             overhead=self.done.overhead,
+            rank=self.done.rank,
         )
         return make(
             name=self.done.name,
@@ -178,7 +182,17 @@ class _Builder:
             grad_runs=tuple(self.grad_runs),
             measured=self._amounts(),
             statistics=tuple(filter(self._is_of_known, self.statistics)),
+            shards=tuple(each for each in self.shards if each.value in self.values),
+            communications=tuple(map(self._placed, self.communications)),
             kept=kept,
+        )
+
+    def _placed(self, found: Communication) -> Communication:
+        """Where it ran, as far as that was recorded."""
+        return found._replace(
+            scope=found.scope if found.scope in self.entered else None,
+            op=found.op if found.op in self.ops else None,
+            grad=found.grad if found.grad in self.grads else None,
         )
 
     def _amounts(self) -> Mapping[str, Mapping[str, float]]:

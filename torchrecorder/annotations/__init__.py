@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.communication import (
+    BLOCKED_TIME,
+    COMMUNICATION_BYTES,
+    COMMUNICATION_TIME,
+)
 from torchrecorder.annotations.flops import BACKWARD_FLOPS, FLOPS
 from torchrecorder.annotations.memory import (
     GRADIENT_BYTES,
@@ -12,6 +17,7 @@ from torchrecorder.annotations.memory import (
 )
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES,
+    GLOBAL_PARAMETER_BYTES,
     PARAMETER_BYTES,
     PARAMETERS,
     TRAINABLE,
@@ -33,6 +39,7 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     PARAMETERS,
     TRAINABLE,
     PARAMETER_BYTES,
+    GLOBAL_PARAMETER_BYTES,
     BUFFER_BYTES,
     OUTPUT_BYTES,
     FORWARD_TIME,
@@ -41,6 +48,9 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     SAVED_BYTES,
     GRADIENT_BYTES,
     PEAK_BYTES,
+    COMMUNICATION_BYTES,
+    COMMUNICATION_TIME,
+    BLOCKED_TIME,
     FLOPS,
     BACKWARD_FLOPS,
     ACTIVATION_MEAN,

@@ -18,10 +18,12 @@ from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detach
 from torchrecorder.capture.internals.access import (
     SEES_SAVED_TENSORS,
     DisableTorchFunction,
+    FakeTensor,
     FakeTensorMode,
     pytree,
     run_backward,
 )
+from torchrecorder.capture.internals.processes import gathers_weights, local_part
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.tensors.describe import tensors_in
@@ -124,7 +126,8 @@ def record(
         The recording.
 
     Raises:
-        InvalidArgument: *model* cannot be called, or arguments contradict each other.
+        InvalidArgument: *model* cannot be called, or arguments contradict each other, or
+            ``fake=True`` would spoil the model, one of FSDP with real weights.
         ArgumentMismatch: The model does not take these arguments.
         Exception: Whatever the model raises, with a note of where it happened;
             `recording_of` gives what was recorded until then.
@@ -149,6 +152,8 @@ def record(
     before = _warmup(repeat, warmup)
     if fake and before + repeat > 1:
         raise InvalidArgument("fake=True measures no times: repeat and warmup do not go with it")
+    if fake:
+        _refuse_real_shards(model)
     once = _Once(model, positional, named, name, autograd, backward, fake)
     with uncollected():
         timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
@@ -159,6 +164,16 @@ def record(
     from torchrecorder.graph.median_runs import medians, without_times
 
     return without_times(recording) if fake else medians(recording, timed[before:])
+
+
+def _refuse_real_shards(model: Any) -> None:
+    """A model of FSDP keeps what it gathers: fake weights would be in its next real step."""
+    if isinstance(model, Module) and any(map(gathers_weights, model.modules())):
+        if not all(isinstance(local_part(each), FakeTensor) for each in model.parameters()):
+            raise InvalidArgument(
+                "fake=True would leave fake weights in this FSDP model, and spoil its next step: "
+                "record it without fake=True, or make it under FakeTensorMode, weights and all"
+            )
 
 
 def _warmup(repeat: int, warmup: int | None) -> int:

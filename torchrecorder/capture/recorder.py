@@ -145,6 +145,7 @@ class Recorder:
             autograd.met, regions.entered = saved.met, saved.entered
         self._catalog = Catalog(tape, values, _module_of(self._model), self._name)
         self._backward = BackwardRuns(tape, autograd)
+        values.added_by = self._backward.added_by
         functions = FunctionCalls(Calls(tape, values, autograd, regions, self._backward))
         self._modules = ModuleScopes(
             tape, values, regions, self._catalog, FastPaths(tape, functions)
@@ -201,6 +202,10 @@ class Recorder:
         unheard = self._modules.others.notes()
         tape.notes.extend([*unheard, *([OTHER_TASKS] if tape.task.others_ran else [])])
         self._kept = self._started.kept()
+        rank = None
+        if self._started.sent is not None:
+            with tape.losing("end"):
+                rank = self._started.sent.rank()
         self._running = None
         tape.write(
             RunDone(
@@ -210,6 +215,7 @@ class Recorder:
                 tuple(dict.fromkeys(tape.notes)),
                 tape.time() - tape.began,
                 tape.own,
+                rank,
             )
         )
         self._events = tuple(tape.events)

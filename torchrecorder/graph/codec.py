@@ -18,7 +18,7 @@ from typing import Any, Literal, Union, get_type_hints
 import msgspec
 
 from torchrecorder.errors import InvalidRecording, RecordingVersionError
-from torchrecorder.events import Slot, Statistics
+from torchrecorder.events import Communication, Shard, Slot, Statistics
 from torchrecorder.graph import consistency
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
@@ -40,8 +40,13 @@ TABLES: Mapping[str, Any] = {
     "backward_runs": BackwardRun,
     "grad_runs": GradRun,
     "statistics": Statistics,
+    "shards": Shard,
+    "communications": Communication,
 }
 """The tables in the order in which they are written, and the class of their rows."""
+
+LATER = ("shards", "communications")
+"""Tables that a file may lack, as files of before they were thought of do."""
 
 Number = Union[float, Literal["nan", "inf", "-inf"]]
 """A number; as text where JSON has no word for it."""
@@ -66,7 +71,7 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
     """
     for problem in consistency.problems(recording):
         raise InvalidRecording(f"the recording is not consistent: {problem}")
-    run = recording.run if times else replace(recording.run, seconds=None, overhead=None)
+    run = recording.run if times else _without_times(recording.run)
     parts = {
         "format": FORMAT,
         "version": VERSION,
@@ -119,6 +124,12 @@ def decode(data: Any, make: type[Made]) -> Made:
 # Writing --------------------------------------------------------------------------------
 
 
+def _without_times(run: RunFacts) -> RunFacts:
+    """*run* as it is on every machine."""
+    rank = run.rank and run.rank._replace(host="")
+    return replace(run, seconds=None, overhead=None, rank=rank)
+
+
 def _rows(recording: RecordedRun, table: str) -> Sequence[Any]:
     found = getattr(recording, table)
     return tuple(found.values()) if isinstance(found, Mapping) else found
@@ -127,8 +138,9 @@ def _rows(recording: RecordedRun, table: str) -> Sequence[Any]:
 def _columns(make: Any, rows: Sequence[Any], times: bool) -> dict[str, Any]:
     cells = zip(*rows) if rows else itertools.repeat(())
     columns: dict[str, Any] = dict(zip(make._fields, cells))
-    if not times and "seconds" in columns:
-        columns["seconds"] = [None] * len(rows)
+    for name in columns if not times else ():
+        if name.endswith("seconds"):
+            columns[name] = [None] * len(rows)
     if make is Statistics:
         columns = {name: [*map(_number, column)] for name, column in columns.items()}
     return columns
@@ -173,7 +185,11 @@ def file_type(tables: Mapping[str, Any]) -> Any:
     """The type of a file with *tables* of these types."""
     head = [("name", str), ("run", RunFacts)]
     flow = [("inputs", tuple[Slot, ...]), ("outputs", tuple[Slot, ...])]
-    parts = [*head, *flow, *tables.items(), ("measured", dict[str, Amounts])]
+    needed = [each for each in tables.items() if each[0] not in LATER]
+    later: list[Any] = [
+        (name, Union[tables[name], msgspec.UnsetType], msgspec.UNSET) for name in LATER
+    ]
+    parts = [*head, *flow, *needed, ("measured", dict[str, Amounts]), *later]
     return msgspec.defstruct("Recording", parts)
 
 
@@ -193,6 +209,8 @@ def table_type(name: str, make: Any) -> Any:
 def _read(name: str, table: Any) -> Any:
     """The rows of a table, by id where they have one."""
     make = TABLES[name]
+    if table is msgspec.UNSET:
+        return ()
     columns = [getattr(table, column) for column in make._fields]
     if len({len(column) for column in columns if column is not msgspec.UNSET}) > 1:
         raise InvalidRecording(f"{name}: its columns are not of one length")

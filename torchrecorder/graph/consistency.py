@@ -34,10 +34,12 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
     scopes, modules = recording.scopes.values(), recording.modules.values()
     ops, values = recording.ops.values(), recording.values.values()
     grads, failure = recording.grad_nodes.values(), recording.run.failure
+    sent = recording.communications
     yield "scopes", _ids_in(
         (scope.parent for scope in scopes),
         (op.scope for op in ops),
         (grad.scope for grad in grads),
+        (each.scope for each in sent),
         (call for module in modules for call in module.calls),
         [failure.scope if failure is not None else None],
     )
@@ -46,6 +48,7 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (value.producer for value in values),
         (grad.owner for grad in grads),
         (run.op for run in recording.backward_runs),
+        (each.op for each in sent),
         [failure.op if failure is not None else None],
     )
     yield "values", _ids_in(
@@ -55,12 +58,14 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (slot.value for module in modules for slot in module.stored),
         (slot.value for slot in (*recording.inputs, *recording.outputs)),
         (grad.variable for grad in grads),
+        (shard.value for shard in recording.shards),
     )
     yield "grad_nodes", _ids_in(
         (value.grad.grad for value in values if value.grad is not None),
         (edge.grad for grad in grads for edge in grad.next if edge is not None),
         (grad.made_by for grad in grads),
         (ran.grad for ran in recording.grad_runs),
+        (each.grad for each in sent),
         [failure.grad if failure is not None else None],
     )
 

@@ -16,12 +16,15 @@ from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
     STORED,
+    Communication,
     GradId,
     ModuleId,
     NodeId,
     OpId,
+    Rank,
     Role,
     ScopeId,
+    Shard,
     Slot,
     Statistics,
     ValueId,
@@ -68,6 +71,7 @@ class RunFacts:
     lost: int = 0
     seconds: float | None = None
     overhead: float | None = None
+    rank: Rank | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,6 +95,8 @@ class RecordedRun:
         grad_runs: Grad nodes as they ran, in run order.
         measured: What only the run could tell: quantity to node or scope to amount.
         statistics: What the numbers in tensors and gradients were like, on request.
+        shards: The parts that this process had of tensors that lay over several.
+        communications: What it sent to other processes and received, in run order.
         kept: Live tensors that were to be kept; not part of what is saved or compared.
     """
 
@@ -110,6 +116,8 @@ class RecordedRun:
         default_factory=lambda: MappingProxyType({})
     )
     statistics: tuple[Statistics, ...] = ()
+    shards: tuple[Shard, ...] = ()
+    communications: tuple[Communication, ...] = ()
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
 
     def __repr__(self) -> str:

@@ -11,6 +11,7 @@ from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.style import labels
+from torchrecorder.style.communications import SentCaptions
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.figure import Text
 from torchrecorder.style.gradients import GradCaptions
@@ -58,6 +59,7 @@ class Captions:
         self.differences = Differences(recording)
         self.usual = labels.usual_dtype(recording)
         self.grads = GradCaptions(recording)
+        self.sent = SentCaptions(recording)
         self.renamed = Renaming(style.rename)
 
     def box(self, box: Box) -> tuple[Text, ...]:
@@ -109,6 +111,7 @@ class Captions:
         lines = [*(labels.filled(said, width=30) if said else ()), *self._differing(scope, cluster)]
         if self.style.counts and cluster.count < 2:
             lines += filter(None, [self.weights.call(scope)])
+        lines += self.sent.open(scope.id) if self.style.details else ()
         return title, *map(Text, lines)
 
     def _block(self, names: tuple[str, ...], count: int) -> tuple[Text, ...]:
@@ -127,6 +130,7 @@ class Captions:
         if self.style.counts:
             lines.extend(Text(line) for line in self.weights.lines(scope, box))
         lines.extend(Text(line) for line in self._differing(scope, box))
+        lines.extend(map(Text, self.sent.closed(scope.id) if self.style.details else ()))
         if scope.failed:
             lines.extend(self._failure())
         return tuple(lines)
@@ -193,6 +197,7 @@ class Captions:
         if self.style.details and not shown:
             said = labels.filled(arguments(op.name, self._given(op, box)), width=22)
             lines.extend(Text(line) for line in said)
+        lines.extend(map(Text, self.sent.op(op.id)))
         if op.failed:
             lines.extend(self._failure())
         return tuple(lines)

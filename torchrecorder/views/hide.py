@@ -39,8 +39,13 @@ def is_pass(op: Op) -> bool:
 
 
 def is_query(op: Op) -> bool:
-    """Whether it returns and writes no tensor: it reads a number, a flag or a shape."""
-    return not op.outputs and not op.failed
+    """Whether it gives nobody a tensor: it reads a number, a flag or a shape."""
+    return not op.outputs and not op.failed and not is_send(op)
+
+
+def is_send(op: Op) -> bool:
+    """Whether it only sends a tensor to another process."""
+    return op.name in ("send", "isend") and op.qualname.startswith("torch.distributed.")
 
 
 def is_reshape(op: Op) -> bool:

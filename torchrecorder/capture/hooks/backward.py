@@ -13,7 +13,7 @@ from __future__ import annotations
 import bisect
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -39,6 +39,7 @@ from torchrecorder.events import (
     GradNodeRan,
     OpId,
     ScopeId,
+    ValueId,
     made,
 )
 
@@ -61,6 +62,8 @@ class BackwardRuns:
         self._dtypes: dict[torch.dtype, str] = {}
         self._devices: dict[torch.device, str] = {}
         self._forms: dict[Any, Gradient] = {}
+        self.left: Callable[[], None] = lambda: None
+        self.added: dict[GradId, list[OpId]] = {}  # the calls that a leaf's gradient is the sum of
 
     def begin(self, op: OpId, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A call of ``backward()`` or ``grad()`` begins: listen to all behind its roots."""
@@ -74,6 +77,9 @@ class BackwardRuns:
                 grad = self.autograd.grad_of(node)
                 if grad is not None:
                     run.listen(grad, node)
+                    variable = getattr(node, "variable", None)
+                    if variable is not None and variable.grad is None:
+                        self.added.pop(grad, None)
                     for observer in self.tape.observers:
                         observer.node_met(grad, node)
 
@@ -97,6 +103,12 @@ class BackwardRuns:
             run.leave(failed=failed)
             self.running.pop()
             self.tape.write(BackwardRan(run.number, op, seconds, run.create_graph, failed))
+            self.left()
+
+    def added_by(self, leaf: ValueId) -> Sequence[OpId]:
+        """The calls that the gradient of *leaf*, which is a value, is the sum of."""
+        grad = self.autograd.leaves.get(leaf)
+        return self.added.get(grad, ()) if grad is not None else ()
 
     def abandon(self, op: OpId | None) -> None:
         """An instrument failed at the call *op*: if it runs backward, do without the rest."""
@@ -179,8 +191,9 @@ class _Run:
     def listen(self, grad: GradId, node: Any) -> None:
         """Put hooks on *node*."""
         listener = _Listener(self, grad)
+        listener.is_leaf = node.name() == ACCUMULATION
         self._handles.append(node.register_prehook(listener.before))
-        if node.name() == ACCUMULATION:
+        if listener.is_leaf:
             return
         if takes_post_hook(node):
             self._handles.append(node.register_hook(listener.after))
@@ -218,6 +231,7 @@ class _Listener:
     __slots__ = (
         "run",
         "grad",
+        "is_leaf",
         "ends_unheard",
         "order",
         "started",
@@ -230,7 +244,7 @@ class _Listener:
     def __init__(self, run: _Run, grad: GradId) -> None:
         self.run = run
         self.grad = grad
-        self.ends_unheard = False
+        self.is_leaf = self.ends_unheard = False
         self.order = 0
         self.started = self.ended = 0.0
         self.given: tuple[Gradient | None, ...] = ()
@@ -256,6 +270,8 @@ class _Listener:
 
     def _begin(self, given: Given, here: int, now: float) -> None:
         run = self.run
+        if self.is_leaf:
+            run.runs.added.setdefault(self.grad, []).append(run.op)
         if here in run.latest:
             run.latest[here].close(now)
         run.latest[here] = self

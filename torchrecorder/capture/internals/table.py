@@ -278,6 +278,27 @@ SCRIPT_FUSERS = Internal(
         "torch._C._jit_can_fuse_on_gpu",
     ),
 )
+SPREAD_TENSORS = Internal(
+    "parts of DTensors",
+    "statistics, bytes and shape of the part that this process has",
+    "looking at a DTensor would have to send something: such a fact is lost",
+    attributes=("_local_tensor",),
+)
+COLLECTIVES = Internal(
+    "operators that send",
+    "what processes send to each other, also from C++ and in backward, and how long they wait",
+    "no communications, and collectives that still run are not told from those that are done",
+    (
+        "torch._C._dispatch_keyset_full_after",
+        "torch._C.DispatchKey.BackendSelect",
+        "torch._C.ScriptObject",
+        "torch.library.Library._destroy",
+        "torch._C._distributed_c10d.ProcessGroup.unbox",
+        "torch._C._distributed_c10d.ProcessGroup.group_desc",
+        "torch._C._distributed_c10d.Work.unbox",
+    ),
+    attributes=("_destroy",),
+)
 
 INTERNALS: tuple[Internal, ...] = tuple(
     each for each in list(globals().values()) if isinstance(each, Internal)

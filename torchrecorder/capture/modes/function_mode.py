@@ -31,7 +31,7 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
 from torchrecorder.capture.hooks.source import Pretended
 from torchrecorder.capture.tensors.describe import innermost, tensors_in
-from torchrecorder.events import OpCalled, OpKind, ValueId, made
+from torchrecorder.events import OpCalled, OpKind, ScopeId, ValueId, made
 
 if TYPE_CHECKING:
     from torchrecorder.capture.autograd.walk import AutogradWalk
@@ -160,7 +160,7 @@ class Calls:
             outputs = self._outputs(call, result, writes)
             if outputs or call.facts.reads_data:
                 self.autograd.end(call.op)
-                if tape.observers:
+                if tape.observers and not call.facts.leaves_unset:
                     self._show(call, result, writes)
                 written = tuple(writes.values()) if writes else ()
                 self._write(call, OpKind.CALLED, outputs, written, seconds)
@@ -192,8 +192,13 @@ class Calls:
             value = self.values.peek(tensor)
             if value is not None:
                 shown.setdefault(value, tensor)
+        for value, tensor in shown.items():
+            show = functools.partial(self._show_one, self.tape.scope, value)
+            self.values.storages.when_arrived(tensor, show)
+
+    def _show_one(self, scope: ScopeId | None, value: ValueId, tensor: Tensor) -> None:
         for observer in self.tape.observers:
-            observer.op_made(call.op, list(shown.items()))
+            observer.op_made(scope, value, tensor)
 
     def _writes(self, call: Call) -> dict[int, ValueId]:
         """The arguments that were written in place, as new values."""
@@ -209,6 +214,9 @@ class Calls:
                 wrote = _wrote(call, name, tensor, entry)
             else:
                 wrote = tensor._version != entry.version
+                if wrote and tensor._version <= entry.storage.received:
+                    entry.version = tensor._version
+                    wrote = facts.in_place and tensor is call.tensors[0][1]
             if wrote and id(tensor) not in written:
                 written[id(tensor)] = self.values.wrote(tensor, entry, call.op)
         return written

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchrecorder.capture.internals import processes
 from torchrecorder.capture.probes.device import DeviceWatched, in_use
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.checks import FLAG, TEXTS, Check, check, warn_unmatched
@@ -15,6 +16,7 @@ from torchrecorder.graph.retained_tensors import Kept
 
 if TYPE_CHECKING:
     from torchrecorder.capture.hooks.backward import BackwardRuns
+    from torchrecorder.capture.probes.communications import Communications
     from torchrecorder.capture.probes.retained_tensors import TensorsKept
     from torchrecorder.capture.probes.replay import NodesKept
     from torchrecorder.capture.running import Running
@@ -73,7 +75,8 @@ class Extras:
         if self.stats:
             from torchrecorder.capture.probes.statistics import StatisticsTaken
 
-            tape.observers.append(StatisticsTaken(tape, running, self.stats))
+            storages = backward.autograd.values.storages
+            tape.observers.append(StatisticsTaken(tape, running, storages, self.stats))
         if self.keep:
             from torchrecorder.capture.probes.retained_tensors import TensorsKept
 
@@ -84,6 +87,13 @@ class Extras:
 
             started.nodes = NodesKept()
             tape.observers.append(started.nodes)
+        if processes.in_use() and processes.HEARS_COLLECTIVES:
+            from torchrecorder.capture.probes.communications import Communications
+
+            values = backward.autograd.values
+            started.sent = Communications(tape, values, backward, running)
+            stack.enter_context(started.sent)
+            tape.observers.append(started.sent)
         if in_use():
             tape.observers.append(DeviceWatched(tape))  # the last to hear of a node: nearest to it
         if self.flops:
@@ -100,6 +110,7 @@ class Started:
     def __init__(self) -> None:
         self.tensors: TensorsKept | None = None
         self.nodes: NodesKept | None = None
+        self.sent: Communications | None = None
 
     def kept(self) -> Kept:
         """What outlives the run."""

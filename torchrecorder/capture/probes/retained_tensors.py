@@ -1,10 +1,12 @@
 """TensorsKept: copies of what chosen scopes gave, and of its gradients.
 
-Copies, because what the model made may be written in place a moment later.
+Copies, because what the model made may be written in place a moment later. What a collective
+still writes is copied when the program has waited for it.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,7 +40,10 @@ class TensorsKept(Observer):
         path = scope.event.path or ("" if scope.event.parent is not None else scope.event.name)
         if not outputs or not path or not chooses(self.choice, [path]):
             return
-        made: _Call = {name: _copy(tensor) for name, tensor in outputs}
+        made: _Call = {name: None for name, _ in outputs}
+        for name, tensor in outputs:
+            keep = functools.partial(_keep, made, name)
+            self.autograd.values.storages.when_arrived(tensor, keep)
         flowed: _Call = {name: None for name, _ in outputs}
         self._made.setdefault(path, []).append(made)
         self._flowed.setdefault(path, []).append(flowed)
@@ -51,7 +56,10 @@ class TensorsKept(Observer):
         """Copy the gradients that were waited for."""
         for index, gradient in enumerate(given):
             for flowed, name in self._wanted.get(GradEdge(grad, index), ()):
-                flowed[name] = _copy(gradient) if isinstance(gradient, Tensor) else None
+                flowed[name] = None
+                if isinstance(gradient, Tensor):
+                    keep = functools.partial(_keep, flowed, name)
+                    self.autograd.values.storages.when_arrived(gradient, keep)
 
     @property
     def activations(self) -> Tensors:
@@ -62,6 +70,10 @@ class TensorsKept(Observer):
     def gradients(self) -> Tensors:
         """The gradients of what the scopes gave; None where none arrived."""
         return Tensors(_single(self._flowed))
+
+
+def _keep(made: _Call, name: str, tensor: Tensor) -> None:
+    made[name] = _copy(tensor)
 
 
 def _copy(tensor: Tensor) -> Tensor:
