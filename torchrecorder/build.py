@@ -8,11 +8,13 @@ from typing import Any
 
 from torchrecorder.events import (
     BackwardRan,
+    CompiledGraph,
     Event,
     GradId,
     GradNodeFound,
     GradNodeMade,
     GradNodeRan,
+    GraphBreak,
     Lost,
     Measured,
     ModuleId,
@@ -74,6 +76,8 @@ class _Builder:
         self.grad_runs: list[GradRun] = []
         self.measured: dict[str, dict[str, float]] = {}
         self.statistics: list[Statistics] = []
+        self.graphs: list[CompiledGraph] = []
+        self.breaks: list[GraphBreak] = []
         self.failures: list[Failure] = []
         self.lost = 0
         self.done: RunDone | None = None
@@ -91,7 +95,9 @@ class _Builder:
             GradNodeRan: self._grad_ran,
             GradNodeMade: self._grad_made,
             Measured: self._measured,
-            Statistics: self._statistics,
+            Statistics: self.statistics.append,
+            CompiledGraph: self.graphs.append,
+            GraphBreak: self.breaks.append,
             RunFailed: self._failed,
             Lost: self._lost,
             RunDone: self._done,
@@ -130,9 +136,6 @@ class _Builder:
     def _measured(self, event: Measured) -> None:
         amounts = self.measured.setdefault(event.quantity, {})
         amounts[event.node] = amounts.get(event.node, 0) + event.amount
-
-    def _statistics(self, event: Statistics) -> None:
-        self.statistics.append(event)
 
     def _failed(self, event: RunFailed) -> None:
         self.failures.append(Failure(*event))
@@ -179,6 +182,8 @@ class _Builder:
             measured=self._amounts(),
             statistics=tuple(filter(self._is_of_known, self.statistics)),
             kept=kept,
+            compiled_graphs=tuple(self.graphs),
+            graph_breaks=tuple(self.breaks),
         )
 
     def _amounts(self) -> Mapping[str, Mapping[str, float]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from torchrecorder.checks import advised
 from torchrecorder.console import encodable
+from torchrecorder.errors import NotKept
 from torchrecorder.graph.recording import RecordedRun
 
 if TYPE_CHECKING:
@@ -100,6 +101,23 @@ class Recording(RecordedRun):
 
         return table(self, columns, by=by)
 
+    @property
+    def breaks(self) -> list[dict[str, Any]]:
+        """Where ``torch.compile`` breaks the graph, ready for ``pandas.DataFrame``.
+
+        One dict per place: ``reason``, ``line`` (``"net.py:12"``), ``module``, ``op`` (empty
+        where it is at none), ``graphs`` (the numbers of those that end there), and what PyTorch
+        says about it: ``explanation``, ``hints``, ``link``.
+
+        Raises:
+            NotKept: The run was not recorded with ``compiled=True``.
+        """
+        from torchrecorder.annotations.compiled import break_table
+
+        if not self.compiled_graphs:
+            raise NotKept("record with compiled=True to see where the compiler breaks the graph")
+        return break_table(self)
+
     def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
         """Write the recording in the format that the suffix of *path* names.
 
@@ -178,7 +196,8 @@ class Recording(RecordedRun):
         Args:
             depth: Levels of scopes that are listed under the outermost calls; if not given,
                 the deepest that keeps to about 400 lines.
-            columns: ``"input"``, ``"output"``, names of annotations, or annotations.
+            columns: ``"input"``, ``"output"``, ``"graphs"``, names of annotations, or
+                annotations.
             ops: List every op too.
             fold: One line for what repeats; ``"similar"``: whatever differs.
         """

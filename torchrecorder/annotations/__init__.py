@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.compiled import BREAKS, COMPILED
 from torchrecorder.annotations.flops import BACKWARD_FLOPS, FLOPS
 from torchrecorder.annotations.memory import (
     GRADIENT_BYTES,
@@ -52,5 +53,7 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     NOT_FINITE,
     GRADIENT_NORM,
     PARAMETER_GRADIENT_NORM,
+    COMPILED,
+    BREAKS,
 )
 """Every annotation that can be asked for by name."""

@@ -86,6 +86,7 @@ def record(
     flops: bool = False,
     replay: bool = False,
     saved: bool | None = None,
+    compiled: bool = False,
     input_data: Any = None,
 ) -> Recording:
     """Run *model* once and record what happens.
@@ -118,6 +119,8 @@ def record(
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward; if not given, where backward runs.
+        compiled: Run the model once more with ``torch.compile``, and say which op is in which
+            graph, and where and why graphs break.
         input_data: The 1.x spelling of *args*.
 
     Returns:
@@ -149,10 +152,13 @@ def record(
     before = _warmup(repeat, warmup)
     if fake and before + repeat > 1:
         raise InvalidArgument("fake=True measures no times: repeat and warmup do not go with it")
+    if fake and compiled:
+        raise InvalidArgument("compiled=True needs a run on real tensors: fake=True is none")
     once = _Once(model, positional, named, name, autograd, backward, fake)
     with uncollected():
         timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
-        extras = Extras(stats, keep, flops, replay, backward if saved is None else saved)
+        kept = backward if saved is None else saved
+        extras = Extras(stats, keep, flops, replay, kept, compiled)
         recording = once.run(extras, restore=restore)
     if not fake and repeat == 1:
         return recording

@@ -22,6 +22,7 @@ from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.module_registry import Catalog
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
+from torchrecorder.capture.compiled.second_run import SecondRun
 from torchrecorder.capture.probes.probes import Extras, Started
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.state.force_eager import RunEagerly
@@ -48,7 +49,7 @@ from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.checks import TEXT, Check, advised, check_one
-from torchrecorder.errors import RecorderInUse
+from torchrecorder.errors import InvalidArgument, RecorderInUse
 from torchrecorder.events import Event, RunDone
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.recording import Recording
@@ -75,8 +76,11 @@ class Recorder:
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward.
+        compiled: When the block has ended, make its calls of *model* once more with
+            ``torch.compile``, and say which op is in which graph, and where graphs break.
 
     Raises:
+        InvalidArgument: An option has a wrong value, or needs a *model*.
         RecorderInUse: It is entered a second time.
 
     Example:
@@ -100,11 +104,14 @@ class Recorder:
         flops: bool = False,
         replay: bool = False,
         saved: bool = True,
+        compiled: bool = False,
     ) -> None:
         check_one("name", name, TEXT.or_none())
         check_one("model", model, MODEL.or_none())
         self._model = model
-        self._extras = Extras(stats, keep, flops, replay, saved)
+        self._extras = Extras(stats, keep, flops, replay, saved, compiled)
+        if compiled and model is None:
+            raise InvalidArgument("compiled=True needs the model: Recorder(model, compiled=True)")
         self._running: Running | None = None
         self._kept: Kept | None = None
         self._name = name or _name_of(model)
@@ -149,6 +156,9 @@ class Recorder:
         self._modules = ModuleScopes(
             tape, values, regions, self._catalog, FastPaths(tape, functions)
         )
+        self._second = SecondRun(self._model) if self._extras.compiled else None
+        if self._second is not None:
+            self._modules.called = self._second.called
         self._running = Running(tape, self._backward)
         self._started = Started()
         instruments: tuple[contextlib.AbstractContextManager[Any], ...] = (
@@ -182,6 +192,9 @@ class Recorder:
         self._tape.deaf = True  # PyTorch runs hooks that were there when a module was called
         with self._tape.losing("end"):
             self._exit.close()
+        if self._second is not None and error is None:
+            known = {key: entry.module for key, entry in self._catalog.entries.items()}
+            self._second.look(self._tape, self._modules.regions.sources, known)
         with DisableTorchFunction():
             self._finish(error)
 
@@ -215,7 +228,7 @@ class Recorder:
         self._modules.values.autograd.clear()
         self._catalog.clear()
         del self._tape, self._catalog, self._modules, self._backward, self._exit
-        del self._started
+        del self._started, self._second
         if error is None:
             self._extras.warn_unmatched(self._events)
         if tape.lost:

@@ -18,7 +18,7 @@ from typing import Any, Literal, Union, get_type_hints
 import msgspec
 
 from torchrecorder.errors import InvalidRecording, RecordingVersionError
-from torchrecorder.events import Slot, Statistics
+from torchrecorder.events import CompiledGraph, GraphBreak, Slot, Statistics
 from torchrecorder.graph import consistency
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
@@ -42,6 +42,9 @@ TABLES: Mapping[str, Any] = {
     "statistics": Statistics,
 }
 """The tables in the order in which they are written, and the class of their rows."""
+
+ON_REQUEST: Mapping[str, Any] = {"compiled_graphs": CompiledGraph, "graph_breaks": GraphBreak}
+"""Tables that are written only where they have rows."""
 
 Number = Union[float, Literal["nan", "inf", "-inf"]]
 """A number; as text where JSON has no word for it."""
@@ -75,6 +78,11 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
         "inputs": recording.inputs,
         "outputs": recording.outputs,
         **{name: _columns(make, _rows(recording, name), times) for name, make in TABLES.items()},
+        **{
+            name: _columns(make, rows, times)
+            for name, make in ON_REQUEST.items()
+            if (rows := _rows(recording, name))
+        },
         "measured": {
             quantity: {"node": [*amounts], "amount": [*map(_number, amounts.values())]}
             for quantity, amounts in recording.measured.items()
@@ -102,7 +110,11 @@ def decode(data: Any, make: type[Made]) -> Made:
         file = msgspec.convert(upgraded(data) if data["version"] == 1 else data, _file_type())
     except msgspec.ValidationError as error:
         raise InvalidRecording(f"this is not a saved recording: {error}") from None
-    tables = {name: _read(name, getattr(file, name)) for name in TABLES}
+    tables = {
+        name: _read(name, make, found)
+        for name, make in {**TABLES, **ON_REQUEST}.items()
+        if (found := getattr(file, name)) is not msgspec.UNSET
+    }
     recording = make(
         name=file.name,
         inputs=file.inputs,
@@ -173,7 +185,11 @@ def file_type(tables: Mapping[str, Any]) -> Any:
     """The type of a file with *tables* of these types."""
     head = [("name", str), ("run", RunFacts)]
     flow = [("inputs", tuple[Slot, ...]), ("outputs", tuple[Slot, ...])]
-    parts = [*head, *flow, *tables.items(), ("measured", dict[str, Amounts])]
+    asked: list[Any] = [
+        (name, Union[table_type(name, make), msgspec.UnsetType], msgspec.UNSET)
+        for name, make in ON_REQUEST.items()
+    ]
+    parts = [*head, *flow, *tables.items(), ("measured", dict[str, Amounts]), *asked]
     return msgspec.defstruct("Recording", parts)
 
 
@@ -190,9 +206,8 @@ def table_type(name: str, make: Any) -> Any:
     return msgspec.defstruct(name, columns)
 
 
-def _read(name: str, table: Any) -> Any:
+def _read(name: str, make: Any, table: Any) -> Any:
     """The rows of a table, by id where they have one."""
-    make = TABLES[name]
     columns = [getattr(table, column) for column in make._fields]
     if len({len(column) for column in columns if column is not msgspec.UNSET}) > 1:
         raise InvalidRecording(f"{name}: its columns are not of one length")

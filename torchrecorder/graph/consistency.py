@@ -39,6 +39,7 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (op.scope for op in ops),
         (grad.scope for grad in grads),
         (call for module in modules for call in module.calls),
+        (each.scope for each in recording.graph_breaks),
         [failure.scope if failure is not None else None],
     )
     yield "modules", _ids_in(scope.module for scope in scopes)
@@ -46,6 +47,7 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (value.producer for value in values),
         (grad.owner for grad in grads),
         (run.op for run in recording.backward_runs),
+        (each.op for each in recording.graph_breaks),
         [failure.op if failure is not None else None],
     )
     yield "values", _ids_in(

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union
 from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
+    CompiledGraph,
     GradId,
+    GraphBreak,
     ModuleId,
     NodeId,
     OpId,
@@ -90,6 +92,8 @@ class RecordedRun:
         measured: What only the run could tell: quantity to node or scope to amount.
         statistics: What the numbers in tensors and gradients were like, on request.
         kept: Live tensors that were to be kept; not part of what is saved or compared.
+        compiled_graphs: The graphs that ``torch.compile`` makes of the model, on request.
+        graph_breaks: Where and why it ends one of them, and goes on in Python.
     """
 
     name: str
@@ -109,6 +113,8 @@ class RecordedRun:
     )
     statistics: tuple[Statistics, ...] = ()
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
+    compiled_graphs: tuple[CompiledGraph, ...] = ()
+    graph_breaks: tuple[GraphBreak, ...] = ()
 
     def __repr__(self) -> str:
         counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")

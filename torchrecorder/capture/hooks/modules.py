@@ -13,6 +13,7 @@ import inspect
 import sys
 import threading
 import weakref
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -43,7 +44,7 @@ from torchrecorder.capture.hooks.deferred_exit import Lingering, Waiting
 from torchrecorder.capture.hooks.regions import mode_state
 from torchrecorder.capture.hooks.source import Pretended
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
-from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId, made
+from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ScopeLeft, Slot, ValueId, made
 
 if TYPE_CHECKING:
     from torchrecorder.capture.module_registry import Catalog
@@ -52,6 +53,10 @@ if TYPE_CHECKING:
     from torchrecorder.capture.scope import OpenScope
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
+
+
+Called = Callable[[Any, tuple[Any, ...], Mapping[str, Any], ScopeId], None]
+"""Told of every call: what is called, its arguments, its scope."""
 
 
 class ModuleScopes:
@@ -73,6 +78,7 @@ class ModuleScopes:
         self.open: list[tuple[int, OpenScope]] = []
         self._objects = ArgumentObjects([])
         self._exit = ExitStack()
+        self.called: Called | None = None
         self.lingering = regions.lingering = Lingering(self.open, self._finish)
         values.search_names = self._name_of
 
@@ -196,6 +202,8 @@ class ModuleScopes:
         if len(self.open) == 1:
             named = named_arguments(args, entry.arguments)
             self._objects = ArgumentObjects([*named, *kwargs.items()])
+        if self.called is not None:
+            self.called(module, args, kwargs, opened.scope)
         self._take_in(opened, found)
         self.fast.enter(module, found)
         for observer in self.tape.observers:
@@ -217,6 +225,8 @@ class ModuleScopes:
             names = code.co_varnames[: code.co_argcount] if code is not None else ()
             names = names[1:] if inspect.ismethod(function) else names
             opened = self.tape.enter(ScopeKind.FUNCTION, name, cls="function", state=mode_state())
+            if self.called is not None:
+                self.called(function, args, kwargs, opened.scope)
             self.open.append((id(function), opened))
             self._objects = ArgumentObjects([*named_arguments(args, names), *kwargs.items()])
             self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])

@@ -28,7 +28,7 @@ CHOICE = Check(
 
 CHECKS = {
     **dict.fromkeys(("stats", "keep"), CHOICE),
-    **dict.fromkeys(("flops", "replay", "saved"), FLAG),
+    **dict.fromkeys(("flops", "replay", "saved", "compiled"), FLAG),
 }
 
 
@@ -42,6 +42,7 @@ class Extras:
         flops: Count floating-point operations.
         replay: Keep grad nodes and their gradients, to run single ones again.
         saved: Count the bytes that grad nodes keep for backward.
+        compiled: Compile the model too, to see its graphs.
     """
 
     stats: Choice = False
@@ -49,6 +50,7 @@ class Extras:
     flops: bool = False
     replay: bool = False
     saved: bool = False
+    compiled: bool = False
 
     def __post_init__(self) -> None:
         check(self, CHECKS)

@@ -35,6 +35,7 @@ def _is_uniform(tree: Tree, style: Style) -> bool:
     recording = tree.view.recording
     own = style.finish, style.rename, style.notes, style.numbers, style.edge_attributes
     marked = recording.failed or recording.statistics or tree.view.backward
+    marked = marked or recording.compiled_graphs
     plain = style.rules == RULES and not any(own) and not marked
     return plain and not any(arrow.some for arrow in tree.view.arrows)
 

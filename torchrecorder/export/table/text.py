@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, Union
 from torchrecorder.annotations import nan_origin
 from torchrecorder.annotations.amounts import exact, of_bytes
 from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.compiled import COMPILED, graphs_among
 from torchrecorder.annotations.registry import numbers_of
 from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.memory import OUTPUT_BYTES
@@ -33,7 +34,10 @@ from torchrecorder.views.view import View
 DEFAULT = ("input", "output", "parameters")
 """The columns that a table has unless others are asked for."""
 
-TENSORS = ("input", "output")
+GRAPHS = "graphs"
+"""The column of the compiled graphs that a row is in."""
+
+TENSORS = ("input", "output", GRAPHS)
 """Columns that are no annotations."""
 
 WIDEST = 48
@@ -65,7 +69,8 @@ def summary(
         recording: What to list.
         depth: How many levels of scopes are listed under the outermost calls; None for
             the deepest level that keeps to about 400 lines.
-        columns: ``"input"``, ``"output"``, the names of annotations, or annotations.
+        columns: ``"input"``, ``"output"``, ``"graphs"`` (of ``torch.compile``), the names of
+            annotations, or annotations.
         ops: List every op too.
         fold: One line for scopes that repeat, as in figures; its numbers are those of all.
             ``"similar"``: for scopes of one class, whatever else differs; the notes say what.
@@ -154,6 +159,10 @@ class _Filler:
                 yield Column("Input", [self._range(row, _taken) for row in self.listed])
             elif each == "output":
                 yield Column("Output", [self._range(row, _given) for row in self.listed])
+            elif each == GRAPHS:
+                numbers_of(self.recording, COMPILED)  # which warns where there are none
+                graphs = (self._members(row) for row in self.listed)
+                yield Column("Graphs", [graphs_among(self.recording, each) for each in graphs])
             else:
                 yield self._numbers(each)
 

@@ -1,0 +1,99 @@
+"""Compiled: in which graph of ``torch.compile`` an op is, and where graphs break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torchrecorder.annotations.amounts import exact
+from torchrecorder.annotations.annotation import Annotation, measured
+from torchrecorder.annotations.places import scope_name
+from torchrecorder.events import COMPILED_GRAPH, GraphBreak, OpId
+from torchrecorder.graph.recording import RecordedRun
+
+
+def common(found: Iterable[float]) -> float | None:
+    """The number that all have; None where they differ."""
+    numbers = set(found)
+    return numbers.pop() if len(numbers) == 1 else None
+
+
+def graph_name(number: float) -> str:
+    """``2``; an op that is in no graph runs in Python."""
+    return f"{number:.0f}" if number else "none (Python)"
+
+
+def graphs_among(recording: RecordedRun, members: Iterable[str]) -> str:
+    """The graphs that *members* are in: ``1-3, 5``, and whether some run in Python."""
+    known = recording.measured.get(COMPILED_GRAPH, {})
+    numbers = sorted({int(known[each]) for each in members if each in known})
+    if not numbers:
+        return ""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if number and runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        elif number:
+            runs.append([number])
+    said = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return ", ".join([*said, *(["Python"] if not numbers[0] else [])])
+
+
+def breaks_at(recording: RecordedRun) -> dict[str, list[GraphBreak]]:
+    """The breaks at each op, or in each scope where they are at no op.
+
+    A break inside a function that another one calls ends a graph of either: it is given once.
+    """
+    found: dict[str, list[GraphBreak]] = {}
+    seen = set()
+    for each in recording.graph_breaks:
+        place = each.op or each.scope or next(iter(recording.scopes), "")
+        key = place, each.reason, each.source
+        if key not in seen:
+            seen.add(key)
+            found.setdefault(place, []).append(each)
+    return found
+
+
+def break_table(recording: RecordedRun) -> list[dict[str, Any]]:
+    """One mapping per break; `Recording.breaks` says more."""
+    rows = []
+    for place, found in breaks_at(recording).items():
+        for each in found:
+            op = recording.ops.get(OpId(place))
+            key = each.reason, each.source, each.scope
+            same = [one for one in recording.graph_breaks
+                    if (one.reason, one.source, one.scope) == key]
+            line = f"{each.source.file}:{each.source.line}" if each.source is not None else ""
+            rows.append(
+                {
+                    "reason": each.reason,
+                    "line": line,
+                    "module": scope_name(recording, each.scope),
+                    "op": op.name if op is not None else "",
+                    "graphs": tuple(one.graph for one in same),
+                    "explanation": each.explanation,
+                    "hints": each.hints,
+                    "link": each.link,
+                }
+            )
+    return rows
+
+
+def _breaks(recording: RecordedRun) -> dict[str, float]:
+    counts: dict[str, float] = {}
+    if recording.compiled_graphs:
+        counts.update(dict.fromkeys(recording.roots, 0))
+    for place, found in breaks_at(recording).items():
+        counts[place] = counts.get(place, 0) + len(found)
+    return counts
+
+
+COMPILED = Annotation(
+    "compiled_graph", "Graph", "", measured(COMPILED_GRAPH), common, graph_name,
+    needs=("compiled",), discrete=True,
+)
+"""The number of the compiled graph that an op is in, from 1; 0 is Python between two graphs."""
+
+BREAKS = Annotation("breaks", "Breaks", "", _breaks, sum, exact, needs=("compiled",))
+"""How many places there are at which the compiler ends a graph and goes on in Python."""
