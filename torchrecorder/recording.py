@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from torchrecorder.checks import advised
 from torchrecorder.console import encodable
-from torchrecorder.errors import NotKept
 from torchrecorder.graph.recording import RecordedRun
 
 if TYPE_CHECKING:
@@ -107,15 +106,11 @@ class Recording(RecordedRun):
 
         One dict per place: ``reason``, ``line`` (``"net.py:12"``), ``module``, ``op`` (empty
         where it is at none), ``graphs`` (the numbers of those that end there), and what PyTorch
-        says about it: ``explanation``, ``hints``, ``link``.
-
-        Raises:
-            NotKept: The run was not recorded with ``compiled=True``.
+        says about it: ``explanation``, ``hints``, ``link``. Empty where there is none, or where
+        the run was not recorded with ``compiled=True``: then `compiled_graphs` is empty too.
         """
         from torchrecorder.annotations.compiled import break_table
 
-        if not self.compiled_graphs:
-            raise NotKept("record with compiled=True to see where the compiler breaks the graph")
         return break_table(self)
 
     def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:

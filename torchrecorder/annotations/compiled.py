@@ -8,7 +8,7 @@ from typing import Any
 from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.annotation import Annotation, measured
 from torchrecorder.annotations.places import scope_name
-from torchrecorder.events import COMPILED_GRAPH, GraphBreak, OpId
+from torchrecorder.events import COMPILED_GRAPH, GraphBreak
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -48,7 +48,7 @@ def breaks_at(recording: RecordedRun) -> dict[str, list[GraphBreak]]:
     seen = set()
     for each in recording.graph_breaks:
         place = each.op or each.scope or next(iter(recording.scopes), "")
-        key = place, each.reason, each.source
+        key = each.reason, each.source
         if key not in seen:
             seen.add(key)
             found.setdefault(place, []).append(each)
@@ -57,27 +57,23 @@ def breaks_at(recording: RecordedRun) -> dict[str, list[GraphBreak]]:
 
 def break_table(recording: RecordedRun) -> list[dict[str, Any]]:
     """One mapping per break; `Recording.breaks` says more."""
-    rows = []
-    for place, found in breaks_at(recording).items():
-        for each in found:
-            op = recording.ops.get(OpId(place))
-            key = each.reason, each.source, each.scope
-            same = [one for one in recording.graph_breaks
-                    if (one.reason, one.source, one.scope) == key]
-            line = f"{each.source.file}:{each.source.line}" if each.source is not None else ""
-            rows.append(
-                {
-                    "reason": each.reason,
-                    "line": line,
-                    "module": scope_name(recording, each.scope),
-                    "op": op.name if op is not None else "",
-                    "graphs": tuple(one.graph for one in same),
-                    "explanation": each.explanation,
-                    "hints": each.hints,
-                    "link": each.link,
-                }
-            )
-    return rows
+    ends: dict[Any, list[int]] = {}
+    for each in recording.graph_breaks:
+        ends.setdefault((each.reason, each.source), []).append(each.graph)
+    found = (one for breaks in breaks_at(recording).values() for one in breaks)
+    return [
+        {
+            "reason": each.reason,
+            "line": f"{each.source.file}:{each.source.line}" if each.source is not None else "",
+            "module": scope_name(recording, each.scope),
+            "op": recording.ops[each.op].name if each.op is not None else "",
+            "graphs": tuple(ends[each.reason, each.source]),
+            "explanation": each.explanation,
+            "hints": each.hints,
+            "link": each.link,
+        }
+        for each in found
+    ]
 
 
 def _breaks(recording: RecordedRun) -> dict[str, float]:

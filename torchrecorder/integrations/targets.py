@@ -94,6 +94,11 @@ class Target:
     autograd: bool = option("Give a frozen model an autograd graph.", FLAG, default=False)
     fake: bool = option("Run on fake tensors: shapes only, no compute.", FLAG, default=False)
     flops: bool = option("Count floating-point operations.", FLAG, default=False)
+    compiled: bool = option(
+        "Compile it too, and say which operation is in which graph and where graphs break.",
+        FLAG,
+        default=False,
+    )
     stats: bool = option("Take statistics of tensors and gradients.", FLAG, default=False)
     saved: bool = option("Count the bytes that are kept for backward.", FLAG, default=False)
     repeat: int | None = option(
@@ -160,7 +165,9 @@ TARGET_OPTIONS = options_of(Target)
 """Every option of a target, by name."""
 
 MADE = ("arg", "set", "as_is", "device", "seed", "train")
-RECORDED = ("backward", "autograd", "fake", "flops", "stats", "saved", "repeat", "name")
+RECORDED = (
+    "backward", "autograd", "fake", "flops", "compiled", "stats", "saved", "repeat", "name"
+)
 """Names of the options that say how a model is made, and of those that `record` takes."""
 
 

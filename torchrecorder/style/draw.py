@@ -165,7 +165,8 @@ def _group_look(
         look = theme.region
     if cluster.count > 1:
         look = replace(look, width=2.0)
-    look = graphs.group_look(cluster, look) if graphs else look
+    if graphs and style.color_by is None:
+        look = graphs.group_look(cluster, look)
     if cluster.share is not None:
         look = _dashed(look)
     if failed(cluster.id, view):

@@ -43,8 +43,17 @@ class GraphMarks:
         return self.found
 
     def look(self, box: Box, look: Look) -> Look:
-        """*look* in the outline of the one graph that *box* is in."""
+        """*look* in the outline of the graph that *box* is in; marked where a graph breaks."""
+        if self._is_break(box.id):
+            return replace(self._at_break(look), bold=True)
         return self._outlined(look, self._graph_of.get(box.id), 2.0)
+
+    def _is_break(self, box: str) -> bool:
+        """Whether a box is an op at which a graph breaks."""
+        return box in self._breaks and box in self.view.recording.ops
+
+    def _at_break(self, look: Look) -> Look:
+        return replace(look, stroke=self.theme.looks["failed"].stroke, dash="dotted", width=2.0)
 
     def group_look(self, cluster: Cluster, look: Look) -> Look:
         """The same for an open scope all of whose ops are in one graph."""
@@ -92,8 +101,11 @@ class GraphMarks:
             yield LegendEntry(text, self._outlined(plain, number, 2.0))
         if len(shown) > LISTED:
             yield LegendEntry("… and so on", plain)
-        if 0.0 in self._graph_of.values():
+        python = [box for box, graph in self._graph_of.items() if graph == 0]
+        if not all(map(self._is_break, python)):
             yield LegendEntry("runs in Python", self._outlined(plain, 0.0, 2.0))
+        if any(map(self._is_break, python)):
+            yield LegendEntry("breaks the graph, runs in Python", self._at_break(plain))
         if any(map(self.crosses, self.view.arrows)):
             mark = self.theme.looks["failed"]
             dashed = replace(plain, stroke=mark.stroke, dash="dashed", width=1.4)

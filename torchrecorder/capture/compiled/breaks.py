@@ -44,11 +44,7 @@ def read(text: str) -> Said:
 
 def breaks(traced: Traced, matched: Matched, events: Sequence[Event]) -> Iterator[GraphBreak]:
     """The breaks, in the order of the graphs that they end."""
-    sources = {
-        event.scope: event.source for event in events if isinstance(event, ScopeEntered)
-    }
-    parents = {event.scope: event.parent for event in events if isinstance(event, ScopeEntered)}
-    places = _Places(matched, sources, parents)
+    places = _Places(matched, events)
     for number, graph in enumerate(traced.graphs):
         stop = graph.stop
         if stop is not None and stop.is_break:
@@ -60,51 +56,61 @@ def breaks(traced: Traced, matched: Matched, events: Sequence[Event]) -> Iterato
 class _Places:
     """Where in the recording a graph breaks."""
 
-    def __init__(
-        self,
-        matched: Matched,
-        sources: dict[ScopeId, SourceLine | None],
-        parents: dict[ScopeId, ScopeId | None],
-    ) -> None:
+    def __init__(self, matched: Matched, events: Sequence[Event]) -> None:
         self.matched = matched
-        self.sources = sources
-        self.parents = parents
+        entered = [event for event in events if isinstance(event, ScopeEntered)]
+        self.scopes = {event.scope: event for event in entered}
+        self.children: dict[ScopeId | None, list[ScopeEntered]] = {}
+        for event in entered:
+            self.children.setdefault(event.parent, []).append(event)
 
     def of(self, number: int, stop: Stop) -> tuple[OpId | None, ScopeId | None]:
         """The op and the scope at which a graph stops, as far as they can be found."""
         begin, end = self._between(number)
         line = stop.lines[0] if stop.lines else None
-        candidates = self.matched.candidates
-        for op, _ in candidates[begin:end] if line is not None else ():
-            if op.source is not None and op.source[:2] == line[:2]:
+        for op, _ in self.matched.candidates[begin:end]:
+            if _same_line(op.source, line):
                 return op.op, op.scope
-        near = [each.op for each in (*candidates[max(begin - 1, 0):end], *candidates[end:end + 1])]
-        for op in near:
-            if line is not None and op.source is not None and _same_function(op.source, line):
-                return None, op.scope
-        around = candidates[begin - 1].op.scope if begin else None
-        return None, self._common(around, stop)
+        return None, self._inner(self._frame(number), stop, begin)
 
     def _between(self, number: int) -> tuple[int, int]:
         """The candidates after the first run of a graph and before the next run of another."""
-        spans = self.matched.spans
+        spans, total = self.matched.spans, len(self.matched.candidates)
         for place, span in enumerate(spans):
             if span.graph == number:
-                after = spans[place + 1].first if place + 1 < len(spans) else None
-                total = len(self.matched.candidates)
-                return span.last + 1, total if after is None else max(after, span.last + 1)
+                after = spans[place + 1].first if place + 1 < len(spans) else total
+                return span.last + 1, max(after, span.last + 1)
         return 0, 0
 
-    def _common(self, scope: ScopeId | None, stop: Stop) -> ScopeId | None:
-        """The scope around the last op of a graph in which the stack of the break lies."""
-        outer = {line[:2] for line in stop.lines[1:]}
-        while scope is not None:
-            source = self.sources.get(scope)
-            if source is None or source[:2] in outer or self.parents.get(scope) is None:
-                return scope
-            scope = self.parents.get(scope)
+    def _frame(self, number: int) -> ScopeId | None:
+        """The scope of the function that was compiled: out of all that its own lines call."""
+        for call, place in self.matched.found.get(number, ()):
+            scope = self.matched.candidates[place].op.scope
+            if call.lines and scope is not None:
+                around = list(self._around(scope))
+                called = [each for each in around if _same_line(each.source, call.lines[-1])]
+                return called[-1].parent if called else scope
         return None
 
+    def _around(self, scope: ScopeId | None) -> Iterator[ScopeEntered]:
+        """A scope and all around it, innermost first."""
+        while scope is not None:
+            yield self.scopes[scope]
+            scope = self.scopes[scope].parent
 
-def _same_function(one: SourceLine, other: SourceLine) -> bool:
-    return (one.file, one.function) == (other.file, other.function)
+    def _inner(self, scope: ScopeId | None, stop: Stop, begin: int) -> ScopeId | None:
+        """The scope inside *scope* that the stack of a break leads to."""
+        now = self.matched.candidates[begin - 1].op.index if begin else 0
+        for line in reversed(stop.lines[1:]):
+            called = [
+                each for each in self.children.get(scope, ()) if _same_line(each.source, line)
+            ]
+            later = [each for each in called if each.index > now]
+            if called:
+                scope = (later or called[-1:])[0].scope
+        return scope
+
+
+def _same_line(one: SourceLine | None, other: SourceLine | None) -> bool:
+    """Whether both are known and the same."""
+    return one is not None and other is not None and one[:2] == other[:2]

@@ -7,12 +7,15 @@ and in which module, as far as the compiler knows it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torchrecorder.capture.compiled.traced import Traced, TracedGraph, TracedOp, canonical
 from torchrecorder.events import ModuleId, OpCalled, OpId, OpKind
+
+
+_Key = tuple[Any, ...]
 
 
 class Candidate(NamedTuple):
@@ -42,7 +45,7 @@ class Matched:
         graphs: For each op that is in a graph, its number.
         spans: For each run of a graph, where its ops lie among the candidates.
         unmatched: For each graph, the names of its calls that are no op.
-        matched: For each graph, how many of its calls are ops.
+        found: For each graph, its calls that are ops in its first run, and where these lie.
     """
 
     def __init__(
@@ -56,8 +59,8 @@ class Matched:
         self.graphs: dict[OpId, int] = {}
         self.spans: list[Span] = []
         self.unmatched: dict[int, list[str]] = {}
-        self.matched: dict[int, int] = {}
-        self._places = self._index()
+        self.found: dict[int, list[tuple[TracedOp, int]]] = {}
+        self._places = self._index()  # of those of a name, and of those of a name on a line
         self._used: set[int] = set()
         self._next = 0
         for number in traced.runs:
@@ -82,18 +85,19 @@ class Matched:
             if op.outputs and op.kind is OpKind.CALLED and canonical(op.name) not in lost:
                 yield op.op
 
-    def _index(self) -> dict[tuple[str, str, int], list[int]]:
-        """Where the ops of a name and a line lie."""
-        places: dict[tuple[str, str, int], list[int]] = {}
+    def _index(self) -> dict[_Key, list[int]]:
+        """Where the ops of a name lie, and those of a name and a line."""
+        places: dict[_Key, list[int]] = {}
         for place, (op, _) in enumerate(self.candidates):
+            name = canonical(op.name)
+            places.setdefault((name,), []).append(place)
             if op.source is not None:
-                key = canonical(op.name), op.source.file, op.source.line
-                places.setdefault(key, []).append(place)
+                places.setdefault((name, op.source.file, op.source.line), []).append(place)
         return places
 
     def _take(self, number: int, graph: TracedGraph) -> None:
         """Find the ops of one run of a graph."""
-        found: list[int] = []
+        found: list[tuple[TracedOp, int]] = []
         lost: list[str] = []
         begin = self._next
         for call in graph.ops:
@@ -101,32 +105,38 @@ class Matched:
             if place is None:
                 lost.append(call.name)
                 continue
-            found.append(place)
+            found.append((call, place))
             self._used.add(place)
             self._next = max(self._next, place + 1)
             self.graphs.setdefault(self.candidates[place].op.op, number)
         if found:
-            self.spans.append(Span(number, min(found), max(found)))
-        if number not in self.matched:
-            self.matched[number] = len(found)
+            places = [place for _, place in found]
+            self.spans.append(Span(number, min(places), max(places)))
+        if number not in self.found:
+            self.found[number] = found
             self.unmatched[number] = lost
 
     def _find(self, call: TracedOp, begin: int) -> int | None:
-        """The first op that can be *call*: after the last one found, else in this run of the graph."""
+        """The first op that can be *call*: after the last one found, else since *begin*.
+
+        A call on no line of the user's, as in a module of PyTorch's that the compiler begins
+        with, is known by its module alone.
+        """
+        wanted = {self.modules.get(each) for each in call.modules[-1:]} - {None}
+        keys: list[_Key] = [(call.name, line.file, line.line) for line in call.lines]
         for start in (self._next, begin):
-            found = [each for each in self._possible(call, start)]
-            if found:
-                return min(found)
+            for chosen in (keys, [(call.name,)] if wanted or not keys else []):
+                found = [self._first(key, start, wanted) for key in chosen]
+                known = [each for each in found if each is not None]
+                if known:
+                    return min(known)
         return None
 
-    def _possible(self, call: TracedOp, start: int) -> Iterator[int]:
-        wanted = {self.modules.get(each) for each in call.modules[-1:]} - {None}
-        for line in call.lines:
-            places = self._places.get((call.name, line.file, line.line), ())
-            for place in places[bisect_right(places, start - 1):]:
-                if place not in self._used and self._fits(place, wanted):
-                    yield place
-                    break
-
-    def _fits(self, place: int, modules: set[ModuleId | None]) -> bool:
-        return not modules or self.candidates[place].module in modules
+    def _first(self, key: _Key, start: int, modules: set[ModuleId | None]) -> int | None:
+        """The first op from *start* that is not taken yet and lies in one of *modules*."""
+        places = self._places.get(key, ())
+        for place in places[bisect_left(places, start) :]:
+            if place not in self._used:
+                if not modules or self.candidates[place].module in modules:
+                    return place
+        return None

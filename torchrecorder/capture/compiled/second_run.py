@@ -77,6 +77,8 @@ class SecondRun:
             tape.notes.append(said)
             warn(f"{said}. The recording has no graphs")
             return
+        if not traced.graphs:
+            tape.notes.append(f"the compiler made no graph of {len(self._calls)} calls")
         scopes = {each.scope for each in self._calls}
         self._calls.clear()
         with tape.losing("compiler"):

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
@@ -113,7 +112,7 @@ class Traced:
                 owners.pop()
                 continue
             inner = [_attribute(owners[-1], each) for each in node.all_input_nodes]
-            bodies = [each for each in inner if isinstance(each, GraphModule)]
+            bodies = [each for each in inner if isinstance(each, GraphModule) and _only_calls(node)]
             if node.op.startswith("call_") and not bodies and not _is_plumbing(node):
                 yield self._call(owners[-1], node)
             for body in reversed(bodies):
@@ -141,6 +140,12 @@ class Traced:
         named = ((self.file(file), line, name) for file, line, name in frames)
         found = [SourceLine(file, line, _function(name)) for file, line, name in named if file]
         return tuple(reversed(found))
+
+
+def _only_calls(node: Node) -> bool:
+    """Whether a node that is given a graph runs it once, as it stands."""
+    name = getattr(node.target, "__name__", "")
+    return any(part in name for part in ("checkpoint", "wrap", "autograd_function", "subgraph"))
 
 
 def _attribute(owner: GraphModule, node: Node) -> Any:

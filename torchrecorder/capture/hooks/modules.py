@@ -13,7 +13,6 @@ import inspect
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -44,19 +43,15 @@ from torchrecorder.capture.hooks.deferred_exit import Lingering, Waiting
 from torchrecorder.capture.hooks.regions import mode_state
 from torchrecorder.capture.hooks.source import Pretended
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
-from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ScopeLeft, Slot, ValueId, made
+from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId, made
 
 if TYPE_CHECKING:
     from torchrecorder.capture.module_registry import Catalog
     from torchrecorder.capture.modes.fast_paths import FastPaths
     from torchrecorder.capture.hooks.regions import Regions
-    from torchrecorder.capture.scope import OpenScope
+    from torchrecorder.capture.scope import Called, OpenScope
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
-
-
-Called = Callable[[Any, tuple[Any, ...], Mapping[str, Any], ScopeId], None]
-"""Told of every call: what is called, its arguments, its scope."""
 
 
 class ModuleScopes:

@@ -10,7 +10,7 @@ from torchrecorder.annotations import nan_origin
 from torchrecorder.annotations.amounts import exact, of_bytes
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.compiled import COMPILED, graphs_among
-from torchrecorder.annotations.registry import numbers_of
+from torchrecorder.annotations.registry import annotation, numbers_of
 from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
@@ -39,6 +39,17 @@ GRAPHS = "graphs"
 
 TENSORS = ("input", "output", GRAPHS)
 """Columns that are no annotations."""
+
+
+def numbers_in(columns: Sequence[Union[str, Annotation]]) -> list[Annotation]:
+    """The annotations that have to be measured for these *columns*.
+
+    Raises:
+        UnknownAnnotation: A column is none of those that there are.
+    """
+    chosen = (COMPILED if each == GRAPHS else each for each in columns)
+    return [annotation(each) for each in chosen if each not in TENSORS]
+
 
 WIDEST = 48
 """Texts in a cell are shortened to so many characters, tree lines aside."""
@@ -179,13 +190,12 @@ class _Filler:
 
     def _numbers(self, which: Union[str, Annotation]) -> Column:
         numbers = numbers_of(self.recording, which)
-        annotation = numbers.annotation
-        stored = annotation in (PARAMETERS, TRAINABLE, PARAMETER_BYTES, BUFFER_BYTES)
+        stored = numbers.annotation in (PARAMETERS, TRAINABLE, PARAMETER_BYTES, BUFFER_BYTES)
         cells = []
         for row in self.listed:
             text = numbers.text(self._members(row))
             cells.append("(recurrent)" if text and stored and row.again else text)
-        return Column(annotation.title, cells, right=True)
+        return Column(numbers.annotation.title, cells, right=True)
 
     def _members(self, row: Row) -> list[str]:
         """Everything that a row stands for."""
