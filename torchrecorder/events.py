@@ -251,6 +251,12 @@ class Statistics(NamedTuple):
     infs: int
 
 
+SECONDS_ON_CPU, SECONDS_OF_KERNELS = "profiled seconds", "kernel seconds"
+KERNELS, SECONDS_OF_GAPS = "kernels", "launch gap seconds"
+BYTES_ALLOCATED, BYTES_FREED = "allocated bytes", "freed bytes"
+FLOPS_PROFILED = "profiled flops"
+"""What a profiler measures."""
+
 COMPILED_GRAPH = "compiled graph"
 """The number of the graph that an op is in; 0 where it ran in Python between two graphs."""
 

@@ -17,6 +17,15 @@ from torchrecorder.annotations.parameters import (
     PARAMETERS,
     TRAINABLE,
 )
+from torchrecorder.annotations.profile import (
+    ALLOCATED,
+    CPU_TIME,
+    DEVICE_TIME,
+    FREED,
+    KERNEL_COUNT,
+    LAUNCH_GAP,
+    PROFILED_FLOPS,
+)
 from torchrecorder.annotations.statistics import (
     ACTIVATION_HIGH,
     ACTIVATION_LOW,
@@ -55,5 +64,12 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     PARAMETER_GRADIENT_NORM,
     COMPILED,
     BREAKS,
+    CPU_TIME,
+    DEVICE_TIME,
+    KERNEL_COUNT,
+    LAUNCH_GAP,
+    ALLOCATED,
+    FREED,
+    PROFILED_FLOPS,
 )
 """Every annotation that can be asked for by name."""

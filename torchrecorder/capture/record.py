@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from torchrecorder.capture.tensors.argument_objects import tensors_in_objects
+from torchrecorder.capture.probes.device import in_use
 from torchrecorder.capture.probes.probes import Extras
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
@@ -87,6 +88,7 @@ def record(
     replay: bool = False,
     saved: bool | None = None,
     compiled: bool = False,
+    profile: bool = False,
     input_data: Any = None,
 ) -> Recording:
     """Run *model* once and record what happens.
@@ -121,6 +123,8 @@ def record(
         saved: Count the bytes that are kept for backward; if not given, where backward runs.
         compiled: Run the model once more with ``torch.compile``, and say which op is in which
             graph, and where and why graphs break.
+        profile: Run it under ``torch.profiler``, and take its numbers of each op: time on the
+            CPU and on a device, kernels, memory.
         input_data: The 1.x spelling of *args*.
 
     Returns:
@@ -142,6 +146,7 @@ def record(
     for flag, value in flags.items():
         check_one(flag, value, FLAG)
     check_one("saved", saved, FLAG.or_none())
+    check_one("profile", profile, FLAG)
     if args is not None and input_data is not None:
         raise InvalidArgument("give either args or input_data, its old name, not both")
     if saved and not SEES_SAVED_TENSORS:
@@ -152,13 +157,15 @@ def record(
     before = _warmup(repeat, warmup)
     if fake and before + repeat > 1:
         raise InvalidArgument("fake=True measures no times: repeat and warmup do not go with it")
-    if fake and compiled:
-        raise InvalidArgument("compiled=True needs a run on real tensors: fake=True is none")
+    for flag, value in {"compiled": compiled, "profile": profile}.items():
+        if fake and value is True:
+            raise InvalidArgument(f"{flag}=True needs a run on real tensors: fake=True is none")
     once = _Once(model, positional, named, name, autograd, backward, fake)
     with uncollected():
         timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
         kept = backward if saved is None else saved
         extras = Extras(stats, keep, flops, replay, kept, compiled)
+        extras = replace(extras, profiler=_profiler()) if profile else extras
         recording = once.run(extras, restore=restore)
     if not fake and repeat == 1:
         return recording
@@ -200,12 +207,20 @@ class _Once:
                 positional, named = as_leaf_dummies(positional, named)
             if self.backward:
                 positional, named = _set_apart(stack, self.model, positional, named, restore)
-            with recorder:
+            with extras.profiler or contextlib.nullcontext(), recorder:
                 output = recorder.call(self.model, positional, named)
                 if self.backward:
                     _run_backward(output, retain=extras.replay)
             del output, positional, named
             return recorder.recording
+
+
+def _profiler() -> Any:
+    """A profiler of the CPU and of the devices in use."""
+    from torch.profiler import ProfilerActivity
+
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if in_use() else [])]
+    return torch.profiler.profile(activities=activities, profile_memory=True, with_flops=True)
 
 
 def _faked(

@@ -41,6 +41,7 @@ from torchrecorder.capture.live import Live
 from torchrecorder.capture.hooks.modules import ModuleScopes
 from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.running import Running
+from torchrecorder.capture.probes.profiled import is_done, slices_of
 from torchrecorder.capture.probes.saved import SavedTensors
 from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.probes.statistics import Choice
@@ -48,11 +49,12 @@ from torchrecorder.capture.hooks.optimizer import OptimizerSteps
 from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.tensor_table import Values
-from torchrecorder.checks import TEXT, Check, advised, check_one
+from torchrecorder.checks import TEXT, Check, advised, check_one, warn
 from torchrecorder.errors import InvalidArgument, RecorderInUse
 from torchrecorder.events import Event, RunDone
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.recording import Recording
+from torchrecorder.trace.slices import profiled
 
 
 MODEL = Check(
@@ -78,6 +80,8 @@ class Recorder:
         saved: Count the bytes that are kept for backward.
         compiled: When the block has ended, make its calls of *model* once more with
             ``torch.compile``, and say which op is in which graph, and where graphs break.
+        profiler: A ``torch.profiler.profile`` that runs around the block. Ops and scopes are
+            ranges of it, and when it has ended the recording has its numbers.
 
     Raises:
         InvalidArgument: An option has a wrong value, or needs a *model*.
@@ -105,11 +109,12 @@ class Recorder:
         replay: bool = False,
         saved: bool = True,
         compiled: bool = False,
+        profiler: Any = None,
     ) -> None:
         check_one("name", name, TEXT.or_none())
         check_one("model", model, MODEL.or_none())
         self._model = model
-        self._extras = Extras(stats, keep, flops, replay, saved, compiled)
+        self._extras = Extras(stats, keep, flops, replay, saved, compiled, profiler)
         if compiled and model is None:
             raise InvalidArgument("compiled=True needs the model: Recorder(model, compiled=True)")
         self._running: Running | None = None
@@ -291,7 +296,20 @@ class Recorder:
             raise RecorderInUse("the recording is there when the recorder's with block has ended")
         if self._recording is None:
             self._recording = build(self._events, Recording, self._live, self._kept)
+        if self._extras.profiler is not None:
+            self._recording = self._profiled(self._recording)
         return self._recording
+
+    def _profiled(self, recording: Recording) -> Recording:
+        """With what the profiler measured, once it has stopped."""
+        if not is_done(self._extras.profiler):
+            warn(
+                "the profiler still runs: the recording gets its numbers when it is asked for "
+                "after the profiler's block"
+            )
+            return recording
+        slices, self._extras = slices_of(self._extras.profiler), Extras()
+        return profiled(recording, slices)
 
 
 def _name_of(model: Any) -> str:

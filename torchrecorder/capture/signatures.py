@@ -24,6 +24,7 @@ class RecordOptions(TypedDict, total=False):
     replay: bool
     saved: bool | None
     compiled: bool
+    profile: bool
 
 
 class InputOptions(RecordOptions, total=False):

@@ -99,6 +99,9 @@ class Target:
         FLAG,
         default=False,
     )
+    profile: bool = option(
+        "Run it under the profiler, and take its times, kernels and memory.", FLAG, default=False
+    )
     stats: bool = option("Take statistics of tensors and gradients.", FLAG, default=False)
     saved: bool = option("Count the bytes that are kept for backward.", FLAG, default=False)
     repeat: int | None = option(
@@ -166,7 +169,8 @@ TARGET_OPTIONS = options_of(Target)
 
 MADE = ("arg", "set", "as_is", "device", "seed", "train")
 RECORDED = (
-    "backward", "autograd", "fake", "flops", "compiled", "stats", "saved", "repeat", "name"
+    "backward", "autograd", "fake", "flops", "compiled", "profile", "stats", "saved", "repeat",
+    "name",
 )
 """Names of the options that say how a model is made, and of those that `record` takes."""
 

@@ -284,6 +284,12 @@ SCRIPT_FUSERS = Internal(
         "torch._C._jit_can_fuse_on_gpu",
     ),
 )
+PROFILER_RANGES = Internal(
+    "fast ranges of the profiler",
+    "operations and modules as ranges of a profiler, at a microsecond each",
+    "dispatch modes of others hear of the ranges",
+    ("torch._C._profiler._RecordFunctionFast",),
+)
 COMPILER_GUARDS = Internal(
     "guards of the compiler",
     "how many guards each graph of record(..., compiled=True) has",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torchrecorder.capture.probes.device import DeviceWatched, in_use
+from torchrecorder.capture.probes.profiled import PROFILER, Ranges
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.checks import FLAG, TEXTS, Check, check, warn_unmatched
 from torchrecorder.events import Event, ScopeEntered
@@ -29,6 +30,7 @@ CHOICE = Check(
 CHECKS = {
     **dict.fromkeys(("stats", "keep"), CHOICE),
     **dict.fromkeys(("flops", "replay", "saved", "compiled"), FLAG),
+    "profiler": PROFILER.or_none(),
 }
 
 
@@ -43,6 +45,7 @@ class Extras:
         replay: Keep grad nodes and their gradients, to run single ones again.
         saved: Count the bytes that grad nodes keep for backward.
         compiled: Compile the model too, to see its graphs.
+        profiler: A profiler that is told of ops and scopes, and asked what it saw in them.
     """
 
     stats: Choice = False
@@ -51,6 +54,7 @@ class Extras:
     replay: bool = False
     saved: bool = False
     compiled: bool = False
+    profiler: Any = None
 
     def __post_init__(self) -> None:
         check(self, CHECKS)
@@ -88,6 +92,8 @@ class Extras:
             tape.observers.append(started.nodes)
         if in_use():
             tape.observers.append(DeviceWatched(tape))  # the last to hear of a node: nearest to it
+        if self.profiler is not None:
+            tape.observers.append(Ranges())  # the range is right around what runs
         if self.flops:
             from torchrecorder.capture.probes.flops import FlopsCounted
             from torchrecorder.graph.median_runs import COUNTING
