@@ -10,6 +10,7 @@ from torchrecorder.events import (
     BackwardRan,
     CompiledGraph,
     Event,
+    FusedKernel,
     GradId,
     GradNodeFound,
     GradNodeMade,
@@ -78,6 +79,7 @@ class _Builder:
         self.statistics: list[Statistics] = []
         self.graphs: list[CompiledGraph] = []
         self.breaks: list[GraphBreak] = []
+        self.kernels: list[FusedKernel] = []
         self.failures: list[Failure] = []
         self.lost = 0
         self.done: RunDone | None = None
@@ -98,6 +100,7 @@ class _Builder:
             Statistics: self.statistics.append,
             CompiledGraph: self.graphs.append,
             GraphBreak: self.breaks.append,
+            FusedKernel: self.kernels.append,
             RunFailed: self._failed,
             Lost: self._lost,
             RunDone: self._done,
@@ -184,6 +187,7 @@ class _Builder:
             kept=kept,
             compiled_graphs=tuple(self.graphs),
             graph_breaks=tuple(self.breaks),
+            fused_kernels=tuple(self.kernels),
         )
 
     def _amounts(self) -> Mapping[str, Mapping[str, float]]:

@@ -308,6 +308,28 @@ class GraphBreak(NamedTuple):
     scope: ScopeId | None
 
 
+FUSED_KERNEL = "fused kernel"
+"""The number of the first of the compiled kernels that compute an op."""
+
+
+class FusedKernel(NamedTuple):
+    """A kernel that Inductor made of one or more ops, or a call of a library for one.
+
+    Attributes:
+        number: Which one, counted from 1, in the order in which they were compiled.
+        graph: The number of the graph that it is in.
+        name: What it is called in the generated code.
+        ops: What it computes; an op can be in several.
+        code: The file of the generated code, below the folder of Inductor's cache.
+    """
+
+    number: int
+    graph: int
+    name: str
+    ops: tuple[OpId, ...]
+    code: str
+
+
 class RunFailed(NamedTuple):
     """The user's code raised."""
 
@@ -352,6 +374,7 @@ Event = Union[
     Statistics,
     CompiledGraph,
     GraphBreak,
+    FusedKernel,
     RunFailed,
     Lost,
     RunDone,

@@ -116,8 +116,9 @@ class Recording(RecordedRun):
     def attach_trace(self, path: str | Path) -> Recording:
         """A copy with the numbers of a Chrome trace that a profiler has saved.
 
-        They are those of ``record(..., profile=True)``: ``cpu_time``, ``device_time``, ``kernels``, ``launch_gap``,
-        ``memory_allocated``, ``memory_freed``. The trace is of this run, or of another one that
+        They are those of ``record(..., profile=True)``: ``cpu_time``, ``device_time``,
+        ``kernels``, ``launch_gap``, ``memory_allocated``, ``memory_freed``. The trace is of this
+        run, or of another one that
         did the same: a profiler around the block of ``Recorder(model, profiler=prof)``, and
         ``prof.export_chrome_trace(path)`` after it.
 

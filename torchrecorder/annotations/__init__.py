@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.annotations.compiled import BREAKS, COMPILED
+from torchrecorder.annotations.compiled import BREAKS, COMPILED, KERNEL
 from torchrecorder.annotations.flops import BACKWARD_FLOPS, FLOPS
 from torchrecorder.annotations.memory import (
     GRADIENT_BYTES,
@@ -64,6 +64,7 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     PARAMETER_GRADIENT_NORM,
     COMPILED,
     BREAKS,
+    KERNEL,
     CPU_TIME,
     DEVICE_TIME,
     KERNEL_COUNT,

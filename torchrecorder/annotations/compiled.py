@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from torchrecorder.annotations.amounts import exact
-from torchrecorder.annotations.annotation import Annotation, measured
+from torchrecorder.annotations.annotation import INDUCTOR, Annotation, measured
 from torchrecorder.annotations.places import scope_name
-from torchrecorder.events import COMPILED_GRAPH, GraphBreak
+from torchrecorder.events import COMPILED_GRAPH, FUSED_KERNEL, FusedKernel, GraphBreak
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -76,6 +76,15 @@ def break_table(recording: RecordedRun) -> list[dict[str, Any]]:
     ]
 
 
+def kernels_of(recording: RecordedRun) -> dict[str, list[FusedKernel]]:
+    """The kernels that compute each op, in run order."""
+    found: dict[str, list[FusedKernel]] = {}
+    for each in recording.fused_kernels:
+        for op in each.ops:
+            found.setdefault(op, []).append(each)
+    return found
+
+
 def _breaks(recording: RecordedRun) -> dict[str, float]:
     counts: dict[str, float] = {}
     if recording.compiled_graphs:
@@ -93,3 +102,9 @@ COMPILED = Annotation(
 
 BREAKS = Annotation("breaks", "Breaks", "", _breaks, sum, exact, needs=("compiled",))
 """How many places there are at which the compiler ends a graph and goes on in Python."""
+
+KERNEL = Annotation(
+    "kernel", "Kernel", "", measured(FUSED_KERNEL), common, exact,
+    needs=(INDUCTOR,), discrete=True,
+)
+"""The number of the kernel of Inductor's that computes an op: those of one number are fused."""

@@ -13,7 +13,7 @@ from torch.nn import Module
 
 from torchrecorder.capture.tensors.argument_objects import tensors_in_objects
 from torchrecorder.capture.probes.device import in_use
-from torchrecorder.capture.probes.probes import Extras
+from torchrecorder.capture.probes.probes import Compiled, Extras
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
 from torchrecorder.capture.internals.access import (
@@ -87,7 +87,7 @@ def record(
     flops: bool = False,
     replay: bool = False,
     saved: bool | None = None,
-    compiled: bool = False,
+    compiled: Compiled = False,
     profile: bool = False,
     input_data: Any = None,
 ) -> Recording:
@@ -122,7 +122,8 @@ def record(
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward; if not given, where backward runs.
         compiled: Run the model once more with ``torch.compile``, and say which op is in which
-            graph, and where and why graphs break.
+            graph, and where and why graphs break. ``"inductor"``: also which ops share a
+            kernel; that takes a C++ compiler, and time.
         profile: Run it under ``torch.profiler``, and take its numbers of each op: time on the
             CPU and on a device, kernels, memory.
         input_data: The 1.x spelling of *args*.
@@ -157,9 +158,11 @@ def record(
     before = _warmup(repeat, warmup)
     if fake and before + repeat > 1:
         raise InvalidArgument("fake=True measures no times: repeat and warmup do not go with it")
-    for flag, value in {"compiled": compiled, "profile": profile}.items():
-        if fake and value is True:
-            raise InvalidArgument(f"{flag}=True needs a run on real tensors: fake=True is none")
+    for option, asked in (("compiled", compiled), ("profile", profile)):
+        if fake and asked:
+            raise InvalidArgument(
+                f"{option}={asked!r} needs a run on real tensors: fake=True is none"
+            )
     once = _Once(model, positional, named, name, autograd, backward, fake)
     with uncollected():
         timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]

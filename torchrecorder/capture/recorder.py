@@ -23,7 +23,7 @@ from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.module_registry import Catalog
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.compiled.second_run import SecondRun
-from torchrecorder.capture.probes.probes import Extras, Started
+from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Extras, Started
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.state.force_eager import RunEagerly
 from torchrecorder.capture.consistent import consistent
@@ -37,6 +37,7 @@ from torchrecorder.capture.internals.access import (
     compiled_from,
     get_frame,
 )
+from torchrecorder.capture.internals.inductor import tracks_kernels
 from torchrecorder.capture.live import Live
 from torchrecorder.capture.hooks.modules import ModuleScopes
 from torchrecorder.capture.hooks.regions import Regions
@@ -80,6 +81,7 @@ class Recorder:
         saved: Count the bytes that are kept for backward.
         compiled: When the block has ended, make its calls of *model* once more with
             ``torch.compile``, and say which op is in which graph, and where graphs break.
+            ``"inductor"``: also which ops share a kernel; that takes a C++ compiler, and time.
         profiler: A ``torch.profiler.profile`` that runs around the block. Ops and scopes are
             ranges of it, and when it has ended the recording has its numbers.
 
@@ -108,7 +110,7 @@ class Recorder:
         flops: bool = False,
         replay: bool = False,
         saved: bool = True,
-        compiled: bool = False,
+        compiled: Compiled = False,
         profiler: Any = None,
     ) -> None:
         check_one("name", name, TEXT.or_none())
@@ -117,6 +119,11 @@ class Recorder:
         self._extras = Extras(stats, keep, flops, replay, saved, compiled, profiler)
         if compiled and model is None:
             raise InvalidArgument("compiled=True needs the model: Recorder(model, compiled=True)")
+        if compiled == INDUCTOR and not tracks_kernels():
+            raise InvalidArgument(
+                "this version of PyTorch does not tell of which operations a kernel is made; "
+                "compiled=True shows the graphs"
+            )
         self._running: Running | None = None
         self._kept: Kept | None = None
         self._name = name or _name_of(model)
@@ -161,7 +168,8 @@ class Recorder:
         self._modules = ModuleScopes(
             tape, values, regions, self._catalog, FastPaths(tape, functions)
         )
-        self._second = SecondRun(self._model) if self._extras.compiled else None
+        asked = self._extras.compiled
+        self._second = SecondRun(self._model, fused=asked == INDUCTOR) if asked else None
         if self._second is not None:
             self._modules.called = self._second.called
         self._running = Running(tape, self._backward)

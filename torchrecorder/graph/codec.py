@@ -18,7 +18,7 @@ from typing import Any, Literal, Union, get_type_hints
 import msgspec
 
 from torchrecorder.errors import InvalidRecording, RecordingVersionError
-from torchrecorder.events import CompiledGraph, GraphBreak, Slot, Statistics
+from torchrecorder.events import CompiledGraph, FusedKernel, GraphBreak, Slot, Statistics
 from torchrecorder.graph import consistency
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
@@ -43,7 +43,9 @@ TABLES: Mapping[str, Any] = {
 }
 """The tables in the order in which they are written, and the class of their rows."""
 
-ON_REQUEST: Mapping[str, Any] = {"compiled_graphs": CompiledGraph, "graph_breaks": GraphBreak}
+ON_REQUEST: Mapping[str, Any] = {
+    "compiled_graphs": CompiledGraph, "graph_breaks": GraphBreak, "fused_kernels": FusedKernel
+}
 """Tables that are written only where they have rows."""
 
 Number = Union[float, Literal["nan", "inf", "-inf"]]

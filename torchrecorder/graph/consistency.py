@@ -48,6 +48,7 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (grad.owner for grad in grads),
         (run.op for run in recording.backward_runs),
         (each.op for each in recording.graph_breaks),
+        (op for each in recording.fused_kernels for op in each.ops),
         [failure.op if failure is not None else None],
     )
     yield "values", _ids_in(

@@ -16,6 +16,7 @@ from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
     CompiledGraph,
+    FusedKernel,
     GradId,
     GraphBreak,
     ModuleId,
@@ -94,6 +95,7 @@ class RecordedRun:
         kept: Live tensors that were to be kept; not part of what is saved or compared.
         compiled_graphs: The graphs that ``torch.compile`` makes of the model, on request.
         graph_breaks: Where and why it ends one of them, and goes on in Python.
+        fused_kernels: The kernels that Inductor makes of these graphs, on request.
     """
 
     name: str
@@ -115,6 +117,7 @@ class RecordedRun:
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
     compiled_graphs: tuple[CompiledGraph, ...] = ()
     graph_breaks: tuple[GraphBreak, ...] = ()
+    fused_kernels: tuple[FusedKernel, ...] = ()
 
     def __repr__(self) -> str:
         counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")

@@ -15,7 +15,7 @@ from typing import Any
 
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.registry import flags_for
-from torchrecorder.checks import FLAG, TEXT, Check, literal, setting, warn, whole_number
+from torchrecorder.checks import FLAG, TEXT, Check, literal, one_of, setting, warn, whole_number
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
 from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.import_target import ModelFailed, find
@@ -94,9 +94,10 @@ class Target:
     autograd: bool = option("Give a frozen model an autograd graph.", FLAG, default=False)
     fake: bool = option("Run on fake tensors: shapes only, no compute.", FLAG, default=False)
     flops: bool = option("Count floating-point operations.", FLAG, default=False)
-    compiled: bool = option(
-        "Compile it too, and say which operation is in which graph and where graphs break.",
-        FLAG,
+    compiled: bool | str = option(
+        "Compile it too, and say which operation is in which graph and where graphs break. "
+        "\"inductor\": also which operations share a kernel.",
+        one_of(True, False, "inductor"),
         default=False,
     )
     profile: bool = option(

@@ -195,6 +195,10 @@ class _Part:
             outputs=outputs,
             grad_runs=tuple(each for each in self.whole.grad_runs if each.grad in grads),
             graph_breaks=tuple(self._breaks()),
+            fused_kernels=tuple(
+                each._replace(ops=tuple(op for op in each.ops if op in self.ops))
+                for each in self.whole.fused_kernels
+            ),
         )
 
     def _breaks(self) -> Iterator[GraphBreak]:

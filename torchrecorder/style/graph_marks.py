@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
-from torchrecorder.annotations.compiled import breaks_at, graphs_among
+from torchrecorder.annotations.compiled import breaks_at, graphs_among, kernels_of
 from torchrecorder.events import COMPILED_GRAPH, GraphBreak, ScopeId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.style.color import mix
@@ -38,6 +38,7 @@ class GraphMarks:
         self.found = bool(recording.compiled_graphs) and not view.backward
         self._known = recording.measured.get(COMPILED_GRAPH, {}) if self.found else {}
         self._breaks = breaks_at(recording) if self.found else {}
+        self._kernels = kernels_of(recording) if self.found else {}
 
     def __bool__(self) -> bool:
         return self.found
@@ -73,6 +74,8 @@ class GraphMarks:
         chosen = list(members)
         graphs = graphs_among(self.view.recording, chosen) if self.found else ""
         said = [f"compiled graph {graphs}"] if graphs else []
+        fused = (one for member in chosen for one in self._kernels.get(member, ()))
+        said += [f"kernel {each.number}: {each.name}" for each in dict.fromkeys(fused)][:ROWS]
         for each in (one for member in chosen for one in self._breaks.get(member, ())):
             said += [f"graph break{_place(each)}: {each.reason}", each.explanation, *each.hints]
         return list(filter(None, said))

@@ -23,8 +23,10 @@ from torchrecorder.capture.state.restore import restored
 from torchrecorder.checks import warn
 from torchrecorder.events import (
     COMPILED_GRAPH,
+    FUSED_KERNEL,
     CompiledGraph,
     Event,
+    FusedKernel,
     Measured,
     ModuleId,
     OpCalled,
@@ -53,10 +55,16 @@ class _Call(NamedTuple):
 
 
 class SecondRun:
-    """Keeps the calls of *model* while it is recorded, and makes them again."""
+    """Keeps the calls of *model* while it is recorded, and makes them again.
 
-    def __init__(self, model: Any) -> None:
+    Args:
+        model: A module or function.
+        fused: Let Inductor make kernels of the graphs.
+    """
+
+    def __init__(self, model: Any, *, fused: bool = False) -> None:
         self.model = compiled_from(model)
+        self.fused = fused
         self._calls: list[_Call] = []
 
     def called(
@@ -69,13 +77,10 @@ class SecondRun:
 
     def look(self, tape: Tape, sources: Sources, modules: Mapping[int, ModuleId]) -> None:
         """Make the calls again, and write what the compiler made of them on *tape*."""
-        traced = Traced(sources.file)
-        try:
-            self._run(traced)
-        except Exception as error:
-            said = f"compiling the model failed: {type(error).__name__}: {_first_line(error)}"
-            tape.notes.append(said)
-            warn(f"{said}. The recording has no graphs")
+        traced = self._traced(tape, sources, fused=self.fused)
+        if traced is None and self.fused:
+            traced = self._traced(tape, sources, fused=False)
+        if traced is None:
             return
         if not traced.graphs:
             tape.notes.append(f"the compiler made no graph of {len(self._calls)} calls")
@@ -89,9 +94,25 @@ class SecondRun:
             at_breaks = (each.op for each in found if each.op is not None)
             numbers: dict[OpId, int] = dict.fromkeys([*matched.in_python(), *at_breaks], IN_PYTHON)
             numbers.update({op: number + 1 for op, number in matched.graphs.items()})
-            tape.events.extend([*_graphs(traced, matched), *found])
+            kernels = list(_kernels(traced, matched))
+            tape.events.extend([*_graphs(traced, matched), *found, *kernels])
             for op, number in numbers.items():
                 tape.write(Measured(COMPILED_GRAPH, op, number))
+            first = {op: each.number for each in reversed(kernels) for op in each.ops}
+            for op, number in first.items():
+                tape.write(Measured(FUSED_KERNEL, op, number))
+
+    def _traced(self, tape: Tape, sources: Sources, *, fused: bool) -> Traced | None:
+        """What the compiler made of the calls; None if it failed."""
+        traced = Traced(sources.file, fused)
+        try:
+            self._run(traced)
+        except Exception as error:
+            said = f"compiling the model failed: {type(error).__name__}: {_first_line(error)}"
+            tape.notes.append(said)
+            warn(f"{said}. The recording has no {'kernels' if fused else 'graphs'}")
+            return None
+        return traced
 
     def _run(self, traced: Traced) -> None:
         whole = self.model if isinstance(self.model, Module) else None
@@ -140,6 +161,16 @@ def _graphs(traced: Traced, matched: Matched) -> Iterator[CompiledGraph]:
             runs=traced.runs.count(number),
             recompiled=graph.recompiled,
         )
+
+
+def _kernels(traced: Traced, matched: Matched) -> Iterator[FusedKernel]:
+    """The kernels, each with the ops of the nodes that it computes."""
+    made = [(number, each) for number, graph in enumerate(traced.graphs) for each in graph.kernels]
+    for place, (number, kernel) in enumerate(made):
+        found = matched.found.get(number, ())
+        ops = {call.node: matched.candidates[where].op.op for call, where in found}
+        chosen = dict.fromkeys(op for node, op in ops.items() if node in kernel.nodes)
+        yield FusedKernel(place + 1, number + 1, kernel.name, tuple(chosen), kernel.code)
 
 
 def _first_line(error: BaseException) -> str:

@@ -7,7 +7,7 @@ so what runs is what runs without a compiler, cut into graphs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from torchrecorder.capture.internals.compiler import (
     compiled_function,
     modules_around,
 )
+from torchrecorder.capture.internals.inductor import MadeKernel, lowered
 from torchrecorder.events import SourceLine
 
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (\S+)', re.MULTILINE)
@@ -35,12 +36,14 @@ class TracedOp(NamedTuple):
         lines: The user's lines on the way to it, innermost first.
         modules: The ids of the module objects around it, outermost first, as far as known.
         shapes: The shapes of the tensors it gives.
+        node: The name of its node in the graph.
     """
 
     name: str
     lines: tuple[SourceLine, ...]
     modules: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
+    node: str = ""
 
 
 class Stop(NamedTuple):
@@ -57,12 +60,14 @@ class TracedGraph:
 
     Attributes:
         recompiled: Another was made of the same function before, which does not fit any more.
+        kernels: What Inductor makes of it, where it was asked to.
     """
 
     ops: tuple[TracedOp, ...]
     stop: Stop | None
     recompiled: bool = False
     guards: int | None = None
+    kernels: Sequence[MadeKernel] = ()
 
 
 @dataclass
@@ -71,11 +76,13 @@ class Traced:
 
     Attributes:
         file: What a file is called in recordings; None for one that is not the user's.
+        fused: Let Inductor make kernels of each graph.
         graphs: In the order in which they were compiled.
         runs: The number of the graph, counted from 0, for each that ran.
     """
 
     file: Callable[[str], str | None]
+    fused: bool = False
     graphs: list[TracedGraph] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
     _functions: set[int] = field(default_factory=set)
@@ -87,8 +94,11 @@ class Traced:
         again = function is not None and function in self._functions
         if function is not None:
             self._functions.add(function)
-        self.graphs.append(TracedGraph(tuple(self._calls(graph)), self._stop(graph), again))
+        traced = TracedGraph(tuple(self._calls(graph)), self._stop(graph), again)
+        self.graphs.append(traced)
         forward, ran = graph.forward, self.runs.append
+        if self.fused:
+            forward, traced.kernels = lowered(graph, inputs)
 
         def run(*args: Any) -> Any:
             ran(number)
@@ -126,7 +136,7 @@ class Traced:
             for each in _tensors(node.meta.get("example_value"))
         )
         lines = self._lines((file, int(line), name) for file, line, name in frames)
-        return TracedOp(_name(owner, node), lines, tuple(modules_around(node)), shapes)
+        return TracedOp(_name(owner, node), lines, tuple(modules_around(node)), shapes, node.name)
 
     def _stop(self, graph: GraphModule) -> Stop | None:
         reason = break_reason(graph)

@@ -314,6 +314,18 @@ COMPILER_CACHE = Internal(
     ),
     ("_CODE_STATE", "compile_subgraph_reason"),
 )
+KERNEL_PROVENANCE = Internal(
+    "provenance of kernels",
+    "which operations share a kernel, for record(..., compiled=\"inductor\")",
+    "that is refused; compiled=True has the graphs",
+    (
+        "torch._inductor.compile_fx.compile_fx",
+        "torch._inductor.compile_fx.compile_fx_inner",
+        "torch._inductor.config.patch",
+        "torch._inductor.debug.create_kernel_information_json",
+    ),
+    works=lambda: find("torch._inductor.config.trace.provenance_tracking_level") is not None,
+)
 
 INTERNALS: tuple[Internal, ...] = tuple(
     each for each in list(globals().values()) if isinstance(each, Internal)

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 
-from torchrecorder.annotations.compiled import breaks_at
+from torchrecorder.annotations.compiled import breaks_at, kernels_of
 from torchrecorder.events import (
     COMPILED_GRAPH,
+    FusedKernel,
     GradId,
     GraphBreak,
     OpId,
@@ -67,11 +68,21 @@ class Facts:
         if graph is not None:
             total = len(self.recording.compiled_graphs)
             yield "compiled", f"graph {graph:.0f} of {total}" if graph else "no, runs in Python"
+        for kernel in self._kernels.get(item, ()):
+            ops = self.recording.ops
+            others = [ops[op].name for op in kernel.ops if op != item]
+            fused = f", fused with {', '.join(others)}" if others else ""
+            code = f", code in {kernel.code}" if kernel.code else ""
+            yield "kernel", f"{kernel.number}: {kernel.name}{fused}{code}"
         for each in self._breaks.get(item, ()):
             line = f" at {labels.source(each.source)}" if each.source is not None else ""
             yield "graph break", f"{each.reason}{line}"
             told = [each.explanation, *each.hints, each.link]
             yield from (("graph break", said) for said in told if said)
+
+    @cached_property
+    def _kernels(self) -> Mapping[str, list[FusedKernel]]:
+        return kernels_of(self.recording)
 
     @cached_property
     def _breaks(self) -> Mapping[str, list[GraphBreak]]:
