@@ -9,11 +9,14 @@ from typing import Any
 from torchrecorder.events import (
     BackwardRan,
     Communication,
+    CompiledGraph,
     Event,
+    FusedKernel,
     GradId,
     GradNodeFound,
     GradNodeMade,
     GradNodeRan,
+    GraphBreak,
     Lost,
     Measured,
     ModuleId,
@@ -78,6 +81,9 @@ class _Builder:
         self.statistics: list[Statistics] = []
         self.shards: list[Shard] = []
         self.communications: list[Communication] = []
+        self.graphs: list[CompiledGraph] = []
+        self.breaks: list[GraphBreak] = []
+        self.kernels: list[FusedKernel] = []
         self.failures: list[Failure] = []
         self.lost = 0
         self.done: RunDone | None = None
@@ -98,6 +104,9 @@ class _Builder:
             Statistics: self.statistics.append,
             Shard: self.shards.append,
             Communication: self.communications.append,
+            CompiledGraph: self.graphs.append,
+            GraphBreak: self.breaks.append,
+            FusedKernel: self.kernels.append,
             RunFailed: self._failed,
             Lost: self._lost,
             RunDone: self._done,
@@ -185,6 +194,9 @@ class _Builder:
             shards=tuple(each for each in self.shards if each.value in self.values),
             communications=tuple(map(self._placed, self.communications)),
             kept=kept,
+            compiled_graphs=tuple(self.graphs),
+            graph_breaks=tuple(self.breaks),
+            fused_kernels=tuple(self.kernels),
         )
 
     def _placed(self, found: Communication) -> Communication:

@@ -8,6 +8,7 @@ from torchrecorder.annotations.communication import (
     COMMUNICATION_BYTES,
     COMMUNICATION_TIME,
 )
+from torchrecorder.annotations.compiled import BREAKS, COMPILED, KERNEL
 from torchrecorder.annotations.flops import BACKWARD_FLOPS, FLOPS
 from torchrecorder.annotations.memory import (
     GRADIENT_BYTES,
@@ -21,6 +22,15 @@ from torchrecorder.annotations.parameters import (
     PARAMETER_BYTES,
     PARAMETERS,
     TRAINABLE,
+)
+from torchrecorder.annotations.profile import (
+    ALLOCATED,
+    CPU_TIME,
+    DEVICE_TIME,
+    FREED,
+    KERNEL_COUNT,
+    LAUNCH_GAP,
+    PROFILED_FLOPS,
 )
 from torchrecorder.annotations.statistics import (
     ACTIVATION_HIGH,
@@ -62,5 +72,15 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     NOT_FINITE,
     GRADIENT_NORM,
     PARAMETER_GRADIENT_NORM,
+    COMPILED,
+    BREAKS,
+    KERNEL,
+    CPU_TIME,
+    DEVICE_TIME,
+    KERNEL_COUNT,
+    LAUNCH_GAP,
+    ALLOCATED,
+    FREED,
+    PROFILED_FLOPS,
 )
 """Every annotation that can be asked for by name."""

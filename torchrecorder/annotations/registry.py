@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import (
     DEVICE,
+    INDUCTOR,
     PROCESSES,
     TIMES,
     Annotation,
@@ -21,6 +22,7 @@ _WHY = {
     TIMES: "it was saved without times",
     DEVICE: "only a run on CUDA has it",
     PROCESSES: "only a run of several processes has it",
+    INDUCTOR: "record(..., compiled='inductor') measures it",
 }
 
 

@@ -18,7 +18,15 @@ from typing import Any, Literal, Union, get_type_hints
 import msgspec
 
 from torchrecorder.errors import InvalidRecording, RecordingVersionError
-from torchrecorder.events import Communication, Shard, Slot, Statistics
+from torchrecorder.events import (
+    Communication,
+    CompiledGraph,
+    FusedKernel,
+    GraphBreak,
+    Shard,
+    Slot,
+    Statistics,
+)
 from torchrecorder.graph import consistency
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
@@ -40,13 +48,17 @@ TABLES: Mapping[str, Any] = {
     "backward_runs": BackwardRun,
     "grad_runs": GradRun,
     "statistics": Statistics,
-    "shards": Shard,
-    "communications": Communication,
 }
 """The tables in the order in which they are written, and the class of their rows."""
 
-LATER = ("shards", "communications")
-"""Tables that a file may lack, as files of before they were thought of do."""
+OPTIONAL_TABLES: Mapping[str, Any] = {
+    "shards": Shard,
+    "communications": Communication,
+    "compiled_graphs": CompiledGraph,
+    "graph_breaks": GraphBreak,
+    "fused_kernels": FusedKernel,
+}
+"""Tables that are written only where they have rows."""
 
 Number = Union[float, Literal["nan", "inf", "-inf"]]
 """A number; as text where JSON has no word for it."""
@@ -80,6 +92,11 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
         "inputs": recording.inputs,
         "outputs": recording.outputs,
         **{name: _columns(make, _rows(recording, name), times) for name, make in TABLES.items()},
+        **{
+            name: _columns(make, rows, times)
+            for name, make in OPTIONAL_TABLES.items()
+            if (rows := _rows(recording, name))
+        },
         "measured": {
             quantity: {"node": [*amounts], "amount": [*map(_number, amounts.values())]}
             for quantity, amounts in recording.measured.items()
@@ -107,7 +124,11 @@ def decode(data: Any, make: type[Made]) -> Made:
         file = msgspec.convert(upgraded(data) if data["version"] == 1 else data, _file_type())
     except msgspec.ValidationError as error:
         raise InvalidRecording(f"this is not a saved recording: {error}") from None
-    tables = {name: _read(name, getattr(file, name)) for name in TABLES}
+    tables = {
+        name: _read(name, make, found)
+        for name, make in {**TABLES, **OPTIONAL_TABLES}.items()
+        if (found := getattr(file, name)) is not msgspec.UNSET
+    }
     recording = make(
         name=file.name,
         inputs=file.inputs,
@@ -185,11 +206,11 @@ def file_type(tables: Mapping[str, Any]) -> Any:
     """The type of a file with *tables* of these types."""
     head = [("name", str), ("run", RunFacts)]
     flow = [("inputs", tuple[Slot, ...]), ("outputs", tuple[Slot, ...])]
-    needed = [each for each in tables.items() if each[0] not in LATER]
-    later: list[Any] = [
-        (name, Union[tables[name], msgspec.UnsetType], msgspec.UNSET) for name in LATER
+    asked: list[Any] = [
+        (name, Union[table_type(name, make), msgspec.UnsetType], msgspec.UNSET)
+        for name, make in OPTIONAL_TABLES.items()
     ]
-    parts = [*head, *flow, *needed, ("measured", dict[str, Amounts]), *later]
+    parts = [*head, *flow, *tables.items(), ("measured", dict[str, Amounts]), *asked]
     return msgspec.defstruct("Recording", parts)
 
 
@@ -206,11 +227,8 @@ def table_type(name: str, make: Any) -> Any:
     return msgspec.defstruct(name, columns)
 
 
-def _read(name: str, table: Any) -> Any:
+def _read(name: str, make: Any, table: Any) -> Any:
     """The rows of a table, by id where they have one."""
-    make = TABLES[name]
-    if table is msgspec.UNSET:
-        return ()
     columns = [getattr(table, column) for column in make._fields]
     if len({len(column) for column in columns if column is not msgspec.UNSET}) > 1:
         raise InvalidRecording(f"{name}: its columns are not of one length")

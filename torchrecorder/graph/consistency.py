@@ -41,6 +41,7 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (grad.scope for grad in grads),
         (each.scope for each in sent),
         (call for module in modules for call in module.calls),
+        (each.scope for each in recording.graph_breaks),
         [failure.scope if failure is not None else None],
     )
     yield "modules", _ids_in(scope.module for scope in scopes)
@@ -49,6 +50,8 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (grad.owner for grad in grads),
         (run.op for run in recording.backward_runs),
         (each.op for each in sent),
+        (each.op for each in recording.graph_breaks),
+        (op for each in recording.fused_kernels for op in each.ops),
         [failure.op if failure is not None else None],
     )
     yield "values", _ids_in(

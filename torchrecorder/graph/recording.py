@@ -17,7 +17,10 @@ from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
     STORED,
     Communication,
+    CompiledGraph,
+    FusedKernel,
     GradId,
+    GraphBreak,
     ModuleId,
     NodeId,
     OpId,
@@ -98,6 +101,9 @@ class RecordedRun:
         shards: The parts that this process had of tensors that lay over several.
         communications: What it sent to other processes and received, in run order.
         kept: Live tensors that were to be kept; not part of what is saved or compared.
+        compiled_graphs: The graphs that ``torch.compile`` makes of the model, on request.
+        graph_breaks: Where and why it ends one of them, and goes on in Python.
+        fused_kernels: The kernels that Inductor makes of these graphs, on request.
     """
 
     name: str
@@ -119,6 +125,9 @@ class RecordedRun:
     shards: tuple[Shard, ...] = ()
     communications: tuple[Communication, ...] = ()
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
+    compiled_graphs: tuple[CompiledGraph, ...] = ()
+    graph_breaks: tuple[GraphBreak, ...] = ()
+    fused_kernels: tuple[FusedKernel, ...] = ()
 
     def __repr__(self) -> str:
         counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")

@@ -13,7 +13,16 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import STORED, GradId, OpId, Role, ScopeId, Slot, ValueId
+from torchrecorder.events import (
+    STORED,
+    GradId,
+    GraphBreak,
+    OpId,
+    Role,
+    ScopeId,
+    Slot,
+    ValueId,
+)
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 
@@ -221,7 +230,18 @@ class _Part:
             inputs=inputs,
             outputs=outputs,
             grad_runs=tuple(each for each in self.whole.grad_runs if each.grad in grads),
+            graph_breaks=tuple(self._breaks()),
+            fused_kernels=tuple(
+                each._replace(ops=tuple(op for op in each.ops if op in self.ops))
+                for each in self.whole.fused_kernels
+            ),
         )
+
+    def _breaks(self) -> Iterator[GraphBreak]:
+        """The graph breaks in what is kept."""
+        for each in self.whole.graph_breaks:
+            if each.scope in self.scopes:
+                yield each._replace(op=each.op if each.op in self.ops else None)
 
     def _scopes(self) -> dict[ScopeId, Scope]:
         """The scopes of what is kept; those that were selected are at the top."""

@@ -13,6 +13,7 @@ from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 from torchrecorder.style.color_scale import BoxNumbers, Heat
+from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.legend import legend
 from torchrecorder.style.nan_markers import Marks
 from torchrecorder.style.style import Style, failed
@@ -33,24 +34,24 @@ WITH_SHAPE = (
 @uncollected()
 def draw(view: View, style: Style = Style()) -> Figure:
     """The figure of *view* in *style*."""
-    captions = Captions(view.recording, style)
+    captions, graphs = Captions(view.recording, style), GraphMarks(view, style.theme)
     heat = None
     if style.color_by is not None:
         heat = Heat(view, style.color_by, style.theme, style.color_range)
-    shapes = tuple(_shapes(view, style, captions, heat))
+    shapes = tuple(_shapes(view, style, captions, graphs, heat))
     if not view.boxes and not view.clusters:
         shapes = (_nothing(style),)
     figure = Figure(
         name=view.recording.name,
         shapes=shapes,
-        groups=tuple(_groups(view, style, captions)),
-        lines=tuple(_lines(view, style, captions)),
+        groups=tuple(_groups(view, style, captions, graphs)),
+        lines=tuple(_lines(view, style, captions, graphs)),
         direction=style.direction,
         background=style.theme.paper if style.background is None else style.background,
         fontname=style.fontname,
         fontsize=style.fontsize,
         legend=(
-            *(heat.legend() if heat is not None else ()),
+            *(heat.legend() if heat is not None else graphs.legend()),
             *(legend(view, style) if style.legend else ()),
         ),
         attributes=style.attributes,
@@ -61,23 +62,26 @@ def draw(view: View, style: Style = Style()) -> Figure:
 
 def repainted(figure: Figure, view: View, style: Style) -> Figure:
     """*figure* of *view* in the colours of *style*, with the same texts."""
-    marks, line = Marks(view), style.theme.line
+    marks, graphs, line = Marks(view), GraphMarks(view, style.theme), style.theme.line
     depth = view.nesting.depth
     done = replace(
         figure,
         shapes=tuple(
-            replace(shape, look=marks.look(box, style.look(box, view), style.theme))
+            replace(
+                shape,
+                look=marks.look(box, graphs.look(box, style.look(box, view)), style.theme),
+            )
             for shape, box in zip(figure.shapes, view.boxes.values())
         ),
         groups=tuple(
-            replace(group, look=_group_look(view, style, cluster, depth[cluster.id]))
+            replace(group, look=_group_look(view, style, graphs, cluster, depth[cluster.id]))
             for group, cluster in zip(figure.groups, view.clusters.values())
         ),
         lines=tuple(
-            replace(each, look=line if arrow.value else style.theme.gradient)
+            replace(each, look=graphs.line(arrow, line if arrow.value else style.theme.gradient))
             for each, arrow in zip(figure.lines, view.arrows)
         ),
-        legend=legend(view, style) if style.legend else (),
+        legend=(*graphs.legend(), *(legend(view, style) if style.legend else ())),
     )
     return finished(done, view, style)
 
@@ -91,12 +95,15 @@ def finished(figure: Figure, view: View, style: Style) -> Figure:
 
 
 def _shapes(
-    view: View, style: Style, captions: Captions, heat: Heat | None
+    view: View, style: Style, captions: Captions, graphs: GraphMarks, heat: Heat | None
 ) -> Iterator[Shape]:
     marks = Marks(view)
     numbers = BoxNumbers(view, tuple(each for each in style.numbers if each != style.color_by))
     for box in view.boxes.values():
         look, label = style.look(box, view), (*captions.box(box), *_idle(view, box))
+        if graphs:
+            label = (*label, *graphs.lines(box))
+            look = graphs.look(box, look) if heat is None else look
         if box.share is not None:
             look = _dashed(look)
         heated = heat is not None and not failed(box.id, view)
@@ -107,7 +114,7 @@ def _shapes(
             group=box.cluster,
             label=(*label, *numbers.lines(box), *marks.lines(box)) if numbers or marks else label,
             look=marks.look(box, look, style.theme, heated=heated) if marks else look,
-            tooltip=captions.tooltip(box),
+            tooltip="\n".join(filter(None, [captions.tooltip(box), *graphs.tooltip(box.members)])),
             count=box.count,
             kind=box.kind.value,
             name=captions.full_name(box.id),
@@ -127,22 +134,27 @@ def _nothing(style: Style) -> Shape:
     return Shape("nothing", None, label, look, "", kind="note", name="nothing was recorded")
 
 
-def _groups(view: View, style: Style, captions: Captions) -> Iterator[Group]:
+def _groups(
+    view: View, style: Style, captions: Captions, graphs: GraphMarks
+) -> Iterator[Group]:
     depth = view.nesting.depth
     for cluster in view.clusters.values():
         scope = view.recording.scopes.get(ScopeId(cluster.id))
+        about = [captions.scope_tooltip(scope, cluster)] if scope else []
         yield Group(
             id=cluster.id,
             parent=cluster.parent,
-            label=captions.cluster(cluster),
-            look=_group_look(view, style, cluster, depth[cluster.id]),
-            tooltip=captions.scope_tooltip(scope, cluster) if scope else "",
+            label=(*captions.cluster(cluster), *graphs.corner(cluster)),
+            look=_group_look(view, style, graphs, cluster, depth[cluster.id]),
+            tooltip="\n".join([*about, *graphs.tooltip([cluster.id])]),
             count=cluster.count,
             name=captions.full_name(cluster.id),
         )
 
 
-def _group_look(view: View, style: Style, cluster: Cluster, depth: int) -> Look:
+def _group_look(
+    view: View, style: Style, graphs: GraphMarks, cluster: Cluster, depth: int
+) -> Look:
     theme = style.theme
     scope = view.recording.scopes.get(ScopeId(cluster.id))
     if scope is None and not is_block(cluster.id):
@@ -153,6 +165,8 @@ def _group_look(view: View, style: Style, cluster: Cluster, depth: int) -> Look:
         look = theme.region
     if cluster.count > 1:
         look = replace(look, width=2.0)
+    if graphs and style.color_by is None:
+        look = graphs.group_look(cluster, look)
     if cluster.share is not None:
         look = _dashed(look)
     if failed(cluster.id, view):
@@ -165,7 +179,9 @@ def _dashed(look: Look) -> Look:
     return replace(look, dash="dashed", width=max(look.width, 1.3))
 
 
-def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
+def _lines(
+    view: View, style: Style, captions: Captions, graphs: GraphMarks
+) -> Iterator[Line]:
     look, gradient = style.theme.line, style.theme.gradient
     if style.edge_attributes:
         look = replace(look, attributes=style.edge_attributes)
@@ -177,8 +193,8 @@ def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
             tail=arrow.tail,
             head=arrow.head,
             label=texts.get(number, ""),
-            look=_dashed(plain) if arrow.some else plain,
-            tooltip=_tooltip(view, arrow),
+            look=graphs.line(arrow, _dashed(plain) if arrow.some else plain),
+            tooltip=_tooltip(view, arrow) + "\nacross a graph break" * graphs.crosses(arrow),
             value=value,
             result=result(view.recording, arrow.tail, value),
         )

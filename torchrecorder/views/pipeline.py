@@ -199,7 +199,7 @@ def _unfolded(start: View, options: ViewOptions) -> Unfolded:
 
 def plan(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> list[Step]:
     """The steps that make the view of *recording*, in the order in which they are taken."""
-    quiet = _quiet(options)
+    quiet = _quiet(recording, options)
     judge = partial(_any_holds, quiet)
     choice = choose(recording, options.depth, judge, _repeated(recording, options))
     unwanted = HideNamed(_patterns(options.hide))
@@ -229,9 +229,16 @@ def _repeated(recording: RecordedRun, options: ViewOptions) -> frozenset[str]:
     return repeated(recording, unit)
 
 
-def _quiet(options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:
+def _quiet(
+    recording: RecordedRun, options: ViewOptions
+) -> tuple[Callable[[Op], bool], ...]:
     """The conditions under which an op is not shown."""
-    shown = {is_query: options.queries, is_reshape: options.reshapes}
+    at_breaks = {each.op for each in recording.graph_breaks}
+
+    def is_idle_query(op: Op) -> bool:
+        return is_query(op) and op.id not in at_breaks
+
+    shown = {is_idle_query: options.queries, is_reshape: options.reshapes}
     return (is_pass, *(holds for holds, wanted in shown.items() if not wanted))
 
 

@@ -38,6 +38,7 @@ from torchrecorder.capture.internals.table import (
     CHECKPOINT_FRAMES,
     GRADIENT_BUFFERS,
     OPERATOR_MODES,
+    PROFILER_RANGES,
     SAVED_TENSORS,
     find,
 )
@@ -260,6 +261,10 @@ def _rule(operator: Any, run: Callable[[Any, Any, tuple[Any, ...], Any], Any]) -
         return run(mode, operator, args, kwargs)
 
     return rule
+
+
+profiler_range: Any = find(PROFILER_RANGES.paths[0]) or torch.profiler.record_function
+"""A context that a profiler shows as a range of this name."""
 
 
 def fuses(device: str) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, Union
 
 from torchrecorder.capture.internals import processes
 from torchrecorder.capture.probes.device import DeviceWatched, in_use
+from torchrecorder.capture.probes.profiled import PROFILER, Ranges
 from torchrecorder.capture.probes.statistics import Choice
-from torchrecorder.checks import FLAG, TEXTS, Check, check, warn_unmatched
+from torchrecorder.checks import FLAG, TEXTS, Check, check, one_of, warn_unmatched
 from torchrecorder.events import Event, ScopeEntered
 from torchrecorder.graph.retained_tensors import Kept
 
@@ -23,14 +24,23 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
 
 
+INDUCTOR = "inductor"
+
 CHOICE = Check(
     "True, False, or paths of scopes such as ['encoder.*']",
     lambda value: FLAG.holds(value) or TEXTS.holds(value),
 )
 
+Compiled = Union[bool, Literal["inductor"]]
+"""Whether a model is compiled too: to its graphs, or also to kernels."""
+
+COMPILED = one_of(True, False, INDUCTOR)
+
 CHECKS = {
     **dict.fromkeys(("stats", "keep"), CHOICE),
     **dict.fromkeys(("flops", "replay", "saved"), FLAG),
+    "compiled": COMPILED,
+    "profiler": PROFILER.or_none(),
 }
 
 
@@ -44,6 +54,8 @@ class Extras:
         flops: Count floating-point operations.
         replay: Keep grad nodes and their gradients, to run single ones again.
         saved: Count the bytes that grad nodes keep for backward.
+        compiled: Compile the model too, to see its graphs; with Inductor, also its kernels.
+        profiler: A profiler that is told of ops and scopes, and asked what it saw in them.
     """
 
     stats: Choice = False
@@ -51,6 +63,8 @@ class Extras:
     flops: bool = False
     replay: bool = False
     saved: bool = False
+    compiled: Compiled = False
+    profiler: Any = None
 
     def __post_init__(self) -> None:
         check(self, CHECKS)
@@ -96,6 +110,8 @@ class Extras:
             tape.observers.append(started.sent)
         if in_use():
             tape.observers.append(DeviceWatched(tape))  # the last to hear of a node: nearest to it
+        if self.profiler is not None:
+            tape.observers.append(Ranges())  # the range is right around what runs
         if self.flops:
             from torchrecorder.capture.probes.flops import FlopsCounted
             from torchrecorder.graph.median_runs import COUNTING
