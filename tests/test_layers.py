@@ -23,6 +23,7 @@ LAYERS = {
     "graph": {"events"},
     "build": {"events", "graph"},
     "annotations": {"events", "graph"},
+    "query": {"events", "graph", "annotations"},
     "select": {"events", "graph"},
     "views": {"events", "graph", "select"},
     "style": {"events", "graph", "annotations", "views"},
@@ -32,7 +33,9 @@ LAYERS = {
     "signatures": {"annotations", "views", "style", "export"},
     "drawing": {"graph", "views", "style", "export", "options", "signatures"},
     "display": {"graph", "views", "style", "export"},
-    "recording": {"graph", "annotations", "export", "drawing", "display", "signatures"},
+    "recording": {
+        "graph", "annotations", "query", "export", "drawing", "display", "signatures",
+    },
     "comparison": {
         "events", "graph", "annotations", "views", "style", "export", "options", "drawing",
         "recording", "signatures",
