@@ -29,12 +29,14 @@ LAYERS = {
     "style": {"events", "graph", "annotations", "views"},
     "layout": {"style"},
     "export": {"events", "graph", "annotations", "views", "style", "layout"},
+    "live_memory": {"events", "graph", "annotations", "export"},
     "options": {"annotations", "views", "style", "export"},
     "signatures": {"annotations", "views", "style", "export"},
     "drawing": {"graph", "views", "style", "export", "options", "signatures"},
     "display": {"graph", "views", "style", "export"},
     "recording": {
-        "graph", "annotations", "query", "export", "drawing", "display", "signatures",
+        "graph", "annotations", "query", "export", "live_memory", "drawing", "display",
+        "signatures",
     },
     "comparison": {
         "events", "graph", "annotations", "views", "style", "export", "options", "drawing",

@@ -246,6 +246,7 @@ BASES = {
     "Recording.summary": {},
     "compare": {"before": RUN, "after": RUN},
     "top": {"name": "parameters"},
+    "paths": {"start": "input", "end": "output"},
     "add": {"step": 0},
 }
 """Arguments that have to be given beside the one that is tried."""

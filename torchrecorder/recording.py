@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from torchrecorder.annotations.annotation import Annotation, Numbers
     from torchrecorder.annotations.nan_origin import NotFinite
     from torchrecorder.annotations.results import By, Ranked
+    from torchrecorder.annotations.training_memory import TrainingMemory
+    from torchrecorder.live_memory import Memory
     from torchrecorder.query.find import Part
     from torchrecorder.query.missing_gradient import MissingGradient
     from torchrecorder.query.paths import Paths
@@ -118,7 +120,6 @@ class Recording(RecordedRun):
 
         return paths(self, start, end, limit=limit)
 
-    @property
     def first_not_finite(self) -> NotFinite | None:
         """The operation that made the first NaN or infinity, else the grad node; None if none did.
 
@@ -164,6 +165,39 @@ class Recording(RecordedRun):
         from torchrecorder.graph.flat import flat
 
         return flat(self, values=values, grads=grads)
+
+    @property
+    def memory(self) -> Memory:
+        """Memory of tensors over time: its peak, what takes it, numbers and a chart.
+
+        There is nothing to ask it for, and an `UnknownAnnotation` says so, if the run was
+        recorded without ``memory=True``.
+        """
+        from torchrecorder.live_memory import Memory
+
+        return Memory(self)
+
+    @advised
+    def training_memory(self, optimizer: str | int = "adamw") -> TrainingMemory:
+        """The memory that a training step of the model needs, estimated, on the recorded inputs.
+
+        Weights, buffers, gradients, the optimizer's state, and what forward keeps for backward.
+        Nothing has to be trained, or fit: ``record(model, x, fake=True, saved=True)`` will do.
+
+        Args:
+            optimizer: ``"adamw"``, ``"sgd"``, ``"sgd with momentum"`` or another of PyTorch's;
+                or how many tensors of the size of each weight it keeps.
+
+        Returns:
+            Bytes, in parts and in total; ``print`` shows them.
+
+        Raises:
+            UnknownAnnotation: The run was recorded without ``saved=True`` or ``backward=True``.
+            InvalidArgument: No such optimizer is known.
+        """
+        from torchrecorder.annotations.training_memory import training_memory
+
+        return training_memory(self, optimizer)
 
     @property
     def annotations(self) -> Mapping[str, Numbers]:

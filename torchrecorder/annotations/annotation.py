@@ -12,8 +12,8 @@ from torchrecorder.annotations.parameter_owners import Owned
 from torchrecorder.checks import CALLABLE, FLAG, TEXT, WORD, Check, check, check_one
 from torchrecorder.graph.recording import RecordedRun
 
-TIMES, DEVICE = "times", "device"
-"""Needs of annotations that are not flags of `record`."""
+TIMES = "times"
+"""A need of annotations that is no flag of `record`."""
 
 
 CHECKS: Mapping[str, Check] = {
@@ -48,8 +48,7 @@ class Annotation:
             None where that makes no sense, as for a ratio.
         show: One number as short text.
         logarithmic: Orders of magnitude matter: colours go by the logarithm.
-        needs: Flags of `record` without which it is not measured, ``("flops",)``; or `TIMES`
-            or `DEVICE`.
+        needs: Flags of `record` without which it is not measured, ``("flops",)``; or `TIMES`.
         passes: There are numbers of the forward and of the backward pass: texts say of which.
     """
 

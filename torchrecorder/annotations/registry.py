@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.annotation import DEVICE, TIMES, Annotation, Numbers, is_unmeasured
+from torchrecorder.annotations.annotation import TIMES, Annotation, Numbers, is_unmeasured
 from torchrecorder.checks import guess, warn
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.graph.recording import RecordedRun
 
-_WHY = {TIMES: "it was saved without times", DEVICE: "only a run on CUDA has it"}
+_WHY = {TIMES: "it was saved without times"}
 
 
 def numbers_of(recording: RecordedRun, which: str | Annotation) -> Numbers:

@@ -86,6 +86,7 @@ def record(
     flops: bool = False,
     replay: bool = False,
     saved: bool | None = None,
+    memory: bool = False,
     input_data: Any = None,
 ) -> Recording:
     """Run *model* once and record what happens.
@@ -118,6 +119,8 @@ def record(
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward; if not given, where backward runs.
+        memory: Note when the memory of tensors is allocated and released, forward and backward,
+            for `Recording.memory`.
         input_data: The 1.x spelling of *args*.
 
     Returns:
@@ -152,7 +155,7 @@ def record(
     once = _Once(model, positional, named, name, autograd, backward, fake)
     with uncollected():
         timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
-        extras = Extras(stats, keep, flops, replay, backward if saved is None else saved)
+        extras = Extras(stats, keep, flops, replay, backward if saved is None else saved, memory)
         recording = once.run(extras, restore=restore)
     if not fake and repeat == 1:
         return recording

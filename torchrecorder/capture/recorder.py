@@ -75,6 +75,8 @@ class Recorder:
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward.
+        memory: Note when the memory of tensors is allocated and released, for
+            `Recording.memory`.
 
     Raises:
         RecorderInUse: It is entered a second time.
@@ -100,11 +102,12 @@ class Recorder:
         flops: bool = False,
         replay: bool = False,
         saved: bool = True,
+        memory: bool = False,
     ) -> None:
         check_one("name", name, TEXT.or_none())
         check_one("model", model, MODEL.or_none())
         self._model = model
-        self._extras = Extras(stats, keep, flops, replay, saved)
+        self._extras = Extras(stats, keep, flops, replay, saved, memory)
         self._running: Running | None = None
         self._kept: Kept | None = None
         self._name = name or _name_of(model)
@@ -163,7 +166,10 @@ class Recorder:
         )
         with contextlib.ExitStack() as stack:
             with tape.losing("extras"):
-                self._extras.start(self._started, tape, self._backward, self._running, stack)
+                model = _module_of(self._model)
+                self._extras.start(
+                    self._started, tape, self._backward, self._running, model, stack
+                )
             for instrument in instruments:
                 with tape.losing(type(instrument).__name__):
                     stack.enter_context(instrument)

@@ -18,7 +18,7 @@ from typing import Any, Literal, Union, get_type_hints
 import msgspec
 
 from torchrecorder.errors import InvalidRecording, RecordingVersionError
-from torchrecorder.events import Slot, Statistics
+from torchrecorder.events import Allocation, Slot, Statistics
 from torchrecorder.graph import consistency
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
@@ -40,8 +40,12 @@ TABLES: Mapping[str, Any] = {
     "backward_runs": BackwardRun,
     "grad_runs": GradRun,
     "statistics": Statistics,
+    "allocations": Allocation,
 }
 """The tables in the order in which they are written, and the class of their rows."""
+
+OPTIONAL = ("allocations",)
+"""Tables that are left out where they are empty, as in files of earlier versions."""
 
 Number = Union[float, Literal["nan", "inf", "-inf"]]
 """A number; as text where JSON has no word for it."""
@@ -74,7 +78,11 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
         "run": run,
         "inputs": recording.inputs,
         "outputs": recording.outputs,
-        **{name: _columns(make, _rows(recording, name), times) for name, make in TABLES.items()},
+        **{
+            name: _columns(make, _rows(recording, name), times)
+            for name, make in TABLES.items()
+            if name not in OPTIONAL or getattr(recording, name)
+        },
         "measured": {
             quantity: {"node": [*amounts], "amount": [*map(_number, amounts.values())]}
             for quantity, amounts in recording.measured.items()
@@ -102,7 +110,8 @@ def decode(data: Any, make: type[Made]) -> Made:
         file = msgspec.convert(upgraded(data) if data["version"] == 1 else data, _file_type())
     except msgspec.ValidationError as error:
         raise InvalidRecording(f"this is not a saved recording: {error}") from None
-    tables = {name: _read(name, getattr(file, name)) for name in TABLES}
+    found = {name: getattr(file, name) for name in TABLES}
+    tables = {name: _read(name, one) for name, one in found.items() if one is not msgspec.UNSET}
     recording = make(
         name=file.name,
         inputs=file.inputs,
@@ -173,7 +182,11 @@ def file_type(tables: Mapping[str, Any]) -> Any:
     """The type of a file with *tables* of these types."""
     head = [("name", str), ("run", RunFacts)]
     flow = [("inputs", tuple[Slot, ...]), ("outputs", tuple[Slot, ...])]
-    parts = [*head, *flow, *tables.items(), ("measured", dict[str, Amounts])]
+    parts: list[Any] = [*head, *flow]
+    parts += [(name, table) for name, table in tables.items() if name not in OPTIONAL]
+    parts.append(("measured", dict[str, Amounts]))
+    for name in OPTIONAL:
+        parts.append((name, Union[tables[name], msgspec.UnsetType], msgspec.UNSET))
     return msgspec.defstruct("Recording", parts)
 
 

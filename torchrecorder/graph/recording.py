@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union
 from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
+    Allocation,
     GradId,
     ModuleId,
     NodeId,
@@ -89,6 +90,7 @@ class RecordedRun:
         grad_runs: Grad nodes as they ran, in run order.
         measured: What only the run could tell: quantity to node or scope to amount.
         statistics: What the numbers in tensors and gradients were like, on request.
+        allocations: Memory of tensors, in the order in which it was allocated, on request.
         kept: Live tensors that were to be kept; not part of what is saved or compared.
     """
 
@@ -108,6 +110,7 @@ class RecordedRun:
         default_factory=lambda: MappingProxyType({})
     )
     statistics: tuple[Statistics, ...] = ()
+    allocations: tuple[Allocation, ...] = ()
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
 
     def __repr__(self) -> str:

@@ -96,6 +96,7 @@ class Target:
     flops: bool = option("Count floating-point operations.", FLAG, default=False)
     stats: bool = option("Take statistics of tensors and gradients.", FLAG, default=False)
     saved: bool = option("Count the bytes that are kept for backward.", FLAG, default=False)
+    memory: bool = option("Note when memory is allocated and released.", FLAG, default=False)
     repeat: int | None = option(
         "Run it so many more times, and take the medians of the times.",
         COUNT,
@@ -160,7 +161,7 @@ TARGET_OPTIONS = options_of(Target)
 """Every option of a target, by name."""
 
 MADE = ("arg", "set", "as_is", "device", "seed", "train")
-RECORDED = ("backward", "autograd", "fake", "flops", "stats", "saved", "repeat", "name")
+RECORDED = ("backward", "autograd", "fake", "flops", "stats", "saved", "memory", "repeat", "name")
 """Names of the options that say how a model is made, and of those that `record` takes."""
 
 

@@ -14,6 +14,8 @@ from torchrecorder.events import Event, ScopeEntered
 from torchrecorder.graph.retained_tensors import Kept
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from torchrecorder.capture.hooks.backward import BackwardRuns
     from torchrecorder.capture.probes.retained_tensors import TensorsKept
     from torchrecorder.capture.probes.replay import NodesKept
@@ -28,7 +30,7 @@ CHOICE = Check(
 
 CHECKS = {
     **dict.fromkeys(("stats", "keep"), CHOICE),
-    **dict.fromkeys(("flops", "replay", "saved"), FLAG),
+    **dict.fromkeys(("flops", "replay", "saved", "memory"), FLAG),
 }
 
 
@@ -42,6 +44,7 @@ class Extras:
         flops: Count floating-point operations.
         replay: Keep grad nodes and their gradients, to run single ones again.
         saved: Count the bytes that grad nodes keep for backward.
+        memory: Note when the memory of tensors is allocated and released.
     """
 
     stats: Choice = False
@@ -49,6 +52,7 @@ class Extras:
     flops: bool = False
     replay: bool = False
     saved: bool = False
+    memory: bool = False
 
     def __post_init__(self) -> None:
         check(self, CHECKS)
@@ -67,6 +71,7 @@ class Extras:
         tape: Tape,
         backward: BackwardRuns,
         running: Running,
+        model: Module | None,
         stack: contextlib.ExitStack,
     ) -> None:
         """Let the instruments that are asked for listen."""
@@ -86,6 +91,13 @@ class Extras:
             tape.observers.append(started.nodes)
         if in_use():
             tape.observers.append(DeviceWatched(tape))  # the last to hear of a node: nearest to it
+        if self.memory:
+            from torchrecorder.capture.probes.memory import MemoryWatched
+
+            memory = MemoryWatched(tape, backward)
+            memory.start(model)
+            tape.observers.append(memory)
+            stack.enter_context(memory)
         if self.flops:
             from torchrecorder.capture.probes.flops import FlopsCounted
             from torchrecorder.graph.median_runs import COUNTING
