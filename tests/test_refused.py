@@ -246,6 +246,7 @@ BASES = {
     "Recording.summary": {},
     "compare": {"before": RUN, "after": RUN},
     "top": {"name": "parameters"},
+    "replay": {"grad": "g0"},
     "paths": {"start": "input", "end": "output"},
     "add": {"step": 0},
 }

@@ -115,7 +115,8 @@ def record(
         warmup: Runs before those, which do not count; 1 if *repeat* is more than 1.
         stats: Take statistics of tensors and gradients: of all, or of those in the scopes
             that this list names (dotted paths, with ``*``).
-        keep: Scopes whose results and gradients are kept, for `Recording.activations`.
+        keep: Scopes whose results and gradients are kept, for `Recording.activations`; also
+            operations by place and name, ``"encoder.*: softmax"``.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward; if not given, where backward runs.

@@ -71,7 +71,7 @@ class Recorder:
         stats: Take mean, std, range, norm, zeros, NaNs of tensors and gradients: of all, or
             of those in the scopes that this list names (dotted paths, with ``*``).
         keep: Scopes whose results are kept, for `Recording.activations` and
-            `Recording.gradients`.
+            `Recording.gradients`; also operations by place and name, ``"layer*: softmax"``.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward.

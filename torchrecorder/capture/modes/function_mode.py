@@ -191,7 +191,7 @@ class Calls:
             if value is not None:
                 shown.setdefault(value, tensor)
         for observer in self.tape.observers:
-            observer.op_made(call.op, list(shown.items()))
+            observer.op_made(call.op, call.facts.name, list(shown.items()))
 
     def _writes(self, call: Call) -> dict[int, ValueId]:
         """The arguments that were written in place, as new values."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchrecorder.capture.probes.device import DeviceWatched, in_use
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.checks import FLAG, TEXTS, Check, check, warn_unmatched
-from torchrecorder.events import Event, ScopeEntered
+from torchrecorder.events import Event, OpCalled, ScopeEntered, ScopeId
 from torchrecorder.graph.retained_tensors import Kept
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Extras:
 
     Attributes:
         stats: Statistics of tensors and gradients: of all, or of those in these scopes.
-        keep: Scopes whose results, and gradients of results, are kept.
+        keep: Scopes and operations whose results, and gradients of results, are kept.
         flops: Count floating-point operations.
         replay: Keep grad nodes and their gradients, to run single ones again.
         saved: Count the bytes that grad nodes keep for backward.
@@ -59,8 +59,15 @@ class Extras:
 
     def warn_unmatched(self, events: Iterable[Event]) -> None:
         """Warn of scopes that were to be watched and did not run."""
-        entered = [each for each in events if isinstance(each, ScopeEntered)]
-        names = [each.path or each.name for each in entered]
+        events = list(events)
+        entered = {each.scope: each for each in events if isinstance(each, ScopeEntered)}
+        names = [each.path or each.name for each in entered.values()]
+        if self.keep and not isinstance(self.keep, bool):
+            from torchrecorder.capture.probes.retained_tensors import op_place
+
+            for each in events:
+                if isinstance(each, OpCalled):
+                    names.append(f"{op_place(_around(entered, each.scope))}: {each.name}")
         for option, choice in (("stats", self.stats), ("keep", self.keep)):
             if not isinstance(choice, bool):
                 warn_unmatched(option, [choice] if isinstance(choice, str) else choice, names)
@@ -82,7 +89,7 @@ class Extras:
         if self.keep:
             from torchrecorder.capture.probes.retained_tensors import TensorsKept
 
-            started.tensors = TensorsKept(backward.autograd, self.keep)
+            started.tensors = TensorsKept(tape, backward.autograd, self.keep)
             tape.observers.append(started.tensors)
         if self.replay:
             from torchrecorder.capture.probes.replay import NodesKept
@@ -118,3 +125,12 @@ class Started:
         if self.tensors is None:
             return Kept(replay=self.nodes)
         return Kept(self.tensors.activations, self.tensors.gradients, self.nodes)
+
+
+def _around(
+    entered: Mapping[ScopeId, ScopeEntered], scope: ScopeId | None
+) -> Iterator[ScopeEntered]:
+    """A scope and those around it."""
+    while scope is not None:
+        yield entered[scope]
+        scope = entered[scope].parent

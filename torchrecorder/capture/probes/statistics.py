@@ -46,7 +46,7 @@ class StatisticsTaken(Observer):
         self.running = running
         self.choice = choice
 
-    def op_made(self, op: OpId, made: list[tuple[ValueId, Tensor]]) -> None:
+    def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
         """Values, as they come into being."""
         if self.choice is True or chooses(self.choice, self.running.paths(self.tape.scope)):
             for value, tensor in made:
