@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from torchrecorder.events import (
+    BYTES_PEAK,
+    Allocation,
     BackwardRan,
     Communication,
     CompiledGraph,
@@ -84,6 +86,7 @@ class _Builder:
         self.graphs: list[CompiledGraph] = []
         self.breaks: list[GraphBreak] = []
         self.kernels: list[FusedKernel] = []
+        self.allocations: list[Allocation] = []
         self.failures: list[Failure] = []
         self.lost = 0
         self.done: RunDone | None = None
@@ -107,6 +110,7 @@ class _Builder:
             CompiledGraph: self.graphs.append,
             GraphBreak: self.breaks.append,
             FusedKernel: self.kernels.append,
+            Allocation: self.allocations.append,
             RunFailed: self._failed,
             Lost: self._lost,
             RunDone: self._done,
@@ -144,7 +148,7 @@ class _Builder:
 
     def _measured(self, event: Measured) -> None:
         amounts = self.measured.setdefault(event.quantity, {})
-        amounts[event.node] = amounts.get(event.node, 0) + event.amount
+        amounts[event.node] = _together(event.quantity, amounts.get(event.node, 0), event.amount)
 
     def _failed(self, event: RunFailed) -> None:
         self.failures.append(Failure(*event))
@@ -197,6 +201,7 @@ class _Builder:
             compiled_graphs=tuple(self.graphs),
             graph_breaks=tuple(self.breaks),
             fused_kernels=tuple(self.kernels),
+            allocations=tuple(map(self._of_known, self.allocations)),
         )
 
     def _placed(self, found: Communication) -> Communication:
@@ -207,6 +212,13 @@ class _Builder:
             grad=found.grad if found.grad in self.grads else None,
         )
 
+    def _of_known(self, found: Allocation) -> Allocation:
+        """An allocation that names only what was recorded."""
+        known = self.entered, self.ops, self.grads
+        nodes = (found.made_in, found.freed_in)
+        first, last = (each if any(each in one for one in known) else "" for each in nodes)
+        return found._replace(made_in=first, freed_in=last)
+
     def _amounts(self) -> Mapping[str, Mapping[str, float]]:
         """Amounts by quantity and node; of a node that was not recorded, by the outermost scope."""
         known = {*self.entered, *self.ops, *self.values, *self.grads}
@@ -216,7 +228,7 @@ class _Builder:
             for node, amount in found.items():
                 place = node if node in known else next(iter(self.entered), None)
                 if place is not None:
-                    placed[place] = placed.get(place, 0) + amount
+                    placed[place] = _together(quantity, placed.get(place, 0), amount)
             amounts[quantity] = MappingProxyType(placed)
         return MappingProxyType(amounts)
 
@@ -268,3 +280,8 @@ class _Builder:
             if value.role is Role.INPUT and value.id not in inputs:
                 inputs[value.id] = Slot(value.names[0], value.id)
         return tuple(inputs.values()), tuple(outputs)
+
+
+def _together(quantity: str, one: float, other: float) -> float:
+    """Two amounts for the same place: they add up, but for the highest of something."""
+    return max(one, other) if quantity == BYTES_PEAK else one + other

@@ -423,6 +423,31 @@ class FusedKernel(NamedTuple):
     code: str
 
 
+class Allocation(NamedTuple):
+    """Memory of tensors, from when it was allocated until it was released.
+
+    Attributes:
+        storage: Values with this number have it.
+        bytes: Its size.
+        made_in: The op, grad node or scope that ran when it was allocated; empty for what there
+            was before the run.
+        begin: When: allocations and releases of the run are counted from 1; 0 before the run.
+        freed_in: The op, grad node or scope that ran last when it was released; else empty.
+        end: When it was released; None if it outlived the run.
+        role: ``"parameter"``, ``"buffer"`` or ``"gradient"`` of the model, else empty.
+        leaf: Of a gradient of the model, the storage of what it is the gradient of; else -1.
+    """
+
+    storage: int
+    bytes: int
+    made_in: str
+    begin: int
+    freed_in: str
+    end: int | None
+    role: str
+    leaf: int
+
+
 class RunFailed(NamedTuple):
     """The user's code raised."""
 
@@ -471,6 +496,7 @@ Event = Union[
     CompiledGraph,
     GraphBreak,
     FusedKernel,
+    Allocation,
     RunFailed,
     Lost,
     RunDone,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchrecorder.annotations.amounts import of_bytes
-from torchrecorder.annotations.annotation import DEVICE, Annotation, measured
+from torchrecorder.annotations.annotation import Annotation, measured
 from torchrecorder.annotations.parameter_owners import given_to_leaves
 from torchrecorder.events import BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, OpKind, Role
 from torchrecorder.graph.nodes import Op, Value
@@ -54,6 +54,6 @@ GRADIENT_BYTES = Annotation(
 """Bytes of the gradients of parameters."""
 
 PEAK_BYTES = Annotation(
-    "peak_bytes", "Peak", "B", measured(BYTES_PEAK), max, of_bytes, needs=(DEVICE,)
+    "peak_bytes", "Peak", "B", measured(BYTES_PEAK), max, of_bytes, needs=("memory",)
 )
-"""The most memory given out while it ran, where the device says it."""
+"""The most memory in use while it ran: of tensors, or as the device says it."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import (
-    DEVICE,
     INDUCTOR,
     PROCESSES,
     TIMES,
@@ -20,7 +19,6 @@ from torchrecorder.graph.recording import RecordedRun
 
 _WHY = {
     TIMES: "it was saved without times",
-    DEVICE: "only a run on CUDA has it",
     PROCESSES: "only a run of several processes has it",
     INDUCTOR: "record(..., compiled='inductor') measures it",
 }

@@ -7,7 +7,7 @@ from typing import Any, Union
 from torch import Tensor
 
 from torchrecorder.capture.scope import OpenScope
-from torchrecorder.events import GradId, OpId, ScopeId, ValueId
+from torchrecorder.events import GradId, OpId, ValueId
 
 Given = tuple[Union[Tensor, None], ...]
 """Gradients as PyTorch hands them to a hook."""
@@ -26,8 +26,8 @@ class Observer:
     def op_ended(self, op: OpId) -> None:
         """A call has run."""
 
-    def op_made(self, scope: ScopeId | None, value: ValueId, tensor: Tensor) -> None:
-        """A call in *scope* made or wrote *tensor*; what others send, once it is there."""
+    def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
+        """What a call of the function of this name made or wrote."""
 
     def scope_entered(self, scope: OpenScope) -> None:
         """A module call begins."""

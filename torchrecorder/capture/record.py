@@ -91,6 +91,7 @@ def record(
     saved: bool | None = None,
     compiled: Compiled = False,
     profile: bool = False,
+    memory: bool = False,
     input_data: Any = None,
 ) -> Recording:
     """Run *model* once and record what happens.
@@ -119,7 +120,8 @@ def record(
         warmup: Runs before those, which do not count; 1 if *repeat* is more than 1.
         stats: Take statistics of tensors and gradients: of all, or of those in the scopes
             that this list names (dotted paths, with ``*``).
-        keep: Scopes whose results and gradients are kept, for `Recording.activations`.
+        keep: Scopes whose results and gradients are kept, for `Recording.activations`; also
+            operations by place and name, ``"encoder.*: softmax"``.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward; if not given, where backward runs.
@@ -128,6 +130,8 @@ def record(
             kernel; that takes a C++ compiler, and time.
         profile: Run it under ``torch.profiler``, and take its numbers of each op: time on the
             CPU and on a device, kernels, memory.
+        memory: Note when the memory of tensors is allocated and released, forward and backward,
+            for `Recording.memory`.
         input_data: The 1.x spelling of *args*.
 
     Returns:
@@ -172,7 +176,7 @@ def record(
     with uncollected():
         timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
         kept = backward if saved is None else saved
-        extras = Extras(stats, keep, flops, replay, kept, compiled)
+        extras = Extras(stats, keep, flops, replay, kept, compiled, memory=memory)
         extras = replace(extras, profiler=_profiler()) if profile else extras
         recording = once.run(extras, restore=restore)
     if not fake and repeat == 1:

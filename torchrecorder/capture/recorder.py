@@ -75,7 +75,7 @@ class Recorder:
         stats: Take mean, std, range, norm, zeros, NaNs of tensors and gradients: of all, or
             of those in the scopes that this list names (dotted paths, with ``*``).
         keep: Scopes whose results are kept, for `Recording.activations` and
-            `Recording.gradients`.
+            `Recording.gradients`; also operations by place and name, ``"layer*: softmax"``.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward.
@@ -84,6 +84,8 @@ class Recorder:
             ``"inductor"``: also which ops share a kernel; that takes a C++ compiler, and time.
         profiler: A ``torch.profiler.profile`` that runs around the block. Ops and scopes are
             ranges of it, and when it has ended the recording has its numbers.
+        memory: Note when the memory of tensors is allocated and released, for
+            `Recording.memory`.
 
     Raises:
         InvalidArgument: An option has a wrong value, or needs a *model*.
@@ -112,11 +114,12 @@ class Recorder:
         saved: bool = True,
         compiled: Compiled = False,
         profiler: Any = None,
+        memory: bool = False,
     ) -> None:
         check_one("name", name, TEXT.or_none())
         check_one("model", model, MODEL.or_none())
         self._model = model
-        self._extras = Extras(stats, keep, flops, replay, saved, compiled, profiler)
+        self._extras = Extras(stats, keep, flops, replay, saved, compiled, profiler, memory)
         if compiled and model is None:
             raise InvalidArgument("compiled=True needs the model: Recorder(model, compiled=True)")
         if compiled == INDUCTOR and not tracks_kernels():
@@ -189,7 +192,10 @@ class Recorder:
         )
         with contextlib.ExitStack() as stack:
             with tape.losing("extras"):
-                self._extras.start(self._started, tape, self._backward, self._running, stack)
+                model = _module_of(self._model)
+                self._extras.start(
+                    self._started, tape, self._backward, self._running, model, stack
+                )
             for instrument in instruments:
                 with tape.losing(type(instrument).__name__):
                     stack.enter_context(instrument)

@@ -19,6 +19,7 @@ import msgspec
 
 from torchrecorder.errors import InvalidRecording, RecordingVersionError
 from torchrecorder.events import (
+    Allocation,
     Communication,
     CompiledGraph,
     FusedKernel,
@@ -52,13 +53,14 @@ TABLES: Mapping[str, Any] = {
 """The tables in the order in which they are written, and the class of their rows."""
 
 OPTIONAL_TABLES: Mapping[str, Any] = {
+    "allocations": Allocation,
     "shards": Shard,
     "communications": Communication,
     "compiled_graphs": CompiledGraph,
     "graph_breaks": GraphBreak,
     "fused_kernels": FusedKernel,
 }
-"""Tables that are written only where they have rows."""
+"""Tables that are written only where they have rows, and that earlier files lack."""
 
 Number = Union[float, Literal["nan", "inf", "-inf"]]
 """A number; as text where JSON has no word for it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from torchrecorder.events import Allocation
 from torchrecorder.graph.recording import RecordedRun
 
 TABLES = ("scopes", "modules", "ops", "values", "grad_nodes")
@@ -21,6 +22,18 @@ def problems(recording: RecordedRun) -> Iterator[str]:
     for each in recording.statistics:
         if each.node not in (recording.values if each.run < 0 else recording.grad_nodes):
             yield f"statistics: {each.node!r} has no such numbers"
+    for allocation in recording.allocations:
+        yield from _allocation(recording, allocation)
+
+
+def _allocation(recording: RecordedRun, found: Allocation) -> Iterator[str]:
+    """Memory has a size, ends after it begins, and names ops, grad nodes and scopes."""
+    if min(found.bytes, found.begin) < 0 or (found.end is not None and found.end <= found.begin):
+        yield f"allocations: that of {found.bytes} bytes at {found.begin} cannot be"
+    for node in (found.made_in, found.freed_in):
+        tables = recording.ops, recording.grad_nodes, recording.scopes
+        if node and not any(node in table for table in tables):
+            yield f"allocations: there is no {node!r}, which another part refers to"
 
 
 def missing(recording: RecordedRun) -> Mapping[str, set[str]]:

@@ -24,6 +24,7 @@ from torchrecorder.events import (
     ValueId,
 )
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -161,15 +162,14 @@ def _anchor(recording: RecordedRun, name: str) -> list[OpId]:
     try:
         return list(_ops_in(recording, scopes_like(recording, name)))
     except InvalidArgument:
-        known = [slot.name for slot in (*recording.inputs, *recording.outputs)]
+        known = [names[0] for _, _, names in end_names(recording) if names]
         paths = (scope.path for scope in recording.scopes.values())
         raise InvalidArgument(advice("tensor or scope", name, [*known, *paths])) from None
 
 
 def _named(recording: RecordedRun, name: str) -> list[ValueId]:
     """Inputs, outputs, parameters and buffers of this name."""
-    slots = (*recording.inputs, *recording.outputs)
-    found = [slot.value for slot in slots if slot.name == name and name]
+    found = [value for _, value, names in end_names(recording) if name in names]
     stored = [value.id for value in recording.values.values() if name in value.names]
     return list(dict.fromkeys([*found, *stored]))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_off
@@ -240,7 +241,7 @@ class Captions:
             return renamed
         name = value.names[0] if value.names else box.kind.value
         if name.isdigit():
-            return f"{box.kind.value} {name}"
+            return end_title(box.kind.value, name)
         cluster = ScopeId(box.cluster or "")
         around = self.recording.within(cluster) if cluster in self.recording.scopes else ()
         paths = (self.recording.scopes[each].path for each in around)
@@ -251,7 +252,7 @@ class Captions:
         slot = self.recording.outputs[int(box.id.partition(":")[2])]
         value = self.recording.values[slot.value]
         name = labels.names(box.names) or slot.name
-        title = f"output {name}" if name[:1].isdigit() else name or "output"
+        title = end_title("output", name)
         renamed = self.renamed.of([title, "output"])
         title = labels.shorten(title) if renamed is None else renamed
         title += f"  ×{box.count}" if box.count > 1 else ""

@@ -10,6 +10,7 @@ from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import STORED as STORED_ROLES
 from torchrecorder.events import MODES, OpId, OpKind, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 
@@ -150,8 +151,8 @@ class HideNamed(Named):
 
 def _ends(recording: RecordedRun) -> Iterator[tuple[str, str]]:
     """Boxes of inputs, outputs, parameters and buffers, with each of their names."""
-    yield from ((slot.value, slot.name) for slot in recording.inputs)
-    yield from ((f"out:{place}", slot.name) for place, slot in enumerate(recording.outputs))
+    for box, _, names in end_names(recording):
+        yield from ((box, name) for name in names)
     for value in recording.values.values():
         yield from ((value.id, name) for name in value.names if value.role in STORED_ROLES)
 

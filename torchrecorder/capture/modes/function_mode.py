@@ -31,7 +31,7 @@ from torchrecorder.capture.internals.access import (
 from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
 from torchrecorder.capture.hooks.source import Pretended
 from torchrecorder.capture.tensors.describe import innermost, tensors_in
-from torchrecorder.events import OpCalled, OpKind, ScopeId, ValueId, made
+from torchrecorder.events import OpCalled, OpKind, ValueId, made
 
 if TYPE_CHECKING:
     from torchrecorder.capture.autograd.walk import AutogradWalk
@@ -192,13 +192,8 @@ class Calls:
             value = self.values.peek(tensor)
             if value is not None:
                 shown.setdefault(value, tensor)
-        for value, tensor in shown.items():
-            show = functools.partial(self._show_one, self.tape.scope, value)
-            self.values.storages.when_arrived(tensor, show)
-
-    def _show_one(self, scope: ScopeId | None, value: ValueId, tensor: Tensor) -> None:
         for observer in self.tape.observers:
-            observer.op_made(scope, value, tensor)
+            observer.op_made(call.op, call.facts.name, list(shown.items()))
 
     def _writes(self, call: Call) -> dict[int, ValueId]:
         """The arguments that were written in place, as new values."""

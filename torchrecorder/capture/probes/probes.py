@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
 
@@ -12,10 +12,12 @@ from torchrecorder.capture.probes.device import DeviceWatched, in_use
 from torchrecorder.capture.probes.profiled import PROFILER, Ranges
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.checks import FLAG, TEXTS, Check, check, one_of, warn_unmatched
-from torchrecorder.events import Event, ScopeEntered
+from torchrecorder.events import Event, OpCalled, ScopeEntered, ScopeId
 from torchrecorder.graph.retained_tensors import Kept
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from torchrecorder.capture.hooks.backward import BackwardRuns
     from torchrecorder.capture.probes.communications import Communications
     from torchrecorder.capture.probes.retained_tensors import TensorsKept
@@ -38,7 +40,7 @@ COMPILED = one_of(True, False, INDUCTOR)
 
 CHECKS = {
     **dict.fromkeys(("stats", "keep"), CHOICE),
-    **dict.fromkeys(("flops", "replay", "saved"), FLAG),
+    **dict.fromkeys(("flops", "replay", "saved", "memory"), FLAG),
     "compiled": COMPILED,
     "profiler": PROFILER.or_none(),
 }
@@ -50,12 +52,13 @@ class Extras:
 
     Attributes:
         stats: Statistics of tensors and gradients: of all, or of those in these scopes.
-        keep: Scopes whose results, and gradients of results, are kept.
+        keep: Scopes and operations whose results, and gradients of results, are kept.
         flops: Count floating-point operations.
         replay: Keep grad nodes and their gradients, to run single ones again.
         saved: Count the bytes that grad nodes keep for backward.
         compiled: Compile the model too, to see its graphs; with Inductor, also its kernels.
         profiler: A profiler that is told of ops and scopes, and asked what it saw in them.
+        memory: Note when the memory of tensors is allocated and released.
     """
 
     stats: Choice = False
@@ -65,14 +68,22 @@ class Extras:
     saved: bool = False
     compiled: Compiled = False
     profiler: Any = None
+    memory: bool = False
 
     def __post_init__(self) -> None:
         check(self, CHECKS)
 
     def warn_unmatched(self, events: Iterable[Event]) -> None:
         """Warn of scopes that were to be watched and did not run."""
-        entered = [each for each in events if isinstance(each, ScopeEntered)]
-        names = [each.path or each.name for each in entered]
+        events = list(events)
+        entered = {each.scope: each for each in events if isinstance(each, ScopeEntered)}
+        names = [each.path or each.name for each in entered.values()]
+        if self.keep and not isinstance(self.keep, bool):
+            from torchrecorder.capture.probes.retained_tensors import op_place
+
+            for each in events:
+                if isinstance(each, OpCalled):
+                    names.append(f"{op_place(_around(entered, each.scope))}: {each.name}")
         for option, choice in (("stats", self.stats), ("keep", self.keep)):
             if not isinstance(choice, bool):
                 warn_unmatched(option, [choice] if isinstance(choice, str) else choice, names)
@@ -83,6 +94,7 @@ class Extras:
         tape: Tape,
         backward: BackwardRuns,
         running: Running,
+        model: Module | None,
         stack: contextlib.ExitStack,
     ) -> None:
         """Let the instruments that are asked for listen."""
@@ -94,7 +106,7 @@ class Extras:
         if self.keep:
             from torchrecorder.capture.probes.retained_tensors import TensorsKept
 
-            started.tensors = TensorsKept(backward.autograd, self.keep)
+            started.tensors = TensorsKept(tape, backward.autograd, self.keep)
             tape.observers.append(started.tensors)
         if self.replay:
             from torchrecorder.capture.probes.replay import NodesKept
@@ -112,6 +124,13 @@ class Extras:
             tape.observers.append(DeviceWatched(tape))  # the last to hear of a node: nearest to it
         if self.profiler is not None:
             tape.observers.append(Ranges())  # the range is right around what runs
+        if self.memory:
+            from torchrecorder.capture.probes.memory import MemoryWatched
+
+            memory = MemoryWatched(tape, backward)
+            memory.start(model)
+            tape.observers.append(memory)
+            stack.enter_context(memory)
         if self.flops:
             from torchrecorder.capture.probes.flops import FlopsCounted
             from torchrecorder.graph.median_runs import COUNTING
@@ -133,3 +152,12 @@ class Started:
         if self.tensors is None:
             return Kept(replay=self.nodes)
         return Kept(self.tensors.activations, self.tensors.gradients, self.nodes)
+
+
+def _around(
+    entered: Mapping[ScopeId, ScopeEntered], scope: ScopeId | None
+) -> Iterator[ScopeEntered]:
+    """A scope and those around it."""
+    while scope is not None:
+        yield entered[scope]
+        scope = entered[scope].parent

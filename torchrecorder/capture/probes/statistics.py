@@ -23,7 +23,7 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.internals.processes import local_part
 from torchrecorder.capture.observer import Given, Observer
-from torchrecorder.events import GradId, ScopeId, Statistics, ValueId
+from torchrecorder.events import GradId, OpId, Statistics, ValueId
 
 if TYPE_CHECKING:
     from torchrecorder.capture.running import Running
@@ -53,10 +53,12 @@ class StatisticsTaken(Observer):
         self.storages = storages
         self.choice = choice
 
-    def op_made(self, scope: ScopeId | None, value: ValueId, tensor: Tensor) -> None:
+    def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
         """Values, as they come into being."""
-        if self.choice is True or chooses(self.choice, self.running.paths(scope)):
-            self._take(value, 0, -1, tensor)
+        if self.choice is True or chooses(self.choice, self.running.paths(self.tape.scope)):
+            for value, tensor in made:
+                take = functools.partial(self._take, value, 0, -1)
+                self.storages.when_arrived(tensor, take)
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
         """Gradients, as they flow."""
