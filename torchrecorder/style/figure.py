@@ -131,7 +131,8 @@ class Line:
     """A drawn arrow between two shapes.
 
     *value* is the tensor it carries: lines with the same tail and value may share a trunk.
-    *result* is its place among the results of the tail.
+    *result* is its place among the results of the tail. *count* is the number of arrows of the
+    view for which it stands.
     """
 
     tail: str
@@ -141,6 +142,7 @@ class Line:
     tooltip: str = ""
     value: str | None = None
     result: int = 0
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

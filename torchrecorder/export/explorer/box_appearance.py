@@ -13,7 +13,8 @@ from torchrecorder.export.explorer.equal import representatives
 from torchrecorder.export.explorer.themes import pair
 from torchrecorder.export.nested import closed_size, header_size
 from torchrecorder.style.captions import Captions
-from torchrecorder.style.draw import carried, draw, finished, is_final, repainted
+from torchrecorder.style.draw import draw, finished, repainted
+from torchrecorder.style.line_labels import carried, counted, is_final
 from torchrecorder.style.figure import Figure, Group, LegendEntry, Look, Shape, Text
 from torchrecorder.style.legend import legend
 from torchrecorder.style.style import Style
