@@ -28,6 +28,7 @@ SCRIPTS = (
     "numbers.js",
     "colour.js",
     "model.js",
+    "bundles.js",
     "state.js",
     "opening.js",
     "link.js",

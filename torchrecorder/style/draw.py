@@ -180,6 +180,11 @@ def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
         )
 
 
+def narrow(line: Line) -> Look:
+    """The look of *line* if it stood for one arrow."""
+    return replace(line.look, width=line.look.width / WIDE) if line.count > MOST else line.look
+
+
 def _line_look(bundle: Bundle, theme: Theme) -> Look:
     """The look of a line: light for updates, wide where it stands for many arrows."""
     look = theme.line if bundle.first.value else theme.gradient

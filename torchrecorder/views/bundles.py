@@ -13,7 +13,8 @@ from enum import Enum
 from operator import itemgetter
 from typing import NamedTuple
 
-from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import STORED, OpId, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.full_view import SOURCES, stored_values
 from torchrecorder.views.view import Arrow, BoxKind, View
@@ -71,6 +72,11 @@ class Flows:
         self.view = view
         self._stored = stored_values(view.recording)
         self._steps = _steps(view.recording)
+        self._memory = {
+            value.storage: value.role
+            for value in view.recording.values.values()
+            if value.role in STORED and value.storage >= 0
+        }
 
     def of(self, arrow: Arrow) -> Flow:
         """What *arrow* carries."""
@@ -81,11 +87,18 @@ class Flows:
         value = self.view.recording.values[arrow.value]
         if value.role is Role.INNER and value.names and value.names[0].endswith(".grad"):
             return Flow.GRADIENT
-        role = self._stored.get(arrow.value)
+        role = self._role(value)
         if role is not None:
             return Flow.WEIGHT if role is Role.PARAMETER else Flow.BUFFER
         tail, head = self._step(arrow.tail), self._step(arrow.head)
         return Flow.STATE if tail and head and tail != head else Flow.TENSOR
+
+    def _role(self, value: Value) -> Role | None:
+        """Whether a value is a parameter or buffer, or what was written into one."""
+        producer = self.view.recording.ops.get(value.producer) if value.producer else None
+        if producer is not None and value.id in producer.writes and value.storage in self._memory:
+            return self._memory[value.storage]
+        return self._stored.get(value.id)
 
     def _step(self, box: str) -> ScopeId | None:
         """The step of an optimizer that a box is, or lies in."""

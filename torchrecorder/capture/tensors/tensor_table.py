@@ -20,6 +20,7 @@ from torch.nn import Parameter
 
 from torchrecorder.capture.tensors.entries import Aside, Entry, Foreign, around_in, forgetting
 from torchrecorder.capture.internals.access import is_wrapped
+from torchrecorder.capture.tensors.leaf_gradients import LeafGradients
 from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.capture.tensors.describe import (
     UNSETTLED,
@@ -65,7 +66,7 @@ class Values:
         self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]] = {}
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
         self.autograd: GradSource
-        self.gradients_from: OpId | None = None
+        self.gradients = LeafGradients()
         self.passed: OpCalled | None = None
         self.foreign: dict[int, Foreign] = {}
         self.aside: dict[int, Aside] = {}
@@ -90,8 +91,9 @@ class Values:
     def read_gradient(self, gradient: Tensor, of: ValueId) -> None:
         """The user looks at ``x.grad``: what the last backward left there."""
         if id(gradient) not in self.entries:
-            role = Role.CONSTANT if self.gradients_from is None else Role.INNER
-            self.note(gradient, self.gradients_from, role, (f"{of}.grad",))
+            maker = self.gradients.of(of)
+            role = Role.CONSTANT if maker is None else Role.INNER
+            self.note(gradient, maker, role, (f"{of}.grad",))
 
     def peek(self, tensor: Tensor) -> ValueId | None:
         """The value that *tensor* was when it was last met."""
@@ -199,8 +201,8 @@ class Values:
         if entry.version == UNSETTLED:
             entry.version = version_of(tensor)
             return self.read(tensor)
-        if self.gradients_from is not None and entry.names and entry.names[0].endswith(".grad"):
-            return self._renote(tensor, entry, self.gradients_from)
+        if (left_by := self.gradients.named(entry.names)) is not None:
+            return self._renote(tensor, entry, left_by)
         if entry.scope in self.tape.functions:  # marked dirty: its op has been seen
             entry.version = version_of(tensor)
             return self._read_regraded(tensor, entry)

@@ -35,7 +35,7 @@ const saving = (() => {
     const shown = camera.parts(picture, area).flatMap(part => part.lines.filter(line =>
       line.x0 < area.x + area.w && line.x1 > area.x && line.y0 < area.y + area.h && line.y1 > area.y));
     return shown.flatMap(line => {
-      const look = paint.lineLook(model, palette, line.value), way = relation?.(line);
+      const look = paint.lineLook(model, palette, line), way = relation?.(line);
       const stroke = way ? { in: "#0072b2", out: "#d55e00" }[way] : look.stroke;
       const opacity = relation && !way ? 0.3 : null;
       const drawn = { ...paint.stroked(look), stroke, opacity };

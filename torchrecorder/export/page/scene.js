@@ -129,7 +129,7 @@ const createScene = (host, model) => {
         lit.push([line, way]);
         continue;
       }
-      const look = paint.lineLook(model, palette, line.value), alpha = line.alpha ?? 1;
+      const look = paint.lineLook(model, palette, line), alpha = line.alpha ?? 1;
       const key = `${look.stroke} ${look.dash} ${look.width} ${alpha}`;
       if (!groups.has(key)) groups.set(key, { look, alpha, ways: [], tips: [] });
       groups.get(key).ways.push(line.d);
