@@ -28,6 +28,7 @@ SCRIPTS = (
     "numbers.js",
     "colour.js",
     "model.js",
+    "marks.js",
     "bundles.js",
     "state.js",
     "opening.js",

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from torchrecorder.export.dot import Pins, dot_text, given_out, in_order, in_two, pieces
 from torchrecorder.export import legend
-from torchrecorder.export.quoting import quote
+from torchrecorder.export.head_marks import head_marks
+from torchrecorder.export.quoting import quote, verbatim
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.layout import engine
 from torchrecorder.layout.measure import label_size
@@ -145,7 +146,7 @@ def _pins(figure: Figure, placed: Placed, legend_below: bool) -> Pins:
             spot = quote(_spot((left + x, top - y)))
             shapes[shape.id] = {"pos": spot, "width": quote(f"{wide / 72:.4f}")}
     groups = {group.id: _group(group, figure, boxes[group.id], below) for group in figure.groups}
-    return Pins(shapes, groups, tuple(_lines(placed)), frame)
+    return Pins(shapes, groups, tuple(_lines(figure, placed)), frame)
 
 
 def _shape(shape: Shape, box: Drawn, below: float) -> Mapping[str, str]:
@@ -176,10 +177,15 @@ def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[st
     }
 
 
-def _lines(placed: Placed) -> Iterator[Mapping[str, str]]:
-    below = placed.picture.height
-    for points in placed.ways():
-        yield {"pos": quote(_spline([(x, below - y) for x, y in points]))}
+def _lines(figure: Figure, placed: Placed) -> Iterator[Mapping[str, str]]:
+    below, ways = placed.picture.height, list(placed.ways())
+    marks = head_marks(figure, ways)
+    for number, points in enumerate(ways):
+        pinned = {"pos": quote(_spline([(x, below - y) for x, y in points]))}
+        if number in marks:
+            text, (x, y) = marks[number]
+            pinned.update(headlabel=verbatim(text), head_lp=quote(_spot((x, below - y))))
+        yield pinned
 
 
 def _spline(points: Sequence[Point]) -> str:

@@ -9,6 +9,7 @@ from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import ScopeId, ScopeKind
 from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.style.argument_marks import Mark, argument_marks
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 from torchrecorder.style.line_labels import WITH_SHAPE, line_labels, line_tooltip
@@ -162,12 +163,12 @@ def _dashed(look: Look) -> Look:
 
 def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
     drawn = bundles(view)
-    texts = line_labels(view, drawn, captions)
+    texts, marks = line_labels(view, drawn, captions), argument_marks(view, drawn)
     for number, bundle in enumerate(drawn):
         arrow, look = bundle.first, _line_look(bundle, style.theme)
         if style.edge_attributes:
             look = replace(look, attributes=style.edge_attributes)
-        value = same(view, arrow)
+        value, mark = same(view, arrow), marks.get(number, Mark())
         yield Line(
             tail=arrow.tail,
             head=arrow.head,
@@ -177,6 +178,8 @@ def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
             value=bundle.trunk or value,
             result=result(view.recording, arrow.tail, value),
             count=len(bundle.arrows),
+            mark=mark.text,
+            place=mark.place,
         )
 
 

@@ -132,7 +132,9 @@ class Line:
 
     *value* is the tensor it carries: lines with the same tail and value may share a trunk.
     *result* is its place among the results of the tail. *count* is the number of arrows of the
-    view for which it stands.
+    view for which it stands. *mark* is the small name of the argument at its head, and *place*
+    the number of that argument: where all lines enter in order, no marks are drawn but those
+    whose place is negative.
     """
 
     tail: str
@@ -143,6 +145,8 @@ class Line:
     value: str | None = None
     result: int = 0
     count: int = 1
+    mark: str = ""
+    place: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,8 @@ def _numbers(drawn: Iterable[Bundle]) -> dict[tuple[str, Flow], int]:
 
 def _of_tensors(view: View, bundle: Bundle, captions: Captions) -> str:
     """The shape on a line; where it carries several, their number and the shape they share."""
-    texts = [carried(view, arrow, captions) for arrow in bundle.arrows]
+    by_value = {arrow.value: arrow for arrow in bundle.arrows}
+    texts = [carried(view, arrow, captions) for arrow in by_value.values()]
     if len(texts) == 1 or not texts[0]:
         return texts[0]
     alike = all(each == texts[0] for each in texts)

@@ -2,13 +2,14 @@
 
 A training step has an arrow for every gradient, weight and buffer that passes from one box to
 another. Between the same two boxes, more than three arrows are one line; updated weights,
-buffers and the state of optimizers are one line from the second arrow on. No arrow is left out,
-and none is in two bundles.
+buffers and the state of optimizers are one line from the second arrow on, and so is one tensor
+that is query, key and value. No arrow is left out, and none is in two bundles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import Enum
 from operator import itemgetter
 from typing import NamedTuple
@@ -21,6 +22,10 @@ from torchrecorder.views.view import Arrow, BoxKind, View
 
 MOST = 3
 """So many arrows between two boxes are drawn one by one."""
+
+
+ROLES = ("query", "key", "value")
+"""Arguments of attention: one tensor that is several of them is one line."""
 
 
 class Flow(str, Enum):
@@ -125,11 +130,18 @@ def bundles(view: View) -> tuple[Bundle, ...]:
     """The arrows of *view* as they are drawn, in the order of the first arrow of each."""
     flows = Flows(view)
     together: dict[tuple[str, str, Flow, bool], list[int]] = {}
+    attended: dict[Arrow, list[int]] = {}
     for place, arrow in enumerate(view.arrows):
+        if arrow.slot in ROLES:
+            attended.setdefault(replace(arrow, slot=""), []).append(place)
+            continue
         key = arrow.tail, arrow.head, flows.of(arrow), arrow.some
         together.setdefault(key, []).append(place)
     trunks: dict[tuple[object, ...], str] = {}
     found: list[tuple[int, Bundle]] = []
+    for arrow, places in attended.items():
+        alike = tuple(view.arrows[place] for place in places)
+        found.append((places[0], Bundle(alike, flows.of(arrow))))
     for (_, _, flow, _), places in together.items():
         arrows = tuple(view.arrows[place] for place in places)
         shared = "" if flow is Flow.TENSOR else flow.value

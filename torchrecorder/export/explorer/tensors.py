@@ -11,10 +11,11 @@ from torchrecorder.export.explorer.columns import Columns
 from torchrecorder.export.explorer.box_appearance import Drawn
 from torchrecorder.layout.layered import Link
 from torchrecorder.style import labels
+from torchrecorder.style.argument_marks import Mark, argument_marks
 from torchrecorder.style.draw import narrow
 from torchrecorder.style.figure import Look
 from torchrecorder.style.merge_captions import first_to_last
-from torchrecorder.views.bundles import MOST, UPDATES, Flow, Flows, bundles
+from torchrecorder.views.bundles import MOST, ROLES, UPDATES, Flow, Flows, bundles
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Arrow
 
@@ -45,8 +46,26 @@ class Tensors:
         flows = Flows(self.view)
         self.flows = [flows.of(arrow) for arrow in self.view.arrows]
         self.trunks = trunks(drawn.tree, self.flows)
+        self.marked = self._marked()
         for number, trunk in enumerate(self.trunks):
             self.number[trunk.place, trunk.name] = len(self.arrows) + number
+
+    def _marked(self) -> dict[int, Mark]:
+        """The mark of each arrow that may have one, by index; of a bundle, that of the first."""
+        drawn = bundles(self.view)
+        place = {id(arrow): number for number, arrow in enumerate(self.view.arrows)}
+        marks = argument_marks(self.view, drawn)
+        return {place[id(drawn[each].first)]: mark for each, mark in marks.items()}
+
+    def marks(self) -> list[list[int]]:
+        """For each mark the row of the tensor, which of its readers, its text and its place."""
+        say = self.columns_of.strings
+        return [
+            [row, reader, say(mark.text), mark.place]
+            for row, places in enumerate(self.arrows)
+            for reader, place in enumerate(places)
+            if (mark := self.marked.get(place)) is not None
+        ]
 
     def links(self) -> Iterator[Link]:
         """For each arrow the places it joins, what it carries, and in which trunks.
@@ -66,7 +85,7 @@ class Tensors:
             link = Link(tail, head, name or arrow.value or "", tuple(shared.items()))
             if link not in joined:
                 yield link
-            if name is not None:
+            if name is not None or arrow.slot in ROLES:
                 joined.add(link)
 
     def columns(self) -> dict[str, list[Any]]:

@@ -3,7 +3,7 @@
 "use strict";
 
 const createBundles = model => {
-  const MOST = 3, known = new Map();
+  const MOST = 3, known = new Map(), marks = createMarks(model);
   const { consumers, look = [] } = model.data.tensors;
 
   // How many tensors of a trunk go into `head`.
@@ -39,7 +39,8 @@ const createBundles = model => {
       if (!groups.has(key)) groups.set(key, []);
       groups.get(key).push(line);
     }
-    return [...groups.values()].flatMap(group => (group.length > MOST ? [joined(group)] : group));
+    return marks.give([...groups.values()].flatMap(group =>
+      (group.length > MOST ? [joined(group)] : group)));
   }
 
   // `picture` with these lines in place of its own; those of parts out of sight are never made.

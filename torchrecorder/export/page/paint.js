@@ -101,8 +101,15 @@ const paint = (() => {
       ? { ...look, width: look.width * WIDE } : look;
   }
 
+  // The small name of an argument at the head of a line, as [tag, attributes, text].
+  function mark(model, palette, { mark: [said, x, y] }) {
+    const size = model.data.fontsize * 0.8;
+    return ["text", { x, y: y + size * 0.35, "font-size": size, "text-anchor": "middle",
+      fill: palette.colours.line, class: "part2" }, said];
+  }
+
   const fonts = model =>
     `${model.data.fontname || "Helvetica"}, Helvetica, Arial, "Liberation Sans", sans-serif`;
 
-  return { element, palette, carries, parts, lineLook, stroked, fonts, PAD, TOP };
+  return { element, palette, carries, parts, lineLook, mark, stroked, fonts, PAD, TOP };
 })();

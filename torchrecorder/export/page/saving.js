@@ -41,7 +41,8 @@ const saving = (() => {
       const drawn = { ...paint.stroked(look), stroke, opacity };
       if (way) drawn["stroke-width"] = 1.8;
       return [make("path", { d: line.d, fill: "none", ...drawn }),
-        ...(line.tip ? [make("path", { d: shapes.tip(line.tip), fill: stroke, opacity })] : [])];
+        ...(line.tip ? [make("path", { d: shapes.tip(line.tip), fill: stroke, opacity })] : []),
+        ...(line.mark ? [make(...paint.mark(model, palette, line))] : [])];
     });
   }
 

@@ -137,6 +137,8 @@ const createScene = (host, model) => {
     }
     lines.setAttribute("class", relation ? "lines dim" : "lines");
     lines.replaceChildren(...[...groups.values()].flatMap(linePaths));
+    lines.append(...list.filter(line => line.mark && !(line.alpha < 0.7)).map(line =>
+      make(...paint.mark(model, palette, line))));
     return lit;
   }
 
