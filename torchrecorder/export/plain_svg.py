@@ -15,7 +15,7 @@ from torchrecorder.export import legend
 from torchrecorder.export.dot import given_out, in_two, node_name
 from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL
-from torchrecorder.export.nested import AGAIN, Placed, arrow, legend_corner
+from torchrecorder.export.nested import AGAIN, Placed, arrow, legend_corner, loop_way
 from torchrecorder.export.quoting import clean
 from torchrecorder.layout.measure import line_height, text_size
 from torchrecorder.layout.layered import Drawn
@@ -73,6 +73,8 @@ def plain_svg(
         parts.append(_rectangle(room, _filled(background) + ' stroke="none"'))
     for number, group in enumerate(figure.groups, 1):
         parts += _group(group, boxes[group.id], figure, number)
+    for number, group in enumerate(figure.groups, 1):
+        parts += _loop(group, boxes[group.id], figure, number)
     marks = head_marks(figure, ways)
     for number, (line, points) in enumerate(zip(figure.lines, ways)):
         mark = _marked(marks[number], line, figure) if number in marks else ()
@@ -128,6 +130,14 @@ def _group(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[
     inside = [*_outline(group.look, box), *written]
     name = f"cluster_{node_name(group.id)}"
     yield from _element("cluster", f"clust{number}", name, inside, group.tooltip, group.look)
+
+
+def _loop(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[str]:
+    """The line back inside a loop."""
+    if group.loop is not None:
+        look = replace(group.look, width=1.0, dash="dashed", attributes={})
+        line = Line(*group.loop, "", look)
+        yield from _line(line, loop_way(drawn, figure), len(figure.lines) + number)
 
 
 def _shape(

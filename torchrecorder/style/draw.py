@@ -15,6 +15,7 @@ from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 from torchrecorder.style.line_labels import WITH_SHAPE, line_labels, line_tooltip
 from torchrecorder.style.color_scale import BoxNumbers, Heat
 from torchrecorder.style.legend import legend
+from torchrecorder.style.loops import feedback, next_round
 from torchrecorder.style.nan_markers import Marks
 from torchrecorder.style.style import Style, failed
 from torchrecorder.style.merge_captions import result, same
@@ -30,7 +31,7 @@ WIDE = 2.4
 @uncollected()
 def draw(view: View, style: Style = Style()) -> Figure:
     """The figure of *view* in *style*."""
-    captions = Captions(view.recording, style)
+    captions = Captions(view.recording, style, _repeated(view))
     heat = None
     if style.color_by is not None:
         heat = Heat(view, style.color_by, style.theme, style.color_range)
@@ -93,6 +94,7 @@ def _shapes(
     numbers = BoxNumbers(view, tuple(each for each in style.numbers if each != style.color_by))
     for box in view.boxes.values():
         look, label = style.look(box, view), (*captions.box(box), *_idle(view, box))
+        label = (*label, *_next_round(view, box))
         if box.share is not None:
             look = _dashed(look)
         heated = heat is not None and not failed(box.id, view)
@@ -116,6 +118,21 @@ def _idle(view: View, box: Box) -> Iterator[Text]:
         yield Text("no gradient" if box.kind in WITH_SHAPE else "did not run")
 
 
+def _repeated(view: View) -> frozenset[str]:
+    """Clusters that stand for several, and all in them."""
+    clusters, around = view.clusters, view.nesting.around
+    return frozenset(
+        each for each in clusters if any(clusters[outer].count > 1 for outer in around(each))
+    )
+
+
+def _next_round(view: View, drawn: Box | Cluster) -> Iterator[Text]:
+    """What a loop gives to its next round."""
+    said = next_round(view, drawn)
+    if said:
+        yield Text(said)
+
+
 def _nothing(style: Style) -> Shape:
     """A note for an empty view: an empty page would look broken."""
     label = Text("nothing was recorded", "title"), Text("no module and no torch function ran")
@@ -127,14 +144,16 @@ def _groups(view: View, style: Style, captions: Captions) -> Iterator[Group]:
     depth = view.nesting.depth
     for cluster in view.clusters.values():
         scope = view.recording.scopes.get(ScopeId(cluster.id))
+        back = feedback(view, cluster)
         yield Group(
             id=cluster.id,
             parent=cluster.parent,
-            label=captions.cluster(cluster),
+            label=(*captions.cluster(cluster), *_next_round(view, cluster)),
             look=_group_look(view, style, cluster, depth[cluster.id]),
             tooltip=captions.scope_tooltip(scope, cluster) if scope else "",
             count=cluster.count,
             name=captions.full_name(cluster.id),
+            loop=(back[0].tail, back[0].head) if back else None,
         )
 
 

@@ -114,7 +114,8 @@ class Shape:
 class Group:
     """A drawn cluster. *parent* is the id of the group around it, None at the top.
 
-    *name* is what it is called in full.
+    *name* is what it is called in full. *loop* are the boxes, in it, that give something to its
+    next round and that take it: a line leads back inside its border.
     """
 
     id: str
@@ -124,6 +125,7 @@ class Group:
     tooltip: str = ""
     count: int = 1
     name: str = ""
+    loop: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class Flows:
         role = self._role(value)
         if role is not None:
             return Flow.WEIGHT if role is Role.PARAMETER else Flow.BUFFER
-        tail, head = self._step(arrow.tail), self._step(arrow.head)
+        tail, head = self.step(arrow.tail), self.step(arrow.head)
         return Flow.STATE if tail and head and tail != head else Flow.TENSOR
 
     def _role(self, value: Value) -> Role | None:
@@ -105,7 +105,7 @@ class Flows:
             return self._memory[value.storage]
         return self._stored.get(value.id)
 
-    def _step(self, box: str) -> ScopeId | None:
+    def step(self, box: str) -> ScopeId | None:
         """The step of an optimizer that a box is, or lies in."""
         op = self.view.recording.ops.get(OpId(box))
         scope = ScopeId(box) if op is None else op.scope

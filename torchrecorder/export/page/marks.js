@@ -26,11 +26,12 @@ const createMarks = model => {
   const wide = text => text.length * size * INK;
 
   function spot(line, text, left) {
-    const [before, [x, y]] = line.points.slice(-2), half = wide(text) / 2;
+    const [before, [x, y]] = line.points.slice(-2);
     if (upright) {
-      return [x + (left ? -1 : 1) * (ASIDE + half), y + (y > before[1] ? -BACK : BACK)];
+      const aside = left ? [x - ASIDE, "end"] : [x + ASIDE, "start"];
+      return [aside[0], y + (y > before[1] ? -BACK : BACK), aside[1]];
     }
-    return [x + (x > before[0] ? -half - 2 : half + 2), y - size * 0.7];
+    return x > before[0] ? [x - 2, y - size * 0.7, "end"] : [x + 2, y - size * 0.7, "start"];
   }
 
   function mark(group) {
@@ -49,7 +50,7 @@ const createMarks = model => {
 
   const tip = line => line.points[line.points.length - 1][axis];
 
-  // Gives each of `lines` that has one its mark: [text, x, y].
+  // Gives each of `lines` that has one its mark: [text, x, y, anchor].
   function give(lines) {
     if (!known.size) return lines;
     const groups = new Map(), copies = new Map();

@@ -102,9 +102,9 @@ const paint = (() => {
   }
 
   // The small name of an argument at the head of a line, as [tag, attributes, text].
-  function mark(model, palette, { mark: [said, x, y] }) {
+  function mark(model, palette, { mark: [said, x, y, anchor] }) {
     const size = model.data.fontsize * 0.8;
-    return ["text", { x, y: y + size * 0.35, "font-size": size, "text-anchor": "middle",
+    return ["text", { x, y: y + size * 0.35, "font-size": size, "text-anchor": anchor,
       fill: palette.colours.line, class: "part2" }, said];
   }
 
