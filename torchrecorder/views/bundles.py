@@ -17,7 +17,7 @@ from typing import NamedTuple
 from torchrecorder.events import STORED, OpId, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.views.full_view import SOURCES, stored_values
+from torchrecorder.views.full_view import SOURCES
 from torchrecorder.views.view import Arrow, BoxKind, View
 
 MOST = 3
@@ -75,7 +75,7 @@ class Flows:
 
     def __init__(self, view: View) -> None:
         self.view = view
-        self._stored = stored_values(view.recording)
+        self._stored = view.recording.stored
         self._steps = _steps(view.recording)
         self._memory = {
             value.storage: value.role
