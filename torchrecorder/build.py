@@ -8,6 +8,7 @@ from typing import Any
 
 from torchrecorder.events import (
     BYTES_PEAK,
+    MODES,
     Allocation,
     BackwardRan,
     Communication,
@@ -262,12 +263,18 @@ class _Builder:
         }
 
     def _ends(self, scopes: dict[ScopeId, Scope]) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
-        """What the run takes in and gives out; names the inputs as such."""
+        """What the run takes in and gives out; names the inputs as such.
+
+        That is what calls take and return that are outermost but for modes such as ``no_grad``.
+        """
         inputs: dict[ValueId, Slot] = {}
         outputs: list[Slot] = []
+        around: set[ScopeId | None] = {None}
         for scope in scopes.values():
-            if scope.parent is not None:
+            if scope.parent not in around:
                 continue
+            if scope.kind in MODES:
+                around.add(scope.id)
             outputs.extend(scope.outputs)
             for slot in scope.inputs:
                 value = self.values.get(slot.value)

@@ -38,12 +38,17 @@ class ScopeKind(str, Enum):
     COMPILED = "compiled"
     SCRIPTED = "scripted"
     OPTIMIZER = "optimizer"
+    CLIPPING = "clipping"
+    SCALER = "scaler"
 
 
 MODES = (
     ScopeKind.NO_GRAD, ScopeKind.ENABLE_GRAD, ScopeKind.INFERENCE_MODE, ScopeKind.AUTOCAST
 )
 """Regions that only say how what runs in them runs; where nothing does, they say nothing."""
+
+TRAINING = (ScopeKind.OPTIMIZER, ScopeKind.CLIPPING, ScopeKind.SCALER)
+"""Regions of a training step beside the model: what happens to gradients and weights."""
 
 
 class OpKind(str, Enum):

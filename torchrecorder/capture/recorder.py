@@ -167,7 +167,6 @@ class Recorder:
             autograd.met, regions.entered = saved.met, saved.entered
         self._catalog = Catalog(tape, values, _module_of(self._model), self._name)
         self._backward = BackwardRuns(tape, autograd)
-        values.added_by = self._backward.added_by
         functions = FunctionCalls(Calls(tape, values, autograd, regions, self._backward))
         self._modules = ModuleScopes(
             tape, values, regions, self._catalog, FastPaths(tape, functions)

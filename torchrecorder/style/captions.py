@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, Slot, ValueId
@@ -51,9 +51,18 @@ ROWS = 24
 
 
 class Captions:
-    """The captions of one recording."""
+    """The captions of one recording.
 
-    def __init__(self, recording: RecordedRun, style: Style) -> None:
+    Args:
+        recording: What is drawn.
+        style: How.
+        repeated: Clusters that stand for several: what is in them is no single call.
+    """
+
+    def __init__(
+        self, recording: RecordedRun, style: Style, repeated: Collection[str] = ()
+    ) -> None:
+        self.repeated = repeated
         self.recording = recording
         self.style = style
         self.weights = Weights(recording)
@@ -110,7 +119,7 @@ class Captions:
         title = Text(self._title(scope, cluster), "title")
         said = self._hyperparameters(scope, cluster.instances) if self.style.details else ()
         lines = [*(labels.filled(said, width=30) if said else ()), *self._differing(scope, cluster)]
-        if self.style.counts and cluster.count < 2:
+        if self.style.counts and cluster.id not in self.repeated:
             lines += filter(None, [self.weights.call(scope)])
         lines += self.sent.open(scope.id) if self.style.details else ()
         return title, *map(Text, lines)
@@ -129,7 +138,8 @@ class Captions:
         lines = [Text(self._title(scope, box), "title")]
         lines.extend(Text(line) for line in self._details(scope, box))
         if self.style.counts:
-            lines.extend(Text(line) for line in self.weights.lines(scope, box))
+            single = box.count < 2 and box.cluster not in self.repeated
+            lines.extend(Text(line) for line in self.weights.lines(scope, box, single))
         lines.extend(Text(line) for line in self._differing(scope, box))
         lines.extend(map(Text, self.sent.closed(scope.id) if self.style.details else ()))
         if scope.failed:

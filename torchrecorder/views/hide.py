@@ -13,6 +13,7 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
+from torchrecorder.views.training import training_steps
 
 RESHAPES = frozenset(
     """
@@ -189,7 +190,8 @@ class HideStored:
         everywhere: Hide all of them. Otherwise those stay that are read by an op which
             stands directly in a scope with other scopes in it, such as a class token, a
             position embedding or a running average: no module box represents them there.
-            The weights and biases of such ops are hidden too.
+            The weights and biases of such ops are hidden too, and what the step of an optimizer
+            reads: its box represents them.
     """
 
     everywhere: bool = False
@@ -215,10 +217,12 @@ class HideStored:
             for arrow in view.arrows
             if arrow.head not in kept and view.boxes[arrow.head].kind not in STORED
         }
+        steps = training_steps(view.recording)
         return {
             arrow.tail
             for arrow in view.arrows
             if not _is_scope(view, view.boxes[arrow.head])
+            and view.boxes[arrow.head].cluster not in steps
             and view.boxes[arrow.head].cluster not in leaves
             and arrow.slot not in WEIGHTS
             and arrow.head not in silent

@@ -39,7 +39,6 @@ from torchrecorder.events import (
     GradNodeRan,
     OpId,
     ScopeId,
-    ValueId,
     made,
 )
 
@@ -63,23 +62,26 @@ class BackwardRuns:
         self._devices: dict[torch.device, str] = {}
         self._forms: dict[Any, Gradient] = {}
         self.left: Callable[[], None] = lambda: None
-        self.added: dict[GradId, list[OpId]] = {}  # the calls that a leaf's gradient is the sum of
 
-    def begin(self, op: OpId, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A call of ``backward()`` or ``grad()`` begins: listen to all behind its roots."""
+    def behind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """All nodes behind the roots of a call of ``backward()`` or ``grad()``."""
+        if peek_transformations() is not None:
+            return []  # torch.func runs graphs of its own, behind its wrappers
+        with DisableTorchFunction():
+            return [*_behind(_roots(args, kwargs))]
+
+    def begin(
+        self, op: OpId, nodes: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """A call of ``backward()`` or ``grad()`` begins: listen to all *nodes* behind its roots."""
         run = _Run(self, self._count, op, bool(_create_graph(args, kwargs)))
         self._count += 1
         self.running.append(run)
-        if peek_transformations() is not None:
-            return  # torch.func runs graphs of its own, behind its wrappers
         with DisableTorchFunction():
-            for node in _behind(_roots(args, kwargs)):
+            for node in nodes:
                 grad = self.autograd.grad_of(node)
                 if grad is not None:
                     run.listen(grad, node)
-                    variable = getattr(node, "variable", None)
-                    if variable is not None and variable.grad is None:
-                        self.added.pop(grad, None)
                     for observer in self.tape.observers:
                         observer.node_met(grad, node)
 
@@ -104,11 +106,6 @@ class BackwardRuns:
             self.running.pop()
             self.tape.write(BackwardRan(run.number, op, seconds, run.create_graph, failed))
             self.left()
-
-    def added_by(self, leaf: ValueId) -> Sequence[OpId]:
-        """The calls that the gradient of *leaf*, which is a value, is the sum of."""
-        grad = self.autograd.leaves.get(leaf)
-        return self.added.get(grad, ()) if grad is not None else ()
 
     def abandon(self, op: OpId | None) -> None:
         """An instrument failed at the call *op*: if it runs backward, do without the rest."""
@@ -191,9 +188,8 @@ class _Run:
     def listen(self, grad: GradId, node: Any) -> None:
         """Put hooks on *node*."""
         listener = _Listener(self, grad)
-        listener.is_leaf = node.name() == ACCUMULATION
         self._handles.append(node.register_prehook(listener.before))
-        if listener.is_leaf:
+        if node.name() == ACCUMULATION:
             return
         if takes_post_hook(node):
             self._handles.append(node.register_hook(listener.after))
@@ -231,7 +227,6 @@ class _Listener:
     __slots__ = (
         "run",
         "grad",
-        "is_leaf",
         "ends_unheard",
         "order",
         "started",
@@ -244,7 +239,7 @@ class _Listener:
     def __init__(self, run: _Run, grad: GradId) -> None:
         self.run = run
         self.grad = grad
-        self.is_leaf = self.ends_unheard = False
+        self.ends_unheard = False
         self.order = 0
         self.started = self.ended = 0.0
         self.given: tuple[Gradient | None, ...] = ()
@@ -270,8 +265,6 @@ class _Listener:
 
     def _begin(self, given: Given, here: int, now: float) -> None:
         run = self.run
-        if self.is_leaf:
-            run.runs.added.setdefault(self.grad, []).append(run.op)
         if here in run.latest:
             run.latest[here].close(now)
         run.latest[here] = self

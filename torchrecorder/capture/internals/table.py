@@ -268,6 +268,18 @@ OPTIMIZER_FRAMES = Internal(
     "operations of optimizers lie in no region",
     ("torch.optim.Optimizer.profile_hook_step.__code__",),
 )
+CLIPPING = Internal(
+    "functions that clip gradients",
+    "regions of clipping",
+    "operations of clipping lie in no region",
+    ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"),
+)
+GRADIENT_SCALERS = Internal(
+    "methods of gradient scalers",
+    "regions of what a gradient scaler does",
+    "operations of gradient scalers lie in no region",
+    tuple(f"torch.amp.GradScaler.{name}" for name in ("scale", "unscale_", "update")),
+)
 DEFAULT_DEVICE = Internal(
     "the mode of torch.set_default_device",
     "a recorder that begins while the program runs stays above it",

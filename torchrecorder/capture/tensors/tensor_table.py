@@ -21,6 +21,7 @@ from torch.nn import Parameter
 from torchrecorder.capture.tensors.entries import Aside, Entry, Foreign, around_in, forgetting
 from torchrecorder.capture.internals.access import is_wrapped
 from torchrecorder.capture.internals.processes import is_spread
+from torchrecorder.capture.tensors.leaf_gradients import LeafGradients
 from torchrecorder.capture.tensors.storage import Storage, Storages
 from torchrecorder.capture.tensors.describe import (
     UNSETTLED,
@@ -65,9 +66,7 @@ class Values:
         self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]] = {}
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
         self.autograd: GradSource
-        self.gradients_from: OpId | None = None
-        self.added_by: Callable[[ValueId], Sequence[OpId]] = lambda leaf: ()
-        self._summed: dict[ValueId, int] = {}
+        self.gradients = LeafGradients()
         self.passed: OpCalled | None = None
         self.foreign: dict[int, Foreign] = {}
         self.aside: dict[int, Aside] = {}
@@ -93,17 +92,9 @@ class Values:
     def read_gradient(self, gradient: Tensor, of: ValueId) -> None:
         """The user looks at ``x.grad``: what backward passes left there."""
         if id(gradient) not in self.entries:
-            first, *more = self._added(of, 0)
-            role = Role.CONSTANT if first is None else Role.INNER
-            self.note(gradient, first, role, (f"{of}.grad",))
-            if more:
-                self._join(gradient, self.entries[id(gradient)], more)
-
-    def _added(self, leaf: ValueId, start: int) -> list[OpId | None]:
-        """The backward passes that added to the gradient of *leaf*, but for the first ones."""
-        ops = self.added_by(leaf)
-        self._summed[leaf] = len(ops)
-        return [*ops[start:]] or [self.gradients_from]
+            maker = self.gradients.of(of)
+            role = Role.CONSTANT if maker is None else Role.INNER
+            self.note(gradient, maker, role, (f"{of}.grad",))
 
     def peek(self, tensor: Tensor) -> ValueId | None:
         """The value that *tensor* was when it was last met."""
@@ -218,9 +209,8 @@ class Values:
         if entry.version == UNSETTLED or tensor._version <= entry.storage.received:
             entry.version = version_of(tensor)
             return self.read(tensor)
-        if self.gradients_from is not None and entry.names and entry.names[0].endswith(".grad"):
-            leaf = ValueId(entry.names[0].removesuffix(".grad"))
-            return self._join(tensor, entry, self._added(leaf, self._summed.get(leaf, 0)))
+        if (left_by := self.gradients.named(entry.names)) is not None:
+            return self._renote(tensor, entry, left_by)
         if entry.scope in self.tape.functions:  # marked dirty: its op has been seen
             entry.version = version_of(tensor)
             return self._read_regraded(tensor, entry)
