@@ -25,7 +25,7 @@ from torchrecorder.errors import (
     TorchRecorderError,
 )
 from torchrecorder.export import EXPORTERS
-from torchrecorder.graph.codec import TABLES, VERSION, decode, encode
+from torchrecorder.graph.codec import ON_REQUEST, TABLES, VERSION, decode, encode
 from torchrecorder.graph.flat import flat
 from torchrecorder.graph.recording import Failure, RunFacts
 from torchrecorder.graph.schema import schema
@@ -81,7 +81,7 @@ def test_schema_is_published(update_golden: bool) -> None:
 def test_every_part_is_saved() -> None:
     """A part added to a recording, a row, its run or its failure is saved."""
     data = encode(network())
-    assert set(data) - {"format", "version"} == {
+    assert {*data, *ON_REQUEST} - {"format", "version"} == {
         each.name for each in fields(Recording) if each.compare
     }
     assert {name: list(data[name]) for name in TABLES} == {
