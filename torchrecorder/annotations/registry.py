@@ -52,11 +52,12 @@ def unmeasured(numbers: Numbers) -> str:
 
 
 def _how(needs: tuple[str, ...]) -> str:
-    if needs[0] in _WHY:
-        return _WHY[needs[0]]
-    flags = ", ".join(f"{each}=True" for each in needs)
+    reasons = [_WHY[each] for each in needs if each in _WHY]
+    flags = ", ".join(f"{each}=True" for each in needs if each not in _WHY)
+    if not flags:
+        return reasons[0]
     grad = " of what requires grad" if {"saved", "backward"} & {*needs} else ""
-    return f"record(..., {flags}){grad} measures it"
+    return ", and ".join([f"record(..., {flags}){grad} measures it", *reasons])
 
 
 def annotation(which: str | Annotation) -> Annotation:

@@ -69,7 +69,7 @@ def factors(wanted: Wanted) -> dict[str, float]:
 
 def is_exact(annotation: Annotation) -> bool:
     """Whether it is the same in every run of the same model on the same inputs."""
-    return annotation.unit != "s" and not {"stats", DEVICE} & {*annotation.needs}
+    return annotation.unit != "s" and not {"stats", "profile", DEVICE} & {*annotation.needs}
 
 
 def totals(before: RecordedRun, after: RecordedRun, wanted: Mapping[str, float]) -> Iterator[Total]:
