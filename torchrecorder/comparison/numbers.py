@@ -75,7 +75,9 @@ def is_exact(annotation: Annotation) -> bool:
 def totals(before: RecordedRun, after: RecordedRun, wanted: Mapping[str, float]) -> Iterator[Total]:
     """Numbers of both runs as a whole: all that are exact, and those asked for."""
     for annotation in ANNOTATIONS:
-        if annotation.merge is None or not (is_exact(annotation) or annotation.name in wanted):
+        if annotation.merge is None or annotation.discrete:
+            continue
+        if not (is_exact(annotation) or annotation.name in wanted):
             continue
         sides = annotation.on(before), annotation.on(after)
         if any(map(is_unmeasured, sides)):
