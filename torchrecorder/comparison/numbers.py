@@ -25,7 +25,7 @@ Wanted = Union[str, Sequence[str], Mapping[str, float]]
 USUAL = 1.1
 """The factor for numbers that vary from run to run."""
 
-BRIEF = ("parameters", "output_bytes", "saved_bytes", "flops")
+BRIEF = ("parameters", "output_bytes", "saved_bytes", "flops", "breaks")
 """Numbers of the whole run in a short text; the others mostly change with these."""
 
 NOISE = 1e-6
