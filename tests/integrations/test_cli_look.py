@@ -12,7 +12,7 @@ import torch
 import torchrecorder
 from tests.integrations.test_cli import folder, run
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.annotation import DEVICE, INDUCTOR
+from torchrecorder.annotations.annotation import DEVICE, INDUCTOR, PROCESSES
 from torchrecorder.capture.internals.table import SAVED_TENSORS
 
 __all__ = ["folder"]  # a fixture that all tests here use
@@ -77,7 +77,8 @@ def test_show(tmp_path: Path, opened: list[str]) -> None:
     sorted(
         each.name
         for each in ANNOTATIONS
-        if each.name != "buffer_bytes" and not {DEVICE, INDUCTOR} & {*each.needs}
+        if each.name != "buffer_bytes"
+        and not {DEVICE, INDUCTOR, PROCESSES} & {*each.needs}
     ),
 )
 def test_top_measures_what_it_needs(capsys: pytest.CaptureFixture[str], by: str) -> None:

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.communication import (
+    BLOCKED_TIME,
+    COMMUNICATION_BYTES,
+    COMMUNICATION_TIME,
+)
 from torchrecorder.annotations.compiled import BREAKS, COMPILED, KERNEL
 from torchrecorder.annotations.flops import BACKWARD_FLOPS, FLOPS
 from torchrecorder.annotations.memory import (
@@ -13,6 +18,7 @@ from torchrecorder.annotations.memory import (
 )
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES,
+    GLOBAL_PARAMETER_BYTES,
     PARAMETER_BYTES,
     PARAMETERS,
     TRAINABLE,
@@ -43,6 +49,7 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     PARAMETERS,
     TRAINABLE,
     PARAMETER_BYTES,
+    GLOBAL_PARAMETER_BYTES,
     BUFFER_BYTES,
     OUTPUT_BYTES,
     FORWARD_TIME,
@@ -51,6 +58,9 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     SAVED_BYTES,
     GRADIENT_BYTES,
     PEAK_BYTES,
+    COMMUNICATION_BYTES,
+    COMMUNICATION_TIME,
+    BLOCKED_TIME,
     FLOPS,
     BACKWARD_FLOPS,
     ACTIVATION_MEAN,

@@ -8,6 +8,7 @@ from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import (
     DEVICE,
     INDUCTOR,
+    PROCESSES,
     TIMES,
     Annotation,
     Numbers,
@@ -19,7 +20,8 @@ from torchrecorder.graph.recording import RecordedRun
 
 _WHY = {
     TIMES: "it was saved without times",
-    DEVICE: "only a run on CUDA has it",
+    DEVICE: "only a run on a device such as CUDA has it",
+    PROCESSES: "only a run of several processes has it",
     INDUCTOR: "record(..., compiled='inductor') measures it",
 }
 

@@ -19,10 +19,12 @@ from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detach
 from torchrecorder.capture.internals.access import (
     SEES_SAVED_TENSORS,
     DisableTorchFunction,
+    FakeTensor,
     FakeTensorMode,
     pytree,
     run_backward,
 )
+from torchrecorder.capture.internals.processes import gathers_weights, local_part
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.tensors.describe import tensors_in
@@ -89,6 +91,7 @@ def record(
     saved: bool | None = None,
     compiled: Compiled = False,
     profile: bool = False,
+    memory: bool = False,
     input_data: Any = None,
 ) -> Recording:
     """Run *model* once and record what happens.
@@ -117,7 +120,8 @@ def record(
         warmup: Runs before those, which do not count; 1 if *repeat* is more than 1.
         stats: Take statistics of tensors and gradients: of all, or of those in the scopes
             that this list names (dotted paths, with ``*``).
-        keep: Scopes whose results and gradients are kept, for `Recording.activations`.
+        keep: Scopes whose results and gradients are kept, for `Recording.activations`; also
+            operations by place and name, ``"encoder.*: softmax"``.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward; if not given, where backward runs.
@@ -126,13 +130,16 @@ def record(
             kernel; that takes a C++ compiler, and time.
         profile: Run it under ``torch.profiler``, and take its numbers of each op: time on the
             CPU and on a device, kernels, memory.
+        memory: Note when the memory of tensors is allocated and released, forward and backward,
+            for `Recording.memory`.
         input_data: The 1.x spelling of *args*.
 
     Returns:
         The recording.
 
     Raises:
-        InvalidArgument: *model* cannot be called, or arguments contradict each other.
+        InvalidArgument: *model* cannot be called, or arguments contradict each other, or
+            ``fake=True`` would spoil the model, one of FSDP with real weights.
         ArgumentMismatch: The model does not take these arguments.
         Exception: Whatever the model raises, with a note of where it happened;
             `recording_of` gives what was recorded until then.
@@ -158,6 +165,8 @@ def record(
     before = _warmup(repeat, warmup)
     if fake and before + repeat > 1:
         raise InvalidArgument("fake=True measures no times: repeat and warmup do not go with it")
+    if fake:
+        _refuse_real_shards(model)
     for option, asked in (("compiled", compiled), ("profile", profile)):
         if fake and asked:
             raise InvalidArgument(
@@ -167,7 +176,7 @@ def record(
     with uncollected():
         timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
         kept = backward if saved is None else saved
-        extras = Extras(stats, keep, flops, replay, kept, compiled)
+        extras = Extras(stats, keep, flops, replay, kept, compiled, memory=memory)
         extras = replace(extras, profiler=_profiler()) if profile else extras
         recording = once.run(extras, restore=restore)
     if not fake and repeat == 1:
@@ -175,6 +184,16 @@ def record(
     from torchrecorder.graph.median_runs import medians, without_times
 
     return without_times(recording) if fake else medians(recording, timed[before:])
+
+
+def _refuse_real_shards(model: Any) -> None:
+    """A model of FSDP keeps what it gathers: fake weights would be in its next real step."""
+    if isinstance(model, Module) and any(map(gathers_weights, model.modules())):
+        if not all(isinstance(local_part(each), FakeTensor) for each in model.parameters()):
+            raise InvalidArgument(
+                "fake=True would leave fake weights in this FSDP model, and spoil its next step: "
+                "record it without fake=True, or make it under FakeTensorMode, weights and all"
+            )
 
 
 def _warmup(repeat: int, warmup: int | None) -> int:

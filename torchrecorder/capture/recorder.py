@@ -1,9 +1,9 @@
 """Recorder: enters the instruments in order, always leaves them, gives events.
 
 One recorder serves one run in one thread. Recorders may be nested, and may run side by
-side in several threads; each hears only its own thread. An exception of the user's goes
-through untouched, with a note of where in the model it happened; what was recorded until
-then is the recording.
+side in several threads, or tasks of one thread; each hears only its own. An exception of
+the user's goes through untouched, with a note of where in the model it happened; what was
+recorded until then is the recording.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from torchrecorder.capture.compiled.second_run import SecondRun
 from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Extras, Started
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.state.force_eager import RunEagerly
-from torchrecorder.capture.consistent import consistent
 from torchrecorder.capture.modes.higher_order import CompiledOps
 from torchrecorder.capture.modes.fast_paths import FastPaths
 from torchrecorder.capture.modes.function_mode import Calls, FunctionCalls
@@ -48,6 +47,7 @@ from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.hooks.optimizer import OptimizerSteps
 from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
+from torchrecorder.capture.state.own_task import OTHER_TASKS
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.tensor_table import Values
 from torchrecorder.checks import TEXT, Check, advised, check_one, warn
@@ -75,7 +75,7 @@ class Recorder:
         stats: Take mean, std, range, norm, zeros, NaNs of tensors and gradients: of all, or
             of those in the scopes that this list names (dotted paths, with ``*``).
         keep: Scopes whose results are kept, for `Recording.activations` and
-            `Recording.gradients`.
+            `Recording.gradients`; also operations by place and name, ``"layer*: softmax"``.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward.
@@ -84,6 +84,8 @@ class Recorder:
             ``"inductor"``: also which ops share a kernel; that takes a C++ compiler, and time.
         profiler: A ``torch.profiler.profile`` that runs around the block. Ops and scopes are
             ranges of it, and when it has ended the recording has its numbers.
+        memory: Note when the memory of tensors is allocated and released, for
+            `Recording.memory`.
 
     Raises:
         InvalidArgument: An option has a wrong value, or needs a *model*.
@@ -112,11 +114,12 @@ class Recorder:
         saved: bool = True,
         compiled: Compiled = False,
         profiler: Any = None,
+        memory: bool = False,
     ) -> None:
         check_one("name", name, TEXT.or_none())
         check_one("model", model, MODEL.or_none())
         self._model = model
-        self._extras = Extras(stats, keep, flops, replay, saved, compiled, profiler)
+        self._extras = Extras(stats, keep, flops, replay, saved, compiled, profiler, memory)
         if compiled and model is None:
             raise InvalidArgument("compiled=True needs the model: Recorder(model, compiled=True)")
         if compiled == INDUCTOR and not tracks_kernels():
@@ -176,9 +179,11 @@ class Recorder:
         self._started = Started()
         instruments: tuple[contextlib.AbstractContextManager[Any], ...] = (
             applied,
+            tape.task,
             Headroom(),
             RunEagerly(tape.lose),
             functions,
+            self._modules.others,
             self._modules,
             OptimizerSteps(tape, regions),
             CompiledOps(functions, self._modules),
@@ -186,7 +191,10 @@ class Recorder:
         )
         with contextlib.ExitStack() as stack:
             with tape.losing("extras"):
-                self._extras.start(self._started, tape, self._backward, self._running, stack)
+                model = _module_of(self._model)
+                self._extras.start(
+                    self._started, tape, self._backward, self._running, model, stack
+                )
             for instrument in instruments:
                 with tape.losing(type(instrument).__name__):
                     stack.enter_context(instrument)
@@ -222,7 +230,13 @@ class Recorder:
         for step in steps:
             with tape.losing("end"):
                 step()
+        unheard = self._modules.others.notes()
+        tape.notes.extend([*unheard, *([OTHER_TASKS] if tape.task.others_ran else [])])
         self._kept = self._started.kept()
+        rank = None
+        if self._started.sent is not None:
+            with tape.losing("end"):
+                rank = self._started.sent.rank()
         self._running = None
         tape.write(
             RunDone(
@@ -232,9 +246,10 @@ class Recorder:
                 tuple(dict.fromkeys(tape.notes)),
                 tape.time() - tape.began,
                 tape.own,
+                rank,
             )
         )
-        self._events = tuple(consistent(tape.events) if tape.lost else tape.events)
+        self._events = tuple(tape.events)
         tape.events.clear()  # the instruments refer to each other: only a collection frees them
         self._live = Live(self._catalog.references())
         self._modules.values.clear()
@@ -244,6 +259,8 @@ class Recorder:
         del self._started, self._second
         if error is None:
             self._extras.warn_unmatched(self._events)
+            if unheard and not tape.index:
+                warn(f"nothing was recorded in the thread of the recorder; {unheard[0]}")
         if tape.lost:
             _warn_lost(tape.lost, self._events)
 

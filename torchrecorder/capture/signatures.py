@@ -26,6 +26,7 @@ class RecordOptions(TypedDict, total=False):
     saved: bool | None
     compiled: Compiled
     profile: bool
+    memory: bool
 
 
 class InputOptions(RecordOptions, total=False):

@@ -10,7 +10,7 @@ import msgspec
 
 from torchrecorder.graph.codec import (
     FORMAT,
-    ON_REQUEST,
+    OPTIONAL_TABLES,
     TABLES,
     VERSION,
     file_type,
@@ -24,7 +24,7 @@ def schema() -> dict[str, Any]:
         file_type({name: table_type(name, make) for name, make in TABLES.items()})
     )
     parts = made["$defs"]
-    for name, make in {**TABLES, **ON_REQUEST}.items():
+    for name, make in {**TABLES, **OPTIONAL_TABLES}.items():
         table = parts[name]
         table["description"] = (inspect.getdoc(make) or "").partition("\n")[0]
         for field, text in _attributes(make).items():

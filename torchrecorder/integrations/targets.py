@@ -105,6 +105,7 @@ class Target:
     )
     stats: bool = option("Take statistics of tensors and gradients.", FLAG, default=False)
     saved: bool = option("Count the bytes that are kept for backward.", FLAG, default=False)
+    memory: bool = option("Note when memory is allocated and released.", FLAG, default=False)
     repeat: int | None = option(
         "Run it so many more times, and take the medians of the times.",
         COUNT,
@@ -170,8 +171,8 @@ TARGET_OPTIONS = options_of(Target)
 
 MADE = ("arg", "set", "as_is", "device", "seed", "train")
 RECORDED = (
-    "backward", "autograd", "fake", "flops", "compiled", "profile", "stats", "saved", "repeat",
-    "name",
+    "backward", "autograd", "fake", "flops", "compiled", "profile", "stats", "saved", "memory",
+    "repeat", "name",
 )
 """Names of the options that say how a model is made, and of those that `record` takes."""
 

@@ -144,4 +144,4 @@ def box_line(numbers: Numbers, view: View, box: Box) -> str:
     if not text:
         return ""
     summed = numbers.annotation.merge is sum and view.copies(box) > 1
-    return f"{numbers.annotation.title} {text}{' in all' if summed else ''}"
+    return f"{numbers.annotation.title} {text}{' in total' if summed else ''}"

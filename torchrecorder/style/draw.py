@@ -7,34 +7,33 @@ from dataclasses import replace
 
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import ScopeId, ScopeKind
 from torchrecorder.graph.gc_pause import uncollected
-from torchrecorder.style import labels
+from torchrecorder.style.argument_marks import Mark, argument_marks
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
+from torchrecorder.style.line_labels import WITH_SHAPE, line_labels, line_tooltip
 from torchrecorder.style.color_scale import BoxNumbers, Heat
 from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.legend import legend
+from torchrecorder.style.loops import feedback, next_round
 from torchrecorder.style.nan_markers import Marks
 from torchrecorder.style.style import Style, failed
-from torchrecorder.style.merge_captions import first_to_last, given, result, same
+from torchrecorder.style.merge_captions import result, same
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
+from torchrecorder.style.themes import Theme
+from torchrecorder.views.bundles import MOST, UPDATES, Bundle, bundles
+from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
-WITH_SHAPE = (
-    BoxKind.INPUT,
-    BoxKind.PARAMETER,
-    BoxKind.BUFFER,
-    BoxKind.CONSTANT,
-    BoxKind.TENSOR,
-)
-"""Boxes that show the shape of their tensor: arrows do not repeat it."""
+WIDE = 2.4
+"""How many times as wide as others a line is that stands for many arrows."""
 
 
 @uncollected()
 def draw(view: View, style: Style = Style()) -> Figure:
     """The figure of *view* in *style*."""
-    captions, graphs = Captions(view.recording, style), GraphMarks(view, style.theme)
+    captions = Captions(view.recording, style, _repeated(view))
+    graphs = GraphMarks(view, style.theme)
     heat = None
     if style.color_by is not None:
         heat = Heat(view, style.color_by, style.theme, style.color_range)
@@ -62,7 +61,7 @@ def draw(view: View, style: Style = Style()) -> Figure:
 
 def repainted(figure: Figure, view: View, style: Style) -> Figure:
     """*figure* of *view* in the colours of *style*, with the same texts."""
-    marks, graphs, line = Marks(view), GraphMarks(view, style.theme), style.theme.line
+    marks, graphs = Marks(view), GraphMarks(view, style.theme)
     depth = view.nesting.depth
     done = replace(
         figure,
@@ -78,8 +77,8 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
             for group, cluster in zip(figure.groups, view.clusters.values())
         ),
         lines=tuple(
-            replace(each, look=graphs.line(arrow, line if arrow.value else style.theme.gradient))
-            for each, arrow in zip(figure.lines, view.arrows)
+            replace(each, look=_line_look(bundle, style.theme, graphs))
+            for each, bundle in zip(figure.lines, bundles(view))
         ),
         legend=(*graphs.legend(), *(legend(view, style) if style.legend else ())),
     )
@@ -101,6 +100,7 @@ def _shapes(
     numbers = BoxNumbers(view, tuple(each for each in style.numbers if each != style.color_by))
     for box in view.boxes.values():
         look, label = style.look(box, view), (*captions.box(box), *_idle(view, box))
+        label = (*label, *_next_round(view, box))
         if graphs:
             label = (*label, *graphs.lines(box))
             look = graphs.look(box, look) if heat is None else look
@@ -127,6 +127,21 @@ def _idle(view: View, box: Box) -> Iterator[Text]:
         yield Text("no gradient" if box.kind in WITH_SHAPE else "did not run")
 
 
+def _repeated(view: View) -> frozenset[str]:
+    """Clusters that stand for several, and all in them."""
+    clusters, around = view.clusters, view.nesting.around
+    return frozenset(
+        each for each in clusters if any(clusters[outer].count > 1 for outer in around(each))
+    )
+
+
+def _next_round(view: View, drawn: Box | Cluster) -> Iterator[Text]:
+    """What a loop gives to its next round."""
+    said = next_round(view, drawn)
+    if said:
+        yield Text(said)
+
+
 def _nothing(style: Style) -> Shape:
     """A note for an empty view: an empty page would look broken."""
     label = Text("nothing was recorded", "title"), Text("no module and no torch function ran")
@@ -141,14 +156,16 @@ def _groups(
     for cluster in view.clusters.values():
         scope = view.recording.scopes.get(ScopeId(cluster.id))
         about = [captions.scope_tooltip(scope, cluster)] if scope else []
+        back = feedback(view, cluster)
         yield Group(
             id=cluster.id,
             parent=cluster.parent,
-            label=(*captions.cluster(cluster), *graphs.corner(cluster)),
+            label=(*captions.cluster(cluster), *graphs.corner(cluster), *_next_round(view, cluster)),
             look=_group_look(view, style, graphs, cluster, depth[cluster.id]),
             tooltip="\n".join([*about, *graphs.tooltip([cluster.id])]),
             count=cluster.count,
             name=captions.full_name(cluster.id),
+            loop=(back[0].tail, back[0].head) if back else None,
         )
 
 
@@ -182,71 +199,37 @@ def _dashed(look: Look) -> Look:
 def _lines(
     view: View, style: Style, captions: Captions, graphs: GraphMarks
 ) -> Iterator[Line]:
-    look, gradient = style.theme.line, style.theme.gradient
-    if style.edge_attributes:
-        look = replace(look, attributes=style.edge_attributes)
-        gradient = replace(gradient, attributes=style.edge_attributes)
-    texts = _labels(view, captions) if style.shapes else {}
-    for number, arrow in enumerate(view.arrows):
-        value, plain = same(view, arrow), look if arrow.value else gradient
+    drawn = bundles(view)
+    texts, marks = line_labels(view, drawn, captions), argument_marks(view, drawn)
+    for number, bundle in enumerate(drawn):
+        arrow, look = bundle.first, _line_look(bundle, style.theme, graphs)
+        if style.edge_attributes:
+            look = replace(look, attributes=style.edge_attributes)
+        value, mark = same(view, arrow), marks.get(number, Mark())
         yield Line(
             tail=arrow.tail,
             head=arrow.head,
             label=texts.get(number, ""),
-            look=graphs.line(arrow, _dashed(plain) if arrow.some else plain),
-            tooltip=_tooltip(view, arrow) + "\nacross a graph break" * graphs.crosses(arrow),
-            value=value,
+            look=look,
+            tooltip=line_tooltip(view, bundle) + "\nacross a graph break" * graphs.crosses(arrow),
+            value=bundle.trunk or value,
             result=result(view.recording, arrow.tail, value),
+            count=len(bundle.arrows),
+            mark=mark.text,
+            place=mark.place,
         )
 
 
-def _labels(view: View, captions: Captions) -> dict[int, str]:
-    """The labels of arrows, by index: each tensor is labelled on its first arrow.
-
-    Arrows to outputs have none, as the box shows the shape, unless other arrows of the same
-    tail would seem to show all of its results.
-    """
-    found: dict[int, str] = {}
-    told: dict[str, set[ValueId | None]] = {}
-    for number, arrow in sorted(enumerate(view.arrows), key=lambda each: is_final(view, each[1])):
-        value, before = same(view, arrow), told.setdefault(arrow.tail, set())
-        if value in before or (is_final(view, arrow) and not before):
-            continue
-        text = carried(view, arrow, captions)
-        if text:
-            found[number] = text
-            before.add(value)
-    return found
+def narrow(line: Line) -> Look:
+    """The look of *line* if it stood for one arrow."""
+    return replace(line.look, width=line.look.width / WIDE) if line.count > MOST else line.look
 
 
-def is_final(view: View, arrow: Arrow) -> bool:
-    """Whether it leads to an output of the run."""
-    return view.boxes[arrow.head].kind is BoxKind.OUTPUT
-
-
-def carried(view: View, arrow: Arrow, captions: Captions) -> str:
-    """The shape of what the tail of an arrow returns, unless one of its ends shows it."""
-    ends = (view.boxes[arrow.tail].kind, view.boxes[arrow.head].kind)
-    if any(kind in WITH_SHAPE for kind in ends):
-        return ""
-    value = view.given(arrow)
-    if value is None:
-        return ""
-    found = given(view, arrow, value) if view.boxes[arrow.tail].instances else (value,)
-    values = view.recording.values
-    return first_to_last([labels.value(values[each], captions.usual) for each in found])
-
-
-def _tooltip(view: View, arrow: Arrow) -> str:
-    if arrow.value is None:
-        return ""
-    value = view.recording.values[ValueId(arrow.value)]
-    name = f"{arrow.slot}: " if arrow.slot and not arrow.slot.isdigit() else ""
-    producer = view.recording.ops.get(OpId(value.producer or ""))
-    made = f"\nfrom {producer.name}" if producer else ""
-    said = f"{name}{labels.shape(value.shape)} {value.dtype}{made}"
-    given = view.given(arrow)
-    if given is None or given == arrow.value:
-        return said
-    leaves = view.recording.values[given]
-    return f"{labels.shape(leaves.shape)} {leaves.dtype}\nafter what is hidden: {said}"
+def _line_look(bundle: Bundle, theme: Theme, graphs: GraphMarks) -> Look:
+    """The look of a line: light for updates, wide where it stands for many arrows."""
+    look = theme.line if bundle.first.value else theme.gradient
+    if bundle.flow in UPDATES:
+        look = theme.update
+    elif len(bundle.arrows) > MOST:
+        look = replace(look, width=WIDE * look.width)
+    return graphs.line(bundle.first, _dashed(look) if bundle.first.some else look)

@@ -268,6 +268,18 @@ OPTIMIZER_FRAMES = Internal(
     "operations of optimizers lie in no region",
     ("torch.optim.Optimizer.profile_hook_step.__code__",),
 )
+CLIPPING = Internal(
+    "functions that clip gradients",
+    "regions of clipping",
+    "operations of clipping lie in no region",
+    ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"),
+)
+GRADIENT_SCALERS = Internal(
+    "methods of gradient scalers",
+    "regions of what a gradient scaler does",
+    "operations of gradient scalers lie in no region",
+    tuple(f"torch.amp.GradScaler.{name}" for name in ("scale", "unscale_", "update")),
+)
 DEFAULT_DEVICE = Internal(
     "the mode of torch.set_default_device",
     "a recorder that begins while the program runs stays above it",
@@ -283,6 +295,27 @@ SCRIPT_FUSERS = Internal(
         "torch._C._jit_can_fuse_on_cpu",
         "torch._C._jit_can_fuse_on_gpu",
     ),
+)
+SPREAD_TENSORS = Internal(
+    "parts of DTensors",
+    "statistics, bytes and shape of the part that this process has",
+    "looking at a DTensor would have to send something: such a fact is lost",
+    attributes=("_local_tensor",),
+)
+COLLECTIVES = Internal(
+    "operators that send",
+    "what processes send to each other, also from C++ and in backward, and how long they wait",
+    "no communications, and collectives that still run are not told from those that are done",
+    (
+        "torch._C._dispatch_keyset_full_after",
+        "torch._C.DispatchKey.BackendSelect",
+        "torch._C.ScriptObject",
+        "torch.library.Library._destroy",
+        "torch._C._distributed_c10d.ProcessGroup.unbox",
+        "torch._C._distributed_c10d.ProcessGroup.group_desc",
+        "torch._C._distributed_c10d.Work.unbox",
+    ),
+    attributes=("_destroy",),
 )
 PROFILER_RANGES = Internal(
     "fast ranges of the profiler",
