@@ -42,16 +42,18 @@ def graphs_among(recording: RecordedRun, members: Iterable[str]) -> str:
 def breaks_at(recording: RecordedRun) -> dict[str, list[GraphBreak]]:
     """The breaks at each op, or in each scope where they are at no op.
 
-    A break inside a function that another one calls ends a graph of either: it is given once.
+    A break inside a function that another one calls ends a graph of either: it is given once,
+    with its op if one of the two is known to end there.
     """
-    found: dict[str, list[GraphBreak]] = {}
-    seen = set()
+    distinct: dict[Any, GraphBreak] = {}
     for each in recording.graph_breaks:
-        place = each.op or each.scope or next(iter(recording.scopes), "")
         key = each.reason, each.source
-        if key not in seen:
-            seen.add(key)
-            found.setdefault(place, []).append(each)
+        if key not in distinct or distinct[key].op is None and each.op is not None:
+            distinct[key] = each
+    found: dict[str, list[GraphBreak]] = {}
+    for each in distinct.values():
+        place = each.op or each.scope or next(iter(recording.scopes), "")
+        found.setdefault(place, []).append(each)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
-from torchrecorder.annotations.annotation import Annotation, measured
+from torchrecorder.annotations.annotation import DEVICE, Annotation, measured
 from torchrecorder.events import (
     BYTES_ALLOCATED,
     BYTES_FREED,
@@ -15,6 +15,7 @@ from torchrecorder.events import (
 )
 
 NEEDS = ("profile",)
+ON_DEVICE = ("profile", DEVICE)
 
 CPU_TIME = Annotation(
     "cpu_time", "CPU", "s", measured(SECONDS_ON_CPU), sum, of_seconds, needs=NEEDS, passes=True
@@ -22,18 +23,18 @@ CPU_TIME = Annotation(
 """Seconds in PyTorch's operators on the CPU, as the profiler measured them."""
 
 DEVICE_TIME = Annotation(
-    "device_time", "Device", "s", measured(SECONDS_OF_KERNELS), sum, of_seconds, needs=NEEDS,
+    "device_time", "Device", "s", measured(SECONDS_OF_KERNELS), sum, of_seconds, needs=ON_DEVICE,
     passes=True,
 )
 """Seconds that the kernels took which it launched, copies and memsets included."""
 
 KERNEL_COUNT = Annotation(
-    "kernels", "Kernels", "", measured(KERNELS), sum, exact, needs=NEEDS, passes=True
+    "kernels", "Kernels", "", measured(KERNELS), sum, exact, needs=ON_DEVICE, passes=True
 )
 """How many kernels, copies and memsets it launched."""
 
 LAUNCH_GAP = Annotation(
-    "launch_gap", "Launch gap", "s", measured(SECONDS_OF_GAPS), sum, of_seconds, needs=NEEDS,
+    "launch_gap", "Launch gap", "s", measured(SECONDS_OF_GAPS), sum, of_seconds, needs=ON_DEVICE,
     passes=True,
 )
 """Seconds from the launches of its kernels until they began."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import (
+    DEVICE,
     INDUCTOR,
     PROCESSES,
     TIMES,
@@ -19,6 +20,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 _WHY = {
     TIMES: "it was saved without times",
+    DEVICE: "only a run on a device such as CUDA has it",
     PROCESSES: "only a run of several processes has it",
     INDUCTOR: "record(..., compiled='inductor') measures it",
 }
@@ -52,11 +54,12 @@ def unmeasured(numbers: Numbers) -> str:
 
 
 def _how(needs: tuple[str, ...]) -> str:
-    if needs[0] in _WHY:
-        return _WHY[needs[0]]
-    flags = ", ".join(f"{each}=True" for each in needs)
+    reasons = [_WHY[each] for each in needs if each in _WHY]
+    flags = ", ".join(f"{each}=True" for each in needs if each not in _WHY)
+    if not flags:
+        return reasons[0]
     grad = " of what requires grad" if {"saved", "backward"} & {*needs} else ""
-    return f"record(..., {flags}){grad} measures it"
+    return ", and ".join([f"record(..., {flags}){grad} measures it", *reasons])
 
 
 def annotation(which: str | Annotation) -> Annotation:

@@ -25,7 +25,7 @@ Wanted = Union[str, Sequence[str], Mapping[str, float]]
 USUAL = 1.1
 """The factor for numbers that vary from run to run."""
 
-BRIEF = ("parameters", "output_bytes", "saved_bytes", "flops")
+BRIEF = ("parameters", "output_bytes", "saved_bytes", "flops", "breaks")
 """Numbers of the whole run in a short text; the others mostly change with these."""
 
 NOISE = 1e-6
@@ -69,13 +69,15 @@ def factors(wanted: Wanted) -> dict[str, float]:
 
 def is_exact(annotation: Annotation) -> bool:
     """Whether it is the same in every run of the same model on the same inputs."""
-    return annotation.unit != "s" and not {"stats", "memory"} & {*annotation.needs}
+    return annotation.unit != "s" and not {"stats", "memory", "profile"} & {*annotation.needs}
 
 
 def totals(before: RecordedRun, after: RecordedRun, wanted: Mapping[str, float]) -> Iterator[Total]:
     """Numbers of both runs as a whole: all that are exact, and those asked for."""
     for annotation in ANNOTATIONS:
-        if annotation.merge is None or not (is_exact(annotation) or annotation.name in wanted):
+        if annotation.merge is None or annotation.discrete:
+            continue
+        if not (is_exact(annotation) or annotation.name in wanted):
             continue
         sides = annotation.on(before), annotation.on(after)
         if any(map(is_unmeasured, sides)):

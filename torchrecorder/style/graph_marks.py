@@ -25,7 +25,7 @@ WIDTH = 30
 """Characters in a line that says why a graph breaks."""
 
 ROWS = 3
-"""Breaks that are said on one box or cluster."""
+"""Kernels that are said in one tooltip."""
 
 
 class GraphMarks:
@@ -145,15 +145,18 @@ class GraphMarks:
 
     def _told(self, found: Iterable[GraphBreak], placed: bool) -> Iterator[Text]:
         several = list(found)
-        for each in several[:ROWS]:
+        if len(several) > 1:
+            yield Text(f"{len(several)} graph breaks")
+            return
+        for each in several:
             said = f"graph break{_place(each) if placed else ''}: {each.reason}"
             lines = textwrap.wrap(said, WIDTH)
             if len(lines) > 3:
                 lines = [*lines[:2], textwrap.shorten(" ".join(lines[2:]), WIDTH, placeholder="…")]
             yield from map(Text, lines)
-        if len(several) > ROWS:
-            yield Text(f"and {len(several) - ROWS} more graph breaks")
 
 
 def _place(each: GraphBreak) -> str:
-    return f" at {each.source.file}:{each.source.line}" if each.source is not None else ""
+    if each.source is None:
+        return ""
+    return f" at {each.source.file.rpartition('/')[2]}:{each.source.line}"

@@ -14,7 +14,10 @@ _PARTS = re.compile(r"^ *(Explanation|Hint|Developer debug context): ?", re.MULT
 _LINK = re.compile(r"https?://\S+")
 _MORE = re.compile(r"^ *For more details about this graph break.*$", re.MULTILINE)
 
-PLAIN = {"generic_jump": "branch on the value of a tensor"}
+PLAIN = {
+    "generic_jump": "branch on the value of a tensor",
+    "step_unsupported": "a statement that cannot be in a graph",
+}
 """Reasons that older versions of PyTorch give as the name of a function of theirs."""
 
 
