@@ -51,7 +51,8 @@ LAYERS = {
     },
     "integrations": {
         "events", "graph", "annotations", "views", "style", "layout", "export", "options",
-        "drawing", "recording", "comparison", "capture", "api", "signatures", "__init__",
+        "drawing", "recording", "comparison", "capture", "series", "api", "signatures",
+        "__init__",
     },
     "compat": {"api", "capture", "drawing", "export"},
     "__main__": {"integrations"},
