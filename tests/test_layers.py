@@ -50,7 +50,7 @@ LAYERS = {
         "graph", "export", "drawing", "recording", "comparison", "capture", "series", "api",
     },
     "integrations": {
-        "events", "graph", "annotations", "views", "style", "layout", "export", "options",
+        "events", "graph", "build", "annotations", "views", "style", "layout", "export", "options",
         "drawing", "recording", "comparison", "capture", "series", "api", "signatures",
         "__init__",
     },
