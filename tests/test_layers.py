@@ -53,8 +53,9 @@ LAYERS = {
         "api",
     },
     "integrations": {
-        "events", "graph", "annotations", "views", "style", "layout", "export", "options",
-        "drawing", "recording", "comparison", "ranks", "capture", "api", "signatures", "__init__",
+        "events", "graph", "build", "annotations", "views", "style", "layout", "export", "options",
+        "drawing", "recording", "comparison", "ranks", "capture", "series", "api", "signatures",
+        "__init__",
     },
     "compat": {"api", "capture", "drawing", "export"},
     "__main__": {"integrations"},

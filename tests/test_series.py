@@ -160,7 +160,7 @@ def test_points_of_a_hand_made_step():
     first, second = points(stepped(), 5)
     assert first[:4] == (5, "a", 1e-6, 4.0)
     assert second[:4] == (5, "b", 1.0, 3.0)
-    assert first[4:] == (0.0, 1.0, 0.5, 0)
+    assert first[4:] == (0.0, 1.0, 0.5, 0, None, None, None)
 
 
 def test_the_plot_is_svg_with_a_line_per_scope(tmp_path):
@@ -191,8 +191,8 @@ def test_unknown_numbers_are_refused(tmp_path):
     """The message lists those there are."""
     with pytest.raises(InvalidArgument, match="gradient_norm"):
         run(deep(), 1).text("loss")
-    with pytest.raises(InvalidArgument, match=".svg"):
-        run(deep(), 1).plot(tmp_path / "norms.png")
+    with pytest.raises(tr.UnknownFormat, match=".svg"):
+        run(deep(), 1).plot(tmp_path / "norms.bmp")
 
 
 def test_a_table_may_have_one_column_or_no_step():

@@ -1,31 +1,39 @@
-"""Series: how gradients and activations of chosen scopes change over a training loop."""
+"""Series: how gradients, weights and activations of chosen scopes change over a training loop."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.parameter_owners import own
 from torchrecorder.annotations.places import scope_name
 from torchrecorder.annotations.statistics import gradients, number, root_of_squares, share, values
-from torchrecorder.checks import CALLABLE, TEXTS, one_of, path_of, takes, whole_number
+from torchrecorder.checks import CALLABLE, FLAG, TEXTS, one_of, takes, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import GradEdge, GradId, Statistics
+from torchrecorder.events import GradEdge, GradId, Statistics, ValueId
+from torchrecorder.export.chart_files import write_chart, write_page
 from torchrecorder.export.line_chart import Chart, chart
 from torchrecorder.export.table.alignment import Column, table
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.recording import check_recording
 from torchrecorder.recording import Recording
 
+if TYPE_CHECKING:
+    from torchrecorder.capture.probes.weights import Histogram, Weight
+
 NUMBERS = {
     "gradient_norm": ("Gradient norm", True, number),
-    "parameter_gradient_norm": ("Weight gradient norm", True, number),
+    "parameter_gradient_norm": ("Weight gradient norm, before clipping", True, number),
+    "clipped_gradient_norm": ("Weight gradient norm, as the optimizer got it", True, number),
+    "weight_norm": ("Weight norm", True, number),
+    "update_ratio": ("Update, relative to the weight", True, number),
     "activation_std": ("Activation std", True, number),
     "activation_mean": ("Activation mean", False, number),
     "zeros": ("Share of zeros", False, share),
@@ -40,7 +48,18 @@ VANISHING, EXPLODING, DEAD = 1e-3, 1e3, 0.95
 
 
 class Point(NamedTuple):
-    """One scope in one step; None where the step had no such number."""
+    """One scope in one step; None where the step had no such number.
+
+    Attributes:
+        gradient_norm: Norm of the gradient of what the scope gave.
+        parameter_gradient_norm: Norm of the gradients of its weights, as the backward pass gave
+            them last: before clipping, and before a gradient scaler takes its factor out.
+        clipped_gradient_norm: Norm of the gradients of its weights as the optimizer got them:
+            accumulated, unscaled and clipped. Without a step of an optimizer in the block, of
+            those that were left at its end.
+        weight_norm: Norm of its weights before the optimizer's step.
+        update_ratio: Norm of the change of its weights by the optimizer, divided by their norm.
+    """
 
     step: int
     scope: str
@@ -50,6 +69,24 @@ class Point(NamedTuple):
     activation_std: float | None
     zeros: float | None
     not_finite: float | None
+    clipped_gradient_norm: float | None = None
+    weight_norm: float | None = None
+    update_ratio: float | None = None
+
+
+class Bars(NamedTuple):
+    """A histogram of one tensor in one step.
+
+    Attributes:
+        name: Dotted name of the parameter.
+        what: ``"weights"`` or ``"gradients"`` (as the optimizer got them).
+        bars: Its edges and counts.
+    """
+
+    step: int
+    name: str
+    what: str
+    bars: Histogram
 
 
 class Series:
@@ -59,6 +96,11 @@ class Series:
         model: The model that is trained.
         every: Record one step of so many.
         scopes: Dotted paths with ``*``; the innermost modules if not given.
+        histograms: Take histograms of weights and their gradients too.
+
+    Attributes:
+        points: The numbers, one `Point` for each scope and recorded step.
+        histograms: One `Bars` for each parameter and recorded step, on request.
 
     Example:
         >>> import torch, torchrecorder
@@ -71,11 +113,18 @@ class Series:
         [0, 10, 20]
     """
 
-    @takes(every=whole_number(1), model=CALLABLE, scopes=TEXTS.or_none())
+    @takes(every=whole_number(1), model=CALLABLE, scopes=TEXTS.or_none(), histograms=FLAG)
     def __init__(
-        self, model: Any, *, every: int = 10, scopes: str | Sequence[str] | None = None
+        self,
+        model: Any,
+        *,
+        every: int = 10,
+        scopes: str | Sequence[str] | None = None,
+        histograms: bool = False,
     ) -> None:
         self.points: list[Point] = []
+        self.histograms: list[Bars] = []
+        self._with_histograms = histograms
         self.every = every
         self._model = model
         self._scopes = (scopes,) if isinstance(scopes, str) else scopes
@@ -87,17 +136,23 @@ class Series:
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
-        """One step of the loop: forward, loss and backward go into this block."""
+        """One step of the loop: forward, loss, backward, clipping and optimizer go into this block.
+
+        Without the optimizer's step in it there are no updates of weights.
+        """
         number_, self._steps = self._steps, self._steps + 1
         if number_ % self.every:
             yield
             return
         from torchrecorder.capture.recorder import Recorder
 
+        from torchrecorder.capture.probes.weights import WeightsFollowed
+
         stats = True if self._scopes is None else tuple(self._scopes)
-        with Recorder(self._model, stats=stats, saved=False) as recorder:
+        followed = WeightsFollowed(self._model, histograms=self._with_histograms)
+        with followed, Recorder(self._model, stats=stats, saved=False) as recorder:
             yield
-        self.add(recorder.recording, number_)
+        self._add(recorder.recording, number_, followed.weights)
 
     @takes(step=whole_number(0))
     def add(self, recording: Recording, step: int) -> None:
@@ -112,7 +167,14 @@ class Series:
                 f"the recording of {recording.name} has no statistics to add: "
                 "record(..., stats=True) takes them"
             )
-        self.points.extend(points(recording, step, self._scopes))
+        self._add(recording, step, {})
+
+    def _add(self, recording: Recording, step: int, weights: Mapping[str, Weight]) -> None:
+        self.points.extend(points(recording, step, self._scopes, weights))
+        for name, weight in weights.items():
+            if self._scopes is None or _fits(name.rpartition(".")[0], self._scopes):
+                for what, bars in weight.histograms.items():
+                    self.histograms.append(Bars(step, name, what, bars))
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -153,18 +215,26 @@ class Series:
 
     @takes(what=WHAT)
     def plot(self, path: str | Path, what: str = "gradient_norm") -> Path:
-        """Write a small plot of one number over the steps, as SVG.
+        """Write a small plot of one number over the steps, as SVG, PDF, PNG or a page.
 
         Raises:
-            InvalidArgument: There is no such number, or *path* is not an SVG file.
+            InvalidArgument: There is no such number.
+            UnknownFormat: The name ends in something else.
         """
-        target = path_of(path)
-        if target.suffix.lower() != ".svg":
-            raise InvalidArgument(f"a plot is written as .svg, not as {target.name!r}")
+        return write_chart(self._chart(what), path)
+
+    def page(self, path: str | Path) -> Path:
+        """Write a page with the plots of all numbers that there are, and what stands out.
+
+        Raises:
+            UnknownFormat: The name does not end in ``.html``.
+        """
+        plots = [self._chart(what) for what in NUMBERS if self.lines(what)]
+        return write_page("Training", plots, [*self.remarks()] if self.points else [], path)
+
+    def _chart(self, what: str) -> str:
         title, logarithmic, show = NUMBERS[what]
-        drawn = Chart(title, "step", self.lines(what), logarithmic, show)
-        target.write_text(chart(drawn), encoding="utf-8")
-        return target
+        return chart(Chart(title, "step", self.lines(what), logarithmic, show))
 
     def remarks(self) -> Iterator[str]:
         """What stands out in the last step: vanishing, exploding, dead, not finite."""
@@ -190,12 +260,14 @@ class Series:
 
     def _repr_html_(self) -> str:
         """The plot, in a notebook."""
-        title, logarithmic, show = NUMBERS["gradient_norm"]
-        return chart(Chart(title, "step", self.lines(), logarithmic, show))
+        return self._chart("gradient_norm")
 
 
 def points(
-    recording: Recording, step: int, scopes: Sequence[str] | None = None
+    recording: Recording,
+    step: int,
+    scopes: Sequence[str] | None = None,
+    followed: Mapping[str, Weight] = MappingProxyType({}),
 ) -> Iterator[Point]:
     """What a recording with statistics says of its scopes, or of those in *scopes*."""
     made = {each.node: each for each in values(recording)}
@@ -216,7 +288,26 @@ def points(
                 [made[value.id] for value in outputs if value.id in made],
                 [flowed[value.grad] for value in outputs if value.grad in flowed],
                 [added[weight] for weight in weights if weight in added],
+                *_of_weights(recording, weights, followed),
             )
+
+
+def _of_weights(
+    recording: Recording, weights: Iterable[ValueId], followed: Mapping[str, Weight]
+) -> tuple[float | None, float | None, float | None]:
+    """Of the weights of a scope together: gradient as applied, norm, update over norm."""
+    names = [name for weight in weights for name in recording.values[weight].names[:1]]
+    found = [followed[name] for name in names if name in followed]
+    norm = _together(each.norm for each in found)
+    update = _together(each.update for each in found)
+    ratio = update / norm if update is not None and norm else None
+    return _together(each.gradient for each in found), norm, ratio
+
+
+def _together(norms: Iterable[float | None]) -> float | None:
+    """The norm of several tensors, of those that have one; None if none has."""
+    found = [each for each in norms if each is not None]
+    return root_of_squares(found) if found else None
 
 
 def _follows(recording: Recording, scope: Scope, scopes: Sequence[str] | None) -> bool:
@@ -225,7 +316,11 @@ def _follows(recording: Recording, scope: Scope, scopes: Sequence[str] | None) -
     if scopes is None:
         inner = (each for each in recording.children[scope.id] if isinstance(each, Scope))
         return not any(each.module is not None for each in inner)
-    return any(fnmatchcase(scope_name(recording, scope.id), pattern) for pattern in scopes)
+    return _fits(scope_name(recording, scope.id), scopes)
+
+
+def _fits(path: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(path, pattern) for pattern in patterns)
 
 
 def _point(
@@ -234,6 +329,9 @@ def _point(
     made: Sequence[Statistics],
     flowed: Sequence[Statistics],
     added: Sequence[Statistics],
+    applied: float | None,
+    norm: float | None,
+    ratio: float | None,
 ) -> Point:
     first = made[0] if made else None
     every = [*made, *flowed, *added]
@@ -246,6 +344,9 @@ def _point(
         first.std if first is not None else None,
         first.zeros / first.count if first is not None and first.count else None,
         sum(each.nans + each.infs for each in every) if every else None,
+        applied,
+        norm,
+        ratio,
     )
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
+from torchrecorder.capture.exported import advice
 from torchrecorder.capture.internals.access import compiled_from
 from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.checks import shown
@@ -33,8 +34,10 @@ def call_arguments(
             f"this is the class {model.__name__}, not a model: {model.__name__}(...) makes one"
         )
     if not callable(model):
+        hint = advice(model)
         raise InvalidArgument(
             f"expected an nn.Module or another callable to record, got {type(model).__name__}"
+            + f"; {hint}" * bool(hint)
         )
     if args is not None and input_shapes is not None:
         raise InvalidArgument("give either inputs or input_shapes, not both")

@@ -14,6 +14,7 @@ from torch.nn import Module
 from torchrecorder.capture.tensors.argument_objects import tensors_in_objects
 from torchrecorder.capture.probes.device import in_use
 from torchrecorder.capture.probes.probes import Compiled, Extras
+from torchrecorder.capture.exported import is_exported, opened
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
 from torchrecorder.capture.internals.access import (
@@ -100,7 +101,9 @@ def record(
     training and evaluation, and runs in the grad mode of the caller.
 
     Args:
-        model: An ``nn.Module``, or any function or method that works on tensors.
+        model: An ``nn.Module``, or any function or method that works on tensors; or an
+            ``ExportedProgram`` of ``torch.export``, or the path of a saved one (``.pt2``), which
+            without inputs is run on fake tensors of the sizes it was exported with.
         args: A tuple of positional arguments; a mapping of keyword arguments; or the one
             positional argument.
         kwargs: Keyword arguments of the model.
@@ -159,6 +162,11 @@ def record(
         raise InvalidArgument("give either args or input_data, its old name, not both")
     if saved and not SEES_SAVED_TENSORS:
         warn("saved=True counts nothing: this version of PyTorch does not show what nodes keep")
+    exported = opened(model) if is_exported(model) else None
+    if exported is not None:
+        model, name = exported.module, name or exported.classes.get("", "").rpartition(".")[2]
+        if args is kwargs is input_data is input_shapes is None:
+            args, kwargs, fake = exported.args, exported.kwargs, True
     positional, named = call_arguments(
         model, input_data if args is None else args, kwargs, input_shapes, dtypes
     )
@@ -179,6 +187,8 @@ def record(
         extras = Extras(stats, keep, flops, replay, kept, compiled, memory=memory)
         extras = replace(extras, profiler=_profiler()) if profile else extras
         recording = once.run(extras, restore=restore)
+    if exported is not None:
+        recording = exported.named(recording)
     if not fake and repeat == 1:
         return recording
     from torchrecorder.graph.median_runs import medians, without_times

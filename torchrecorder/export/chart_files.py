@@ -6,7 +6,7 @@ Graphviz writes bitmaps and PDF: it is given the shapes of the chart as the back
 from __future__ import annotations
 
 import xml.etree.ElementTree as tree
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -39,12 +39,26 @@ def write_chart(svg: str, path: str | Path) -> Path:
     return target
 
 
-def page(title: str, *svgs: str) -> str:
-    """Charts under each other, as a page that works offline."""
-    style = "body{margin:24px;background:#fff}svg{display:block;max-width:100%;height:auto}"
+def write_page(title: str, svgs: Iterable[str], notes: Iterable[str], path: str | Path) -> Path:
+    """Write charts under each other, and *notes* above them, as a page that works offline.
+
+    Raises:
+        UnknownFormat: The name does not end in ``.html``.
+    """
+    target = path_of(path)
+    if target.suffix.lower() != ".html":
+        raise UnknownFormat(f"a page is written as .html, not as {target.name!r}")
+    target.write_text(_page(title, svgs, notes), encoding="utf-8")
+    return target
+
+
+def _page(title: str, svgs: Iterable[str], notes: Iterable[str] = ()) -> str:
+    style = "body{margin:24px;background:#fff;color:#1b1f24;font:14px Helvetica,Arial,sans-serif}"
+    style += "svg{display:block;max-width:100%;height:auto;margin-bottom:16px}"
+    told = "".join(f"<p>{escape(each)}</p>\n" for each in notes)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}'
-        f"</title><style>{style}</style></head>\n<body>\n{''.join(svgs)}</body></html>\n"
+        f"</title><style>{style}</style></head>\n<body>\n{told}{''.join(svgs)}</body></html>\n"
     )
 
 
@@ -54,7 +68,7 @@ def _in_format(svg: str, suffix: str) -> bytes:
     root = tree.fromstring(svg)
     if suffix == ".html":
         title = next((each.text or "" for each in root.iter() if _kind(each) == "text"), "")
-        return page(title, svg).encode()
+        return _page(title, [svg]).encode()
     drawn = engine.run(
         _as_graph(root), suffix[1:], program="nop2",
         attributes={"dpi": str(_DPI)} if suffix == ".png" else {},

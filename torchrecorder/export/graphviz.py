@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Literal, TypedDict
 
-from torchrecorder.checks import ABOVE_0, Check, one_of
+from torchrecorder.checks import ABOVE_0, Check, one_of, warn
+from torchrecorder.errors import Notice
 from torchrecorder.export import paper_pdf, paper_svg
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export.layers import layered, names_of
@@ -19,6 +20,7 @@ from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.export.svg import centred, with_fallbacks, with_tooltips
 from torchrecorder.export.exporter import timeout_option
 from torchrecorder.layout import engine
+from torchrecorder.layout.fonts import stand_in
 from torchrecorder.option_table import check_options, documented, option
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Shape
@@ -168,6 +170,8 @@ def _painted(
     if nested and format == "svg" and (is_large(natural) or not engine.available()):
         return _on_paper(_without_graphviz(natural, figure.paper, timeout), figure)
     engine.require()
+    if format != "svg":
+        _say_if_replaced(figure.fontname)
     if nested:
         text, program = nested_text(natural, **_room(figure.paper), timeout=timeout), PAINTER
     else:
@@ -184,6 +188,17 @@ def _painted(
     fit = figure.paper.fit(*paper_svg.size_of(paint("svg")), smallest(figure))
     window = f"{fit.width:.4f},{fit.height:.4f},{fit.scale:.6f}"
     return paint(format, attributes={**(attributes or {}), "viewport": window})
+
+
+def _say_if_replaced(fontname: str) -> None:
+    """Warn of a font that this machine does not have: what is painted here has another."""
+    instead = stand_in(fontname)
+    if instead is not None:
+        warn(
+            f"fontname={fontname!r} is not installed on this machine: the figure is written with "
+            f"{instead!r}. fc-list lists the fonts that there are",
+            Notice,
+        )
 
 
 def _without_graphviz(figure: Figure, paper: Paper, timeout: float) -> bytes:

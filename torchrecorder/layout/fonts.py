@@ -11,8 +11,11 @@ letters far apart.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -23,6 +26,9 @@ PACKAGE = "font-manrope"
 """What brings fonts along, on Linux."""
 
 _MODULE = "font_manrope"
+_GENERIC = ("helvetica", "arial", "times", "courier", "sans-serif", "sans", "serif", "monospace")
+"""Names that every machine has a font for."""
+
 _VARIABLE = ("*?wght?.*", "*,wght?.*", "*-VariableFont_*", "*[-_]VF.*", "*VF.ttf", "*VF.otf")
 _LIKE_HELVETICA = ("Liberation Sans", "Arimo", "Nimbus Sans", "DejaVu Sans", "Manrope")
 _CONFIGURATION = """<?xml version="1.0"?>
@@ -55,6 +61,30 @@ def environment() -> Iterator[Mapping[str, str]]:
         file.write(os.fsencode(configuration(folder)))
         file.flush()
         yield {**os.environ, "FONTCONFIG_FILE": file.name}
+
+
+@functools.cache
+def stand_in(family: str) -> str | None:
+    """The font that Fontconfig gives for one of this name, which is missing; else None.
+
+    None as well where Fontconfig's ``fc-match`` is not there to ask. A list of families, of which
+    one is there, is not missing.
+    """
+    program = shutil.which("fc-match")
+    wanted = [each.strip().casefold() for each in family.split(",")]
+    if program is None or not wanted or wanted[0] in _GENERIC:
+        return None
+    with environment() as variables:
+        try:
+            found = subprocess.run(
+                [program, "--format", "%{family}", family.partition(":")[0]],
+                capture_output=True, text=True, timeout=10, env=dict(variables), check=True,
+            ).stdout
+        except (OSError, subprocess.SubprocessError):
+            return None
+    given = [each.strip() for each in found.split(",")]
+    there = any(name.casefold() in wanted for name in given)
+    return None if there or not given[0] else given[0]
 
 
 def configuration(folder: str) -> str:

@@ -1,0 +1,73 @@
+"""Tensors that are kept on request: what scopes and operations gave, and its gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import torchrecorder as tr
+from tests.capture.test_measured import mlp
+from torchrecorder.errors import NotKept
+
+
+def test_kept_activations_and_gradients():
+    """Copies of what scopes gave, before anybody wrote it in place, and of its gradient."""
+    model, x = mlp(), torch.ones(5, 4)
+    plain = torch.nn.functional.linear(x, model[0].weight, model[0].bias).detach()
+    with tr.Recorder(model, keep=["0", "2"]) as recorder:
+        model(x).pow(2).sum().backward()
+    recording = recorder.recording
+    assert torch.equal(recording.activations["0"], plain) and (plain < 0).any()
+    assert torch.equal(recording.gradients["2"], 2 * recording.activations["2"])
+    assert list(recording.activations) == ["0", "2"]
+    assert not recording.activations["0"].requires_grad
+    with pytest.raises(NotKept, match=r"keep=\['1'\]"):
+        recording.activations["1"]
+
+
+def test_a_module_called_twice_keeps_both_calls():
+    """Several calls give a list."""
+    layer = torch.nn.Linear(3, 3)
+    model = torch.nn.Sequential(layer, layer)
+    recording = tr.record(model, torch.ones(1, 3), keep="0")
+    assert len(recording.activations["0"]) == 2
+
+
+class Attends(torch.nn.Module):
+    """Values that no module gives."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        low, high = self.fc(x).softmax(-1).aminmax(dim=-1)
+        return (high - low).relu_()
+
+
+def test_values_of_operations_are_kept():
+    """By their names in rankings, as scopes by theirs; their gradients too."""
+    model, x = Attends(), torch.randn(5, 4)
+    with tr.Recorder(model, keep=["*: softmax", "Attends: aminmax", "fc", "*: sum"]) as recorder:
+        model(x).sum().backward()
+    recording = recorder.recording
+    assert list(recording.activations) == ["fc", "Attends: softmax", "Attends: aminmax", "sum"]
+    soft = model.fc(x).softmax(-1)
+    assert torch.equal(recording.activations["Attends: softmax"], soft)
+    low, high = recording.activations["Attends: aminmax"].values()
+    assert torch.equal(low, soft.amin(-1)) and torch.equal(high, soft.amax(-1))
+    wanted = recording.gradients["Attends: softmax"]
+    soft = soft.detach().requires_grad_()
+    low, high = soft.aminmax(dim=-1)
+    (high - low).relu().sum().backward()
+    assert torch.equal(wanted, soft.grad)
+    with pytest.warns(tr.NothingFound, match="did you mean 'Attends: softmax'"):
+        tr.record(model, x, keep="Attends: softmin")
+
+
+def test_nothing_is_kept_unasked():
+    """Without keep there is nothing to be had."""
+    recording = tr.record(mlp(), torch.ones(1, 4))
+    assert len(recording.activations) == 0
+    with pytest.raises(NotKept, match="backward=True, replay=True.*retain_graph=True"):
+        recording.replay("g0")

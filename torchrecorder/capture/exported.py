@@ -1,0 +1,148 @@
+"""Exported programs: what ``torch.export`` saved, as a module with inputs of its own signature."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from torchrecorder.capture.internals.access import pytree
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.recording import Recording
+
+_OPENED = {
+    ".pt": "torch.load() reads it, and a model with load_state_dict() takes its weights",
+    ".pth": "torch.load() reads it, and a model with load_state_dict() takes its weights",
+    ".ckpt": "torch.load() reads it, and a model with load_state_dict() takes its weights",
+    ".safetensors": "it holds weights only: make the model, and load them into it",
+    ".onnx": "torchrecorder.integrations.onnx.load(path) gives its recording",
+    ".json": "torchrecorder.load(path) gives the recording in it",
+    ".gz": "torchrecorder.load(path) gives the recording in it",
+}
+"""What to do with files that are no exported programs, by suffix."""
+
+
+def is_exported(model: Any) -> bool:
+    """Whether *model* is an exported program, or the path of a saved one."""
+    if isinstance(model, (str, os.PathLike)):
+        return Path(os.fspath(model)).suffix.lower() == ".pt2"
+    kind = type(model)
+    return kind.__name__ == "ExportedProgram" and kind.__module__.startswith("torch.export")
+
+
+def advice(model: Any) -> str:
+    """What to do with something that cannot be called; empty where nothing is known of it."""
+    if isinstance(model, (str, os.PathLike)):
+        suffix = Path(os.fspath(model)).suffix.lower()
+        return _OPENED.get(suffix, "of files, .pt2 of torch.export is recorded")
+    if isinstance(model, Mapping):
+        return "if these are weights, make the model and give them to its load_state_dict()"
+    if isinstance(model, Tensor):
+        return "the model comes first, then its inputs: record(model, x)"
+    if type(model).__module__.partition(".")[0] == "onnx":
+        return "torchrecorder.integrations.onnx.load() gives the recording of an ONNX model"
+    return ""
+
+
+class Exported(NamedTuple):
+    """An exported program that can be called.
+
+    Attributes:
+        module: It, with its inner modules.
+        args: Uninitialized tensors of the sizes that it was exported with.
+        kwargs: The same.
+        classes: The classes that its modules had, by dotted path.
+    """
+
+    module: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    classes: Mapping[str, str]
+
+    def named(self, recording: Recording) -> Recording:
+        """*recording* with the classes that modules had before they were exported."""
+
+        def renamed(path: str, cls: str) -> str:
+            return self.classes.get(path, cls).rpartition(".")[2]
+
+        scopes = {
+            key: each._replace(cls=renamed(each.path, each.cls)) if each.module else each
+            for key, each in recording.scopes.items()
+        }
+        modules = {
+            key: each._replace(
+                cls=renamed(each.names[0], each.cls),
+                qualname=self.classes.get(each.names[0], each.qualname),
+            )
+            if each.names else each
+            for key, each in recording.modules.items()
+        }
+        return replace(
+            recording, scopes=MappingProxyType(scopes), modules=MappingProxyType(modules)
+        )
+
+
+def opened(program: Any) -> Exported:
+    """An exported program, or a saved one, as something to call.
+
+    Raises:
+        InvalidArgument: The file cannot be read.
+    """
+    if isinstance(program, (str, os.PathLike)):
+        try:
+            program = torch.export.load(program)  # type: ignore[arg-type]
+        except Exception as error:  # whatever is in a file that is none
+            first = (str(error).splitlines() or [""])[0]
+            raise InvalidArgument(f"cannot read {os.fspath(program)!r}: {first}") from error
+    args, kwargs = _inputs(program)
+    return Exported(_nested(program), args, kwargs, _classes(program))
+
+
+def _classes(program: Any) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for node in program.graph.nodes:
+        for path, cls in (node.meta.get("nn_module_stack") or {}).values():
+            name = cls if isinstance(cls, str) else f"{cls.__module__}.{cls.__qualname__}"
+            found.setdefault(path.partition("@")[0], name)
+    return found
+
+
+def _nested(program: Any) -> Any:
+    """The program with the modules that it was made of; flat where PyTorch cannot tell them."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.export.unflatten(program)
+    except Exception:  # many programs cannot be taken apart, for reasons of their own
+        return program.module()
+
+
+def _inputs(program: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    metas = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    flat = [
+        _made(metas.get(each) if isinstance(each, str) else each)
+        for each in program.graph_signature.user_inputs
+    ]
+    args, kwargs = pytree.tree_unflatten(flat, program.call_spec.in_spec)
+    return tuple(args), dict(kwargs)
+
+
+def _made(meta: Any) -> Any:
+    """A tensor like *meta*; anything else is itself."""
+    if not isinstance(meta, Tensor):
+        return meta
+    sizes = [size if isinstance(size, int) else _hint(size) for size in meta.shape]
+    return torch.empty(sizes, dtype=meta.dtype, device=meta.device)
+
+
+def _hint(size: Any) -> int:
+    """The size that a symbol had when the program was exported."""
+    hint = getattr(size.node, "hint", None)
+    return int(hint) if hint is not None else 2

@@ -1,0 +1,173 @@
+"""WeightsFollowed: weights, their gradients and their updates, around the steps of optimizers.
+
+Weights are looked at right before an optimizer's step and right after it, gradients after it: they
+have been clipped and unscaled by then, also by a closure that the step calls. Copies of the weights
+are held while a step goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+from torch.nn.parameter import is_lazy
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from torchrecorder.capture.internals.access import DisableTorchFunction, without_dispatch_modes
+from torchrecorder.checks import warn
+
+BINS = 40
+"""Bars of a histogram."""
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many numbers of a tensor lie between each edge and the next; finite ones only.
+
+    Attributes:
+        edges: One more than there are counts, rising.
+        counts: How many.
+        total: The sum of the numbers.
+        squares: The sum of their squares.
+    """
+
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    total: float
+    squares: float
+
+
+@dataclass
+class Weight:
+    """One parameter in one step; None for what was not there.
+
+    Attributes:
+        gradient: Norm of the gradient that the optimizer was given; without an optimizer, of the
+            one that was left at the end.
+        norm: Norm of the weight, before the step.
+        update: Norm of the change that the step made.
+        histograms: Of ``"weights"`` and ``"gradients"``, on request.
+    """
+
+    gradient: float | None = None
+    norm: float | None = None
+    update: float | None = None
+    histograms: dict[str, Histogram] = field(default_factory=dict)
+
+
+class WeightsFollowed:
+    """Follows the parameters of *model* while it is entered.
+
+    Attributes:
+        weights: By dotted name.
+    """
+
+    def __init__(self, model: object, *, histograms: bool = False) -> None:
+        self.weights: dict[str, Weight] = {}
+        self._histograms = histograms
+        self._names: dict[int, str] = {}
+        self._parameters: list[Tensor] = []
+        self._copies: dict[int, Tensor] = {}
+        if isinstance(model, Module):
+            for name, parameter in model.named_parameters():
+                if not is_lazy(parameter):
+                    self._names[id(parameter)] = name
+                    self._parameters.append(parameter)
+
+    def __enter__(self) -> WeightsFollowed:
+        with contextlib.ExitStack() as stack:
+            stack.callback(register_optimizer_step_pre_hook(self._before).remove)
+            stack.callback(register_optimizer_step_post_hook(self._after).remove)
+            self._exit = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._exit.close()
+        left = [each for each in self._parameters if self._names[id(each)] not in self.weights]
+        self._guarded(self._look, left)
+        self._guarded(self._look_at_gradient, left)
+        self._copies.clear()
+        self._parameters.clear()
+
+    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._guarded(self._keep, _parameters_of(optimizer))
+
+    def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        self._guarded(self._compare, _parameters_of(optimizer))
+
+    def _guarded(self, work: Callable[[Tensor], None], found: Iterable[Tensor]) -> None:
+        """Do *work* on those of ours: nothing of it may reach the user's program."""
+        try:
+            with DisableTorchFunction(), torch.no_grad(), without_dispatch_modes():
+                for each in found:
+                    if id(each) in self._names:
+                        work(each)
+        except Exception as error:
+            warn(f"weights of this step could not be followed: {type(error).__name__}: {error}")
+
+    def _keep(self, parameter: Tensor) -> None:
+        self._look(parameter)
+        self._copies[id(parameter)] = parameter.detach().clone()
+
+    def _look(self, parameter: Tensor) -> None:
+        weight = self.weights.setdefault(self._names[id(parameter)], Weight())
+        if not parameter.is_meta:
+            weight.norm = _norm(parameter)
+            if self._histograms:
+                weight.histograms["weights"] = histogram(parameter)
+
+    def _look_at_gradient(self, parameter: Tensor) -> None:
+        weight = self.weights.setdefault(self._names[id(parameter)], Weight())
+        gradient = parameter.grad
+        if gradient is not None and not gradient.is_meta:
+            weight.gradient = _norm(gradient)
+            if self._histograms:
+                weight.histograms["gradients"] = histogram(gradient)
+
+    def _compare(self, parameter: Tensor) -> None:
+        before = self._copies.pop(id(parameter), None)
+        if before is not None:
+            self._look_at_gradient(parameter)
+            change = _norm(parameter.detach() - before)
+            self.weights[self._names[id(parameter)]].update = change
+
+
+def _parameters_of(optimizer: Any) -> list[Tensor]:
+    return [each for group in optimizer.param_groups for each in group["params"]]
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    tensor = tensor.detach()
+    if tensor.layout is not torch.strided:
+        tensor = tensor.to_dense()
+    tensor = tensor.abs() if tensor.is_complex() else tensor
+    wide = torch.float32 if tensor.device.type == "mps" else torch.float64
+    return tensor.reshape(-1).to(wide)
+
+
+def _norm(tensor: Tensor) -> float:
+    return float(torch.linalg.vector_norm(_flat(tensor)))
+
+
+def histogram(tensor: Tensor) -> Histogram:
+    """The histogram of the finite numbers of *tensor*."""
+    flat = _flat(tensor)
+    flat = flat[torch.isfinite(flat)].cpu()
+    low, high = (float(flat.min()), float(flat.max())) if flat.numel() else (0.0, 0.0)
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    counts, edges = torch.histogram(flat, BINS, range=(low, high))
+    return Histogram(
+        tuple(edges.tolist()),
+        tuple(int(count) for count in counts.tolist()),
+        float(flat.sum()),
+        float(flat.square().sum()),
+    )
