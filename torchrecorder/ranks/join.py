@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torchrecorder.events import Group
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.ranks.digest import Digest, Sent
 
 TO_ONE = ("send", "recv")
@@ -80,6 +81,7 @@ _Pairs = dict[tuple[Group, int, int, int], tuple[_Queue, _Queue]]
 """Sends and receives by group, sender, receiver and tag."""
 
 
+@uncollected()
 def join(digests: Sequence[Digest]) -> tuple[list[Collective], list[str]]:
     """All collectives, in an order in which they may have run, and what does not fit."""
     groups: dict[Group, dict[int, _Queue]] = {}

@@ -228,10 +228,13 @@ class Communications(Observer):
         )
 
     def _place(self) -> tuple[OpId | None, GradId | None, ScopeId | None]:
-        """The op, the grad node and the scope that are running."""
+        """The op, the grad node and the scope that are running.
+
+        None of them where a backward pass has come to its end, and calls what was to run then.
+        """
         if not self.running.is_backward:
             return self.tape.op, None, self.tape.scope
-        grad = self.backward.current() or self.backward.last_started()
+        grad = self.backward.current()
         return None, grad, self.running.home(grad)
 
     # What is told of the run ------------------------------------------------------------
