@@ -222,7 +222,8 @@ def test_which_process_it_is(mesh):
     rank = _recorded(tensor_parallel(mesh)).run.rank
     assert (rank.rank, rank.world) == (0, 4)
     assert [(each.ranks, each.backend) for each in rank.groups] == [((0, 1, 2, 3), "fake")]
-    assert [(each.names, each.shape, each.place) for each in rank.meshes] == [(("tp",), (4,), (0,))]
+    (known,) = rank.meshes
+    assert (known.names, known.shape, known.place) == (("tp",), (4,), (0,))
     assert torchrecorder.record(torch.nn.Linear(2, 2), torch.ones(1, 2)).run.rank.meshes == ()
 
 

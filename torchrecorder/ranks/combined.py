@@ -56,7 +56,7 @@ def combined(
 
 
 def _waits(lane: Lane, collectives: Sequence[Collective]) -> dict[int, tuple[float | None, int]]:
-    """For each communication of a lane by its place: the longest wait of its ranks, and for whom."""
+    """By the place of each communication of a lane: the longest wait, and for whom."""
     found: dict[int, tuple[float | None, int]] = {}
     members = set(lane.ranks)
     for each in collectives:

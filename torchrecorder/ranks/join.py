@@ -173,8 +173,8 @@ def _disagreement(
     said = "; ".join(_did(ranks, parts[ranks[0]][1]) for ranks in kinds.values())
     if alone:
         said += f"; {ranks_text(alone)} ran none"
-    longest = max(map(len, members.values()))
-    after = f" ({longest - order - 1} more after it are not compared)" if longest > order + 1 else ""
+    more = max(map(len, members.values())) - order - 1
+    after = f" ({more} more after it are not compared)" if more else ""
     return f"no. {order + 1} of {group_text(group)}: {said}{after}"
 
 
