@@ -12,6 +12,7 @@ import torch
 import torchrecorder
 from tests.integrations.test_cli import folder, run
 from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.annotations.annotation import DEVICE, PROCESSES
 from torchrecorder.capture.internals.table import SAVED_TENSORS
 
 __all__ = ["folder"]  # a fixture that all tests here use
@@ -71,8 +72,12 @@ def test_show(tmp_path: Path, opened: list[str]) -> None:
     assert len(opened) == 1
 
 
+ELSEWHERE = {each.name for each in ANNOTATIONS if {DEVICE, PROCESSES} & {*each.needs}}
+"""What a run on a CPU, of one process, does not have."""
+
+
 @pytest.mark.parametrize(
-    "by", sorted({each.name for each in ANNOTATIONS} - {"peak_bytes", "buffer_bytes"})
+    "by", sorted({each.name for each in ANNOTATIONS} - ELSEWHERE - {"buffer_bytes"})
 )
 def test_top_measures_what_it_needs(capsys: pytest.CaptureFixture[str], by: str) -> None:
     """No other option is needed for a ranking."""
