@@ -252,7 +252,7 @@ class Statistics(NamedTuple):
     infs: int
 
 
-class Group(NamedTuple):
+class RankGroup(NamedTuple):
     """A process group that this process is a member of."""
 
     name: str  # what PyTorch calls it
@@ -285,7 +285,7 @@ class Rank(NamedTuple):
     rank: int
     world: int
     host: str
-    groups: tuple[Group, ...]
+    groups: tuple[RankGroup, ...]
     meshes: tuple[Mesh, ...]  # that its tensors lay over
 
 
