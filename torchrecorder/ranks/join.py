@@ -159,7 +159,10 @@ def _in_group(
 
 
 def _disagreement(
-    group: RankGroup, order: int, members: Mapping[int, _Queue], parts: Mapping[int, tuple[int, Sent]]
+    group: RankGroup,
+    order: int,
+    members: Mapping[int, _Queue],
+    parts: Mapping[int, tuple[int, Sent]],
 ) -> str:
     """What is wrong with one collective, in words; empty if nothing is."""
     kinds: dict[tuple[object, ...], list[int]] = {}
