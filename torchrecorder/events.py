@@ -257,7 +257,7 @@ class Statistics(NamedTuple):
     infs: int
 
 
-class Group(NamedTuple):
+class RankGroup(NamedTuple):
     """A process group that this process is a member of."""
 
     name: str  # what PyTorch calls it
@@ -290,7 +290,7 @@ class Rank(NamedTuple):
     rank: int
     world: int
     host: str
-    groups: tuple[Group, ...]
+    groups: tuple[RankGroup, ...]
     meshes: tuple[Mesh, ...]  # that its tensors lay over
 
 
@@ -325,7 +325,7 @@ class Communication(NamedTuple):
         received: Bytes that came out.
         scope: The scope it ran in; in backward, that whose forward made the grad node.
         op: The op that sent; None in backward.
-        grad: The grad node that was running.
+        grad: The grad node that was running; None at the end of a backward pass.
         seconds: From the call until it was done; None where that is not heard.
         blocked_seconds: How long the program waited for it; None where that is not heard.
         waited_seconds: How long for the rank that came *last*, where ranks were put together.

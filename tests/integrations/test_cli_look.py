@@ -72,14 +72,12 @@ def test_show(tmp_path: Path, opened: list[str]) -> None:
     assert len(opened) == 1
 
 
+ELSEWHERE = {each.name for each in ANNOTATIONS if {DEVICE, INDUCTOR, PROCESSES} & {*each.needs}}
+"""What a run of one process on a CPU, without a compiler, does not have."""
+
+
 @pytest.mark.parametrize(
-    "by",
-    sorted(
-        each.name
-        for each in ANNOTATIONS
-        if each.name != "buffer_bytes"
-        and not {DEVICE, INDUCTOR, PROCESSES} & {*each.needs}
-    ),
+    "by", sorted({each.name for each in ANNOTATIONS} - ELSEWHERE - {"buffer_bytes"})
 )
 def test_top_measures_what_it_needs(capsys: pytest.CaptureFixture[str], by: str) -> None:
     """No other option is needed for a ranking."""

@@ -8,6 +8,7 @@ from typing import Any
 from torchrecorder.capture.internals.processes import in_use
 from torchrecorder.checks import advised
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.recording import check_recording
 from torchrecorder.graph.storage import dumps, loads, packed
 from torchrecorder.ranks.digest import Digest, digest, packed as packed_digest, unpacked
@@ -46,7 +47,8 @@ def gather(recording: Recording, group: Any = None) -> Ranks | None:
     digests: list[Digest] = []
     if told is not None:
         wrong = [each for each in told if isinstance(each, str)]
-        digests = [unpacked(each) for each in told if not isinstance(each, str)]
+        with uncollected():
+            digests = [unpacked(each) for each in told if not isinstance(each, str)]
         wanted = wrong[0] if wrong else [each[0].rank.rank for each in sort_alike(digests)]
     wanted = meeting.announce(wanted)
     if isinstance(wanted, str):

@@ -56,7 +56,7 @@ def combined(
 
 
 def _waits(lane: Lane, collectives: Sequence[Collective]) -> dict[int, tuple[float | None, int]]:
-    """For each communication of a lane by its place: the longest wait of its ranks, and for whom."""
+    """By the place of each communication of a lane: the longest wait, and for whom."""
     found: dict[int, tuple[float | None, int]] = {}
     members = set(lane.ranks)
     for each in collectives:
@@ -83,6 +83,7 @@ class _Parts:
         }
         self.measured: dict[str, dict[str, float]] = {}
         self.placed: list[list[Communication]] = []
+        self.buffers: list[ValueId] = []  # what messages were received into
         self.index = 0
         self.storages = 0
 
@@ -204,6 +205,23 @@ class _Parts:
             if (send.op, receive.op) not in known:
                 known.add((send.op, receive.op))
                 self._connect(send.op, receive.op, send)
+        self._forget_buffers()
+
+    def _forget_buffers(self) -> None:
+        """Leave out the ops that made what was received into, where nothing else reads it."""
+        read = {slot.value for op in self.ops.values() for slot in op.inputs}
+        read.update(
+            slot.value for scope in self.scopes.values() for slot in (*scope.inputs, *scope.outputs)
+        )
+        for value in self.buffers:
+            maker = self.values[value].producer
+            op = self.ops.get(maker) if maker is not None else None
+            if op is not None and not op.inputs and read.isdisjoint(op.outputs):
+                del self.ops[op.id]
+                for each in op.outputs:
+                    self.values[each] = self.values[each]._replace(producer=None)
+                for amounts in self.measured.values():
+                    amounts.pop(op.id, None)
 
     def _connect(self, source: OpId, target: OpId, told: Communication) -> None:
         value = ValueId(f"v{len(self.values)}")
@@ -215,11 +233,11 @@ class _Parts:
             kind="Tensor", trainable=False, requires_grad=False,
         )
         self.ops[source] = sender._replace(outputs=(*sender.outputs, value))
-        kept = () if receiver.name in ("recv", "irecv") else receiver.inputs
-        before = [each for each in receiver.inputs if each.name == MESSAGE]
-        self.ops[target] = receiver._replace(
-            inputs=(*(kept or before), Slot(MESSAGE, value))  # what a buffer held before is gone
-        )
+        kept = receiver.inputs
+        if receiver.name in ("recv", "irecv"):  # what the buffer held before is gone
+            kept = tuple(each for each in receiver.inputs if each.name == MESSAGE)
+            self.buffers += [each.value for each in receiver.inputs if each not in kept]
+        self.ops[target] = receiver._replace(inputs=(*kept, Slot(MESSAGE, value)))
 
     def recording(self, name: str, lanes: Sequence[Lane]) -> Recording:
         """All of it."""

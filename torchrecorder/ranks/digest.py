@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from torchrecorder.events import Communication, Group, Rank, Role, ScopeId
+from torchrecorder.events import Communication, Rank, RankGroup, Role, ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -139,7 +139,7 @@ def _structure(recording: RecordedRun, rank: Rank, *, sizes: bool) -> Iterator[A
         yield _relative(told, groups[told.group], rank.rank, sizes)
 
 
-def _relative(told: Communication, group: Group, rank: int, sizes: bool) -> Any:
+def _relative(told: Communication, group: RankGroup, rank: int, sizes: bool) -> Any:
     """A communication as the others of its kind have it: with the place of its peer from here."""
     peer = told.peer
     if peer in group.ranks:

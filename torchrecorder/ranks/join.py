@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from torchrecorder.events import Group
+from torchrecorder.events import RankGroup
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.ranks.digest import Digest, Sent
 
 TO_ONE = ("send", "recv")
@@ -48,7 +49,7 @@ class Collective(NamedTuple):
     """
 
     name: str
-    group: Group
+    group: RankGroup
     order: int
     bytes: int
     backward: bool
@@ -76,13 +77,14 @@ class Collective(NamedTuple):
 _Queue = list[tuple[int, Sent]]
 """Communications of one process: their places, and what they are."""
 
-_Pairs = dict[tuple[Group, int, int, int], tuple[_Queue, _Queue]]
+_Pairs = dict[tuple[RankGroup, int, int, int], tuple[_Queue, _Queue]]
 """Sends and receives by group, sender, receiver and tag."""
 
 
+@uncollected()
 def join(digests: Sequence[Digest]) -> tuple[list[Collective], list[str]]:
     """All collectives, in an order in which they may have run, and what does not fit."""
-    groups: dict[Group, dict[int, _Queue]] = {}
+    groups: dict[RankGroup, dict[int, _Queue]] = {}
     pairs: _Pairs = {}
     for each in digests:
         _sort(each, groups, pairs)
@@ -99,7 +101,7 @@ def join(digests: Sequence[Digest]) -> tuple[list[Collective], list[str]]:
 
 
 def _sort(
-    found: Digest, groups: dict[Group, dict[int, _Queue]], pairs: _Pairs
+    found: Digest, groups: dict[RankGroup, dict[int, _Queue]], pairs: _Pairs
 ) -> None:
     """Put what one process sent where it belongs."""
     rank = found.rank.rank
@@ -143,7 +145,7 @@ def _absent(digests: Sequence[Digest], recorded: Iterable[int]) -> Iterator[str]
 
 
 def _in_group(
-    group: Group, queues: Mapping[int, _Queue], problems: list[str], recorded: set[int]
+    group: RankGroup, queues: Mapping[int, _Queue], problems: list[str], recorded: set[int]
 ) -> Iterator[Collective]:
     """Those of one group, up to where its members do not agree any more."""
     members = {rank: queues.get(rank, []) for rank in group.ranks if rank in recorded}
@@ -157,7 +159,10 @@ def _in_group(
 
 
 def _disagreement(
-    group: Group, order: int, members: Mapping[int, _Queue], parts: Mapping[int, tuple[int, Sent]]
+    group: RankGroup,
+    order: int,
+    members: Mapping[int, _Queue],
+    parts: Mapping[int, tuple[int, Sent]],
 ) -> str:
     """What is wrong with one collective, in words; empty if nothing is."""
     kinds: dict[tuple[object, ...], list[int]] = {}
@@ -171,8 +176,8 @@ def _disagreement(
     said = "; ".join(_did(ranks, parts[ranks[0]][1]) for ranks in kinds.values())
     if alone:
         said += f"; {ranks_text(alone)} ran none"
-    longest = max(map(len, members.values()))
-    after = f" ({longest - order - 1} more after it are not compared)" if longest > order + 1 else ""
+    more = max(map(len, members.values())) - order - 1
+    after = f" ({more} more after it are not compared)" if more else ""
     return f"no. {order + 1} of {group_text(group)}: {said}{after}"
 
 
@@ -185,7 +190,7 @@ def _did(ranks: Sequence[int], sent: Sent) -> str:
 
 
 def _collective(
-    group: Group, order: int, parts: Mapping[int, tuple[int, Sent]]
+    group: RankGroup, order: int, parts: Mapping[int, tuple[int, Sent]]
 ) -> Collective:
     times = {rank: sent.told.seconds for rank, (_, sent) in parts.items()}
     known = {rank: seconds for rank, seconds in times.items() if seconds is not None}
@@ -218,7 +223,7 @@ def _waited(sent: Sent, seconds: float | None, shortest: float | None) -> float 
 
 
 def _sent_and_received(
-    group: Group,
+    group: RankGroup,
     source: int,
     target: int,
     tag: int,
@@ -270,7 +275,7 @@ def ranks_text(ranks: Iterable[int]) -> str:
     return f"{'rank' if single else 'ranks'} {told}"
 
 
-def group_text(group: Group) -> str:
+def group_text(group: RankGroup) -> str:
     """What to call a group: its purpose or its name, and who is in it."""
     name = group.purpose.removeprefix("mesh_") if group.purpose else group.name
     return f"group {name} ({ranks_text(group.ranks)})"

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from torchrecorder.capture.internals.table import COLLECTIVES, find
-from torchrecorder.events import Group, Mesh
+from torchrecorder.events import Mesh, RankGroup
 
 _USUAL = (Tensor, torch.nn.Parameter)
 _SPREAD, _AWAITED = "DTensor", "AsyncCollectiveTensor"
@@ -281,7 +281,7 @@ def _flat(found: Any) -> Iterator[Tensor]:
             yield from _flat(each)
 
 
-def group_facts(group: Any = None) -> Group:
+def group_facts(group: Any = None) -> RankGroup:
     """What a process group is called, who is in it, and what it says that it is for.
 
     The group of all processes if none is given.
@@ -290,7 +290,7 @@ def group_facts(group: Any = None) -> Group:
     group = group or distributed.group.WORLD
     ranks: Sequence[int] = distributed.get_process_group_ranks(group)
     purpose = str(group.group_desc)
-    return Group(
+    return RankGroup(
         str(group.group_name),
         tuple(ranks),
         "" if purpose == "undefined" else purpose,

@@ -32,11 +32,11 @@ from torchrecorder.events import (
     BYTES_OF_GRADIENT,
     Communication,
     GradId,
-    Group,
     Measured,
     Mesh,
     OpId,
     Rank,
+    RankGroup,
     ScopeId,
     Shard,
     ValueId,
@@ -48,16 +48,19 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
 
-NO_TIME = "fake"
-"""The backend that sends nothing, so that nothing takes any time."""
+UNTIMED = ("fake", "nccl", "xccl")
+"""Backends that send nothing, or of which the program hears when a device has been told to."""
 
 
 class _Open:
     """A communication, while the run goes on."""
 
-    def __init__(self, tape: Tape, told: Communication, received: list[Tensor]) -> None:
+    def __init__(
+        self, tape: Tape, told: Communication, received: list[Tensor], timed: bool
+    ) -> None:
         self.tape = tape
         self.told = told
+        self.timed = timed
         self.received = [weakref.ref(each) for each in received]
         self.began = tape.clock()
         self.seconds: float | None = None
@@ -86,7 +89,7 @@ class Communications(Observer):
         self.backward = backward
         self.running = running
         self._found: list[_Open] = []
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, RankGroup] = {}
         self._meshes: dict[Any, Mesh] = {}
         self._counts: dict[Any, int] = {}
         self._works: dict[int, tuple[weakref.ref[Any], _Open]] = {}
@@ -119,7 +122,8 @@ class Communications(Observer):
         try:
             self._pause()
             sent = sent_by(operator, args)
-            opened = _Open(self.tape, self._describe(sent), sent.received)
+            told = self._describe(sent)
+            opened = _Open(self.tape, told, sent.received, self._is_timed(told, sent))
             for tensor in sent.received:
                 self.values.storages.expect(tensor)
                 self._writing[self.values.storages.of(tensor).number] = opened
@@ -137,7 +141,7 @@ class Communications(Observer):
             work = self._last = work_in(result)
             if work is not None:
                 self._works[id(work)] = weakref.ref(work), begun
-                if self._is_timed(begun):
+                if begun.timed:
                     when_done(work, begun.done)
         except Exception as error:
             self.tape.lose("communications", error)
@@ -163,7 +167,7 @@ class Communications(Observer):
         try:
             self._pause()
             if opened is not None:
-                if self._is_timed(opened):
+                if opened.timed:
                     opened.waited(since)
                 self._arrive(opened)
             if isinstance(on, Tensor):
@@ -190,8 +194,9 @@ class Communications(Observer):
         if threading.get_ident() == self.tape.thread:
             self.tape.resume()
 
-    def _is_timed(self, opened: _Open) -> bool:
-        return self._groups[opened.told.group].backend != NO_TIME
+    def _is_timed(self, told: Communication, sent: Sent) -> bool:
+        on_cpu = all(each.device.type == "cpu" for each in (*sent.given, *sent.received))
+        return on_cpu and self._groups[told.group].backend not in UNTIMED
 
     def _arrive(self, opened: _Open) -> None:
         for ref in opened.received:
@@ -228,10 +233,13 @@ class Communications(Observer):
         )
 
     def _place(self) -> tuple[OpId | None, GradId | None, ScopeId | None]:
-        """The op, the grad node and the scope that are running."""
+        """The op, the grad node and the scope that are running.
+
+        None of them where a backward pass has come to its end, and calls what was to run then.
+        """
         if not self.running.is_backward:
             return self.tape.op, None, self.tape.scope
-        grad = self.backward.current() or self.backward.last_started()
+        grad = self.backward.current()
         return None, grad, self.running.home(grad)
 
     # What is told of the run ------------------------------------------------------------
