@@ -8,7 +8,7 @@ from torchrecorder.events import OpId, ValueId
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.merge_captions import first_to_last, given, same
-from torchrecorder.views.bundles import MOST, UPDATES, Bundle, Flow, values_of
+from torchrecorder.views.bundles import MOST, Bundle, Flow, values_of
 from torchrecorder.views.view import Arrow, BoxKind, View
 
 WITH_SHAPE = (
