@@ -14,6 +14,7 @@ from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 from torchrecorder.style.line_labels import WITH_SHAPE, line_labels, line_tooltip
 from torchrecorder.style.color_scale import BoxNumbers, Heat
+from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.legend import legend
 from torchrecorder.style.loops import feedback, next_round
 from torchrecorder.style.nan_markers import Marks
@@ -32,23 +33,24 @@ WIDE = 2.4
 def draw(view: View, style: Style = Style()) -> Figure:
     """The figure of *view* in *style*."""
     captions = Captions(view.recording, style, _repeated(view))
+    graphs = GraphMarks(view, style.theme)
     heat = None
     if style.color_by is not None:
         heat = Heat(view, style.color_by, style.theme, style.color_range)
-    shapes = tuple(_shapes(view, style, captions, heat))
+    shapes = tuple(_shapes(view, style, captions, graphs, heat))
     if not view.boxes and not view.clusters:
         shapes = (_nothing(style),)
     figure = Figure(
         name=view.recording.name,
         shapes=shapes,
-        groups=tuple(_groups(view, style, captions)),
-        lines=tuple(_lines(view, style, captions)),
+        groups=tuple(_groups(view, style, captions, graphs)),
+        lines=tuple(_lines(view, style, captions, graphs)),
         direction=style.direction,
         background=style.theme.paper if style.background is None else style.background,
         fontname=style.fontname,
         fontsize=style.fontsize,
         legend=(
-            *(heat.legend() if heat is not None else ()),
+            *(heat.legend() if heat is not None else graphs.legend()),
             *(legend(view, style) if style.legend else ()),
         ),
         attributes=style.attributes,
@@ -59,22 +61,26 @@ def draw(view: View, style: Style = Style()) -> Figure:
 
 def repainted(figure: Figure, view: View, style: Style) -> Figure:
     """*figure* of *view* in the colours of *style*, with the same texts."""
-    marks, depth = Marks(view), view.nesting.depth
+    marks, graphs = Marks(view), GraphMarks(view, style.theme)
+    depth = view.nesting.depth
     done = replace(
         figure,
         shapes=tuple(
-            replace(shape, look=marks.look(box, style.look(box, view), style.theme))
+            replace(
+                shape,
+                look=marks.look(box, graphs.look(box, style.look(box, view)), style.theme),
+            )
             for shape, box in zip(figure.shapes, view.boxes.values())
         ),
         groups=tuple(
-            replace(group, look=_group_look(view, style, cluster, depth[cluster.id]))
+            replace(group, look=_group_look(view, style, graphs, cluster, depth[cluster.id]))
             for group, cluster in zip(figure.groups, view.clusters.values())
         ),
         lines=tuple(
-            replace(each, look=_line_look(bundle, style.theme))
+            replace(each, look=_line_look(bundle, style.theme, graphs))
             for each, bundle in zip(figure.lines, bundles(view))
         ),
-        legend=legend(view, style) if style.legend else (),
+        legend=(*graphs.legend(), *(legend(view, style) if style.legend else ())),
     )
     return finished(done, view, style)
 
@@ -88,13 +94,16 @@ def finished(figure: Figure, view: View, style: Style) -> Figure:
 
 
 def _shapes(
-    view: View, style: Style, captions: Captions, heat: Heat | None
+    view: View, style: Style, captions: Captions, graphs: GraphMarks, heat: Heat | None
 ) -> Iterator[Shape]:
     marks = Marks(view)
     numbers = BoxNumbers(view, tuple(each for each in style.numbers if each != style.color_by))
     for box in view.boxes.values():
         look, label = style.look(box, view), (*captions.box(box), *_idle(view, box))
         label = (*label, *_next_round(view, box))
+        if graphs:
+            label = (*label, *graphs.lines(box))
+            look = graphs.look(box, look) if heat is None else look
         if box.share is not None:
             look = _dashed(look)
         heated = heat is not None and not failed(box.id, view)
@@ -105,7 +114,7 @@ def _shapes(
             group=box.cluster,
             label=(*label, *numbers.lines(box), *marks.lines(box)) if numbers or marks else label,
             look=marks.look(box, look, style.theme, heated=heated) if marks else look,
-            tooltip=captions.tooltip(box),
+            tooltip="\n".join(filter(None, [captions.tooltip(box), *graphs.tooltip(box.members)])),
             count=box.count,
             kind=box.kind.value,
             name=captions.full_name(box.id),
@@ -140,24 +149,29 @@ def _nothing(style: Style) -> Shape:
     return Shape("nothing", None, label, look, "", kind="note", name="nothing was recorded")
 
 
-def _groups(view: View, style: Style, captions: Captions) -> Iterator[Group]:
+def _groups(
+    view: View, style: Style, captions: Captions, graphs: GraphMarks
+) -> Iterator[Group]:
     depth = view.nesting.depth
     for cluster in view.clusters.values():
         scope = view.recording.scopes.get(ScopeId(cluster.id))
+        about = [captions.scope_tooltip(scope, cluster)] if scope else []
         back = feedback(view, cluster)
         yield Group(
             id=cluster.id,
             parent=cluster.parent,
-            label=(*captions.cluster(cluster), *_next_round(view, cluster)),
-            look=_group_look(view, style, cluster, depth[cluster.id]),
-            tooltip=captions.scope_tooltip(scope, cluster) if scope else "",
+            label=(*captions.cluster(cluster), *graphs.corner(cluster), *_next_round(view, cluster)),
+            look=_group_look(view, style, graphs, cluster, depth[cluster.id]),
+            tooltip="\n".join([*about, *graphs.tooltip([cluster.id])]),
             count=cluster.count,
             name=captions.full_name(cluster.id),
             loop=(back[0].tail, back[0].head) if back else None,
         )
 
 
-def _group_look(view: View, style: Style, cluster: Cluster, depth: int) -> Look:
+def _group_look(
+    view: View, style: Style, graphs: GraphMarks, cluster: Cluster, depth: int
+) -> Look:
     theme = style.theme
     scope = view.recording.scopes.get(ScopeId(cluster.id))
     if scope is None and not is_block(cluster.id):
@@ -168,6 +182,8 @@ def _group_look(view: View, style: Style, cluster: Cluster, depth: int) -> Look:
         look = theme.region
     if cluster.count > 1:
         look = replace(look, width=2.0)
+    if graphs and style.color_by is None:
+        look = graphs.group_look(cluster, look)
     if cluster.share is not None:
         look = _dashed(look)
     if failed(cluster.id, view):
@@ -180,11 +196,13 @@ def _dashed(look: Look) -> Look:
     return replace(look, dash="dashed", width=max(look.width, 1.3))
 
 
-def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
+def _lines(
+    view: View, style: Style, captions: Captions, graphs: GraphMarks
+) -> Iterator[Line]:
     drawn = bundles(view)
     texts, marks = line_labels(view, drawn, captions), argument_marks(view, drawn)
     for number, bundle in enumerate(drawn):
-        arrow, look = bundle.first, _line_look(bundle, style.theme)
+        arrow, look = bundle.first, _line_look(bundle, style.theme, graphs)
         if style.edge_attributes:
             look = replace(look, attributes=style.edge_attributes)
         value, mark = same(view, arrow), marks.get(number, Mark())
@@ -193,7 +211,7 @@ def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
             head=arrow.head,
             label=texts.get(number, ""),
             look=look,
-            tooltip=line_tooltip(view, bundle),
+            tooltip=line_tooltip(view, bundle) + "\nacross a graph break" * graphs.crosses(arrow),
             value=bundle.trunk or value,
             result=result(view.recording, arrow.tail, value),
             count=len(bundle.arrows),
@@ -207,11 +225,11 @@ def narrow(line: Line) -> Look:
     return replace(line.look, width=line.look.width / WIDE) if line.count > MOST else line.look
 
 
-def _line_look(bundle: Bundle, theme: Theme) -> Look:
+def _line_look(bundle: Bundle, theme: Theme, graphs: GraphMarks) -> Look:
     """The look of a line: light for updates, wide where it stands for many arrows."""
     look = theme.line if bundle.first.value else theme.gradient
     if bundle.flow in UPDATES:
         look = theme.update
     elif len(bundle.arrows) > MOST:
         look = replace(look, width=WIDE * look.width)
-    return _dashed(look) if bundle.first.some else look
+    return graphs.line(bundle.first, _dashed(look) if bundle.first.some else look)

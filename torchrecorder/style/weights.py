@@ -38,7 +38,7 @@ class Weights:
         frozen = self._frozen(box, count) if count else ""
         if len(set(counts)) > 1:
             whole = labels.count(self._count(self.all, box.instances))
-            total = f", {whole} in all" if box.count > 1 else ""
+            total = f", {whole} in total" if box.count > 1 else ""
             yield f"{_range(counts)} params{total}{frozen}"
         elif count:
             call = self.call(scope, box.members) if single else ""

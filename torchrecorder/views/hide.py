@@ -10,6 +10,7 @@ from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import STORED as STORED_ROLES
 from torchrecorder.events import MODES, OpId, OpKind, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
 from torchrecorder.views.training import training_steps
@@ -40,8 +41,13 @@ def is_pass(op: Op) -> bool:
 
 
 def is_query(op: Op) -> bool:
-    """Whether it returns and writes no tensor: it reads a number, a flag or a shape."""
-    return not op.outputs and not op.failed
+    """Whether it gives nobody a tensor: it reads a number, a flag or a shape."""
+    return not op.outputs and not op.failed and not is_send(op)
+
+
+def is_send(op: Op) -> bool:
+    """Whether it only sends a tensor to another process."""
+    return op.name in ("send", "isend") and op.qualname.startswith("torch.distributed.")
 
 
 def is_reshape(op: Op) -> bool:
@@ -146,8 +152,8 @@ class HideNamed(Named):
 
 def _ends(recording: RecordedRun) -> Iterator[tuple[str, str]]:
     """Boxes of inputs, outputs, parameters and buffers, with each of their names."""
-    yield from ((slot.value, slot.name) for slot in recording.inputs)
-    yield from ((f"out:{place}", slot.name) for place, slot in enumerate(recording.outputs))
+    for box, _, names in end_names(recording):
+        yield from ((box, name) for name in names)
     for value in recording.values.values():
         yield from ((value.id, name) for name in value.names if value.role in STORED_ROLES)
 

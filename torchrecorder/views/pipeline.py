@@ -74,7 +74,7 @@ class ViewOptions:
     )
     since: str | None = option(
         "Show only what depends on this. The path of a module, the name of an input, output or "
-        "parameter, or a recorded id.",
+        "parameter, or a recorded id. What is computed for it from weights alone is shown too.",
         TEXT.or_none(),
         default=None,
         placeholder="NAME",
@@ -232,10 +232,10 @@ def _repeated(recording: RecordedRun, options: ViewOptions) -> frozenset[str]:
 
 def _quiet(recording: RecordedRun, options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:
     """The conditions under which an op is not shown."""
-    backwards = drawn_backwards(recording)
+    needed = {each.op for each in recording.graph_breaks} | {*drawn_backwards(recording)}
     found: list[Callable[[Op], bool]] = [is_pass]
     if not options.queries:
-        found.append(lambda op: is_query(op) and op.id not in backwards)
+        found.append(lambda op: is_query(op) and op.id not in needed)
     if not options.reshapes:
         found.append(is_reshape)
     return tuple(found)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import bisect
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -61,6 +61,7 @@ class BackwardRuns:
         self._dtypes: dict[torch.dtype, str] = {}
         self._devices: dict[torch.device, str] = {}
         self._forms: dict[Any, Gradient] = {}
+        self.left: Callable[[], None] = lambda: None
 
     def behind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """All nodes behind the roots of a call of ``backward()`` or ``grad()``."""
@@ -104,6 +105,7 @@ class BackwardRuns:
             run.leave(failed=failed)
             self.running.pop()
             self.tape.write(BackwardRan(run.number, op, seconds, run.create_graph, failed))
+            self.left()
 
     def abandon(self, op: OpId | None) -> None:
         """An instrument failed at the call *op*: if it runs backward, do without the rest."""

@@ -166,6 +166,11 @@ class Sources:
         self._codes.append(code)
         return place
 
+    def file(self, filename: str) -> str | None:
+        """What a file of the user's is called in recordings; None for one that is not theirs."""
+        place = self._of_file(filename)
+        return place if isinstance(place, str) else None
+
     def _of_file(self, filename: str) -> object:
         if filename == _ENTRY:
             return _END

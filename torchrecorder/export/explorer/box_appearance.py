@@ -16,6 +16,7 @@ from torchrecorder.style.captions import Captions
 from torchrecorder.style.draw import draw, finished, repainted
 from torchrecorder.style.line_labels import carried, counted, is_final
 from torchrecorder.style.figure import Figure, Group, LegendEntry, Look, Shape, Text
+from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.legend import legend
 from torchrecorder.style.style import Style
 from torchrecorder.style.merge_captions import result, same
@@ -100,7 +101,10 @@ class Drawn:
             return tuple(figure.legend for figure in self.opened)
         boxes = {**self.closed_boxes, **self.tree.view.boxes}
         view = replace(self.tree.view, boxes=boxes)
-        return tuple(legend(view, replace(self.style, theme=theme)) for theme in self.themes)
+        return tuple(
+            (*GraphMarks(view, theme).legend(), *legend(view, replace(self.style, theme=theme)))
+            for theme in self.themes
+        )
 
     def _both(self, view: View) -> tuple[Figure, Figure]:
         light, dark = (replace(self.style, theme=theme) for theme in self.themes)

@@ -35,8 +35,8 @@ def _is_uniform(tree: Tree, style: Style) -> bool:
     """Whether *style* draws what has equal records in the same way, wherever it is."""
     recording = tree.view.recording
     own = style.finish, style.rename, style.notes, style.numbers, style.edge_attributes
-    marked = recording.failed or recording.statistics or tree.view.backward
-    plain = style.rules == RULES and not any(own) and not marked
+    marked = recording.failed, recording.statistics, recording.compiled_graphs
+    plain = style.rules == RULES and not any((*own, *marked, tree.view.backward))
     return plain and not any(arrow.some for arrow in tree.view.arrows)
 
 
