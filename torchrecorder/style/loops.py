@@ -63,7 +63,9 @@ def _maker(recording: RecordedRun, tail: str) -> str:
 
 def _runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
     """Whether what an arrow enters is called anew in each round, not another each time."""
-    op = recording.ops.get(OpId(head))
+    op, scope = recording.ops.get(OpId(head)), recording.scopes.get(ScopeId(head))
+    if op is None and scope is None:
+        return False  # a tensor or a grad node
     if op is not None and is_block(drawn.id):
         return True
     within = recording.within(op.scope if op is not None else ScopeId(head))
