@@ -205,10 +205,12 @@ def loop_way(box: Drawn, figure: Figure) -> list[Point]:
     left, top, right, bottom = box.x, box.y, box.x + box.width, box.y + box.height
     left, top, right, bottom = left + INSIDE, top + INSIDE, right - INSIDE, bottom - INSIDE
     if figure.direction in ("TB", "BT"):
-        ends = (bottom, top) if figure.direction == "TB" else (top, bottom)
-        return [(right - TURN, ends[0]), (right, ends[0]), (right, ends[1]), (right - TURN, ends[1])]
-    ends = (right, left) if figure.direction == "LR" else (left, right)
-    return [(ends[0], bottom - TURN), (ends[0], bottom), (ends[1], bottom), (ends[1], bottom - TURN)]
+        near = right - TURN
+        end, begin = (bottom, top) if figure.direction == "TB" else (top, bottom)
+        return [(near, end), (right, end), (right, begin), (near, begin)]
+    near = bottom - TURN
+    end, begin = (right, left) if figure.direction == "LR" else (left, right)
+    return [(end, near), (end, bottom), (begin, bottom), (begin, near)]
 
 
 def _spline(points: Sequence[Point]) -> str:

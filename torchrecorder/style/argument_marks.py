@@ -18,7 +18,7 @@ COMMUTATIVE = frozenset(
     add add_ mul mul_ multiply maximum minimum max min fmax fmin eq ne allclose isclose equal
     logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor __and__ __or__ __xor__
     hypot dot vdot inner mse_loss l1_loss logaddexp broadcast_tensors meshgrid block_diag
-    backward alias join
+    backward alias join and or xor __rand__ __ror__ __rxor__ radd rmul
     """.split()
 )
 """Ops whose tensors may change places, or are equals of each other."""

@@ -29,11 +29,11 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
 
 def next_round(view: View, drawn: Box | Cluster) -> str:
     """``next: h, c`` for a loop, with the names of what it gives to itself."""
-    names = ", ".join(dict.fromkeys(_names(view, feedback(view, drawn))))
+    names = ", ".join(dict.fromkeys(_names(view, drawn, feedback(view, drawn))))
     return f"next: {labels.shorten(names, 32)}" if names else ""
 
 
-def _names(view: View, arrows: tuple[Arrow, ...]) -> Iterator[str]:
+def _names(view: View, drawn: Box | Cluster, arrows: tuple[Arrow, ...]) -> Iterator[str]:
     """A name for each value: that of the argument it becomes, else of what gives it."""
     flows, found = Flows(view), dict[object, str]()
     for arrow in arrows:
@@ -48,7 +48,10 @@ def _names(view: View, arrows: tuple[Arrow, ...]) -> Iterator[str]:
             found.setdefault(arrow.value, "")
         elif not found.get(arrow.value):
             found[arrow.value] = f"{name} {place}" if place else name
-    makers = {arrow.value: _maker(view.recording, arrow.tail) for arrow in reversed(arrows)}
+    makers = {
+        arrow.value: "its result" if arrow.tail == drawn.id else _maker(view.recording, arrow.tail)
+        for arrow in reversed(arrows)
+    }
     yield from (name or makers[value] for value, name in found.items())  # type: ignore[index]
 
 

@@ -133,9 +133,7 @@ class Calls:
             self._give_up(call, error)
         return None
 
-    def _begin_backward(
-        self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> OpId:
+    def _begin_backward(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OpId:
         """The call runs the autograd graph: listen to it, and note to which gradients it adds."""
         values, tape = self.values, self.tape
         nodes = self.backward.behind(args, kwargs)

@@ -117,6 +117,8 @@ class Tensors:
         say, rows = self.columns_of, [self.number[each] for each in trunk.carried]
         texts = [say.strings.rows[columns["text"][row]] for row in rows]
         looks = {columns["look"][row] for row in rows}
+        if trunk.flow in UPDATES:
+            looks = {self._light()}
         alike = f"{len(rows)} × {first_to_last(texts)}"
         said = alike if trunk.flow is Flow.TENSOR else trunk.flow.counted(len(rows))
         return {
@@ -135,16 +137,21 @@ class Tensors:
 
     def _look(self, arrows: list[int]) -> int:
         """The look of its lines if they share one that is not the usual; else -1."""
-        themes = self.drawn.themes
         if self.flows[arrows[0]] in UPDATES:
-            return self.columns_of.look((themes[0].update, themes[1].update))
+            return self._light()
         if self.drawn.is_shared:
             return -1
         light, dark = self._drawn_looks[arrows[0]]
-        usual = light in (themes[0].line, themes[0].gradient)
+        theme = self.drawn.themes[0]
+        usual = light in (theme.line, theme.gradient)
         if usual or any(self._drawn_looks[place][0] != light for place in arrows):
             return -1
         return self.columns_of.look((light, dark))
+
+    def _light(self) -> int:
+        """The look of the lines of updates."""
+        light, dark = self.drawn.themes
+        return self.columns_of.look((light.update, dark.update))
 
     @cached_property
     def _drawn_looks(self) -> list[tuple[Look, Look]]:

@@ -1,0 +1,92 @@
+"""Lines of the page that stand for several tensors, and names of arguments at their heads."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import torchrecorder
+from tests.export.test_head_marks import recorded
+from tests.page.browser import Visit
+from tests.views.test_bundles import step
+from torchrecorder.views.bundles import Flow, bundles
+from torchrecorder.views.pipeline import ViewOptions, make_view
+
+pytestmark = pytest.mark.page
+
+LINES = (
+    "page.stage.picture().lines.map(line => [line.tail, line.head, line.count,"
+    " paint.lineLook(page.model, { theme: 'light', colours: {} }, line).width,"
+    " page.model.tensorText(line.value), line.mark?.[0] ?? ''])"
+)
+
+
+def lines(program: Any, path: Path) -> tuple[list[Any], list[str]]:
+    """Ends, count, width, text and mark of every line that the page shows at first; titles."""
+    seen = Visit(program).open(path)
+    found = seen.page.evaluate(LINES)
+    titles = seen.page.evaluate(
+        "Array.from({ length: page.model.count }, (_, item) => page.model.title(item))"
+    )
+    assert seen.troubles == []
+    seen.window.close()
+    return found, titles
+
+
+def test_a_training_step_has_one_line_for_all_gradients(program: Any, tmp_path: Path) -> None:
+    """The same as in the figure: wide, with the same count, and updates in light."""
+    recording = step(2)
+    found, titles = lines(program, recording.render(tmp_path / "a.html", fold=False))
+    drawn = bundles(make_view(recording, ViewOptions(fold=False)))
+    wide = [each for each in found if each[2] > 3 and each[3] > 2]
+    gradients = [len(each.arrows) for each in drawn if each.flow is Flow.GRADIENT]
+    assert [each[4] for each in wide if "gradient" in each[4]] == ["10 gradients"] * len(gradients)
+    assert sorted(each[2] for each in wide) == sorted(gradients)
+    light = {each[4] for each in found if each[3] < 0.9}
+    assert light == {"10 weights", "30 state tensors"}
+    between = Counter((tail, head) for tail, head, *_ in found)
+    assert max(between.values()) <= 3
+    assert any("clip_grad_norm_" in title for title in titles)
+
+
+def test_more_than_three_between_closed_boxes_are_one(program: Any, tmp_path: Path) -> None:
+    """Opened, each has its own line again."""
+
+    class Split(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            """Five tensors."""
+            return tuple(x + number for number in range(5))
+
+    class Join(torch.nn.Module):
+        def forward(self, parts: tuple[torch.Tensor, ...]) -> torch.Tensor:
+            """One of five, each used for itself."""
+            total = parts[0].relu()
+            for part in parts[1:]:
+                total = total * part.relu()
+            return total
+
+    model = torch.nn.Sequential(Split(), Join())
+    path = torchrecorder.record(model, torch.ones(2)).render(tmp_path / "a.html", depth=1)
+    seen = Visit(program).open(path)
+    closed = seen.page.evaluate(LINES)
+    assert [each[2] for each in closed if each[2] > 1] == [5]
+    seen.page.evaluate("page.state.set({ open: opening.everything(page.model) })")
+    seen.settle()
+    assert {each[2] for each in seen.page.evaluate(LINES)} == {1}
+    assert seen.troubles == []
+    seen.window.close()
+
+
+def test_arguments_are_named_where_they_enter_out_of_order(program: Any, tmp_path: Path) -> None:
+    """As in the figure; the marks are in the document."""
+    seen = Visit(program).open(recorded().render(tmp_path / "a.html"))
+    marks = {each[5] for each in seen.page.evaluate(LINES)} - {""}
+    assert marks & {"q", "k", "v", "÷", "−", "1", "2"}
+    shown = seen.page.locator(".lines text").all_text_contents()
+    assert marks >= set(shown) and shown
+    assert seen.troubles == []
+    seen.window.close()
