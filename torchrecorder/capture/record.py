@@ -86,6 +86,7 @@ def record(
     flops: bool = False,
     replay: bool = False,
     saved: bool | None = None,
+    threads: bool = False,
     input_data: Any = None,
 ) -> Recording:
     """Run *model* once and record what happens.
@@ -118,6 +119,7 @@ def record(
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward; if not given, where backward runs.
+        threads: Record the threads, too, that the model starts.
         input_data: The 1.x spelling of *args*.
 
     Returns:
@@ -136,7 +138,7 @@ def record(
         ['linear']
     """
     flags = {"autograd": autograd, "backward": backward, "fake": fake, "restore": restore}
-    for flag, value in flags.items():
+    for flag, value in {**flags, "threads": threads}.items():
         check_one(flag, value, FLAG)
     check_one("saved", saved, FLAG.or_none())
     if args is not None and input_data is not None:
@@ -149,7 +151,7 @@ def record(
     before = _warmup(repeat, warmup)
     if fake and before + repeat > 1:
         raise InvalidArgument("fake=True measures no times: repeat and warmup do not go with it")
-    once = _Once(model, positional, named, name, autograd, backward, fake)
+    once = _Once(model, positional, named, name, autograd, backward, fake, threads)
     with uncollected():
         timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
         extras = Extras(stats, keep, flops, replay, backward if saved is None else saved)
@@ -180,10 +182,11 @@ class _Once:
     autograd: bool
     backward: bool
     fake: bool
+    threads: bool
 
     def run(self, extras: Extras, *, restore: bool) -> Recording:
         """Run it under a recorder."""
-        recorder = Recorder(self.model, name=self.name, **vars(extras))
+        recorder = Recorder(self.model, name=self.name, threads=self.threads, **vars(extras))
         positional, named = self.args, self.kwargs
         with contextlib.ExitStack() as stack:
             if restore:

@@ -23,6 +23,7 @@ class RecordOptions(TypedDict, total=False):
     flops: bool
     replay: bool
     saved: bool | None
+    threads: bool
 
 
 class InputOptions(RecordOptions, total=False):

@@ -213,6 +213,15 @@ def compiled_from(model: Any) -> Any:
     return held.get("_orig_mod", model) if isinstance(held, dict) else model
 
 
+# Threads --------------------------------------------------------------------------------
+
+
+def call_of_thread(thread: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The function that *thread* was made to run, and its arguments; where Python tells."""
+    held = vars(thread).get
+    return held("_target"), held("_args") or (), held("_kwargs") or {}
+
+
 # Operators ------------------------------------------------------------------------------
 
 COMPOSED = torch._C.DispatchKey.CompositeImplicitAutograd
