@@ -79,7 +79,7 @@ class Instruments:
             self.applied,
             tape.task,
             Headroom(),
-            RunEagerly(tape.lose),
+            RunEagerly(tape.lose, self.regions.sources.expect_compiled),
             self.functions,
             self.modules.others,
             self.modules,
@@ -111,6 +111,7 @@ class Instruments:
         for step in steps:
             with self.tape.losing("end"):
                 step()
+        self.tape.notes.extend(self.regions.sources.eager.notes())
 
     def leave_all(self, error: BaseException | None) -> None:
         """Close the scopes that are open."""

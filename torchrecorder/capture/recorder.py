@@ -28,7 +28,7 @@ from torchrecorder.capture.running import Running
 from torchrecorder.capture.state.own_task import OTHER_TASKS
 from torchrecorder.capture.tape import Tape
 from torchrecorder.checks import FLAG, TEXT, Check, advised, check_one, warn
-from torchrecorder.errors import RecorderInUse
+from torchrecorder.errors import Notice, RecorderInUse
 from torchrecorder.events import Event, RunDone
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.recording import Recording
@@ -96,7 +96,7 @@ class Recorder:
         self._recording: Recording | None = None
         self._live: Live | None = None
         self._exit: contextlib.ExitStack | None = None
-        self._used = False
+        self._used = self._only_looks = False
 
     def __repr__(self) -> str:
         if self._events is not None:
@@ -150,6 +150,7 @@ class Recorder:
     def _finish(self, error: BaseException | None) -> None:
         tape = self._tape
         self._instruments.finish(functools.partial(self._leave, error))
+        eager = self._instruments.regions.sources.eager.notes()
         unheard = self._instruments.modules.others.notes()
         tape.notes.extend([*unheard, *([OTHER_TASKS] if tape.task.others_ran else [])])
         self._kept = self._instruments.started.kept()
@@ -171,6 +172,8 @@ class Recorder:
         del self._tape, self._instruments, self._exit
         if error is None:
             self._extras.warn_unmatched(self._events)
+            for note in () if self._only_looks else eager:
+                warn(note, Notice)
             if unheard and not tape.index:
                 advice = "threads=True records threads that start meanwhile"
                 warn(f"nothing was recorded in the recorder's own thread; {unheard[0]}. {advice}")
@@ -188,7 +191,11 @@ class Recorder:
         self._instruments.modules.leave_all(error)
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call *function* inside the block; one that runs no hooks gets a scope of its own."""
+        """Call *function* inside the block, only to look at it.
+
+        One that runs no hooks gets a scope of its own.
+        """
+        self._only_looks = True
         if isinstance(function, Module):
             if _is_heard(function):
                 return function(*args, **kwargs)
