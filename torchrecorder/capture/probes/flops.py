@@ -65,8 +65,6 @@ class FlopsCounted(TorchDispatchMode):
     ) -> Any:
         """Run *func* and count it."""
         kwargs = kwargs or {}
-        if self.tape.task.is_left():
-            return func(*args, **kwargs)
         if not SHOWS_OPERATORS and self.tape.deaf:
             return self._run_uncounted(func, args, kwargs)
         if isinstance(func, HigherOrderOperator):
@@ -88,7 +86,7 @@ class FlopsCounted(TorchDispatchMode):
 
     def _way_to_run(self, func: Any, args: tuple[Any, ...]) -> tuple[Any, object]:
         """The formula for *func*, if there is one, and how it is to be run."""
-        if func._schema.name.split("::")[1] in _FORM:
+        if self.tape.task.is_left() or func._schema.name.split("::")[1] in _FORM:
             return None, _AS_IT_IS
         formula = flop_registry.get(func._overloadpacket)
         if formula is None:
