@@ -64,7 +64,7 @@ class MakesOne(nn.Module):
         return made(self.plain(x)) + torch.rand(3)
 
 
-OPTIONS = {"stats": True, "flops": True, "replay": True, "keep": ["*"]}
+OPTIONS = {"stats": True, "flops": True, "replay": True, "memory": True, "keep": ["*", "*: *"]}
 
 
 @pytest.mark.parametrize("make", [Computing, MakesOne])

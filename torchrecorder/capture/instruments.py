@@ -44,7 +44,8 @@ class Instruments:
         tape: What they write to.
         extras: What is asked for beyond the usual.
         values: The table of tensors.
-        catalog: The modules; made of the others if it is not given.
+        catalog: Makes the table of modules.
+        model: What is recorded, for the extras that look at its weights.
     """
 
     def __init__(
@@ -53,9 +54,11 @@ class Instruments:
         extras: Extras,
         values: Values,
         catalog: Callable[[Tape, Values], Catalog],
+        model: Module | None = None,
     ) -> None:
         self.tape = tape
         self.extras = extras
+        self.model = model
         self.started = Started()
         self.values = values
         self.autograd = values.autograd = AutogradWalk(tape, values)
@@ -89,7 +92,9 @@ class Instruments:
         )
         with contextlib.ExitStack() as stack:
             with tape.losing("extras"):
-                self.extras.start(self.started, tape, self.backward, self.running, stack)
+                self.extras.start(
+                    self.started, tape, self.backward, self.running, self.model, stack
+                )
             for instrument in instruments:
                 with tape.losing(type(instrument).__name__):
                     stack.enter_context(instrument)
@@ -129,7 +134,8 @@ def of_model(
 ) -> Instruments:
     """The instruments of the thread in which a recorder is entered."""
     values = SharedValues(tape) if shared else Values(tape)
-    return Instruments(tape, extras, values, functools.partial(Catalog, root=model, name=name))
+    catalog = functools.partial(Catalog, root=model, name=name)
+    return Instruments(tape, extras, values, catalog, model)
 
 
 def of_thread(tape: Tape, main: Instruments) -> Instruments:

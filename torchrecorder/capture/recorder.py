@@ -17,21 +17,25 @@ import torch
 from torch.nn import Module
 
 from torchrecorder.build import build
+from torchrecorder.capture.compiled.second_run import SecondRun
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.hooks.recorded_threads import RecordedThreads
 from torchrecorder.capture.instruments import of_model
 from torchrecorder.capture.internals.access import DisableTorchFunction, compiled_from, get_frame
+from torchrecorder.capture.internals.inductor import tracks_kernels
 from torchrecorder.capture.live import Live
-from torchrecorder.capture.probes.probes import Extras
+from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Extras
+from torchrecorder.capture.probes.profiled import is_done, slices_of
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.running import Running
 from torchrecorder.capture.state.own_task import OTHER_TASKS
 from torchrecorder.capture.tape import Tape
 from torchrecorder.checks import FLAG, TEXT, Check, advised, check_one, warn
-from torchrecorder.errors import Notice, RecorderInUse
+from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
 from torchrecorder.events import Event, RunDone
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.recording import Recording
+from torchrecorder.trace.slices import profiled
 
 
 MODEL = Check(
@@ -51,13 +55,21 @@ class Recorder:
         stats: Take mean, std, range, norm, zeros, NaNs of tensors and gradients: of all, or
             of those in the scopes that this list names (dotted paths, with ``*``).
         keep: Scopes whose results are kept, for `Recording.activations` and
-            `Recording.gradients`.
+            `Recording.gradients`; also operations by place and name, ``"layer*: softmax"``.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward.
+        compiled: When the block has ended, make its calls of *model* once more with
+            ``torch.compile``, and say which op is in which graph, and where graphs break.
+            ``"inductor"``: also which ops share a kernel; that takes a C++ compiler, and time.
+        profiler: A ``torch.profiler.profile`` that runs around the block. Ops and scopes are
+            ranges of it, and when it has ended the recording has its numbers.
+        memory: Note when the memory of tensors is allocated and released, for
+            `Recording.memory`.
         threads: Record the threads, too, that are started while this is recorded.
 
     Raises:
+        InvalidArgument: An option has a wrong value, or needs a *model*.
         RecorderInUse: It is entered a second time.
 
     Example:
@@ -81,6 +93,9 @@ class Recorder:
         flops: bool = False,
         replay: bool = False,
         saved: bool = True,
+        compiled: Compiled = False,
+        profiler: Any = None,
+        memory: bool = False,
         threads: bool = False,
     ) -> None:
         check_one("name", name, TEXT.or_none())
@@ -88,7 +103,14 @@ class Recorder:
         check_one("threads", threads, FLAG)
         self._model = model
         self._with_threads = threads
-        self._extras = Extras(stats, keep, flops, replay, saved)
+        self._extras = Extras(stats, keep, flops, replay, saved, compiled, profiler, memory)
+        if compiled and model is None:
+            raise InvalidArgument("compiled=True needs the model: Recorder(model, compiled=True)")
+        if compiled == INDUCTOR and not tracks_kernels():
+            raise InvalidArgument(
+                "this version of PyTorch does not tell of which operations a kernel is made; "
+                "compiled=True shows the graphs"
+            )
         self._running: Running | None = None
         self._kept: Kept | None = None
         self._name = name or _name_of(model)
@@ -125,6 +147,10 @@ class Recorder:
             tape, self._extras, model, self._name, shared=self._with_threads
         )
         self._running = self._instruments.running
+        asked = self._extras.compiled
+        self._second = SecondRun(self._model, fused=asked == INDUCTOR) if asked else None
+        if self._second is not None:
+            self._instruments.modules.called = self._second.called
         with contextlib.ExitStack() as stack:
             stack.enter_context(self._instruments)
             if self._with_threads:
@@ -144,6 +170,9 @@ class Recorder:
         self._tape.deaf = True  # PyTorch runs hooks that were there when a module was called
         with self._tape.losing("end"):
             self._exit.close()
+        if self._second is not None and error is None:
+            known = {key: each.module for key, each in self._instruments.catalog.entries.items()}
+            self._second.look(self._tape, self._instruments.regions.sources, known)
         with DisableTorchFunction():
             self._finish(error)
 
@@ -154,6 +183,10 @@ class Recorder:
         unheard = self._instruments.modules.others.notes()
         tape.notes.extend([*unheard, *([OTHER_TASKS] if tape.task.others_ran else [])])
         self._kept = self._instruments.started.kept()
+        rank, sent = None, self._instruments.started.sent
+        if sent is not None:
+            with tape.losing("end"):
+                rank = sent.rank()
         self._running = None
         tape.write(
             RunDone(
@@ -163,13 +196,14 @@ class Recorder:
                 tuple(dict.fromkeys(tape.notes)),
                 tape.time() - tape.began,
                 tape.own,
+                rank,
             )
         )
         self._events = tuple(tape.events)
         tape.events.clear()  # the instruments refer to each other: only a collection frees them
         self._live = Live(self._instruments.catalog.references())
         self._instruments.clear()
-        del self._tape, self._instruments, self._exit
+        del self._tape, self._instruments, self._exit, self._second
         if error is None:
             self._extras.warn_unmatched(self._events)
             for note in () if self._only_looks else eager:
@@ -241,7 +275,20 @@ class Recorder:
             raise RecorderInUse("the recording is there when the recorder's with block has ended")
         if self._recording is None:
             self._recording = build(self._events, Recording, self._live, self._kept)
+        if self._extras.profiler is not None:
+            self._recording = self._profiled(self._recording)
         return self._recording
+
+    def _profiled(self, recording: Recording) -> Recording:
+        """With what the profiler measured, once it has stopped."""
+        if not is_done(self._extras.profiler):
+            warn(
+                "the profiler still runs: the recording gets its numbers when it is asked for "
+                "after the profiler's block"
+            )
+            return recording
+        slices, self._extras = slices_of(self._extras.profiler), Extras()
+        return profiled(recording, slices)
 
 
 def _name_of(model: Any) -> str:

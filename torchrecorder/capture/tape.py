@@ -22,11 +22,14 @@ from torchrecorder.events import (
     GradId,
     Lost,
     ModuleId,
+    OpCalled,
     OpId,
+    OpKind,
     RunFailed,
     ScopeEntered,
     ScopeId,
     ScopeKind,
+    Slot,
     SourceLine,
     ValueId,
     made,
@@ -188,6 +191,19 @@ class Tape:
         opened = OpenScope(event, state, self.time())
         stack.append(opened)
         return opened
+
+    def state_op(
+        self,
+        op: OpId,
+        kind: OpKind,
+        name: str,
+        inputs: tuple[Slot, ...],
+        outputs: tuple[ValueId, ...],
+    ) -> None:
+        """State an op that nobody called as one, in the current scope."""
+        index = self.next_index()
+        scope = self.scope
+        self.write(OpCalled(op, scope, index, kind, name, "", inputs, outputs, (), (), None, None))
 
     def fail(self, error: BaseException, op: OpId | None) -> None:
         """Remember where *error* came up; the first to report it is the closest."""

@@ -13,8 +13,18 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import STORED, GradId, OpId, Role, ScopeId, Slot, ValueId
+from torchrecorder.events import (
+    STORED,
+    GradId,
+    GraphBreak,
+    OpId,
+    Role,
+    ScopeId,
+    Slot,
+    ValueId,
+)
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -152,15 +162,14 @@ def _anchor(recording: RecordedRun, name: str) -> list[OpId]:
     try:
         return list(_ops_in(recording, scopes_like(recording, name)))
     except InvalidArgument:
-        known = [slot.name for slot in (*recording.inputs, *recording.outputs)]
+        known = [names[0] for _, _, names in end_names(recording) if names]
         paths = (scope.path for scope in recording.scopes.values())
         raise InvalidArgument(advice("tensor or scope", name, [*known, *paths])) from None
 
 
 def _named(recording: RecordedRun, name: str) -> list[ValueId]:
     """Inputs, outputs, parameters and buffers of this name."""
-    slots = (*recording.inputs, *recording.outputs)
-    found = [slot.value for slot in slots if slot.name == name and name]
+    found = [value for _, value, names in end_names(recording) if name in names]
     stored = [value.id for value in recording.values.values() if name in value.names]
     return list(dict.fromkeys([*found, *stored]))
 
@@ -221,7 +230,18 @@ class _Part:
             inputs=inputs,
             outputs=outputs,
             grad_runs=tuple(each for each in self.whole.grad_runs if each.grad in grads),
+            graph_breaks=tuple(self._breaks()),
+            fused_kernels=tuple(
+                each._replace(ops=tuple(op for op in each.ops if op in self.ops))
+                for each in self.whole.fused_kernels
+            ),
         )
+
+    def _breaks(self) -> Iterator[GraphBreak]:
+        """The graph breaks in what is kept."""
+        for each in self.whole.graph_breaks:
+            if each.scope in self.scopes:
+                yield each._replace(op=each.op if each.op in self.ops else None)
 
     def _scopes(self) -> dict[ScopeId, Scope]:
         """The scopes of what is kept; those that were selected are at the top."""

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.module_registry import Catalog
     from torchrecorder.capture.modes.fast_paths import FastPaths
     from torchrecorder.capture.hooks.regions import Regions
-    from torchrecorder.capture.scope import OpenScope
+    from torchrecorder.capture.scope import Called, OpenScope
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
 
@@ -72,6 +72,7 @@ class ModuleScopes:
         self.others = OtherThreads()
         self.family: Container[int] = ()  # the threads that are recorded together
         self._exit = ExitStack()
+        self.called: Called | None = None
         self.lingering = regions.lingering = Lingering(self.open, self._finish)
         values.search_names = self._name_of
 
@@ -196,6 +197,8 @@ class ModuleScopes:
         if len(self.open) == 1:
             named = named_arguments(args, entry.arguments)
             self._objects = ArgumentObjects([*named, *kwargs.items()])
+        if self.called is not None:
+            self.called(module, args, kwargs, opened.scope)
         self._take_in(opened, found)
         self.fast.enter(module, found)
         for observer in self.tape.observers:
@@ -209,11 +212,7 @@ class ModuleScopes:
         opened.begun = self.tape.index
 
     def call_function(
-        self,
-        name: str,
-        function: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
         run: Callable[[], Any] | None = None,
     ) -> Any:
         """Call a plain function, by *run* if that is how it is called, in a scope of its own."""
@@ -222,6 +221,8 @@ class ModuleScopes:
             names = code.co_varnames[: code.co_argcount] if code is not None else ()
             names = names[1:] if inspect.ismethod(function) else names
             opened = self.tape.enter(ScopeKind.FUNCTION, name, cls="function", state=mode_state())
+            if self.called is not None:
+                self.called(function, args, kwargs, opened.scope)
             self.open.append((id(function), opened))
             self._objects = ArgumentObjects([*named_arguments(args, names), *kwargs.items()])
             self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])

@@ -37,8 +37,11 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dis
 from torchrecorder.capture.internals.table import (
     BACKWARD_CALLS,
     CHECKPOINT_FRAMES,
+    CLIPPING,
     GRADIENT_BUFFERS,
+    GRADIENT_SCALERS,
     OPERATOR_MODES,
+    PROFILER_RANGES,
     SAVED_TENSORS,
     find,
 )
@@ -256,6 +259,12 @@ flatten_tensors: Any = torch._C._nn.flatten_dense_tensors
 CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
 """The function with which checkpointing prepares and ends; what is checkpointed runs outside."""
 
+CLIPPING_FUNCTIONS = tuple(filter(callable, map(find, CLIPPING.paths)))
+"""The functions that clip gradients."""
+
+SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
+"""The methods of gradient scalers that run operations."""
+
 OPERATOR_SETUP = "_set_compilation_env"
 """The context in which PyTorch has its compiler trace operators on functions."""
 
@@ -294,6 +303,10 @@ def _rule(operator: Any, run: Callable[[Any, Any, tuple[Any, ...], Any], Any]) -
         return run(mode, operator, args, kwargs)
 
     return rule
+
+
+profiler_range: Any = find(PROFILER_RANGES.paths[0]) or torch.profiler.record_function
+"""A context that a profiler shows as a range of this name."""
 
 
 def fuses(device: str) -> bool:

@@ -28,9 +28,10 @@ from torchrecorder.capture.internals.access import (
     peek_transformations,
 )
 from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
+from torchrecorder.capture.hooks.accumulation import Accumulation
 from torchrecorder.capture.hooks.source import Pretended
 from torchrecorder.capture.tensors.describe import innermost, tensors_in
-from torchrecorder.events import OpCalled, OpKind, ValueId, made
+from torchrecorder.events import OpCalled, OpId, OpKind, ValueId, made
 
 if TYPE_CHECKING:
     from torchrecorder.capture.autograd.walk import AutogradWalk
@@ -114,12 +115,11 @@ class Calls:
                 tensors = [(name, innermost(tensor)) for name, tensor in tensors]
             call.inputs = values.slots_of(tensors)
             call.tensors = self._sources(tensors) if values.aliases else tensors
-            call.op = op = tape.next_op()
-            call.index = tape.next_index()
-            if facts.name == "backward":
-                values.gradients_from = op
             if facts.runs_backward:
-                self.backward.begin(op, args, kwargs)
+                op = self._begin_backward(call, args, kwargs)
+            else:
+                call.op = op = tape.next_op()
+                call.index = tape.next_index()
             self.autograd.begin()
             tape.op = op
             for observer in tape.observers:
@@ -131,6 +131,23 @@ class Calls:
         except Exception as error:
             self._give_up(call, error)
         return None
+
+    def _begin_backward(
+        self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> OpId:
+        """The call runs the autograd graph: listen to it, and note to which gradients it adds."""
+        values, tape = self.values, self.tape
+        nodes = self.backward.behind(args, kwargs)
+        accumulates = call.facts.name == "backward"
+        added = Accumulation(values, nodes if accumulates else (), kwargs.get("inputs"))
+        call.inputs += values.slots_of(added.gradients)
+        call.op = op = tape.next_op()
+        call.index = tape.next_index()
+        if accumulates:
+            values.gradients.last = op
+        call.added_to = added.left_by(op)
+        self.backward.begin(op, nodes, args, kwargs)
+        return op
 
     def _give_up(self, call: Call, error: Exception) -> None:
         """The instrument failed at a call: no op is running, and no hook is left behind."""
@@ -155,11 +172,14 @@ class Calls:
                 observer.op_ended(call.op)
             if call.facts.runs_backward:
                 self.backward.end(call.op, seconds)
+                call.tensors += [
+                    (name, each) for name, ref in call.added_to if (each := ref()) is not None
+                ]
             writes = self._writes(call)
             outputs = self._outputs(call, result, writes)
             if outputs or call.facts.reads_data:
                 self.autograd.end(call.op)
-                if tape.observers:
+                if tape.observers and not call.facts.leaves_unset:
                     self._show(call, result, writes)
                 written = tuple(writes.values()) if writes else ()
                 self._write(call, OpKind.CALLED, outputs, written, seconds)
@@ -192,7 +212,7 @@ class Calls:
             if value is not None:
                 shown.setdefault(value, tensor)
         for observer in self.tape.observers:
-            observer.op_made(call.op, list(shown.items()))
+            observer.op_made(call.op, call.facts.name, list(shown.items()))
 
     def _writes(self, call: Call) -> dict[int, ValueId]:
         """The arguments that were written in place, as new values."""
@@ -208,6 +228,9 @@ class Calls:
                 wrote = _wrote(call, name, tensor, entry)
             else:
                 wrote = tensor._version != entry.version
+                if wrote and tensor._version <= entry.storage.received:
+                    entry.version = tensor._version
+                    wrote = facts.in_place and tensor is call.tensors[0][1]
             if wrote and id(tensor) not in written:
                 written[id(tensor)] = self.values.wrote(tensor, entry, call.op)
         return written

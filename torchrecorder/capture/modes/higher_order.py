@@ -121,10 +121,10 @@ def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | Non
 
 def _counting() -> list[TorchDispatchMode]:
     """Our dispatch modes, if they are on top."""
-    from torchrecorder.capture.probes.flops import FlopsCounted
+    from torchrecorder.capture.probes.kernels import KernelsHeard
 
     modes = reversed(dispatch_modes())
-    found = list(itertools.takewhile(lambda mode: type(mode) is FlopsCounted, modes))
+    found = list(itertools.takewhile(lambda mode: isinstance(mode, KernelsHeard), modes))
     return found[::-1]
 
 

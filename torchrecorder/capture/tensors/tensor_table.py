@@ -10,7 +10,7 @@ of the writes that no instrument saw. Inference tensors have no version.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,9 @@ from torch.nn import Parameter
 
 from torchrecorder.capture.tensors.entries import Aside, Entry, Foreign, around_in, forgetting
 from torchrecorder.capture.internals.access import is_wrapped
-from torchrecorder.capture.tensors.storage import Storage, Storages, Write
+from torchrecorder.capture.internals.processes import is_spread
+from torchrecorder.capture.tensors.leaf_gradients import LeafGradients
+from torchrecorder.capture.tensors.storage import Storage, Storages
 from torchrecorder.capture.tensors.describe import (
     UNSETTLED,
     UNVERSIONED,
@@ -45,9 +47,8 @@ from torchrecorder.events import (
     made,
 )
 
-_STRIDED = torch.strided
+_STRIDED, _PARAMETER = torch.strided, Role.PARAMETER
 _USUAL = frozenset((Tensor, Parameter))
-_PARAMETER = Role.PARAMETER
 
 if TYPE_CHECKING:
     from torchrecorder.capture.autograd.grad_source import GradSource
@@ -67,12 +68,13 @@ class Values:
         self.named = known.get("named", {})
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
         self.autograd: GradSource
-        self.gradients_from: OpId | None = None
+        self.gradients = LeafGradients()
         self.passed: OpCalled | None = None
         self.foreign: dict[int, Foreign] = {}
         self.aside: dict[int, Aside] = {}
         self.storages: Storages = known.get("storages") or Storages()
         self._words = Dictionary()
+        self.spread: Callable[[ValueId, Tensor], None] = lambda value, tensor: None
 
     # Reading ------------------------------------------------------------------------
 
@@ -90,10 +92,11 @@ class Values:
         return entry.value
 
     def read_gradient(self, gradient: Tensor, of: ValueId) -> None:
-        """The user looks at ``x.grad``: what the last backward left there."""
+        """The user looks at ``x.grad``: what backward passes left there."""
         if id(gradient) not in self.entries:
-            role = Role.CONSTANT if self.gradients_from is None else Role.INNER
-            self.note(gradient, self.gradients_from, role, (f"{of}.grad",))
+            maker = self.gradients.of(of)
+            role = Role.CONSTANT if maker is None else Role.INNER
+            self.note(gradient, maker, role, (f"{of}.grad",))
 
     def peek(self, tensor: Tensor) -> ValueId | None:
         """The value that *tensor* was when it was last met."""
@@ -190,26 +193,26 @@ class Values:
             return entry.value
         if len(missed) == 1:
             return self._renote(tensor, entry, missed[0].op)
-        return self._join(tensor, entry, missed)
+        return self._join(tensor, entry, [each.op for each in missed])
 
-    def _join(self, tensor: Tensor, entry: Entry, missed: list[Write]) -> ValueId:
+    def _join(self, tensor: Tensor, entry: Entry, writers: Sequence[OpId | None]) -> ValueId:
         """Several writes reach *tensor*: a pass op brings them together."""
         op = self.tape.next_op()
         slots = [Slot("0", entry.value)]
         entry.role = Role.INNER
-        for number, write in enumerate(missed):
-            slots.append(Slot(str(number + 1), self._state(tensor, entry, write.op)))
+        for number, writer in enumerate(writers, 1):
+            slots.append(Slot(str(number), self._state(tensor, entry, writer)))
         value = self._renote(tensor, entry, op)
         self._write_pass(op, "join", tuple(slots), value)
         return value
 
     def _read_changed(self, tensor: Tensor, entry: Entry) -> ValueId:
         """Somebody wrote *tensor* where no instrument looks."""
-        if entry.version == UNSETTLED:
+        if entry.version == UNSETTLED or tensor._version <= entry.storage.received:
             entry.version = version_of(tensor)
             return self.read(tensor)
-        if self.gradients_from is not None and entry.names and entry.names[0].endswith(".grad"):
-            return self._renote(tensor, entry, self.gradients_from)
+        if (left_by := self.gradients.named(entry.names)) is not None:
+            return self._renote(tensor, entry, left_by)
         if entry.scope in self.tape.functions:  # marked dirty: its op has been seen
             entry.version = version_of(tensor)
             return self._read_regraded(tensor, entry)
@@ -326,6 +329,8 @@ class Values:
             shape = shape_of(tensor)
             number, kind = elements_of(tensor, shape), kind_of(tensor)
         value = value or self.tape.next_value()
+        if cls not in _USUAL and is_spread(tensor):
+            self.spread(value, tensor)
         role = entry.role
         requires_grad = entry.requires_grad
         event = (
@@ -350,10 +355,10 @@ class Values:
         self, op: OpId, name: str, inputs: tuple[Slot, ...], outputs: tuple[ValueId, ...]
     ) -> None:
         """State an op that no instrument saw."""
-        self._write_op(op, OpKind.HIDDEN, name, inputs, outputs)
+        self.tape.state_op(op, OpKind.HIDDEN, name, inputs, outputs)
 
     def _write_pass(self, op: OpId, name: str, inputs: tuple[Slot, ...], output: ValueId) -> None:
-        self._write_op(op, OpKind.PASS, name, inputs, (output,))
+        self.tape.state_op(op, OpKind.PASS, name, inputs, (output,))
 
     def pass_on(self, tensor: Tensor, alias: Tensor) -> ValueId:
         """A scope hands on *tensor* untouched; *alias* stands for it from here on."""
@@ -381,13 +386,6 @@ class Values:
         """The user's tensor: *tensor* itself, or the one it stands for."""
         original = self.original(tensor)
         return tensor if original is None else original
-
-    def _write_op(
-        self, op: OpId, kind: OpKind, name: str, inputs: tuple[Slot, ...],
-        outputs: tuple[ValueId, ...],
-    ) -> None:
-        place = self.tape.scope, self.tape.next_index()
-        self.tape.write(OpCalled(op, *place, kind, name, "", inputs, outputs, (), (), None, None))
 
     def clear(self) -> None:
         """Drop every weak reference now.
