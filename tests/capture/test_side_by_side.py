@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 
+import pytest
 import torch
 
 import torchrecorder as tr
@@ -13,6 +14,7 @@ from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
 
 
+@pytest.mark.filterwarnings("ignore:.*ran eagerly")
 def test_the_compiler():
     """The one that began first may end first: until the last has ended nothing is compiled."""
     compiled = []

@@ -87,6 +87,12 @@ class Catalog:
             with tape.losing("names of modules"):
                 self._enter_all(root)
 
+    def shared(self, tape: Tape, values: Values) -> Catalog:
+        """A catalog of the same modules, for another thread."""
+        catalog = Catalog(tape, values, None, self.name)
+        catalog.entries, catalog.numbers = self.entries, self.numbers
+        return catalog
+
     def _enter_all(self, root: Module) -> None:
         """Number and name *root* and all below it, in the order of ``named_modules()``."""
         found = list(named_modules(root))

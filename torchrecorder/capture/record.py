@@ -93,6 +93,7 @@ def record(
     compiled: Compiled = False,
     profile: bool = False,
     memory: bool = False,
+    threads: bool = False,
     input_data: Any = None,
 ) -> Recording:
     """Run *model* once and record what happens.
@@ -135,6 +136,7 @@ def record(
             CPU and on a device, kernels, memory.
         memory: Note when the memory of tensors is allocated and released, forward and backward,
             for `Recording.memory`.
+        threads: Record the threads, too, that the model starts.
         input_data: The 1.x spelling of *args*.
 
     Returns:
@@ -154,7 +156,7 @@ def record(
         ['linear']
     """
     flags = {"autograd": autograd, "backward": backward, "fake": fake, "restore": restore}
-    for flag, value in flags.items():
+    for flag, value in {**flags, "threads": threads}.items():
         check_one(flag, value, FLAG)
     check_one("saved", saved, FLAG.or_none())
     check_one("profile", profile, FLAG)
@@ -180,7 +182,7 @@ def record(
             raise InvalidArgument(
                 f"{option}={asked!r} needs a run on real tensors: fake=True is none"
             )
-    once = _Once(model, positional, named, name, autograd, backward, fake)
+    once = _Once(model, positional, named, name, autograd, backward, fake, threads)
     with uncollected():
         timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
         kept = backward if saved is None else saved
@@ -225,10 +227,11 @@ class _Once:
     autograd: bool
     backward: bool
     fake: bool
+    threads: bool
 
     def run(self, extras: Extras, *, restore: bool) -> Recording:
         """Run it under a recorder."""
-        recorder = Recorder(self.model, name=self.name, **vars(extras))
+        recorder = Recorder(self.model, name=self.name, threads=self.threads, **vars(extras))
         positional, named = self.args, self.kwargs
         with contextlib.ExitStack() as stack:
             if restore:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -18,40 +17,21 @@ import torch
 from torch.nn import Module
 
 from torchrecorder.build import build
-from torchrecorder.capture.autograd.walk import AutogradWalk
-from torchrecorder.capture.hooks.backward import BackwardRuns
-from torchrecorder.capture.module_registry import Catalog
-from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.compiled.second_run import SecondRun
-from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Extras, Started
 from torchrecorder.capture.failures import attach, explain
-from torchrecorder.capture.state.force_eager import RunEagerly
-from torchrecorder.capture.modes.higher_order import CompiledOps
-from torchrecorder.capture.modes.fast_paths import FastPaths
-from torchrecorder.capture.modes.function_mode import Calls, FunctionCalls
-from torchrecorder.capture.state.recursion_limit import Headroom
-from torchrecorder.capture.internals.access import (
-    SEES_SAVED_TENSORS,
-    DisableTorchFunction,
-    compiled_from,
-    get_frame,
-)
+from torchrecorder.capture.hooks.recorded_threads import RecordedThreads
+from torchrecorder.capture.instruments import of_model
+from torchrecorder.capture.internals.access import DisableTorchFunction, compiled_from, get_frame
 from torchrecorder.capture.internals.inductor import tracks_kernels
 from torchrecorder.capture.live import Live
-from torchrecorder.capture.hooks.modules import ModuleScopes
-from torchrecorder.capture.hooks.regions import Regions
-from torchrecorder.capture.running import Running
+from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Extras
 from torchrecorder.capture.probes.profiled import is_done, slices_of
-from torchrecorder.capture.probes.saved import SavedTensors
-from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.probes.statistics import Choice
-from torchrecorder.capture.hooks.optimizer import OptimizerSteps
-from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
+from torchrecorder.capture.running import Running
 from torchrecorder.capture.state.own_task import OTHER_TASKS
 from torchrecorder.capture.tape import Tape
-from torchrecorder.capture.tensors.tensor_table import Values
-from torchrecorder.checks import TEXT, Check, advised, check_one, warn
-from torchrecorder.errors import InvalidArgument, RecorderInUse
+from torchrecorder.checks import FLAG, TEXT, Check, advised, check_one, warn
+from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
 from torchrecorder.events import Event, RunDone
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.recording import Recording
@@ -86,6 +66,7 @@ class Recorder:
             ranges of it, and when it has ended the recording has its numbers.
         memory: Note when the memory of tensors is allocated and released, for
             `Recording.memory`.
+        threads: Record the threads, too, that are started while this is recorded.
 
     Raises:
         InvalidArgument: An option has a wrong value, or needs a *model*.
@@ -115,10 +96,13 @@ class Recorder:
         compiled: Compiled = False,
         profiler: Any = None,
         memory: bool = False,
+        threads: bool = False,
     ) -> None:
         check_one("name", name, TEXT.or_none())
         check_one("model", model, MODEL.or_none())
+        check_one("threads", threads, FLAG)
         self._model = model
+        self._with_threads = threads
         self._extras = Extras(stats, keep, flops, replay, saved, compiled, profiler, memory)
         if compiled and model is None:
             raise InvalidArgument("compiled=True needs the model: Recorder(model, compiled=True)")
@@ -134,7 +118,7 @@ class Recorder:
         self._recording: Recording | None = None
         self._live: Live | None = None
         self._exit: contextlib.ExitStack | None = None
-        self._used = False
+        self._used = self._only_looks = False
 
     def __repr__(self) -> str:
         if self._events is not None:
@@ -158,47 +142,20 @@ class Recorder:
     def _set_up(self) -> None:
         self._tape = tape = Tape()
         tape.pause()
-        values = Values(tape)
-        autograd = values.autograd = AutogradWalk(tape, values)
-        applied = AppliedFunctions(tape)
-        regions = Regions(tape, Sources(applied))
-        if self._extras.saved and SEES_SAVED_TENSORS:
-            saved = SavedTensors(tape, values)
-            autograd.met, regions.entered = saved.met, saved.entered
-        self._catalog = Catalog(tape, values, _module_of(self._model), self._name)
-        self._backward = BackwardRuns(tape, autograd)
-        functions = FunctionCalls(Calls(tape, values, autograd, regions, self._backward))
-        self._modules = ModuleScopes(
-            tape, values, regions, self._catalog, FastPaths(tape, functions)
+        model = _module_of(self._model)
+        self._instruments = of_model(
+            tape, self._extras, model, self._name, shared=self._with_threads
         )
+        self._running = self._instruments.running
         asked = self._extras.compiled
         self._second = SecondRun(self._model, fused=asked == INDUCTOR) if asked else None
         if self._second is not None:
-            self._modules.called = self._second.called
-        self._running = Running(tape, self._backward)
-        self._started = Started()
-        instruments: tuple[contextlib.AbstractContextManager[Any], ...] = (
-            applied,
-            tape.task,
-            Headroom(),
-            RunEagerly(tape.lose),
-            functions,
-            self._modules.others,
-            self._modules,
-            OptimizerSteps(tape, regions),
-            CompiledOps(functions, self._modules),
-            ThreadsStarted(tape, autograd.expect_strangers),
-        )
+            self._instruments.modules.called = self._second.called
         with contextlib.ExitStack() as stack:
-            with tape.losing("extras"):
-                model = _module_of(self._model)
-                self._extras.start(
-                    self._started, tape, self._backward, self._running, model, stack
-                )
-            for instrument in instruments:
-                with tape.losing(type(instrument).__name__):
-                    stack.enter_context(instrument)
-            applied.try_out(regions.sources.custom_functions)
+            stack.enter_context(self._instruments)
+            if self._with_threads:
+                with tape.losing("threads"):
+                    stack.enter_context(RecordedThreads(self._instruments))
             self._exit = stack.pop_all()
         tape.resume()
 
@@ -214,29 +171,22 @@ class Recorder:
         with self._tape.losing("end"):
             self._exit.close()
         if self._second is not None and error is None:
-            known = {key: entry.module for key, entry in self._catalog.entries.items()}
-            self._second.look(self._tape, self._modules.regions.sources, known)
+            known = {key: each.module for key, each in self._instruments.catalog.entries.items()}
+            self._second.look(self._tape, self._instruments.regions.sources, known)
         with DisableTorchFunction():
             self._finish(error)
 
     def _finish(self, error: BaseException | None) -> None:
         tape = self._tape
-        steps: list[Callable[[], None]] = [
-            functools.partial(self._leave, error),
-            self._catalog.finish,
-            self._backward.finish,
-            *(each.finish for each in tape.observers),
-        ]
-        for step in steps:
-            with tape.losing("end"):
-                step()
-        unheard = self._modules.others.notes()
+        self._instruments.finish(functools.partial(self._leave, error))
+        eager = self._instruments.regions.sources.eager.notes()
+        unheard = self._instruments.modules.others.notes()
         tape.notes.extend([*unheard, *([OTHER_TASKS] if tape.task.others_ran else [])])
-        self._kept = self._started.kept()
-        rank = None
-        if self._started.sent is not None:
+        self._kept = self._instruments.started.kept()
+        rank, sent = None, self._instruments.started.sent
+        if sent is not None:
             with tape.losing("end"):
-                rank = self._started.sent.rank()
+                rank = sent.rank()
         self._running = None
         tape.write(
             RunDone(
@@ -251,16 +201,16 @@ class Recorder:
         )
         self._events = tuple(tape.events)
         tape.events.clear()  # the instruments refer to each other: only a collection frees them
-        self._live = Live(self._catalog.references())
-        self._modules.values.clear()
-        self._modules.values.autograd.clear()
-        self._catalog.clear()
-        del self._tape, self._catalog, self._modules, self._backward, self._exit
-        del self._started, self._second
+        self._live = Live(self._instruments.catalog.references())
+        self._instruments.clear()
+        del self._tape, self._instruments, self._exit, self._second
         if error is None:
             self._extras.warn_unmatched(self._events)
+            for note in () if self._only_looks else eager:
+                warn(note, Notice)
             if unheard and not tape.index:
-                warn(f"nothing was recorded in the thread of the recorder; {unheard[0]}")
+                advice = "threads=True records threads that start meanwhile"
+                warn(f"nothing was recorded in the recorder's own thread; {unheard[0]}. {advice}")
         if tape.lost:
             _warn_lost(tape.lost, self._events)
 
@@ -268,19 +218,23 @@ class Recorder:
         """Close every scope; if the run failed, say where."""
         if error is not None:
             failure = self._tape.conclude_failure(error)
-            sources = self._modules.regions.sources
+            sources = self._instruments.modules.regions.sources
             raised = sources.raised(error.__traceback__, backward=failure.backward)
             explain(error, failure, self._tape.events, raised)
             attach(error, self)
-        self._modules.leave_all(error)
+        self._instruments.modules.leave_all(error)
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call *function* inside the block; one that runs no hooks gets a scope of its own."""
+        """Call *function* inside the block, only to look at it.
+
+        One that runs no hooks gets a scope of its own.
+        """
+        self._only_looks = True
         if isinstance(function, Module):
             if _is_heard(function):
                 return function(*args, **kwargs)
             function = function.__call__
-        return self._modules.call_function(self._name, function, args, kwargs)
+        return self._instruments.modules.call_function(self._name, function, args, kwargs)
 
     def lose(self, instrument: str, error: Exception) -> None:
         """An *instrument* outside of the block failed: a fact is lost."""
@@ -288,7 +242,7 @@ class Recorder:
 
     def module_called(self, module: Module, args: tuple[Any, ...], frame: FrameType) -> None:
         """A hook in *frame* entered this block: the call of *module* has begun before it."""
-        self._modules.before(module, args, frame)
+        self._instruments.modules.before(module, args, frame)
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -299,10 +253,10 @@ class Recorder:
         Another thread, such as that of a sampling profiler, is told the scopes of the
         thread that is recorded.
         """
-        running, modules = self._running, getattr(self, "_modules", None)
-        if running is None or modules is None:
+        running, instruments = self._running, getattr(self, "_instruments", None)
+        if running is None or instruments is None:
             return ()
-        modules.settle(get_frame(1))
+        instruments.modules.settle(get_frame(1))
         return running.scopes
 
     @property

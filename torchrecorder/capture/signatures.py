@@ -27,6 +27,7 @@ class RecordOptions(TypedDict, total=False):
     compiled: Compiled
     profile: bool
     memory: bool
+    threads: bool
 
 
 class InputOptions(RecordOptions, total=False):

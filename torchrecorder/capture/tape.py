@@ -8,6 +8,7 @@ it listens (frames, tensors, modules) stay in that instrument and are dropped wi
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +36,15 @@ from torchrecorder.events import (
 )
 
 
+_IDS = 1_000_000
+"""How many ids of each kind a thread has for itself."""
+
+
+def home_of(name: str) -> int:
+    """The number of the thread in which an id was given out."""
+    return int(name[1:]) // _IDS
+
+
 _TOUCHING = frozenset(("modules", "functions", "aliases", "custom functions"))
 """The instruments that hand aliases of ours to the model, or take them back."""
 
@@ -50,6 +60,10 @@ class Tape:
     """Re-raise what goes wrong inside an instrument instead of noting it; for tests."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.number = 0  # of the thread, if several are recorded
+        self.positions = itertools.count()
+        self.backward_runs = itertools.count()
+        self.around: ScopeId | None = None  # the scope in which the thread was started
         self.events: list[Event] = []
         self.write = self.events.append
         self.clock = clock
@@ -78,6 +92,23 @@ class Tape:
         self.failed_grad: GradId | None = None
         self.failed_backward = False
 
+    @classmethod
+    def beside(cls, main: Tape, number: int, around: ScopeId | None) -> Tape:
+        """The tape of another thread: it writes to the same events, at the same positions.
+
+        Args:
+            main: The tape of the first thread.
+            number: Which thread it is, from 1.
+            around: The scope in which it was started.
+        """
+        tape = cls(main.clock)
+        tape.events, tape.write = main.events, main.write
+        tape.positions, tape.backward_runs = main.positions, main.backward_runs
+        tape.number, tape.around, tape.began = number, around, main.began
+        for counter in ("ops", "values", "scopes", "grads", "modules"):
+            setattr(tape, counter, number * _IDS)
+        return tape
+
     # Time: that of the user's code, without what the instruments take ----------------
 
     def pause(self) -> float:
@@ -105,12 +136,13 @@ class Tape:
     @property
     def scope(self) -> ScopeId | None:
         """The innermost running scope."""
-        return self.stack[-1].scope if self.stack else None
+        return self.stack[-1].scope if self.stack else self.around
 
     def next_index(self) -> int:
         """The next position in the run."""
-        self.index = index = self.index + 1
-        return index - 1
+        index = next(self.positions)
+        self.index = index + 1
+        return index
 
     def next_op(self) -> OpId:
         """A fresh op id."""
@@ -145,11 +177,10 @@ class Tape:
         recompute: bool = False,
     ) -> OpenScope:
         """Open a scope inside the current one."""
-        scope, index = f"s{self.scopes}", self.index
+        scope, index = f"s{self.scopes}", self.next_index()
         self.scopes += 1
-        self.index += 1
         stack = self.stack
-        parent = None
+        parent = self.around
         if stack:
             parent, recompute = stack[-1].scope, recompute or stack[-1].recompute
         event = made(

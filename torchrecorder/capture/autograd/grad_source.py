@@ -16,6 +16,9 @@ class GradSource(Protocol):
 
     made: dict[GradEdge, ValueId]
 
+    def adopt(self, node: Any, other: Any) -> None:
+        """The grad nodes from *node* on were made in the thread of *other*, which knows them."""
+
     def begin(self) -> None:
         """An op begins: grad nodes made from here on are its own."""
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torchrecorder.capture.autograd.node_facts import name_of
 from torchrecorder.capture.internals.access import next_node_number
+from torchrecorder.capture.tape import home_of
 from torchrecorder.capture.tensors.describe import node_behind, version_of
 from torchrecorder.events import GradEdge, GradId, GradNodeFound, ValueId
 
@@ -86,6 +87,9 @@ class Walk(Protocol):
     def is_recent(self, number: int) -> bool:
         """Whether the op that runs, or ran last, may have made the node with this number."""
 
+    def known_as(self, node: Any) -> GradId | None:
+        """The id of *node*, if it has been met."""
+
     def expect_strangers(self) -> None:
         """From now on a number may stand for the nodes of two threads."""
 
@@ -118,6 +122,21 @@ class Strangers:
         """Take *node* for one of another thread; gives what it is known by."""
         self.held[id(node)] = node, -1 - len(self.held)
         return self.held[id(node)][1]
+
+    def adopt(self, node: Any, other: Walk) -> None:
+        """Hold the nodes from *node* on that *other* made, by the ids that they have there.
+
+        Only the first thread, which runs backward as a rule, looks at those behind the first.
+        """
+        self.walk.expect_strangers()
+        own, stack = self.walk.tape.number, [node]
+        while stack:
+            node = stack.pop()
+            known = None if id(node) in self.held else other.known_as(node)
+            if known is not None and home_of(known) != own and not hasattr(node, "variable"):
+                self.walk.known[self.hold(node)] = known
+                if own == 0:
+                    stack.extend(each for each, _ in node.next_functions if each is not None)
 
     def look(self, node: Any) -> None:
         """Expect strangers, if *node* shows that a thread is at work that was there before us."""

@@ -72,6 +72,10 @@ class AutogradWalk:
         """From now on a number may stand for the nodes of two threads."""
         self.key, self.meet = self.strangers.key, self.strangers.meet
 
+    def adopt(self, node: Any, other: AutogradWalk) -> None:
+        """The grad nodes from *node* on were made in the thread of *other*, which knows them."""
+        self.strangers.adopt(node, other)
+
     def clear(self) -> None:
         """Forget every node, and let go of those that are held."""
         self.strangers.clear()

@@ -56,7 +56,6 @@ class BackwardRuns:
         self.tape = tape
         self.autograd = autograd
         self.running: list[_Run] = []
-        self._count = 0
         self._makers: list[tuple[int, GradId]] = []
         self._dtypes: dict[torch.dtype, str] = {}
         self._devices: dict[torch.device, str] = {}
@@ -74,8 +73,8 @@ class BackwardRuns:
         self, op: OpId, nodes: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """A call of ``backward()`` or ``grad()`` begins: listen to all *nodes* behind its roots."""
-        run = _Run(self, self._count, op, bool(_create_graph(args, kwargs)))
-        self._count += 1
+        number = next(self.tape.backward_runs)
+        run = _Run(self, number, op, bool(_create_graph(args, kwargs)))
         self.running.append(run)
         with DisableTorchFunction():
             for node in nodes:

@@ -13,6 +13,7 @@ import inspect
 import sys
 import threading
 import weakref
+from collections.abc import Callable, Container
 from contextlib import ExitStack
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -59,12 +60,7 @@ class ModuleScopes:
     """Hears every call of a module in this thread."""
 
     def __init__(
-        self,
-        tape: Tape,
-        values: Values,
-        regions: Regions,
-        catalog: Catalog,
-        fast: FastPaths,
+        self, tape: Tape, values: Values, regions: Regions, catalog: Catalog, fast: FastPaths
     ) -> None:
         self.fast = fast
         self.tape = tape
@@ -74,6 +70,7 @@ class ModuleScopes:
         self.open: list[tuple[int, OpenScope]] = []
         self._objects = ArgumentObjects([])
         self.others = OtherThreads()
+        self.family: Container[int] = ()  # the threads that are recorded together
         self._exit = ExitStack()
         self.called: Called | None = None
         self.lingering = regions.lingering = Lingering(self.open, self._finish)
@@ -114,7 +111,6 @@ class ModuleScopes:
     def _after(self, module: Module, args: tuple[Any, ...], *rest: Any) -> Any:
         try:
             if self.tape.is_elsewhere():
-                self.others.count()
                 self._note_foreign(module, args, rest[-1])
                 return None
             if self.tape.deaf:
@@ -155,13 +151,14 @@ class ModuleScopes:
         return None
 
     def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
-        """A module of ours ran elsewhere: remember where its results come from."""
+        """A module ran elsewhere: if it is ours, remember where its results come from."""
+        if threading.get_ident() in self.family:
+            return
+        self.others.count()
         if id(module) in self.catalog.entries:
             with DisableTorchFunction():
-                given = [
-                    (name, weakref.ref(tensor))
-                    for name, tensor in (*tensors_in(args), *weights_of(module))
-                ]
+                read = (*tensors_in(args), *weights_of(module))
+                given = [(name, weakref.ref(tensor)) for name, tensor in read]
                 for _, tensor in tensors_in(output):
                     foreign = Foreign(type(module).__name__, given, weakref.ref(tensor))
                     self.values.foreign[id(tensor)] = foreign
@@ -215,9 +212,10 @@ class ModuleScopes:
         opened.begun = self.tape.index
 
     def call_function(
-        self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
+        run: Callable[[], Any] | None = None,
     ) -> Any:
-        """Call a plain function in a scope of its own."""
+        """Call a plain function, by *run* if that is how it is called, in a scope of its own."""
         with DisableTorchFunction(), self.tape.losing("modules"):
             code = getattr(inspect.unwrap(function), "__code__", None)
             names = code.co_varnames[: code.co_argcount] if code is not None else ()
@@ -228,7 +226,7 @@ class ModuleScopes:
             self.open.append((id(function), opened))
             self._objects = ArgumentObjects([*named_arguments(args, names), *kwargs.items()])
             self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])
-        result = function(*args, **kwargs)
+        result = function(*args, **kwargs) if run is None else run()
         with DisableTorchFunction(), self.tape.losing("modules"):
             self._leave(function, {}, result, False)
         return result

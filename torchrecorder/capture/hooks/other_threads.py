@@ -34,7 +34,7 @@ class OtherThreads:
     def count(self) -> None:
         """A module was called, perhaps in another thread."""
         if threading.get_ident() not in _recorded and current_graph_task() == -1:
-            self._calls[_name()] += 1
+            self._calls[thread_name(threading.current_thread())] += 1
 
     def notes(self) -> list[str]:
         """What was not recorded, a sentence for each name."""
@@ -50,7 +50,7 @@ _recorded: Counter[int] = Counter()
 """How many recorders listen to each thread."""
 
 
-def _name() -> str:
-    """The name of this thread without the numbers that Python counts threads with."""
-    name = re.sub(r"-\d+(_\d+)?\b", "", threading.current_thread().name)
+def thread_name(thread: threading.Thread) -> str:
+    """The name of *thread* without the numbers that Python counts threads with."""
+    name = re.sub(r"-\d+(_\d+)?\b", "", thread.name)
     return name[:1].lower() + name[1:] if name.startswith("Thread") else f"thread {name!r}"

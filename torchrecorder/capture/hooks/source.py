@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
+from torchrecorder.capture.hooks.ran_eagerly import RanEagerly
 from torchrecorder.capture.internals.access import (
     CALL_CODE,
     CHECKPOINT_CODE,
@@ -27,6 +28,7 @@ from torchrecorder.capture.internals.access import (
     FakeTensor,
     FakeTensorMode,
     apply_codes,
+    compiled_codes,
 )
 from torchrecorder.events import ScopeKind, SourceLine
 
@@ -39,7 +41,7 @@ _END = "-"
 user's: the walk ends there."""
 
 _MODULE = ScopeKind.MODULE
-_INSIDE, _PRETENDED = object(), object()
+_INSIDE, _PRETENDED, _COMPILED = object(), object(), object()
 _LIMIT = 200
 
 
@@ -88,6 +90,12 @@ class Sources:
         self._files: dict[str, object] = {}
         self._lines: dict[tuple[int, int], SourceLine] = {}
         self._roots = _import_roots()
+        self.eager = RanEagerly()
+        self.expect_compiled()
+
+    def expect_compiled(self) -> None:
+        """The compiler is there: know the functions that call what it made."""
+        self._places.update((id(code), _COMPILED) for code in compiled_codes())
 
     def walk(self, frame: FrameType | None) -> tuple[SourceLine | None, list[Region]]:
         """The user's line at or outside *frame*, and the regions on the way.
@@ -117,6 +125,8 @@ class Sources:
                 regions.append(Region(place, frame, frame.f_back))
             elif place is _PRETENDED:
                 raise Pretended
+            elif place is _COMPILED:
+                self.eager.meet(frame)
             elif line is None:
                 line = self._line(str(place), frame, code)
             callee, frame = frame, frame.f_back

@@ -6,6 +6,7 @@ function around each would cost time on every operation; the table lists them.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from types import CodeType
@@ -214,6 +215,39 @@ def compiled_from(model: Any) -> Any:
     """The module that ``torch.compile`` wrapped; *model* itself if it is none of those."""
     held = vars(model).get("_modules") if isinstance(model, torch.nn.Module) else None
     return held.get("_orig_mod", model) if isinstance(held, dict) else model
+
+
+# The compiler ---------------------------------------------------------------------------
+
+
+def compiled_codes() -> list[CodeType]:
+    """The functions that call what ``torch.compile`` made; none before its compiler is there."""
+    home = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_TorchDynamoContext", None)
+    call = getattr(getattr(home, "__call__", None), "__code__", None)
+    return [
+        each
+        for each in getattr(call, "co_consts", ())
+        if isinstance(each, CodeType) and {"callback", "fn"} <= set(each.co_freevars)
+    ]
+
+
+def compiled_call(frame: Any) -> tuple[Any, str]:
+    """What *frame*, of such a function, calls, and the name of the backend it was made by."""
+    held, backend = frame.f_locals, ""
+    found = held.get("callback")
+    while found is not None and not backend:
+        found = getattr(found, "_torchdynamo_orig_backend", None)
+        backend = str(getattr(found, "__name__", getattr(found, "compiler_name", "")) or "")
+    return inspect.unwrap(held["fn"]), backend
+
+
+# Threads --------------------------------------------------------------------------------
+
+
+def call_of_thread(thread: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """The function that *thread* was made to run, and its arguments; where Python tells."""
+    held = vars(thread).get
+    return held("_target"), held("_args") or (), held("_kwargs") or {}
 
 
 # Operators ------------------------------------------------------------------------------

@@ -262,6 +262,13 @@ CHECKPOINT_FRAMES = Internal(
     "checkpoints may show an operation on an empty tensor",
     ("torch.utils.checkpoint._checkpoint_without_reentrant_generator.__code__",),
 )
+COMPILED_FRAMES = Internal(
+    "frames of compiled functions",
+    "a note of what is compiled elsewhere, but ran eagerly while it was recorded",
+    "no note says so",
+    ("torch._dynamo.eval_frame._TorchDynamoContext.__call__",),
+    ("_torchdynamo_orig_backend",),
+)
 OPTIMIZER_FRAMES = Internal(
     "frames of an optimizer's step",
     "regions of optimizers",

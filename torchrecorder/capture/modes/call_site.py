@@ -56,16 +56,13 @@ class DirectCalls:
 
     def at(self, frame: FrameType) -> Caller:
         """What calls a function."""
-        return call_plainly
+        return _call
 
     def clear(self) -> None:
         """There is nothing to let go of."""
 
 
-def call_plainly(
-    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """Call *func*, as from here."""
+def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*args, **kwargs)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -20,7 +19,7 @@ from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
 from torchrecorder.capture.tensors.argument_objects import takes_part, tensors_in_objects
 from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
 from torchrecorder.capture.modes.call import Call
-from torchrecorder.capture.modes.call_site import Caller, CallSites, DirectCalls, call_plainly
+from torchrecorder.capture.modes.call_site import CallSites, DirectCalls
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
     count_function_modes,
@@ -340,8 +339,14 @@ class FunctionCalls(TorchFunctionMode):
     ) -> Any:
         """Run *func* and note it."""
         kwargs = kwargs or {}
-        if self.calls.tape.task.is_left():
-            return self._pass_by(get_frame(1), func, args, kwargs)
+        passed_by = None
+        try:
+            if self.calls.tape.task.is_left():
+                passed_by = self.calls.sites.at(get_frame(1))
+        except Exception as error:
+            self.calls.tape.lose("functions", error)
+        if passed_by is not None:
+            return passed_by(func, args, kwargs)
         try:
             facts = self.facts.get(func)
             if facts is None:
@@ -359,17 +364,6 @@ class FunctionCalls(TorchFunctionMode):
         if facts.ignored:
             return func(*args, **kwargs)
         return self.calls.around(func, facts, bool(types) or self.crowded, args, kwargs)
-
-    def _pass_by(
-        self, frame: FrameType, func: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
-        """Run *func*, which another task called in *frame*, as from there."""
-        caller: Caller = call_plainly
-        try:
-            caller = self.calls.sites.at(frame)
-        except Exception as error:
-            self.calls.tape.lose("functions", error)
-        return caller(func, args, kwargs)
 
     def _run_traced(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run an operator that may trace the functions it is given: their modules do not run."""

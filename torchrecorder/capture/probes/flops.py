@@ -58,8 +58,6 @@ class FlopsCounted(KernelsHeard):
     ) -> Any:
         """Run *func* and count it."""
         kwargs = kwargs or {}
-        if self.tape.task.is_left():
-            return func(*args, **kwargs)
         if not SHOWS_OPERATORS and self.tape.deaf:
             return self.run_operator(func, args, kwargs)
         if isinstance(func, HigherOrderOperator):
@@ -81,7 +79,7 @@ class FlopsCounted(KernelsHeard):
 
     def _way_to_run(self, func: Any, args: tuple[Any, ...]) -> tuple[Any, object]:
         """The formula for *func*, if there is one, and how it is to be run."""
-        if func._schema.name.split("::")[1] in _FORM:
+        if self.tape.task.is_left() or func._schema.name.split("::")[1] in _FORM:
             return None, _AS_IT_IS
         formula = flop_registry.get(func._overloadpacket)
         if formula is None:

@@ -34,10 +34,20 @@ _stance = contextlib.ExitStack()
 
 
 class RunEagerly(MetaPathFinder, Loader):
-    """A context in which ``torch.compile`` and what is built on it compile nothing."""
+    """A context in which ``torch.compile`` and what is built on it compile nothing.
 
-    def __init__(self, lose: Callable[[str, BaseException], None] = lambda *lost: None) -> None:
+    Args:
+        lose: Called with what goes wrong here.
+        loaded: Called when the program imports the compiler.
+    """
+
+    def __init__(
+        self,
+        lose: Callable[[str, BaseException], None] = lambda *lost: None,
+        loaded: Callable[[], None] = lambda: None,
+    ) -> None:
         self._lose = lose
+        self._loaded = loaded
         self._exit = contextlib.ExitStack()
         self._hooked = False
         self._spec: ModuleSpec | None = None
@@ -108,6 +118,7 @@ class RunEagerly(MetaPathFinder, Loader):
         self._spec.loader.exec_module(module)
         try:
             self._set_stance()
+            self._loaded()
         except Exception as error:
             self._lose("compilers", error)
 

@@ -13,6 +13,9 @@ from contextvars import ContextVar
 _recorded: ContextVar[tuple[object, ...]] = ContextVar("torchrecorder_recorded", default=())
 """The marks of the recorders that this task belongs to."""
 
+_CUT = object()
+"""The mark of a recorder that nothing belongs to any more."""
+
 OTHER_TASKS = "other tasks of the same event loop ran operations meanwhile: they are not recorded"
 """The note of a run in a task, if others were heard and left out."""
 
@@ -38,6 +41,14 @@ class OwnTask:
 
     def __exit__(self, *error: object) -> None:
         _recorded.set(tuple(each for each in _recorded.get() if each is not self.mark))
+
+    def cut(self) -> None:
+        """From now on nothing that runs is meant."""
+        self.mark = _CUT
+
+    def is_cut(self) -> bool:
+        """Whether that was said."""
+        return self.mark is _CUT
 
     def is_left(self) -> bool:
         """Whether another task runs now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -88,6 +89,7 @@ class Storages:
 
     def __init__(self) -> None:
         self._known: dict[int, Storage] = {}
+        self._lock = threading.Lock()
         self._many = 1000
         self._numbers = 0
         self.expecting = False
@@ -134,14 +136,12 @@ class Storages:
 
     def _forget_freed(self) -> None:
         """Drop what is known of memory that nobody uses any more."""
-        living = {}
-        for address, storage in self._known.items():
-            if UntypedStorage._expired(storage.weak):
-                UntypedStorage._free_weak_ref(storage.weak)
-            else:
-                living[address] = storage
-        self._known = living
-        self._many = 2 * len(living) + 1000
+        with self._lock:  # several threads may share this
+            for address, storage in list(self._known.items()):
+                if UntypedStorage._expired(storage.weak):
+                    del self._known[address]
+                    UntypedStorage._free_weak_ref(storage.weak)
+            self._many = 2 * len(self._known) + 1000
 
     def clear(self) -> None:
         """Forget every storage; their addresses may be given to other memory."""

@@ -58,19 +58,21 @@ if TYPE_CHECKING:
 class Values:
     """Which value each living tensor is."""
 
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: Tape, main: Values | None = None) -> None:
         self.tape = tape
-        self.entries: dict[int, Entry] = {}
-        self.aliases: set[int] = set()  # identities of those of ours that live
+        known = {} if main is None else vars(main)  # the tables of another thread
+        self.entries: dict[int, Entry] = known.get("entries", {})
+        self.aliases: set[int] = known.get("aliases", set())  # identities of ours that live
         self._forget = forgetting(self.entries, self.aliases, tape.lose)
-        self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]] = {}
+        self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]]
+        self.named = known.get("named", {})
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
         self.autograd: GradSource
         self.gradients = LeafGradients()
         self.passed: OpCalled | None = None
         self.foreign: dict[int, Foreign] = {}
         self.aside: dict[int, Aside] = {}
-        self.storages = Storages()
+        self.storages: Storages = known.get("storages") or Storages()
         self._words = Dictionary()
         self.spread: Callable[[ValueId, Tensor], None] = lambda value, tensor: None
 

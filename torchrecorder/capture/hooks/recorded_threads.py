@@ -1,0 +1,175 @@
+"""RecordedThreads: record the threads that start while their starter is recorded.
+
+``threading.Thread.start`` is wrapped meanwhile: a thread that is started gets a ``run`` of its
+own, which enters the instruments in the new thread, takes itself off, and goes on as ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from torchrecorder.capture.hooks.other_threads import thread_name
+from torchrecorder.capture.instruments import Instruments, of_thread
+from torchrecorder.capture.internals.access import DisableTorchFunction, call_of_thread
+from torchrecorder.capture.tape import Tape
+from torchrecorder.events import ScopeId, ScopeLeft
+
+
+class RecordedThreads:
+    """A context in which threads that are started by recorded ones are recorded too."""
+
+    def __init__(self, main: Instruments) -> None:
+        self.main = main
+        self.heard = {main.tape.thread: main}
+        main.modules.family = self.heard
+        self.threads: list[RecordedThread] = []
+
+    def __enter__(self) -> RecordedThreads:
+        with _lock:
+            _active.append(self)
+            if len(_active) == 1:
+                threading.Thread.start = _start  # type: ignore[method-assign]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with _lock:
+            _active.remove(self)
+            if not _active and threading.Thread.start is _start:
+                threading.Thread.start = _plain_start  # type: ignore[method-assign]
+        for each in self.threads:
+            with self.main.tape.losing("threads"):
+                each.end()
+            self.main.tape.lost += each.lost
+
+    def expect(self, thread: threading.Thread) -> None:
+        """*thread* is about to be started: if a recorded one does that, it is recorded too."""
+        try:
+            starter = self.heard.get(threading.get_ident())
+            if starter is not None and not starter.tape.is_elsewhere():
+                number, scope = len(self.threads) + 1, starter.tape.scope
+                recorded = RecordedThread(self, thread, number, scope)
+                self.threads.append(recorded)
+                before = vars(thread).get("run")
+                run = functools.partial(recorded.run, thread, before)
+                vars(thread)["run"] = run
+        except Exception as error:
+            self.main.tape.lose("threads", error)
+
+
+class RecordedThread:
+    """One such thread.
+
+    Args:
+        owner: Who records it.
+        thread: The thread, before it runs.
+        number: Which one it is, counted from 1.
+        scope: In which it was started.
+    """
+
+    def __init__(
+        self,
+        owner: RecordedThreads,
+        thread: threading.Thread,
+        number: int,
+        scope: ScopeId | None,
+    ) -> None:
+        self.owner = owner
+        self.number = number
+        self.scope = scope
+        self.name = thread_name(thread)
+        self.instruments: Instruments | None = None
+        self.lost = 0
+
+    def run(self, thread: threading.Thread, before: Callable[[], None] | None) -> None:
+        """What runs in *thread* in place of its ``run``, which was *before* if it was set."""
+        instruments, call = None, thread.run
+        try:
+            if before is None:
+                vars(thread).pop("run", None)
+            else:
+                vars(thread)["run"] = before
+            call = thread.run
+            instruments = self._enter()
+            if instruments is not None:
+                call = self._scoped(instruments, thread)
+        except Exception as error:
+            self.owner.main.tape.lose("threads", error)
+        if instruments is None:
+            return call()
+        raised: BaseException | None = None
+        try:
+            call()
+        except BaseException as error:
+            raised = error
+            raise
+        finally:
+            self._leave(instruments, raised)
+
+    def _scoped(self, instruments: Instruments, thread: threading.Thread) -> Callable[[], None]:
+        """What runs *thread* in a scope, which has the name of its function."""
+        target, args, kwargs = call_of_thread(thread)
+        named = getattr(inspect.unwrap(target), "__name__", "") if target else ""
+        call = instruments.modules.call_function
+        return functools.partial(call, named or self.name, target, args, kwargs, thread.run)
+
+    def _enter(self) -> Instruments | None:
+        """Listen in this thread; not if the recorder has ended meanwhile."""
+        main = self.owner.main
+        with _lock, DisableTorchFunction():
+            if self.owner not in _active:
+                return None
+            tape = Tape.beside(main.tape, self.number, self.scope)
+            tape.pause()
+            instruments = self.instruments = of_thread(tape, main)
+            self.owner.heard[tape.thread] = instruments
+        instruments.__enter__()
+        tape.resume()
+        return instruments
+
+    def _leave(self, instruments: Instruments, error: BaseException | None) -> None:
+        """Listen no more; if the recorder is still there, state the end."""
+        tape = instruments.tape
+        with tape.losing("threads"):
+            tape.pause()
+            instruments.__exit__()
+            with _lock, DisableTorchFunction():
+                if not tape.task.is_cut():
+                    instruments.finish(functools.partial(instruments.leave_all, error))
+                    self._hand_over(tape)
+
+    def end(self) -> None:
+        """The recorder ends, in its own thread; this one may still be running."""
+        with _lock:
+            if self.instruments is None or self.instruments.tape.task.is_cut():
+                return
+            tape = self.instruments.tape
+            for opened in reversed(tape.stack):
+                with contextlib.suppress(IndexError):
+                    seconds = tape.time() - opened.started
+                    tape.write(ScopeLeft(opened.scope, opened.inputs, (), seconds, False))
+            tape.notes.append(f"{self.name} was still running when the recording ended")
+            self._hand_over(tape)
+
+    def _hand_over(self, tape: Tape) -> None:
+        """All that this thread has to say has been said."""
+        tape.task.cut()
+        self.owner.main.tape.notes.extend(tape.notes)
+        self.lost = tape.lost
+        self.owner.heard.pop(tape.thread, None)
+
+
+_lock = threading.RLock()
+_active: list[RecordedThreads] = []
+_plain_start: Any = threading.Thread.start
+
+
+def _start(self: threading.Thread) -> None:
+    """``threading.Thread.start``, for a thread that may be recorded."""
+    for each in tuple(_active):
+        each.expect(self)
+    _plain_start(self)

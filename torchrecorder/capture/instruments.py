@@ -1,0 +1,150 @@
+"""Instruments: what listens to one thread, wired to each other.
+
+Those of a thread that starts while another is recorded write to the same list of events. They
+share what is known of tensors, memory and modules, so that an operation in one thread reads what
+one in another made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from torch.nn import Module
+
+from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
+from torchrecorder.capture.autograd.walk import AutogradWalk
+from torchrecorder.capture.hooks.backward import BackwardRuns
+from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
+from torchrecorder.capture.hooks.modules import ModuleScopes
+from torchrecorder.capture.hooks.optimizer import OptimizerSteps
+from torchrecorder.capture.hooks.regions import Regions
+from torchrecorder.capture.hooks.source import Sources
+from torchrecorder.capture.internals.access import SEES_SAVED_TENSORS
+from torchrecorder.capture.modes.fast_paths import FastPaths
+from torchrecorder.capture.modes.function_mode import Calls, FunctionCalls
+from torchrecorder.capture.modes.higher_order import CompiledOps
+from torchrecorder.capture.module_registry import Catalog
+from torchrecorder.capture.probes.probes import Extras, Started
+from torchrecorder.capture.probes.saved import SavedTensors
+from torchrecorder.capture.running import Running
+from torchrecorder.capture.state.force_eager import RunEagerly
+from torchrecorder.capture.state.recursion_limit import Headroom
+from torchrecorder.capture.tape import Tape
+from torchrecorder.capture.tensors.shared_values import SharedValues
+from torchrecorder.capture.tensors.tensor_table import Values
+
+
+class Instruments:
+    """A context in which one thread is heard.
+
+    Args:
+        tape: What they write to.
+        extras: What is asked for beyond the usual.
+        values: The table of tensors.
+        catalog: Makes the table of modules.
+        model: What is recorded, for the extras that look at its weights.
+    """
+
+    def __init__(
+        self,
+        tape: Tape,
+        extras: Extras,
+        values: Values,
+        catalog: Callable[[Tape, Values], Catalog],
+        model: Module | None = None,
+    ) -> None:
+        self.tape = tape
+        self.extras = extras
+        self.model = model
+        self.started = Started()
+        self.values = values
+        self.autograd = values.autograd = AutogradWalk(tape, values)
+        self.applied = AppliedFunctions(tape)
+        self.regions = Regions(tape, Sources(self.applied))
+        if extras.saved and SEES_SAVED_TENSORS:
+            saved = SavedTensors(tape, values)
+            self.autograd.met, self.regions.entered = saved.met, saved.entered
+        self.catalog = catalog(tape, values)
+        self.backward = BackwardRuns(tape, self.autograd)
+        calls = Calls(tape, values, self.autograd, self.regions, self.backward)
+        self.functions = FunctionCalls(calls)
+        fast = FastPaths(tape, self.functions)
+        self.modules = ModuleScopes(tape, values, self.regions, self.catalog, fast)
+        self.running = Running(tape, self.backward)
+        self._exit = contextlib.ExitStack()
+
+    def __enter__(self) -> Instruments:
+        tape = self.tape
+        instruments: tuple[contextlib.AbstractContextManager[Any], ...] = (
+            self.applied,
+            tape.task,
+            Headroom(),
+            RunEagerly(tape.lose, self.regions.sources.expect_compiled),
+            self.functions,
+            self.modules.others,
+            self.modules,
+            OptimizerSteps(tape, self.regions),
+            CompiledOps(self.functions, self.modules),
+            ThreadsStarted(tape, self.autograd.expect_strangers),
+        )
+        with contextlib.ExitStack() as stack:
+            with tape.losing("extras"):
+                self.extras.start(
+                    self.started, tape, self.backward, self.running, self.model, stack
+                )
+            for instrument in instruments:
+                with tape.losing(type(instrument).__name__):
+                    stack.enter_context(instrument)
+            self.applied.try_out(self.regions.sources.custom_functions)
+            self._exit = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._exit.close()
+
+    def finish(self, leave: Callable[[], None]) -> None:
+        """State what is still to be said; *leave* closes the scopes that are open."""
+        steps: list[Callable[[], None]] = [
+            leave,
+            self.catalog.finish,
+            self.backward.finish,
+            *(each.finish for each in self.tape.observers),
+        ]
+        for step in steps:
+            with self.tape.losing("end"):
+                step()
+        self.tape.notes.extend(self.regions.sources.eager.notes())
+
+    def leave_all(self, error: BaseException | None) -> None:
+        """Close the scopes that are open."""
+        self.modules.leave_all(error)
+
+    def clear(self) -> None:
+        """Forget every tensor, node and module."""
+        self.values.clear()
+        self.autograd.clear()
+        self.catalog.clear()
+
+
+def of_model(
+    tape: Tape, extras: Extras, model: Module | None, name: str, *, shared: bool
+) -> Instruments:
+    """The instruments of the thread in which a recorder is entered."""
+    values = SharedValues(tape) if shared else Values(tape)
+    catalog = functools.partial(Catalog, root=model, name=name)
+    return Instruments(tape, extras, values, catalog, model)
+
+
+def of_thread(tape: Tape, main: Instruments) -> Instruments:
+    """Those of another thread, which writes to *tape*; they know what *main* knows."""
+    asked = main.extras
+    extras = Extras(stats=asked.stats, flops=asked.flops, saved=asked.saved)
+    made = Instruments(tape, extras, SharedValues(tape, main.values), main.catalog.shared)
+    walk, known = made.autograd, main.autograd
+    walk.leaves, walk.made, walk.owners = known.leaves, known.made, known.owners
+    walk.expect_strangers()
+    made.modules.family = main.modules.family
+    return made

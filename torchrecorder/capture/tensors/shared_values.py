@@ -1,0 +1,55 @@
+"""SharedValues: tables of tensors of several threads that know the same tensors."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from torchrecorder.capture.tape import home_of
+from torchrecorder.capture.tensors.describe import node_behind
+from torchrecorder.capture.tensors.entries import Entry
+from torchrecorder.capture.tensors.tensor_table import Values
+from torchrecorder.events import OpId, ValueId
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.tape import Tape
+
+
+class SharedValues(Values):
+    """Which value each living tensor is, whichever thread made it.
+
+    Args:
+        tape: What this thread writes to.
+        main: The table of the first thread; None if it is this one.
+    """
+
+    def __init__(self, tape: Tape, main: Values | None = None) -> None:
+        super().__init__(tape, main)
+        shared = main if isinstance(main, SharedValues) else None
+        self.family: dict[int, Values] = {} if shared is None else shared.family
+        self.family[tape.number] = self
+        self.lock: AbstractContextManager[Any] = threading.RLock() if not shared else shared.lock
+
+    def read(self, tensor: Tensor) -> ValueId:
+        """The value that *tensor* is now, and whose the grad nodes behind it are."""
+        with self.lock:
+            entry = self.entries.get(id(tensor))
+            if entry is not None:
+                home = home_of(entry.value)
+                node = None if home == self.tape.number else node_behind(tensor)
+                if node is not None:
+                    self.autograd.adopt(node, self.family[home].autograd)
+            return super().read(tensor)
+
+    def note(self, *args: Any, **kwargs: Any) -> ValueId:
+        """Enter a tensor as a new value."""
+        with self.lock:
+            return super().note(*args, **kwargs)
+
+    def wrote(self, tensor: Tensor, entry: Entry, op: OpId) -> ValueId:
+        """*op* wrote *tensor* in place."""
+        with self.lock:
+            return super().wrote(tensor, entry, op)
