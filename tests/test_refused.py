@@ -245,6 +245,7 @@ BASES = {
     "summary": {"model": MODEL, "args": X},
     "Recording.summary": {},
     "compare": {"before": RUN, "after": RUN},
+    "merge": {"recordings": RUN},
     "top": {"name": "parameters"},
     "replay": {"grad": "g0"},
     "paths": {"start": "input", "end": "output"},

@@ -8,13 +8,18 @@ from typing import Any
 
 from torchrecorder.events import (
     BYTES_PEAK,
+    MODES,
     Allocation,
     BackwardRan,
+    Communication,
+    CompiledGraph,
     Event,
+    FusedKernel,
     GradId,
     GradNodeFound,
     GradNodeMade,
     GradNodeRan,
+    GraphBreak,
     Lost,
     Measured,
     ModuleId,
@@ -27,6 +32,7 @@ from torchrecorder.events import (
     ScopeEntered,
     ScopeId,
     ScopeLeft,
+    Shard,
     Slot,
     Statistics,
     ValueId,
@@ -76,6 +82,11 @@ class _Builder:
         self.grad_runs: list[GradRun] = []
         self.measured: dict[str, dict[str, float]] = {}
         self.statistics: list[Statistics] = []
+        self.shards: list[Shard] = []
+        self.communications: list[Communication] = []
+        self.graphs: list[CompiledGraph] = []
+        self.breaks: list[GraphBreak] = []
+        self.kernels: list[FusedKernel] = []
         self.allocations: list[Allocation] = []
         self.failures: list[Failure] = []
         self.lost = 0
@@ -94,7 +105,12 @@ class _Builder:
             GradNodeRan: self._grad_ran,
             GradNodeMade: self._grad_made,
             Measured: self._measured,
-            Statistics: self._statistics,
+            Statistics: self.statistics.append,
+            Shard: self.shards.append,
+            Communication: self.communications.append,
+            CompiledGraph: self.graphs.append,
+            GraphBreak: self.breaks.append,
+            FusedKernel: self.kernels.append,
             Allocation: self.allocations.append,
             RunFailed: self._failed,
             Lost: self._lost,
@@ -135,9 +151,6 @@ class _Builder:
         amounts = self.measured.setdefault(event.quantity, {})
         amounts[event.node] = _together(event.quantity, amounts.get(event.node, 0), event.amount)
 
-    def _statistics(self, event: Statistics) -> None:
-        self.statistics.append(event)
-
     def _failed(self, event: RunFailed) -> None:
         self.failures.append(Failure(*event))
         if event.op in self.ops:
@@ -166,6 +179,7 @@ class _Builder:
             lost=self.lost,
             seconds=self.done.seconds,
             overhead=self.done.overhead,
+            rank=self.done.rank,
         )
         return make(
             name=self.done.name,
@@ -182,8 +196,21 @@ class _Builder:
             grad_runs=tuple(self.grad_runs),
             measured=self._amounts(),
             statistics=tuple(filter(self._is_of_known, self.statistics)),
+            shards=tuple(each for each in self.shards if each.value in self.values),
+            communications=tuple(map(self._placed, self.communications)),
             kept=kept,
+            compiled_graphs=tuple(self.graphs),
+            graph_breaks=tuple(self.breaks),
+            fused_kernels=tuple(self.kernels),
             allocations=tuple(map(self._of_known, self.allocations)),
+        )
+
+    def _placed(self, found: Communication) -> Communication:
+        """Where it ran, as far as that was recorded."""
+        return found._replace(
+            scope=found.scope if found.scope in self.entered else None,
+            op=found.op if found.op in self.ops else None,
+            grad=found.grad if found.grad in self.grads else None,
         )
 
     def _of_known(self, found: Allocation) -> Allocation:
@@ -236,12 +263,18 @@ class _Builder:
         }
 
     def _ends(self, scopes: dict[ScopeId, Scope]) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
-        """What the run takes in and gives out; names the inputs as such."""
+        """What the run takes in and gives out; names the inputs as such.
+
+        That is what calls take and return that are outermost but for modes such as ``no_grad``.
+        """
         inputs: dict[ValueId, Slot] = {}
         outputs: list[Slot] = []
+        around: set[ScopeId | None] = {None}
         for scope in scopes.values():
-            if scope.parent is not None:
+            if scope.parent not in around:
                 continue
+            if scope.kind in MODES:
+                around.add(scope.id)
             outputs.extend(scope.outputs)
             for slot in scope.inputs:
                 value = self.values.get(slot.value)

@@ -245,6 +245,59 @@ class Recording(RecordedRun):
 
         return table(self, columns, by=by)
 
+    @property
+    def breaks(self) -> list[dict[str, Any]]:
+        """Where ``torch.compile`` breaks the graph, ready for ``pandas.DataFrame``.
+
+        One dict per place: ``reason``, ``line`` (``"net.py:12"``), ``module``, ``op`` (empty
+        where it is at none), ``graphs`` (the numbers of those that end there), and what PyTorch
+        says about it: ``explanation``, ``hints``, ``link``. Empty where there is none, or where
+        the run was not recorded with ``compiled=True``: then `compiled_graphs` is empty too.
+        """
+        from torchrecorder.annotations.compiled import break_table
+
+        return break_table(self)
+
+    def attach_trace(self, path: str | Path) -> Recording:
+        """A copy with the numbers of a Chrome trace that a profiler has saved.
+
+        They are those of ``record(..., profile=True)``: ``cpu_time``, ``device_time``,
+        ``kernels``, ``launch_gap``, ``memory_allocated``, ``memory_freed``. The trace is of this
+        run, or of another one that
+        did the same: a profiler around the block of ``Recorder(model, profiler=prof)``, and
+        ``prof.export_chrome_trace(path)`` after it.
+
+        Args:
+            path: The trace, ``.json`` or ``.json.gz``.
+
+        Raises:
+            InvalidArgument: The file is no such trace, or has other ops than this recording.
+            OSError: It cannot be read.
+        """
+        from torchrecorder.trace.reading import slices_in
+        from torchrecorder.trace.slices import profiled
+
+        return profiled(self, slices_in(path))
+
+    def to_trace(self, path: str | Path) -> Path:
+        """Write the recording as a Chrome trace, to look at in Perfetto: modules as nested slices.
+
+        Order, nesting and durations are those that were recorded. A recording does not know when
+        each op began, so they follow one another; grad nodes have a row of their own.
+
+        Args:
+            path: Where to write, ``.json`` or ``.json.gz``; an existing file is replaced.
+
+        Returns:
+            The path.
+
+        Raises:
+            InvalidArgument: The name ends in something else, or the recording has no times.
+        """
+        from torchrecorder.trace.writing import write
+
+        return write(self, path)
+
     def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
         """Write the recording in the format that the suffix of *path* names.
 
@@ -323,7 +376,8 @@ class Recording(RecordedRun):
         Args:
             depth: Levels of scopes that are listed under the outermost calls; if not given,
                 the deepest that keeps to about 400 lines.
-            columns: ``"input"``, ``"output"``, names of annotations, or annotations.
+            columns: ``"input"``, ``"output"``, ``"graphs"``, names of annotations, or
+                annotations.
             ops: List every op too.
             fold: One line for what repeats; ``"similar"``: whatever differs.
         """

@@ -185,7 +185,7 @@ def test_calls_of_one_module_in_a_row_fold() -> None:
             h = linear(run, "cell", h)
     figure = draw(view_of(run.recording(), depth=1))
     assert [text.text for text in figure.shapes[1].label][0] == "cell: Linear  ×5"
-    assert figure.shapes[1].label[-1].text == "16 params"
+    assert [text.text for text in figure.shapes[1].label][-2:] == ["16 params", "next: cell"]
 
 
 def test_outputs_of_one_kind_are_joined() -> None:

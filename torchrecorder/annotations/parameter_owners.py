@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchrecorder.events import Gradient, ModuleId, ScopeId, ValueId
+from torchrecorder.events import BYTES_OF_GRADIENT, Gradient, ModuleId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module
 from torchrecorder.graph.recording import RecordedRun
 
@@ -75,7 +75,8 @@ class Owned:
     @cached_property
     def unreached(self) -> frozenset[ValueId]:
         """Trainable parameters without a gradient, where backward gave others theirs."""
-        reached = given_to_leaves(self.recording)
+        spread = self.recording.measured.get(BYTES_OF_GRADIENT, {})
+        reached = {*given_to_leaves(self.recording), *spread}
         values = self.recording.values.values() if reached else ()
         return frozenset(
             each.id for each in values if each.trainable and each.id not in reached

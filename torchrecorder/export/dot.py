@@ -69,12 +69,14 @@ class Pins:
         groups: For the id of each group.
         lines: For each line, in their order.
         legend: For the frame of the legend.
+        loops: For the id of each group with a line back.
     """
 
     shapes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lines: Sequence[Mapping[str, str]] = ()
     legend: Mapping[str, str] = field(default_factory=dict)
+    loops: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @uncollected()
@@ -144,6 +146,10 @@ def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
         straight = following.get(line.tail) == line.head
         more = {"weight": quote("40")} if straight else {}
         yield _edge(line, figure, common, pins.lines[number] if pins.lines else more)
+    for group in figure.groups:
+        if group.id in pins.loops and group.loop is not None:
+            tail, head = map(node_name, group.loop)
+            yield f"{quote(tail)} -> {quote(head)} [{joined(pins.loops[group.id])}]"
 
 
 def _defaults(figure: Figure) -> Iterator[str]:

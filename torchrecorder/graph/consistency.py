@@ -47,11 +47,14 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
     scopes, modules = recording.scopes.values(), recording.modules.values()
     ops, values = recording.ops.values(), recording.values.values()
     grads, failure = recording.grad_nodes.values(), recording.run.failure
+    sent = recording.communications
     yield "scopes", _ids_in(
         (scope.parent for scope in scopes),
         (op.scope for op in ops),
         (grad.scope for grad in grads),
+        (each.scope for each in sent),
         (call for module in modules for call in module.calls),
+        (each.scope for each in recording.graph_breaks),
         [failure.scope if failure is not None else None],
     )
     yield "modules", _ids_in(scope.module for scope in scopes)
@@ -59,6 +62,9 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (value.producer for value in values),
         (grad.owner for grad in grads),
         (run.op for run in recording.backward_runs),
+        (each.op for each in sent),
+        (each.op for each in recording.graph_breaks),
+        (op for each in recording.fused_kernels for op in each.ops),
         [failure.op if failure is not None else None],
     )
     yield "values", _ids_in(
@@ -68,12 +74,14 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (slot.value for module in modules for slot in module.stored),
         (slot.value for slot in (*recording.inputs, *recording.outputs)),
         (grad.variable for grad in grads),
+        (shard.value for shard in recording.shards),
     )
     yield "grad_nodes", _ids_in(
         (value.grad.grad for value in values if value.grad is not None),
         (edge.grad for grad in grads for edge in grad.next if edge is not None),
         (grad.made_by for grad in grads),
         (ran.grad for ran in recording.grad_runs),
+        (each.grad for each in sent),
         [failure.grad if failure is not None else None],
     )
 

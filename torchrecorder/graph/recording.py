@@ -17,12 +17,18 @@ from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
     STORED,
     Allocation,
+    Communication,
+    CompiledGraph,
+    FusedKernel,
     GradId,
+    GraphBreak,
     ModuleId,
     NodeId,
     OpId,
+    Rank,
     Role,
     ScopeId,
+    Shard,
     Slot,
     Statistics,
     ValueId,
@@ -73,6 +79,7 @@ class RunFacts:
     lost: int = 0
     seconds: float | None = None
     overhead: float | None = None
+    rank: Rank | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,8 +103,13 @@ class RecordedRun:
         grad_runs: Grad nodes as they ran, in run order.
         measured: What only the run could tell: quantity to node or scope to amount.
         statistics: What the numbers in tensors and gradients were like, on request.
+        shards: The parts that this process had of tensors that lay over several.
+        communications: What it sent to other processes and received, in run order.
         allocations: Memory of tensors, in the order in which it was allocated, on request.
         kept: Live tensors that were to be kept; not part of what is saved or compared.
+        compiled_graphs: The graphs that ``torch.compile`` makes of the model, on request.
+        graph_breaks: Where and why it ends one of them, and goes on in Python.
+        fused_kernels: The kernels that Inductor makes of these graphs, on request.
     """
 
     name: str
@@ -116,8 +128,13 @@ class RecordedRun:
         default_factory=lambda: MappingProxyType({})
     )
     statistics: tuple[Statistics, ...] = ()
+    shards: tuple[Shard, ...] = ()
+    communications: tuple[Communication, ...] = ()
     allocations: tuple[Allocation, ...] = ()
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
+    compiled_graphs: tuple[CompiledGraph, ...] = ()
+    graph_breaks: tuple[GraphBreak, ...] = ()
+    fused_kernels: tuple[FusedKernel, ...] = ()
 
     def __repr__(self) -> str:
         counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")

@@ -19,6 +19,7 @@ from torchrecorder.capture.internals.access import (
     SHOWS_OPERATORS,
     HigherOrderOperator,
     current_node,
+    leave_dispatch_mode,
 )
 from torchrecorder.capture.probes.kernels import KernelsHeard
 from torchrecorder.events import FLOPS_BACKWARD, FLOPS_FORWARD, Measured
@@ -49,11 +50,16 @@ class FlopsCounted(KernelsHeard):
         super().__init__(tape, backward)
         self._composed: dict[Any, bool] = {}
 
+    def __exit__(self, *error: object) -> None:
+        leave_dispatch_mode(self)
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Run *func* and count it."""
         kwargs = kwargs or {}
+        if self.tape.task.is_left():
+            return func(*args, **kwargs)
         if not SHOWS_OPERATORS and self.tape.deaf:
             return self.run_operator(func, args, kwargs)
         if isinstance(func, HigherOrderOperator):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, Union
 
+from torchrecorder.capture.internals import processes
 from torchrecorder.capture.probes.device import DeviceWatched, in_use
+from torchrecorder.capture.probes.profiled import PROFILER, Ranges
 from torchrecorder.capture.probes.statistics import Choice
-from torchrecorder.checks import FLAG, TEXTS, Check, check, warn_unmatched
+from torchrecorder.checks import FLAG, TEXTS, Check, check, one_of, warn_unmatched
 from torchrecorder.events import Event, OpCalled, ScopeEntered, ScopeId
 from torchrecorder.graph.retained_tensors import Kept
 
@@ -17,20 +19,30 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
     from torchrecorder.capture.hooks.backward import BackwardRuns
+    from torchrecorder.capture.probes.communications import Communications
     from torchrecorder.capture.probes.retained_tensors import TensorsKept
     from torchrecorder.capture.probes.replay import NodesKept
     from torchrecorder.capture.running import Running
     from torchrecorder.capture.tape import Tape
 
 
+INDUCTOR = "inductor"
+
 CHOICE = Check(
     "True, False, or paths of scopes such as ['encoder.*']",
     lambda value: FLAG.holds(value) or TEXTS.holds(value),
 )
 
+Compiled = Union[bool, Literal["inductor"]]
+"""Whether a model is compiled too: to its graphs, or also to kernels."""
+
+COMPILED = one_of(True, False, INDUCTOR)
+
 CHECKS = {
     **dict.fromkeys(("stats", "keep"), CHOICE),
     **dict.fromkeys(("flops", "replay", "saved", "memory"), FLAG),
+    "compiled": COMPILED,
+    "profiler": PROFILER.or_none(),
 }
 
 
@@ -44,6 +56,8 @@ class Extras:
         flops: Count floating-point operations.
         replay: Keep grad nodes and their gradients, to run single ones again.
         saved: Count the bytes that grad nodes keep for backward.
+        compiled: Compile the model too, to see its graphs; with Inductor, also its kernels.
+        profiler: A profiler that is told of ops and scopes, and asked what it saw in them.
         memory: Note when the memory of tensors is allocated and released.
     """
 
@@ -52,6 +66,8 @@ class Extras:
     flops: bool = False
     replay: bool = False
     saved: bool = False
+    compiled: Compiled = False
+    profiler: Any = None
     memory: bool = False
 
     def __post_init__(self) -> None:
@@ -85,7 +101,8 @@ class Extras:
         if self.stats:
             from torchrecorder.capture.probes.statistics import StatisticsTaken
 
-            tape.observers.append(StatisticsTaken(tape, running, self.stats))
+            storages = backward.autograd.values.storages
+            tape.observers.append(StatisticsTaken(tape, running, storages, self.stats))
         if self.keep:
             from torchrecorder.capture.probes.retained_tensors import TensorsKept
 
@@ -96,8 +113,17 @@ class Extras:
 
             started.nodes = NodesKept()
             tape.observers.append(started.nodes)
+        if processes.in_use() and processes.HEARS_COLLECTIVES:
+            from torchrecorder.capture.probes.communications import Communications
+
+            values = backward.autograd.values
+            started.sent = Communications(tape, values, backward, running)
+            stack.enter_context(started.sent)
+            tape.observers.append(started.sent)
         if in_use():
             tape.observers.append(DeviceWatched(tape))  # the last to hear of a node: nearest to it
+        if self.profiler is not None:
+            tape.observers.append(Ranges())  # the range is right around what runs
         if self.memory:
             from torchrecorder.capture.probes.memory import MemoryWatched
 
@@ -119,6 +145,7 @@ class Started:
     def __init__(self) -> None:
         self.tensors: TensorsKept | None = None
         self.nodes: NodesKept | None = None
+        self.sent: Communications | None = None
 
     def kept(self) -> Kept:
         """What outlives the run."""

@@ -1,10 +1,12 @@
 """TensorsKept: copies of what chosen scopes and operations gave, and of its gradients.
 
-Copies, because what the model made may be written in place a moment later.
+Copies, because what the model made may be written in place a moment later. What a collective
+still writes is copied when the program has waited for it.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +56,10 @@ class TensorsKept(Observer):
                 self._keep(f"{place}: {name}" if place else name, given)
 
     def _keep(self, path: str, outputs: list[tuple[str, Tensor]]) -> None:
-        made: _Call = {name: _copy(tensor) for name, tensor in outputs}
+        made: _Call = {name: None for name, _ in outputs}
+        for name, tensor in outputs:
+            copy = functools.partial(_copy_into, made, name)
+            self.autograd.values.storages.when_arrived(tensor, copy)
         flowed: _Call = {name: None for name, _ in outputs}
         self._made.setdefault(path, []).append(made)
         self._flowed.setdefault(path, []).append(flowed)
@@ -67,7 +72,10 @@ class TensorsKept(Observer):
         """Copy the gradients that were waited for."""
         for index, gradient in enumerate(given):
             for flowed, name in self._wanted.get(GradEdge(grad, index), ()):
-                flowed[name] = _copy(gradient) if isinstance(gradient, Tensor) else None
+                flowed[name] = None
+                if isinstance(gradient, Tensor):
+                    keep = functools.partial(_copy_into, flowed, name)
+                    self.autograd.values.storages.when_arrived(gradient, keep)
 
     @property
     def activations(self) -> Tensors:
@@ -78,6 +86,10 @@ class TensorsKept(Observer):
     def gradients(self) -> Tensors:
         """The gradients of what the scopes gave; None where none arrived."""
         return Tensors(_single(self._flowed))
+
+
+def _copy_into(made: _Call, name: str, tensor: Tensor) -> None:
+    made[name] = _copy(tensor)
 
 
 def of_ops(choice: Choice) -> list[str]:
