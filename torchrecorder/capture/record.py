@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.nn import Module
 
 from torchrecorder.capture.tensors.argument_objects import tensors_in_objects
+from torchrecorder.capture.exported import is_exported, opened
 from torchrecorder.capture.probes.device import in_use
 from torchrecorder.capture.probes.probes import Compiled, Extras
-from torchrecorder.capture.exported import is_exported, opened
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
 from torchrecorder.capture.internals.access import (

@@ -29,6 +29,7 @@ def write_series(series: Series, run: Any) -> None:
         series: What was followed.
         run: What ``wandb.init()`` gave.
     """
+    import numpy
     from wandb import Histogram
 
     logged: dict[int, dict[str, Any]] = {}
@@ -37,7 +38,8 @@ def write_series(series: Series, run: Any) -> None:
             for step, number in line:
                 logged.setdefault(step, {})[f"torchrecorder/{what}/{scope}"] = number
     for each in series.histograms:
-        bars = Histogram(np_histogram=(list(each.bars.counts), list(each.bars.edges)))
+        counts, edges = numpy.array(each.bars.counts), numpy.array(each.bars.edges)
+        bars = Histogram(np_histogram=(counts, edges))
         logged.setdefault(each.step, {})[f"torchrecorder/{each.what}/{each.name}"] = bars
     for step, metrics in sorted(logged.items()):
         run.log({"torchrecorder/step": step, **metrics})
