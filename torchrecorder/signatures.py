@@ -47,6 +47,7 @@ class DrawingOptions(GraphvizAttributes, total=False):
     """What `Recording.render` takes, besides the path."""
 
     depth: int | None
+    max_boxes: int
     focus: str | None
     since: str | None
     until: str | None
@@ -73,6 +74,7 @@ class DrawingOptions(GraphvizAttributes, total=False):
     fontname: str
     fontsize: float
     width: str | None
+    fit: str | tuple[str, str] | None
     height: str | None
     min_fontsize: float
     background: str | None

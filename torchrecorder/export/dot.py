@@ -172,7 +172,7 @@ def _defaults(figure: Figure) -> Iterator[str]:
 
 def _page(paper: Paper) -> dict[str, str]:
     """The most room that Graphviz may take, where the size of the page is given."""
-    sides = (paper.width, paper.height)
+    sides = paper.place or (paper.width, paper.height)
     room = ",".join(f"{(side or 1e5) / 72:.4f}" for side in sides)
     return {"size": room} if paper else {}
 

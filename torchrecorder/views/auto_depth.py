@@ -11,7 +11,7 @@ from torchrecorder.views.collapse import Quiet
 from torchrecorder.views.hide import bookkeeping, is_pass, is_query, is_reshape
 
 ENOUGH = 40
-"""The default depth draws at most so many boxes if possible."""
+"""The default depth draws at most so many boxes if possible, unless told otherwise."""
 
 
 def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
@@ -111,21 +111,22 @@ def choose(
     depth: int | None,
     quiet: Quiet,
     repeated: frozenset[str] = frozenset(),
+    enough: int = ENOUGH,
 ) -> Choice:
     """What to open for a *depth*; None chooses one.
 
     The last level opens everything; the levels before keep plain modules and the steps of
     optimizers closed. By default, show every op that is not alone in its module if that makes
-    at most 40 boxes; otherwise keep all innermost modules and the steps of optimizers closed,
-    and choose the deepest level with at most 40 boxes. *repeated* boxes do not count.
+    at most *enough* boxes; otherwise keep all innermost modules and the steps of optimizers
+    closed, and choose the deepest level with at most so many. *repeated* boxes do not count.
     """
     deepest = max_depth(recording)
     plain = plain_modules(recording, quiet)
     if depth is not None:
         return Choice(depth, frozenset() if depth >= deepest else plain | steps(recording))
-    if boxes_at(recording, quiet, plain, repeated)[-1] <= ENOUGH:
+    if boxes_at(recording, quiet, plain, repeated)[-1] <= enough:
         return Choice(deepest, plain)
     closed = innermost(recording) | steps(recording)
     counts = boxes_at(recording, quiet, closed, repeated)
-    fitting = [depth for depth, count in enumerate(counts) if count <= ENOUGH]
+    fitting = [depth for depth, count in enumerate(counts) if count <= enough]
     return Choice(max([min(1, deepest), *fitting]), closed)
