@@ -66,7 +66,7 @@ class DrawingOptions(GraphvizAttributes, total=False):
     color_by: Union[str, Annotation, None]
     color_range: Union[Sequence[float], None]
     numbers: Union[str, Annotation, Sequence[Union[str, Annotation]]]
-    shapes: bool
+    shapes: bool | Literal["all"]
     details: bool
     counts: bool
     rename: Mapping[str, str]

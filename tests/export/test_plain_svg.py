@@ -119,6 +119,7 @@ FORMS = {
     "box": ["rect"],
     "rounded": ["rect"],
     "ellipse": ["ellipse"],
+    "circle": ["ellipse"],
     "cylinder": ["path", "path"],
     "note": ["polygon", "polyline"],
     "parallelogram": ["polygon"],

@@ -239,8 +239,10 @@ def _shape(
     attributes = {"label": _label(label, shape.look, figure)}
     if "label" not in own:
         attributes["class"] = quote(MARK)
-    if shape.look.outline in ("parallelogram", "octagon", "ellipse"):
+    if shape.look.outline in ("parallelogram", "octagon", "ellipse", "circle"):
         attributes["margin"] = quote("0,0")
+    if shape.look.outline == "circle":
+        attributes["width"] = quote("0.25")
     if shape.count > 1:
         attributes["peripheries"] = quote("2")
     if shape.tooltip:

@@ -25,6 +25,7 @@ OUTLINES = {
     "box": ("[", "]"),
     "rounded": ("(", ")"),
     "ellipse": ("([", "])"),
+    "circle": ("((", "))"),
     "cylinder": ("[(", ")]"),
     "note": (">", "]"),
     "parallelogram": ("[/", "/]"),

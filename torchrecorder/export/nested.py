@@ -39,6 +39,9 @@ ROOM: Mapping[str, tuple[float, float, float]] = {
 }
 """For each outline: times the width of its text, and how much wider and higher it is."""
 
+ROUND = 2.0
+"""The diameter of a circle, in sizes of the letters."""
+
 LEANING = 1.45
 """Times its text a parallelogram is at least: its sides lean the more, the wider it is."""
 
@@ -98,6 +101,8 @@ class Placed(NamedTuple):
 
 def closed_size(shape: Shape, figure: Figure, told: Text | None) -> tuple[float, float]:
     """Width and height of a box around its label, in points."""
+    if shape.look.outline == "circle" and told is None:
+        return figure.fontsize * ROUND, figure.fontsize * ROUND
     label = shape.label if told is None else (*shape.label, told)
     width, height = label_size(
         label, figure.fontsize, bold=shape.look.bold, fontname=figure.fontname

@@ -207,7 +207,7 @@ def _outline(look: Look, box: Box) -> Iterator[str]:
         return
     left, top, width, height = box
     paint = _filled(look.attributes.get("fillcolor", look.fill)) + _stroke(look)
-    if look.outline == "ellipse":
+    if look.outline in ("ellipse", "circle"):
         center = f'cx="{left + width / 2:.2f}" cy="{top + height / 2:.2f}"'
         yield f'<ellipse{paint} {center} rx="{width / 2:.2f}" ry="{height / 2:.2f}"/>'
     elif look.outline in POLYGONS:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from torchrecorder.checks import shown
@@ -19,6 +20,12 @@ from torchrecorder.style.style import Style, failed
 from torchrecorder.style.merge_captions import first_to_last, given, result, same
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
+
+SYMBOLS = {"add": "+", "add_": "+", "iadd": "+", "mul": "×", "mul_": "×", "imul": "×"}
+"""What stands in the circle of an operation that has nothing else to say."""
+
+STORED = (BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
+"""Boxes of what is not computed: what reads them has no shape from them."""
 
 WITH_SHAPE = (
     BoxKind.INPUT,
@@ -37,14 +44,16 @@ def draw(view: View, style: Style = Style()) -> Figure:
     heat = None
     if style.color_by is not None:
         heat = Heat(view, style.color_by, style.theme, style.color_range)
-    shapes = tuple(_shapes(view, style, captions, heat))
+    texts = _labels(view, style, captions) if style.shapes else {}
+    circles = _circles(view, texts)
+    shapes = tuple(_shapes(view, style, captions, heat, circles))
     if not view.boxes and not view.clusters:
         shapes = (_nothing(style),)
     figure = Figure(
         name=view.recording.name,
         shapes=shapes,
         groups=tuple(_groups(view, style, captions)),
-        lines=tuple(_lines(view, style, captions)),
+        lines=tuple(_lines(view, style, texts)),
         direction=style.direction,
         background=style.theme.paper if style.background is None else style.background,
         fontname=style.fontname,
@@ -91,7 +100,11 @@ def finished(figure: Figure, view: View, style: Style) -> Figure:
 
 
 def _shapes(
-    view: View, style: Style, captions: Captions, heat: Heat | None
+    view: View,
+    style: Style,
+    captions: Captions,
+    heat: Heat | None,
+    circles: Mapping[str, str],
 ) -> Iterator[Shape]:
     marks = Marks(view)
     numbers = BoxNumbers(view, tuple(each for each in style.numbers if each != style.color_by))
@@ -102,16 +115,40 @@ def _shapes(
         heated = heat is not None and not failed(box.id, view)
         if heat is not None and heated:
             look, label = heat.look(box, look), (*label, *heat.lines(box))
+        if numbers or marks:
+            label = (*label, *numbers.lines(box), *marks.lines(box))
+            look = marks.look(box, look, style.theme, heated=heated)
+        if _is_plain(label, circles.get(box.id)):
+            label = (Text(SYMBOLS[circles[box.id]], "title"),)
+            look = replace(look, outline="circle")
         yield Shape(
             id=box.id,
             group=box.cluster,
-            label=(*label, *numbers.lines(box), *marks.lines(box)) if numbers or marks else label,
-            look=marks.look(box, look, style.theme, heated=heated) if marks else look,
+            label=label,
+            look=look,
             tooltip=captions.tooltip(box),
             count=box.count,
             kind=box.kind.value,
             name=captions.full_name(box.id),
         )
+
+
+def _is_plain(label: Sequence[Text], name: str | None) -> bool:
+    """Whether all that a label says is the name of an operation."""
+    return [text.text for text in label] == [name]
+
+
+def _circles(view: View, texts: Mapping[int, str]) -> dict[str, str]:
+    """The operations, by box, that may be circles: sums and products whose shape goes unsaid."""
+    told = {view.arrows[number].tail for number in texts}
+    reads = Counter(arrow.head for arrow in view.arrows)
+    found = {}
+    for box in view.boxes.values():
+        op = view.recording.ops.get(OpId(box.id)) if box.kind is BoxKind.OP else None
+        if op is not None and op.name in SYMBOLS and box.count == 1:
+            if box.id not in told and reads[box.id] == 2:
+                found[box.id] = op.name
+    return found
 
 
 def _idle(view: View, box: Box) -> Iterator[Text]:
@@ -165,12 +202,11 @@ def _dashed(look: Look) -> Look:
     return replace(look, dash="dashed", width=max(look.width, 1.3))
 
 
-def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
+def _lines(view: View, style: Style, texts: Mapping[int, str]) -> Iterator[Line]:
     look, gradient = style.theme.line, style.theme.gradient
     if style.edge_attributes:
         look = replace(look, attributes=style.edge_attributes)
         gradient = replace(gradient, attributes=style.edge_attributes)
-    texts = _labels(view, captions) if style.shapes else {}
     for number, arrow in enumerate(view.arrows):
         value, plain = same(view, arrow), look if arrow.value else gradient
         yield Line(
@@ -184,7 +220,7 @@ def _lines(view: View, style: Style, captions: Captions) -> Iterator[Line]:
         )
 
 
-def _labels(view: View, captions: Captions) -> dict[int, str]:
+def _labels(view: View, style: Style, captions: Captions) -> dict[int, str]:
     """The labels of arrows, by index: each tensor is labelled on its first arrow.
 
     Arrows to outputs have none, as the box shows the shape, unless other arrows of the same
@@ -200,7 +236,34 @@ def _labels(view: View, captions: Captions) -> dict[int, str]:
         if text:
             found[number] = text
             before.add(value)
+    if style.shapes != "all" and not view.backward:
+        for number in _repeated(view, captions, found):
+            del found[number]
     return found
+
+
+def _repeated(view: View, captions: Captions, labels: Mapping[int, str]) -> list[int]:
+    """The labels, by index, that only repeat the shape of all that their box reads.
+
+    A tensor keeps its label where several boxes read it, unless it is a sum or a product, and
+    where it is one of several results.
+    """
+    labelled: dict[str, list[int]] = {}
+    for number in labels:
+        labelled.setdefault(view.arrows[number].tail, []).append(number)
+    readers: dict[str, set[str]] = {}
+    read: dict[str, set[str]] = {}
+    for arrow in view.arrows:
+        readers.setdefault(arrow.tail, set()).add(arrow.head)
+        if view.boxes[arrow.tail].kind not in STORED:
+            read.setdefault(arrow.head, set()).add(_shape_of(view, arrow, captions))
+    ops = view.recording.ops
+    return [
+        numbers[0]
+        for tail, numbers in labelled.items()
+        if len(numbers) == 1 and read.get(tail) == {labels[numbers[0]]}
+        if len(readers[tail]) == 1 or (tail in ops and ops[OpId(tail)].name in SYMBOLS)
+    ]
 
 
 def is_final(view: View, arrow: Arrow) -> bool:
@@ -213,6 +276,11 @@ def carried(view: View, arrow: Arrow, captions: Captions) -> str:
     ends = (view.boxes[arrow.tail].kind, view.boxes[arrow.head].kind)
     if any(kind in WITH_SHAPE for kind in ends):
         return ""
+    return _shape_of(view, arrow, captions)
+
+
+def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
+    """The shape of what the tail of an arrow returns."""
     value = view.given(arrow)
     if value is None:
         return ""

@@ -170,10 +170,10 @@ class Style:
         default=(),
         placeholder="NUMBER,...",
     )
-    shapes: bool = option(
-        "Write shapes of tensors on arrows. Where Graphviz places all boxes at once, they stand "
-        "on the boxes that the arrows leave.",
-        FLAG,
+    shapes: Union[bool, Literal["all"]] = option(
+        "Write shapes of tensors on the boxes that give them. True: where they change, and where "
+        "several boxes read a tensor; ``\"all\"``: on all boxes.",
+        one_of(True, False, "all"),
         default=True,
     )
     details: bool = option("Write hyperparameters and arguments on boxes.", FLAG, default=True)

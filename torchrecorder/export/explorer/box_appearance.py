@@ -57,7 +57,7 @@ class Drawn:
 
     def __init__(self, tree: Tree, style: Style) -> None:
         self.tree = tree
-        self.style = replace(style, color_by=None)
+        self.style = replace(style, color_by=None, shapes="all" if style.shapes else False)
         self.themes = pair(style)
         self.equal = representatives(tree, self.style)
         self.closed_boxes = {box.id: box for box in tree.closed()}

@@ -249,8 +249,8 @@ class _Columns:
         """From where to where boxes and lines of each column are, across."""
         found: list[list[float]] = [[] for _ in range(len(self.cuts) + 1)]
         for frame in self.scope.frames:
-            column = found[self._column(frame.along + frame.height)]
-            column += (frame.across, frame.across + frame.width)
+            here = found[self._column(frame.along + frame.height)]
+            here += (frame.across, frame.across + frame.width)
         for column, points in chain.from_iterable(self.parts):
             found[column] += (x for x, _ in points)
         return [(min(each), max(each)) for each in found]
@@ -258,12 +258,11 @@ class _Columns:
     def _parts(self, path: Path) -> Iterator[Part]:
         """What a path does in the column that it begins in, and in that in which it ends."""
         turn, end = self.turns.get(path.trunk), self._end(path)
-        here = self._column(path.points[0][1])
-        points = path.points
+        here, points = self._column(path.points[0][1]), list(path.points)
         if end < len(self.cuts):
             points = _until(points, self.cuts[end])
         if turn is None or here == end:
-            yield here, list(points)
+            yield here, points
         else:
             yield here, _until(points, turn.at)
             yield end, self._straight(path.trunk, _since(points, self.cuts[end - 1]))
