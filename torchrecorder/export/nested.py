@@ -86,7 +86,7 @@ class Placed(NamedTuple):
         number = {item.id: place for place, item in enumerate(items)}
         links = [_link(line, number) for line in figure.lines]
         planned = plan(items, links, figure.direction, timeout=timeout)
-        return cls(items, links, place(planned, sheet=sheet))
+        return cls(items, links, place(planned, sheet=sheet, side_by_side=True))
 
     def boxes(self) -> dict[str, Drawn]:
         """Each box and open group by its id."""

@@ -10,25 +10,21 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, chain, groupby
+from itertools import chain
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
+from torchrecorder.layout.layered.cuts import SAME, by_trunk, even_cuts, row_ends, since, until
 from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, Room
 
 BESIDE = 12.0
 """Points between a column and the lines beside it."""
-
-CROSSED = 12.0
-"""Points of length that a column may rather have more than one more line that goes on."""
 
 SAVED = 0.4
 """What one more column is to take off the longest, at least, in shares of a column."""
 
 CLEAR = 4.0
 """Points between a line that turns off beside a longer box and what else is there."""
-
-SAME = 0.01
 
 
 def wrapped(scope: Composed, columns: int, room: Room) -> Composed | None:
@@ -39,62 +35,25 @@ def wrapped(scope: Composed, columns: int, room: Room) -> Composed | None:
         columns: How many columns there are to be.
         room: What is kept free in the scope for the text in its corner.
     """
-    levels = _levels(scope)
-    cuts, before = (_cuts(scope, levels, count) for count in (columns, columns - 1))
+    levels = row_ends(scope)
+    cuts, before = (even_cuts(scope, levels, count) for count in (columns, columns - 1))
     longest, without = (_longest([room.before, *each, scope.height]) for each in (cuts, before))
     if len(cuts) < columns - 1 or longest > without * (1 - SAVED / columns):
         return None
     return _Columns(scope, cuts, [room.before, *levels], room).composed()
 
 
-def _levels(scope: Composed) -> list[float]:
-    """Where rows end that no box reaches across, and no line that runs back."""
-    barriers = [(frame.along, frame.along + frame.height) for frame in scope.frames]
-    for path in scope.paths:
-        for (_, here), (_, there) in zip(path.points, path.points[1:]):
-            if there < here:
-                barriers.append((there, here))
-    found: list[float] = []
-    for begin, end in sorted(barriers):
-        if found and begin < found[-1]:
-            found[-1] = max(found[-1], end)
-        else:
-            found.append(end)
-    return found
-
-
-def _cuts(scope: Composed, levels: Sequence[float], columns: int) -> list[float]:
-    """Where to cut for columns of about one length, with few lines that go on."""
-    crossing = dict(zip(levels, _crossing(scope, levels)))
-    cuts = [0.0]
-    for left in range(columns, 1, -1):
-        wish = cuts[-1] + (scope.height - cuts[-1]) / left
-        later = levels[bisect_right(levels, cuts[-1]) : -1]
-        if not later:
-            break
-        cuts.append(min(later, key=lambda cut: abs(cut - wish) + CROSSED * crossing[cut]))
-    return cuts[1:]
+def cut_before(scope: Composed, places: Sequence[float], room: Room) -> Composed | None:
+    """*scope* with a new column before each of some places; None if one cannot be cut off."""
+    levels = row_ends(scope)
+    cuts = [levels[bisect_right(levels, place) - 1] for place in places if levels[0] <= place]
+    if len(set(cuts)) < len(places):
+        return None
+    return _Columns(scope, cuts, [room.before, *levels], room).composed()
 
 
 def _longest(ends: Sequence[float]) -> float:
     return max(end - begin for begin, end in zip(ends, ends[1:]))
-
-
-def _crossing(scope: Composed, levels: Sequence[float]) -> Iterator[int]:
-    """How many trunks go on after each level."""
-    change = [0] * (len(levels) + 1)
-    for _, paths in _trunks(scope):
-        ends = [path.points[-1][1] for path in paths]
-        inside = [end for end in ends if end < scope.height - SAME]
-        begin = bisect_left(levels, paths[0].points[0][1])
-        change[begin] += 1
-        change[max(begin, bisect_left(levels, max(inside, default=0.0)))] -= 1
-    return accumulate(change[:-1])
-
-
-def _trunks(scope: Composed) -> Iterator[tuple[int, list[Path]]]:
-    for trunk, paths in groupby(scope.paths, key=lambda path: path.trunk):
-        yield trunk, list(paths)
 
 
 Part = tuple[int, list[Point]]
@@ -140,7 +99,7 @@ class _Columns:
         self.scope, self.cuts, self.levels, self.room = scope, cuts, levels, room
         self.last: dict[int, int] = {}
         self.turns: dict[int, _Turn] = {}
-        for trunk, paths in _trunks(scope):
+        for trunk, paths in by_trunk(scope):
             self._follow(trunk, paths)
         self.parts = [list(self._parts(path)) for path in scope.paths]
         self.track = self._tracks()
@@ -175,7 +134,7 @@ class _Columns:
         needed = max([start, *before])
         level = self.levels[bisect_left(self.levels, needed)]
         aside = self._aside(trunk, needed, level, away[0].points)
-        across = _until(away[0].points, level if aside is None else aside)[-1][0]
+        across = until(away[0].points, level if aside is None else aside)[-1][0]
         self.turns[trunk] = _Turn(trunk, here, across, level, aside)
 
     def _aside(
@@ -184,7 +143,7 @@ class _Columns:
         """Where a trunk can turn off beside a longer box, before the level at which all can."""
         at = needed + BEFORE
         while at + BEFORE < level:
-            across, (x, y) = _until(points, at)[-1][0], _since(points, at)[1]
+            across, (x, y) = until(points, at)[-1][0], since(points, at)[1]
             if x == across and y > at and self._is_free(trunk, across, at):
                 return at
             at += TRACK
@@ -260,12 +219,12 @@ class _Columns:
         turn, end = self.turns.get(path.trunk), self._end(path)
         here, points = self._column(path.points[0][1]), list(path.points)
         if end < len(self.cuts):
-            points = _until(points, self.cuts[end])
+            points = until(points, self.cuts[end])
         if turn is None or here == end:
             yield here, points
         else:
-            yield here, _until(points, turn.at)
-            yield end, self._straight(path.trunk, _since(points, self.cuts[end - 1]))
+            yield here, until(points, turn.at)
+            yield end, self._straight(path.trunk, since(points, self.cuts[end - 1]))
 
     def _straight(self, trunk: int, points: list[Point]) -> list[Point]:
         """The way to a box from the beginning of its column: straight down where that is free."""
@@ -379,19 +338,3 @@ class _Columns:
     def _placed(self, column: int, points: Iterable[Point]) -> Iterator[Point]:
         for x, y in points:
             yield x + self.across[column], self._moved(column, y)
-
-
-def _until(points: Sequence[Point], level: float) -> list[Point]:
-    """The part of a way up to a level that it crosses straight along."""
-    found = [points[0]]
-    for point in points[1:]:
-        if point[1] > level:
-            return found if found[-1][1] >= level else [*found, (point[0], level)]
-        found.append(point)
-    return found
-
-
-def _since(points: Sequence[Point], level: float) -> list[Point]:
-    """The part of a way from a level on that it crosses straight along."""
-    back = [(x, -y) for x, y in reversed(points)]
-    return [(x, -y) for x, y in reversed(_until(back, -level))]

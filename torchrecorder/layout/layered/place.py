@@ -12,7 +12,8 @@ from torchrecorder.layout.layered.positions import Composed, Point, Room
 from torchrecorder.layout.layered.constants import BELOW, PAD
 from torchrecorder.layout.layered.ports import OUTSIDE, End
 from torchrecorder.layout.layered.plan import Plan
-from torchrecorder.layout.layered.multi_column import wrapped
+from torchrecorder.layout.layered.multi_column import cut_before, wrapped
+from torchrecorder.layout.layered.stacks import beginnings
 
 COLUMNS = 12
 """Columns of one scope, at most."""
@@ -89,14 +90,16 @@ def place(
     plan: Plan,
     opened: Collection[int] | None = None,
     sheet: Sheet | None = None,
+    side_by_side: bool = False,
 ) -> Picture:
     """Where everything is, with the items *opened* open; all that can be, if not given.
 
     Closed items hide what is in them; whether something in them is open makes no difference.
     If there is a *sheet* that it is to fit, long scopes stand in columns where that makes the
-    picture larger on it. A larger sheet never makes it smaller.
+    picture larger on it. A larger sheet never makes it smaller. With *side_by_side*, stacks that
+    are joined only across stand beside each other.
     """
-    return _Placing(plan, opened).picture(sheet)
+    return _Placing(plan, opened).picture(sheet, side_by_side)
 
 
 class _Placing:
@@ -110,12 +113,12 @@ class _Placing:
         self.known: dict[object, Composed] = {}
         self.in_columns: dict[tuple[int, int], Composed] = {}
 
-    def picture(self, sheet: Sheet | None) -> Picture:
+    def picture(self, sheet: Sheet | None, side_by_side: bool) -> Picture:
         """Compose scopes from the innermost outwards, then put them on the paper."""
-        tall = self._all()
+        tall = self._all(side_by_side=side_by_side)
         return self._spread(tall if sheet is None else self._fitted(tall, sheet))
 
-    def _all(self, limit: float = inf) -> dict[int, Composed]:
+    def _all(self, limit: float = inf, side_by_side: bool = False) -> dict[int, Composed]:
         """All open scopes; those that are longer than a limit in columns."""
         composed: dict[int, Composed] = {}
         for scope in (*reversed(self.open), -1):
@@ -125,8 +128,20 @@ class _Placing:
             key = (template, header, tuple((place, id(each)) for place, each in inner.items()))
             if key not in self.known:
                 self.known[key] = self._composed(scope, inner)
-            composed[scope] = self._limited(self.known[key], limit, self._room(header))
+            whole, room = self.known[key], self._room(header)
+            if side_by_side:
+                composed[scope] = self._side_by_side(scope, whole, room)
+            else:
+                composed[scope] = self._limited(whole, limit, room)
         return composed
+
+    def _side_by_side(self, scope: int, whole: Composed, room: Room) -> Composed:
+        """A scope with its stacks beside each other."""
+        template = self.plan.templates[self.plan.template[scope + 1]]
+        inside = enumerate(self.children[scope + 1])
+        inputs = {place for place, child in inside if self.plan.items[child].first}
+        places = beginnings(template, whole, inputs)
+        return (cut_before(whole, places, room) if places else None) or whole
 
     def _inner(self, scope: int, composed: Mapping[int, Composed]) -> dict[int, Composed]:
         """The open children of a scope, by their place in it."""
