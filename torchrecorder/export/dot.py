@@ -25,6 +25,7 @@ from torchrecorder.style.figure import (
     Shape,
     Text,
 )
+from torchrecorder.style.labels import alike
 from torchrecorder.style.paper import Paper
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def given_out(figure: Figure) -> dict[str, Text]:
 
 def in_a_line(labels: Counter[str]) -> str:
     """What a box gives out, as one line: each shape once, the first two of them."""
-    said = [f"{number} of {text}" if number > 1 else text for text, number in labels.items()]
+    said = [alike(text, number) if number > 1 else text for text, number in labels.items()]
     return "→ " + ", ".join([*said[:2], *(["…"] if len(said) > 2 else [])])
 
 

@@ -47,6 +47,14 @@ def value(found: Value, usual: str = "float32") -> str:
     return text if found.dtype == usual else f"{text} {DTYPES.get(found.dtype, found.dtype)}"
 
 
+def alike(text: str, number: int) -> str:
+    """Equal tensors, of which *text* is one: ``2 × [3, 4]`` for ``3×4``."""
+    sizes, space, kind = text.partition(" ")
+    if sizes[:1].isdigit():
+        sizes = f"[{sizes.replace('×', ', ')}]"
+    return f"{number} × {sizes}{space}{kind}"
+
+
 @lru_cache(maxsize=4096)
 def source(line: SourceLine | None) -> str:
     """Where in the user's code, without the folder."""
