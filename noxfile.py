@@ -56,6 +56,9 @@ COLUMNS = ("core tests", "first picture", "doctor")
 QUICK = ("-m", "not slow and not page", "-q", "-n", os.environ.get("TEST_PROCESSES", "auto"))
 """What the core tests are, and in how many processes they run."""
 
+OF_THE_TREE = ("--ignore=tests/test_packaging.py", "--ignore=tests/mutation")
+"""What is about the source tree, and not about what is installed."""
+
 UNPINNED = {"PIP_CONSTRAINT": os.devnull}
 """Pins that a machine has for other projects would decide which PyTorch is tested."""
 
@@ -229,8 +232,7 @@ def _tried(
         run("python", "-m", "pip", "uninstall", "-y", "numpy")
     run("python", "-m", "pip", "freeze")
     report = place / "report.xml"
-    ignored = "--ignore=tests/test_packaging.py"  # it is about the source tree
-    run("pytest", *QUICK, ignored, f"--junitxml={report}", *session.posargs, folder=tree)
+    run("pytest", *QUICK, *OF_THE_TREE, f"--junitxml={report}", *session.posargs, folder=tree)
     picture = run("python", "examples/first_picture.py", folder=tree)
     return {
         "core tests": _counted(report),
@@ -273,6 +275,7 @@ def _unpacked(run: _Logged, place: Path) -> tuple[Path, Path]:
             packed.extractall(place / "tree")
     (tree,) = (place / "tree").iterdir()
     shutil.rmtree(tree / "torchrecorder")
+    shutil.rmtree(tree / "torchrecorder.egg-info")  # else it would count as a second installation
     return wheel, tree
 
 

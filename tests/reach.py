@@ -7,6 +7,7 @@ has a gradient, and a walk of our own counts the nodes behind the outputs.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import networkx as nx
@@ -66,13 +67,16 @@ def _paths(
     written = [recording.values[each] for each in reached if each in recording.values]
     held = {each.storage for each in written if each.producer is not None}  # leaves, written since
     behind = set(outputs).union(*(nx.ancestors(flow, output) for output in outputs))
+    nodes = _plain_nodes(result for _, result in pairs)
+    led_to = {id(getattr(node, "variable", None)) for node in nodes}  # some give no gradient
     if pairs:
         results = [result for _, result in pairs]
         torch.autograd.backward(results, [torch.ones_like(each) for each in results])
     wrong = []
     for value, name, leaf in leaves:
         has = leaf.grad is not None
-        if has != (value in reached or name in reached or recording.values[value].storage in held):
+        leads = value in reached or name in reached or recording.values[value].storage in held
+        if has != leads and not (leads and id(leaf) in led_to):
             wrong.append(f"{name} has {'a' if has else 'no'} gradient; recorded otherwise")
         if has and value not in behind:
             wrong.append(f"{name} has a gradient, but no path leads from it to {outputs}")
@@ -108,14 +112,20 @@ def _behind(recording: Recording, outputs: list[ValueId]) -> list[GradNode]:
 def _nodes(recording: Recording, pairs: list[tuple[ValueId, Tensor]]) -> list[str]:
     """Names of the grad nodes behind the outputs, counted."""
     recorded = Counter(each.name for each in _behind(recording, [value for value, _ in pairs]))
-    stack: list[Any] = [result.grad_fn for _, result in pairs]
+    nodes = _plain_nodes(result for _, result in pairs)
+    plain = Counter(node.name().rpartition("::")[2] for node in nodes)
+    if plain == recorded:
+        return []
+    return [f"grad nodes: plain {dict(plain - recorded)}, recorded {dict(recorded - plain)} more"]
+
+
+def _plain_nodes(results: Iterable[Tensor]) -> list[Any]:
+    """The nodes behind tensors, as autograd has them."""
+    stack: list[Any] = [result.grad_fn for result in results]
     seen: dict[int, Any] = {}
     while stack:
         node = stack.pop()
         if node is not None and id(node) not in seen:
             seen[id(node)] = node
             stack.extend(parent for parent, _ in node.next_functions)
-    plain = Counter(each.name().rpartition("::")[2] for each in seen.values())
-    if plain == recorded:
-        return []
-    return [f"grad nodes: plain {dict(plain - recorded)}, recorded {dict(recorded - plain)} more"]
+    return list(seen.values())

@@ -12,6 +12,7 @@ from torchrecorder.checks import FLAG, check_one, path_of
 from torchrecorder.export.exporter import write_file
 from torchrecorder.export.formats import by_suffix
 from torchrecorder.export.readable import readable_view
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.options import Drawing, drawing
 from torchrecorder.style.draw import draw
@@ -48,7 +49,9 @@ def render(
     target = path_of(path)
     chosen = drawing(by_suffix(target.name), **options)
     assert chosen.exporter is not None
-    write_file(target, chosen.exporter.export(chosen_view(recording, chosen), chosen.style))
+    with uncollected():
+        content = chosen.exporter.export(chosen_view(recording, chosen), chosen.style)
+    write_file(target, content)
     return target
 
 

@@ -13,6 +13,7 @@ from torch import nn  # noqa: E402
 
 import torchrecorder  # noqa: E402
 from tests.integrations.sphinx_project import PAGE  # noqa: E402
+from torchrecorder.capture.internals.table import SAVED_TENSORS  # noqa: E402
 
 
 def _svgs(out: Path) -> list[str]:
@@ -175,7 +176,7 @@ def test_options_of_the_run(project):
     """Arguments of the factory, inputs, and how it is run."""
     project.write(
         "index.rst",
-        """
+        f"""
         Page
         ====
 
@@ -185,7 +186,7 @@ def test_options_of_the_run(project):
            :backward:
            :grad: yes
            :label: Six
-           :color-by: saved_bytes
+           :color-by: {"saved_bytes" if SAVED_TENSORS.present else "backward_time"}
            :legend:
            :fold: no
            :hide: relu

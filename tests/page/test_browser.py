@@ -11,7 +11,8 @@ import pytest
 
 from tests.figures import linear, network, regions
 from tests.page.browser import Visit, browser
-from tests.page.test_data import HOSTILE, Page, data_of
+from tests.page.test_data import Page, data_of
+from tests.page.test_safety import HOSTILE
 from tests.stepped import stepped
 from tests.views.test_fold import stack
 from torchrecorder.recording import Recording

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union
 from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
+    STORED,
     GradId,
     ModuleId,
     NodeId,
     OpId,
+    Role,
     ScopeId,
     Slot,
     Statistics,
@@ -193,6 +195,29 @@ class RecordedRun:
             for slot in op.inputs:
                 readers.setdefault(slot.value, []).append(op.id)
         return MappingProxyType({value: tuple(ops) for value, ops in readers.items()})
+
+    @cached_property
+    def stored(self) -> Mapping[ValueId, Role]:
+        """Parameters and buffers, and their values after in-place writes, with their roles."""
+        values = self.values.values()
+        roles = {name: one.role for one in values if one.role in STORED for name in one.names}
+        return MappingProxyType({
+            one.id: roles[one.names[0]]
+            for one in values
+            if one.names and one.names[0] in roles and one.role is not Role.INPUT
+        })
+
+    @cached_property
+    def bookkeeping(self) -> frozenset[OpId]:
+        """The ops that read and write nothing but buffers, such as a count of batches."""
+        stored = self.stored
+        return frozenset(
+            op.id
+            for op in self.ops.values()
+            if op.writes and not op.failed
+            and all(stored.get(value) is Role.BUFFER for value in op.outputs)
+            and all(stored.get(slot.value) is Role.BUFFER for slot in op.inputs)
+        )
 
     @cached_property
     def owned(self) -> Mapping[OpId, tuple[GradNode, ...]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torchrecorder.events import ScopeKind
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import Quiet
-from torchrecorder.views.hide import bookkeeping, is_pass, is_query, is_reshape
+from torchrecorder.views.hide import is_pass, is_query, is_reshape
 
 ENOUGH = 40
 """The default depth draws at most so many boxes if possible, unless told otherwise."""
@@ -56,7 +56,7 @@ def plain_modules(recording: RecordedRun, quiet: Quiet) -> frozenset[str]:
     Opening one shows nothing that its box does not say. Ops that only reshape, return no
     tensor or update buffers do not count.
     """
-    kept = bookkeeping(recording)
+    kept = recording.bookkeeping
     work: Counter[str | None] = Counter()
     for op in recording.ops.values():
         if not (op.id in kept or quiet(op) or is_pass(op) or is_reshape(op) or is_query(op)):
@@ -76,7 +76,7 @@ def boxes_at(
         gone: Scopes and ops that are not drawn.
     """
     depths = scope_depths(recording)
-    kept, skipped = bookkeeping(recording), closed | gone
+    kept, skipped = recording.bookkeeping, closed | gone
     ops = [
         op
         for op in recording.ops.values()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from torchrecorder.events import STORED, OpKind, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import OpKind, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.nesting import Nesting
@@ -36,21 +36,6 @@ def scope_kind(scope: Scope) -> BoxKind:
     return BoxKind.MODULE if called else BoxKind.REGION
 
 
-def stored_values(recording: RecordedRun) -> dict[ValueId, Role]:
-    """Parameters and buffers, and their values after in-place writes, with their roles."""
-    roles = {
-        name: value.role
-        for value in recording.values.values()
-        if value.role in STORED
-        for name in value.names
-    }
-    return {
-        value.id: roles[value.names[0]]
-        for value in recording.values.values()
-        if value.names and value.names[0] in roles and value.role is not Role.INPUT
-    }
-
-
 class _Whole:
     """Collects the boxes and arrows of one recording."""
 
@@ -64,7 +49,7 @@ class _Whole:
         }
         self.nesting = Nesting({s.id: s.parent for s in self.scopes.values()})
         self.arrows: list[Arrow] = []
-        self.stored = stored_values(recording)
+        self.stored = recording.stored
         self.readers: dict[ValueId, list[str | None]] = {}
 
     def view(self) -> View:

@@ -8,11 +8,10 @@ from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import STORED as STORED_ROLES
-from torchrecorder.events import MODES, OpId, OpKind, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import MODES, OpId, OpKind, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
-from torchrecorder.views.full_view import stored_values
 
 RESHAPES = frozenset(
     """
@@ -204,11 +203,11 @@ class HideStored:
             for scope in view.recording.scopes.values()
             if scope.kind is ScopeKind.MODULE and scope.id not in composed
         }
-        silent = bookkeeping(view.recording)
-        silent -= {
+        kept = view.recording.bookkeeping
+        silent = kept - {
             arrow.tail
             for arrow in view.arrows
-            if arrow.head not in silent and view.boxes[arrow.head].kind not in STORED
+            if arrow.head not in kept and view.boxes[arrow.head].kind not in STORED
         }
         return {
             arrow.tail
@@ -226,22 +225,10 @@ def _is_scope(view: View, box: Box) -> bool:
 
 def _without_bookkeeping(view: View, hidden: set[str]) -> View:
     """Drop ops that only update hidden buffers, such as the count of batches."""
-    keeps = bookkeeping(view.recording)
+    keeps = view.recording.bookkeeping
     useful = {arrow.tail for arrow in view.arrows if arrow.head not in hidden}
     idle = [box for box in view.boxes if box in keeps and box not in useful]
     return without(view, idle)
-
-
-def bookkeeping(recording: RecordedRun) -> set[str]:
-    """Ops that read and write buffers only."""
-    stored = stored_values(recording)
-    return {
-        op.id
-        for op in recording.ops.values()
-        if op.writes and not op.failed
-        and all(stored.get(value) is Role.BUFFER for value in op.outputs)
-        and all(stored.get(slot.value) is Role.BUFFER for slot in op.inputs)
-    }
 
 
 def without(view: View, hidden: Iterable[str]) -> View:

@@ -14,7 +14,6 @@ from torchrecorder.views.hide import STORED
 from torchrecorder.views.fold.sibling_index import Items
 from torchrecorder.views.fold.fold_key import without_numbers
 from torchrecorder.views.view import Arrow, BoxKind
-from torchrecorder.views.full_view import stored_values
 
 
 class Equal:
@@ -81,7 +80,7 @@ class _Wiring:
         self.view = items.view
         self.into: dict[str, list[Arrow]] = {item: [] for item in candidates}
         self.out_of: dict[str, list[Arrow]] = {item: [] for item in self.into}
-        self._stored = stored_values(items.view.recording)
+        self._stored = items.view.recording.stored
         self._places: dict[str, dict[str, int]] = {}
         self._forms: dict[str, tuple[object, ...]] = {}
         for arrow, (tails, heads) in zip(self.view.arrows, items.crossings if self.into else ()):

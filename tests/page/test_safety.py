@@ -1,0 +1,63 @@
+"""What is written into a page cannot leave it: names, scripts, themes, and equal bytes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from tests.page.test_data import data_of
+from tests.figures import linear
+from tests.views.test_fold import stack
+from torchrecorder.export.explorer.data import page_data, source
+from torchrecorder.export.html import ESCAPES, embedded, policy
+from torchrecorder.style.style import Style
+from torchrecorder.testing import Builder
+from torchrecorder.views.pipeline import make_view
+
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+def test_two_runs_of_one_model_give_the_same_bytes() -> None:
+    """Once times are left out."""
+    assert embedded(data_of(stack(5))) == embedded(data_of(stack(5)))
+
+
+def test_times_can_be_left_out() -> None:
+    """No annotation in seconds stays."""
+    run = Builder("Timed")
+    with run.scope("Timed"):
+        run.op("relu", run.input())
+    recording = run.recording()
+    timed = {op: found._replace(seconds=0.5) for op, found in recording.ops.items()}
+    view = make_view(replace(recording, ops=timed))
+    keys = [
+        {each["key"] for each in page_data(source(view, Style(), times))["annotations"]}
+        for times in (True, False)
+    ]
+    assert keys[0] - keys[1] == {"forward_time", "time"}
+
+
+def test_hostile_names_cannot_leave_their_script_element() -> None:
+    """Nothing in the data can end the element, or begin another."""
+    run = Builder(HOSTILE)
+    with run.scope(HOSTILE, "<!--<script>"):
+        linear(run, HOSTILE, run.input(HOSTILE))
+    data = data_of(run.recording())
+    text = embedded(data)
+    assert not set(text) & ESCAPES.keys()
+    assert json.loads(text)["name"] == HOSTILE
+
+
+def test_unprintable_names_are_replaced() -> None:
+    """Half of a surrogate pair cannot be written in UTF-8."""
+    run = Builder("Odd")
+    with run.scope("Odd"):
+        linear(run, "a\ud800\x00b", run.input())
+    embedded(data_of(run.recording())).encode()
+
+
+def test_policy_names_every_script() -> None:
+    """By its digest; nothing is fetched."""
+    said = policy(["one()", "two()"], "p {}")
+    assert said.count("'sha256-") == 3 and "default-src 'none'" in said
+    assert "unsafe" not in said and "http" not in said
