@@ -14,6 +14,7 @@ from tests.views.test_fold import stack
 from torchrecorder.errors import DoesNotFit, InvalidArgument, SmallText
 from torchrecorder.export.formats import by_suffix
 from torchrecorder.integrations.cli import main
+from torchrecorder.layout import layered as layout
 from torchrecorder.options import drawing
 from torchrecorder.recording import Recording
 from torchrecorder.style.paper import PLACES, Paper, place, points
@@ -165,3 +166,26 @@ def test_from_a_shell(tmp_path: Path) -> None:
         deep = ["--depth", "2", "--no-fold", "--min-fontsize", "0"]
         main(["render", str(tmp_path / "run.json"), "-o", out, "--fit", fit, *deep])
         assert size_of(Path(out).read_bytes())[1] <= most + 0.01
+
+
+def test_a_large_figure_is_not_laid_out_to_be_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where boxes alone are too many for the place, only the figure that is written is."""
+    laid_out: list[int] = []
+    plain = layout.plan
+
+    def plan(items: Any, *args: Any, **options: Any) -> Any:
+        laid_out.append(len(items))
+        return plain(items, *args, **options)
+
+    monkeypatch.setattr("torchrecorder.export.nested.plan", plan)
+    run = Builder("Net")
+    with run.scope("Net"):
+        with run.scope("body", "Sequential"):
+            value = run.input("x")
+            for number in range(600):
+                value = run.op(f"f{number}", value)
+    chosen: Any = {"max_boxes": 1000, "fit": ("40mm", "40mm"), "min_fontsize": 0}
+    svg = drawn(run.recording(), tmp_path, **chosen)
+    assert svg.count(b'class="node') == 3 and max(laid_out) < 10

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf, sqrt
 
 from torchrecorder.export.exporter import Exporter
 from torchrecorder.export.graphviz import Painted, Svg, is_nested, smallest
 from torchrecorder.export.nested import Placed, sheet_of
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.draw import draw
-from torchrecorder.style.paper import READABLE
+from torchrecorder.style.paper import READABLE, place
 from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import ViewOptions, choice_of, make_view
 from torchrecorder.views.view import View
+
+SMALLEST_BOX = 400.0
+"""Square points that a box with text of 10 points takes, at least."""
 
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.2)
 """Parts of the most boxes that are tried until the text is large enough."""
@@ -54,7 +58,14 @@ def _fewer(recording: RecordedRun, options: ViewOptions) -> Iterator[ViewOptions
 
 
 def _text_size(view: View, style: Style, painted: Painted) -> float | None:
-    """The size of the smallest text of a figure, in points; None if others lay it out."""
+    """The size of the smallest text of a figure, in points; None if others lay it out.
+
+    Where the boxes alone would be too many for the place, that is not laid out to find out.
+    """
+    across, down = place(style.fit) or (inf, inf)
+    bound = style.fontsize * sqrt(across * down / (max(len(view.boxes), 1) * SMALLEST_BOX))
+    if bound < (style.min_fontsize or READABLE):
+        return bound
     figure = draw(view, style)
     sheet = sheet_of(figure, smallest(figure), False)
     if sheet is None or not is_nested(figure, painted.layout):

@@ -24,6 +24,9 @@ SHORTER = 0.87
 TRIED = 22
 """How many lengths of columns are tried for a sheet; they do not depend on its size."""
 
+FEWEST, WORK = 6, 20_000
+"""Of large pictures so many are tried at least, and times the items so many at most."""
+
 GAIN = 1.04
 """How much larger a picture is to become by more columns, at least."""
 
@@ -169,10 +172,11 @@ class _Placing:
         """All open scopes as they are largest on a sheet; as they are if that does as well."""
         found = [(self._scale(tall[-1], sheet), tall)]
         limit = tall[-1].height
-        for _ in range(TRIED):
+        tries = max(FEWEST, min(TRIED, WORK // max(len(self.plan.items), 1)))
+        for _ in range(tries):
             if found[-1][0] >= 1.0:
                 break
-            limit *= SHORTER
+            limit *= SHORTER ** (TRIED / tries)
             tried = self._all(limit)
             if tried[-1] is not found[-1][1][-1]:
                 found.append((self._scale(tried[-1], sheet), tried))
