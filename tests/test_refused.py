@@ -247,7 +247,10 @@ BASES = {
     "summary": {"model": MODEL, "args": X},
     "Recording.summary": {},
     "compare": {"before": RUN, "after": RUN},
+    "merge": {"recordings": RUN},
     "top": {"name": "parameters"},
+    "replay": {"grad": "g0"},
+    "paths": {"start": "input", "end": "output"},
     "add": {"step": 0},
 }
 """Arguments that have to be given beside the one that is tried."""

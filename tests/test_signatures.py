@@ -104,7 +104,7 @@ def test_what_people_hold_shows_itself_in_a_line() -> None:
     with series.step():
         MODEL(X).sum().backward()
     assert repr(series) == "<Series: 1 recorded steps of 1 scopes>"
-    assert repr(RUN.annotations["parameters"]) == "<parameters of Linear: 2 numbers, 10 in all>"
+    assert repr(RUN.annotations["parameters"]) == "<parameters of Linear: 2 numbers, total 10>"
     assert repr(torchrecorder.view(RUN, depth=1)).startswith("<View of Linear: ")
     assert repr(torchrecorder.figure(RUN)).startswith("<Figure of Linear: ")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torchrecorder.api import render_network, summary
     from torchrecorder.capture.failures import recording_of
+    from torchrecorder.capture.gather import gather
     from torchrecorder.capture.recorder import Recorder
     from torchrecorder.capture.record import record
     from torchrecorder.comparison.compare import compare
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     )
     from torchrecorder.export.styler import GraphvizStyler
     from torchrecorder.graph.storage import save
+    from torchrecorder.ranks.merge import merge
+    from torchrecorder.ranks.ranks import Ranks
     from torchrecorder.recording import Recording, load
     from torchrecorder.series import Series
 
@@ -58,6 +61,7 @@ _HOMES = {
     "Notice": "torchrecorder.errors",
     "Recorder": "torchrecorder.capture.recorder",
     "RecorderInUse": "torchrecorder.errors",
+    "Ranks": "torchrecorder.ranks.ranks",
     "Recording": "torchrecorder.recording",
     "RecordingVersionError": "torchrecorder.errors",
     "Series": "torchrecorder.series",
@@ -68,8 +72,10 @@ _HOMES = {
     "UnsupportedTorch": "torchrecorder.errors",
     "compare": "torchrecorder.comparison.compare",
     "figure": "torchrecorder.drawing",
+    "gather": "torchrecorder.capture.gather",
     "load": "torchrecorder.recording",
     "make_dot": "torchrecorder.drawing",
+    "merge": "torchrecorder.ranks.merge",
     "record": "torchrecorder.capture.record",
     "recording_of": "torchrecorder.capture.failures",
     "render_network": "torchrecorder.api",
@@ -90,6 +96,7 @@ __all__ = [
     "NotThere",
     "NothingFound",
     "Notice",
+    "Ranks",
     "Recorder",
     "RecorderInUse",
     "Recording",
@@ -102,8 +109,10 @@ __all__ = [
     "UnsupportedTorch",
     "compare",
     "figure",
+    "gather",
     "load",
     "make_dot",
+    "merge",
     "record",
     "recording_of",
     "render_network",

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.annotations.registry import annotation, flags_for
+from torchrecorder.annotations.registry import flags_for
 from torchrecorder.checks import LIST, TEXT, check_one, path_of
 from torchrecorder.drawing import file_name, render
 from torchrecorder.errors import ArgumentMismatch
-from torchrecorder.export.table.text import DEFAULT, TENSORS
+from torchrecorder.export.table.text import DEFAULT, numbers_in
 from torchrecorder.export.table.text import summary as listed
 from torchrecorder.options import shown_numbers
 
@@ -169,8 +169,7 @@ def summary(
     from torchrecorder.capture.record import record
 
     check_one("columns", columns, LIST)
-    numbers = (each for each in columns if each not in TENSORS)
-    asked: dict[str, Any] = dict.fromkeys(flags_for(map(annotation, numbers)), True)
+    asked: dict[str, Any] = dict.fromkeys(flags_for(numbers_in(columns)), True)
     recording = record(model, args, kwargs, **{**asked, **options})
     return listed(recording, depth, columns, ops=ops, fold=fold)
 

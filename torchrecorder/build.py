@@ -7,12 +7,19 @@ from types import MappingProxyType
 from typing import Any
 
 from torchrecorder.events import (
+    BYTES_PEAK,
+    MODES,
+    Allocation,
     BackwardRan,
+    Communication,
+    CompiledGraph,
     Event,
+    FusedKernel,
     GradId,
     GradNodeFound,
     GradNodeMade,
     GradNodeRan,
+    GraphBreak,
     Lost,
     Measured,
     ModuleId,
@@ -25,6 +32,7 @@ from torchrecorder.events import (
     ScopeEntered,
     ScopeId,
     ScopeLeft,
+    Shard,
     Slot,
     Statistics,
     ValueId,
@@ -74,6 +82,12 @@ class _Builder:
         self.grad_runs: list[GradRun] = []
         self.measured: dict[str, dict[str, float]] = {}
         self.statistics: list[Statistics] = []
+        self.shards: list[Shard] = []
+        self.communications: list[Communication] = []
+        self.graphs: list[CompiledGraph] = []
+        self.breaks: list[GraphBreak] = []
+        self.kernels: list[FusedKernel] = []
+        self.allocations: list[Allocation] = []
         self.failures: list[Failure] = []
         self.lost = 0
         self.done: RunDone | None = None
@@ -91,7 +105,13 @@ class _Builder:
             GradNodeRan: self._grad_ran,
             GradNodeMade: self._grad_made,
             Measured: self._measured,
-            Statistics: self._statistics,
+            Statistics: self.statistics.append,
+            Shard: self.shards.append,
+            Communication: self.communications.append,
+            CompiledGraph: self.graphs.append,
+            GraphBreak: self.breaks.append,
+            FusedKernel: self.kernels.append,
+            Allocation: self.allocations.append,
             RunFailed: self._failed,
             Lost: self._lost,
             RunDone: self._done,
@@ -129,10 +149,7 @@ class _Builder:
 
     def _measured(self, event: Measured) -> None:
         amounts = self.measured.setdefault(event.quantity, {})
-        amounts[event.node] = amounts.get(event.node, 0) + event.amount
-
-    def _statistics(self, event: Statistics) -> None:
-        self.statistics.append(event)
+        amounts[event.node] = _together(event.quantity, amounts.get(event.node, 0), event.amount)
 
     def _failed(self, event: RunFailed) -> None:
         self.failures.append(Failure(*event))
@@ -162,6 +179,7 @@ class _Builder:
             lost=self.lost,
             seconds=self.done.seconds,
             overhead=self.done.overhead,
+            rank=self.done.rank,
         )
         return make(
             name=self.done.name,
@@ -178,8 +196,29 @@ class _Builder:
             grad_runs=tuple(self.grad_runs),
             measured=self._amounts(),
             statistics=tuple(filter(self._is_of_known, self.statistics)),
+            shards=tuple(each for each in self.shards if each.value in self.values),
+            communications=tuple(map(self._placed, self.communications)),
             kept=kept,
+            compiled_graphs=tuple(self.graphs),
+            graph_breaks=tuple(self.breaks),
+            fused_kernels=tuple(self.kernels),
+            allocations=tuple(map(self._of_known, self.allocations)),
         )
+
+    def _placed(self, found: Communication) -> Communication:
+        """Where it ran, as far as that was recorded."""
+        return found._replace(
+            scope=found.scope if found.scope in self.entered else None,
+            op=found.op if found.op in self.ops else None,
+            grad=found.grad if found.grad in self.grads else None,
+        )
+
+    def _of_known(self, found: Allocation) -> Allocation:
+        """An allocation that names only what was recorded."""
+        known = self.entered, self.ops, self.grads
+        nodes = (found.made_in, found.freed_in)
+        first, last = (each if any(each in one for one in known) else "" for each in nodes)
+        return found._replace(made_in=first, freed_in=last)
 
     def _amounts(self) -> Mapping[str, Mapping[str, float]]:
         """Amounts by quantity and node; of a node that was not recorded, by the outermost scope."""
@@ -190,7 +229,7 @@ class _Builder:
             for node, amount in found.items():
                 place = node if node in known else next(iter(self.entered), None)
                 if place is not None:
-                    placed[place] = placed.get(place, 0) + amount
+                    placed[place] = _together(quantity, placed.get(place, 0), amount)
             amounts[quantity] = MappingProxyType(placed)
         return MappingProxyType(amounts)
 
@@ -224,12 +263,18 @@ class _Builder:
         }
 
     def _ends(self, scopes: dict[ScopeId, Scope]) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
-        """What the run takes in and gives out; names the inputs as such."""
+        """What the run takes in and gives out; names the inputs as such.
+
+        That is what calls take and return that are outermost but for modes such as ``no_grad``.
+        """
         inputs: dict[ValueId, Slot] = {}
         outputs: list[Slot] = []
+        around: set[ScopeId | None] = {None}
         for scope in scopes.values():
-            if scope.parent is not None:
+            if scope.parent not in around:
                 continue
+            if scope.kind in MODES:
+                around.add(scope.id)
             outputs.extend(scope.outputs)
             for slot in scope.inputs:
                 value = self.values.get(slot.value)
@@ -242,3 +287,8 @@ class _Builder:
             if value.role is Role.INPUT and value.id not in inputs:
                 inputs[value.id] = Slot(value.names[0], value.id)
         return tuple(inputs.values()), tuple(outputs)
+
+
+def _together(quantity: str, one: float, other: float) -> float:
+    """Two amounts for the same place: they add up, but for the highest of something."""
+    return max(one, other) if quantity == BYTES_PEAK else one + other

@@ -38,12 +38,17 @@ class ScopeKind(str, Enum):
     COMPILED = "compiled"
     SCRIPTED = "scripted"
     OPTIMIZER = "optimizer"
+    CLIPPING = "clipping"
+    SCALER = "scaler"
 
 
 MODES = (
     ScopeKind.NO_GRAD, ScopeKind.ENABLE_GRAD, ScopeKind.INFERENCE_MODE, ScopeKind.AUTOCAST
 )
 """Regions that only say how what runs in them runs; where nothing does, they say nothing."""
+
+TRAINING = (ScopeKind.OPTIMIZER, ScopeKind.CLIPPING, ScopeKind.SCALER)
+"""Regions of a training step beside the model: what happens to gradients and weights."""
 
 
 class OpKind(str, Enum):
@@ -222,6 +227,7 @@ class GradNodeMade(NamedTuple):
 
 
 BYTES_SAVED, BYTES_PEAK = "saved bytes", "peak bytes"
+BYTES_OF_GRADIENT = "gradient bytes"
 FLOPS_FORWARD, FLOPS_BACKWARD = "flops", "backward flops"
 SECONDS_ON_DEVICE = "device seconds"
 
@@ -249,6 +255,202 @@ class Statistics(NamedTuple):
     zeros: int
     nans: int
     infs: int
+
+
+class Group(NamedTuple):
+    """A process group that this process is a member of."""
+
+    name: str  # what PyTorch calls it
+    ranks: tuple[int, ...]  # its members, by their rank among all processes
+    purpose: str  # what it says that it is for, "mesh_tp"; empty if nothing
+    backend: str  # what it sends by, "gloo", "nccl", "fake"
+
+
+class Mesh(NamedTuple):
+    """A mesh of processes, and the place of this process in it."""
+
+    names: tuple[str, ...]  # of its dimensions, ("dp", "tp")
+    shape: tuple[int, ...]
+    place: tuple[int, ...]  # empty for a process that is not in it
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={size}" for name, size in zip(self.names, self.shape))
+
+
+class Rank(NamedTuple):
+    """The process that was recorded, among those it worked with.
+
+    Attributes:
+        rank: Its number, counted from 0.
+        world: How many there were.
+        host: The name of the machine; empty in files without times.
+        groups: That of all processes, and those it sent something in.
+    """
+
+    rank: int
+    world: int
+    host: str
+    groups: tuple[Group, ...]
+    meshes: tuple[Mesh, ...]  # that its tensors lay over
+
+
+class Shard(NamedTuple):
+    """The part of a tensor that this process had, where others had others.
+
+    Attributes:
+        mesh: Over which processes it lay, ``"dp=2, tp=4"``.
+        placements: How, along each dimension of the mesh: ``"Shard(0)"``, ``"Replicate()"``.
+        shape: The sizes of the part.
+        bytes: The size of the part.
+    """
+
+    value: ValueId
+    mesh: str
+    placements: tuple[str, ...]
+    shape: tuple[int, ...]
+    bytes: int
+
+
+class Communication(NamedTuple):
+    """A collective, a send or a receive, as this process ran it.
+
+    Attributes:
+        name: ``"all_reduce"``, ``"reduce_scatter"``, ``"broadcast"``, ``"send"`` ...
+        reduction: How numbers are put together, ``"sum"``, if they are.
+        group: Its name.
+        order: Its number in the group; of a send, among those with this peer and tag.
+        peer: The rank it went to, came from, or started at as the root; -1 if there is none.
+        tag: What tells messages apart; -1 for a collective.
+        given: Bytes that went in.
+        received: Bytes that came out.
+        scope: The scope it ran in; in backward, that whose forward made the grad node.
+        op: The op that sent; None in backward.
+        grad: The grad node that was running.
+        seconds: From the call until it was done; None where that is not heard.
+        blocked_seconds: How long the program waited for it; None where that is not heard.
+        waited_seconds: How long for the rank that came *last*, where ranks were put together.
+    """
+
+    name: str
+    reduction: str
+    group: str
+    order: int
+    peer: int
+    tag: int
+    given: int
+    received: int
+    scope: ScopeId | None
+    op: OpId | None
+    grad: GradId | None
+    backward: bool  # a backward pass was running
+    seconds: float | None
+    blocked_seconds: float | None
+    waited_seconds: float | None = None
+    last: int = -1
+
+
+SECONDS_ON_CPU, SECONDS_OF_KERNELS = "profiled seconds", "kernel seconds"
+KERNELS, SECONDS_OF_GAPS = "kernels", "launch gap seconds"
+BYTES_ALLOCATED, BYTES_FREED = "allocated bytes", "freed bytes"
+FLOPS_PROFILED = "profiled flops"
+"""What a profiler measures."""
+
+COMPILED_GRAPH = "compiled graph"
+"""The number of the graph that an op is in; 0 where it ran in Python between two graphs."""
+
+
+class CompiledGraph(NamedTuple):
+    """One graph that ``torch.compile`` made of the model.
+
+    Attributes:
+        number: Which one, counted from 1, in the order in which they were compiled.
+        source: The line of its first call, in the function that was compiled.
+        calls: How many calls of functions and methods it has.
+        unmatched: The names of those that are no recorded op.
+        guards: How many conditions are checked before it is used; None where PyTorch does not
+            tell.
+        runs: How often it ran.
+        recompiled: The same function had been compiled before, and its guards did not hold.
+    """
+
+    number: int
+    source: SourceLine | None
+    calls: int
+    unmatched: tuple[str, ...]
+    guards: int | None
+    runs: int
+    recompiled: bool
+
+
+class GraphBreak(NamedTuple):
+    """A place where ``torch.compile`` ends a graph and goes on in Python.
+
+    Attributes:
+        graph: The number of the graph that ends here.
+        reason: What PyTorch says, in short.
+        explanation: What it says in full.
+        hints: What it says can be done.
+        link: Where it says more.
+        source: The user's line.
+        op: The op at which it is; None where it is at no op, as a call of ``print``.
+        scope: The scope it is in.
+    """
+
+    graph: int
+    reason: str
+    explanation: str
+    hints: tuple[str, ...]
+    link: str
+    source: SourceLine | None
+    op: OpId | None
+    scope: ScopeId | None
+
+
+FUSED_KERNEL = "fused kernel"
+"""The number of the first of the compiled kernels that compute an op."""
+
+
+class FusedKernel(NamedTuple):
+    """A kernel that Inductor made of one or more ops, or a call of a library for one.
+
+    Attributes:
+        number: Which one, counted from 1, in the order in which they were compiled.
+        graph: The number of the graph that it is in.
+        name: What it is called in the generated code.
+        ops: What it computes; an op can be in several.
+        code: The file of the generated code, below the folder of Inductor's cache.
+    """
+
+    number: int
+    graph: int
+    name: str
+    ops: tuple[OpId, ...]
+    code: str
+
+
+class Allocation(NamedTuple):
+    """Memory of tensors, from when it was allocated until it was released.
+
+    Attributes:
+        storage: Values with this number have it.
+        bytes: Its size.
+        made_in: The op, grad node or scope that ran when it was allocated; empty for what there
+            was before the run.
+        begin: When: allocations and releases of the run are counted from 1; 0 before the run.
+        freed_in: The op, grad node or scope that ran last when it was released; else empty.
+        end: When it was released; None if it outlived the run.
+        role: ``"parameter"``, ``"buffer"`` or ``"gradient"`` of the model, else empty.
+        leaf: Of a gradient of the model, the storage of what it is the gradient of; else -1.
+    """
+
+    storage: int
+    bytes: int
+    made_in: str
+    begin: int
+    freed_in: str
+    end: int | None
+    role: str
+    leaf: int
 
 
 class RunFailed(NamedTuple):
@@ -279,6 +481,7 @@ class RunDone(NamedTuple):
     notes: tuple[str, ...]  # what looking changed, such as a fast path not taken
     seconds: float | None = None  # wall-clock time of the block, the recorder's own left out
     overhead: float | None = None  # the recorder's own time in it
+    rank: Rank | None = None  # where the process was one of several
 
 
 Event = Union[
@@ -293,6 +496,12 @@ Event = Union[
     GradNodeMade,
     Measured,
     Statistics,
+    Shard,
+    Communication,
+    CompiledGraph,
+    GraphBreak,
+    FusedKernel,
+    Allocation,
     RunFailed,
     Lost,
     RunDone,

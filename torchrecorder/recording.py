@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from torchrecorder.annotations.annotation import Annotation, Numbers
+    from torchrecorder.annotations.nan_origin import NotFinite
     from torchrecorder.annotations.results import By, Ranked
+    from torchrecorder.annotations.training_memory import TrainingMemory
+    from torchrecorder.live_memory import Memory
+    from torchrecorder.query.find import Part
+    from torchrecorder.query.missing_gradient import MissingGradient
+    from torchrecorder.query.paths import Paths
     from torchrecorder.signatures import DrawingOptions
 
 
@@ -42,6 +48,110 @@ class Recording(RecordedRun):
             advice = f": use recording.graph.{name}, or its scopes, ops and values"
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{advice}")
 
+    def find(self, what: str) -> list[Part]:
+        """Everything that *what* stands for: modules, calls, tensors, operations, grad nodes.
+
+        Args:
+            what: A dotted path (``"layer1.0.conv1"``: the module, then its calls), a name of a
+                parameter, input or output, an operation by name (``"relu"``) or with its place
+                (``"layer1.0: relu"``), the line that called it (``"model.py:57"``), a class
+                (``"Conv2d"``), an id (``"o12"``), or a pattern with ``*``. Names that figures
+                and tables show are known: ``"output"``.
+
+        Returns:
+            `Module`, `Scope`, `Value`, `Op` and `GradNode` objects; an empty list if nothing is
+            called so. ``recording["layer1.0.conv1"]`` gives the one that is, or raises.
+
+        Example:
+            >>> import torch, torchrecorder
+            >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
+            >>> recording = torchrecorder.record(model, torch.ones(2, 4))
+            >>> [part.id for part in recording.find("0")]
+            ['m1', 's1']
+            >>> recording["1: relu"].outputs
+            ('v4',)
+        """
+        from torchrecorder.query.find import find
+
+        return find(self, what)
+
+    def __getitem__(self, what: str) -> Part:
+        """The one part called *what*: a module, else a call, a tensor, an operation; see `find`.
+
+        Raises:
+            NotThere: Nothing is called so, or several parts are; the message lists names.
+        """
+        from torchrecorder.query.find import the_one
+
+        return the_one(self, what)
+
+    def __contains__(self, what: object) -> bool:
+        """Whether anything is called *what*, as `find` looks for it."""
+        return isinstance(what, str) and bool(self.find(what))
+
+    __iter__ = None
+    """A recording has several kinds of parts: iterate over its scopes, ops or values."""
+
+    @advised
+    def paths(self, start: str, end: str, *, limit: int = 100) -> Paths:
+        """The paths on which data flows from *start* to *end*, the shortest first.
+
+        Args:
+            start: A module, call, operation or tensor, by any name that `find` knows.
+            end: Another one.
+            limit: So many are listed at most; ``paths.total`` is the number of all.
+
+        Returns:
+            A sequence of tuples of ops and values; ``print(paths)`` shows them. It is empty
+            where nothing flows from *start* to *end*.
+
+        Raises:
+            NotThere: Nothing is called so.
+            InvalidArgument: One lies in the other.
+
+        Example:
+            >>> import torch, torchrecorder
+            >>> recording = torchrecorder.record(lambda x: x + x.exp(), torch.ones(2))
+            >>> print(recording.paths("x", "output"))
+            x → <lambda>: add
+            x → <lambda>: exp → <lambda>: add
+        """
+        from torchrecorder.query.paths import paths
+
+        return paths(self, start, end, limit=limit)
+
+    def first_not_finite(self) -> NotFinite | None:
+        """The operation that made the first NaN or infinity, else the grad node; None if none did.
+
+        ``recording[found.node]`` is the operation with its line, ``str(found)`` a sentence. An
+        infinity that an operation was given as a number, such as the -inf of a mask, is expected
+        and not reported.
+
+        Raises:
+            UnknownAnnotation: The run was recorded without ``stats=True``.
+        """
+        from torchrecorder.annotations.nan_origin import first_not_finite
+
+        return first_not_finite(self)
+
+    @advised
+    def why_no_gradient(self, name: str) -> MissingGradient | None:
+        """Why a parameter or input got no gradient; None if it got one.
+
+        Args:
+            name: Such as ``"aux.weight"``, or anything else that `find` knows a tensor by.
+
+        Returns:
+            The reason, with the operations and lines where autograd is left; ``print`` shows it.
+
+        Raises:
+            NotThere: Nothing is called so.
+            InvalidArgument: It is no tensor.
+        """
+        from torchrecorder.query.missing_gradient import why_no_gradient
+
+        return why_no_gradient(self, name)
+
     def to_networkx(self, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
         """A copy as a ``networkx.MultiDiGraph`` with flat attributes, to compute with or write.
 
@@ -55,6 +165,39 @@ class Recording(RecordedRun):
         from torchrecorder.graph.flat import flat
 
         return flat(self, values=values, grads=grads)
+
+    @property
+    def memory(self) -> Memory:
+        """Memory of tensors over time: its peak, what takes it, numbers and a chart.
+
+        There is nothing to ask it for, and an `UnknownAnnotation` says so, if the run was
+        recorded without ``memory=True``.
+        """
+        from torchrecorder.live_memory import Memory
+
+        return Memory(self)
+
+    @advised
+    def training_memory(self, optimizer: str | int = "adamw") -> TrainingMemory:
+        """The memory that a training step of the model needs, estimated, on the recorded inputs.
+
+        Weights, buffers, gradients, the optimizer's state, and what forward keeps for backward.
+        Nothing has to be trained, or fit: ``record(model, x, fake=True, saved=True)`` will do.
+
+        Args:
+            optimizer: ``"adamw"``, ``"sgd"``, ``"sgd with momentum"`` or another of PyTorch's;
+                or how many tensors of the size of each weight it keeps.
+
+        Returns:
+            Bytes, in parts and in total; ``print`` shows them.
+
+        Raises:
+            UnknownAnnotation: The run was recorded without ``saved=True`` or ``backward=True``.
+            InvalidArgument: No such optimizer is known.
+        """
+        from torchrecorder.annotations.training_memory import training_memory
+
+        return training_memory(self, optimizer)
 
     @property
     def annotations(self) -> Mapping[str, Numbers]:
@@ -77,7 +220,8 @@ class Recording(RecordedRun):
         Args:
             name: Such as ``"backward_time"``, ``"saved_bytes"``, ``"flops"``.
             n: How many.
-            by: ``"module"``, ``"scope"`` (single calls), ``"op"``, ``"grad"``.
+            by: ``"module"``, ``"scope"`` (single calls), ``"op"``, ``"type"`` (all operations
+                of the same name), ``"grad"``.
 
         Raises:
             UnknownAnnotation: No annotation has this name; the message lists them.
@@ -94,11 +238,65 @@ class Recording(RecordedRun):
 
         Args:
             columns: Names of annotations; all that have numbers if not given.
-            by: ``"scope"`` (calls), ``"module"``, ``"op"`` or ``"grad"``.
+            by: ``"scope"`` (calls), ``"module"``, ``"op"``, ``"type"`` (operations of the same
+                name) or ``"grad"``.
         """
         from torchrecorder.annotations.results import table
 
         return table(self, columns, by=by)
+
+    @property
+    def breaks(self) -> list[dict[str, Any]]:
+        """Where ``torch.compile`` breaks the graph, ready for ``pandas.DataFrame``.
+
+        One dict per place: ``reason``, ``line`` (``"net.py:12"``), ``module``, ``op`` (empty
+        where it is at none), ``graphs`` (the numbers of those that end there), and what PyTorch
+        says about it: ``explanation``, ``hints``, ``link``. Empty where there is none, or where
+        the run was not recorded with ``compiled=True``: then `compiled_graphs` is empty too.
+        """
+        from torchrecorder.annotations.compiled import break_table
+
+        return break_table(self)
+
+    def attach_trace(self, path: str | Path) -> Recording:
+        """A copy with the numbers of a Chrome trace that a profiler has saved.
+
+        They are those of ``record(..., profile=True)``: ``cpu_time``, ``device_time``,
+        ``kernels``, ``launch_gap``, ``memory_allocated``, ``memory_freed``. The trace is of this
+        run, or of another one that
+        did the same: a profiler around the block of ``Recorder(model, profiler=prof)``, and
+        ``prof.export_chrome_trace(path)`` after it.
+
+        Args:
+            path: The trace, ``.json`` or ``.json.gz``.
+
+        Raises:
+            InvalidArgument: The file is no such trace, or has other ops than this recording.
+            OSError: It cannot be read.
+        """
+        from torchrecorder.trace.reading import slices_in
+        from torchrecorder.trace.slices import profiled
+
+        return profiled(self, slices_in(path))
+
+    def to_trace(self, path: str | Path) -> Path:
+        """Write the recording as a Chrome trace, to look at in Perfetto: modules as nested slices.
+
+        Order, nesting and durations are those that were recorded. A recording does not know when
+        each op began, so they follow one another; grad nodes have a row of their own.
+
+        Args:
+            path: Where to write, ``.json`` or ``.json.gz``; an existing file is replaced.
+
+        Returns:
+            The path.
+
+        Raises:
+            InvalidArgument: The name ends in something else, or the recording has no times.
+        """
+        from torchrecorder.trace.writing import write
+
+        return write(self, path)
 
     def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
         """Write the recording in the format that the suffix of *path* names.
@@ -178,7 +376,8 @@ class Recording(RecordedRun):
         Args:
             depth: Levels of scopes that are listed under the outermost calls; if not given,
                 the deepest that keeps to about 400 lines.
-            columns: ``"input"``, ``"output"``, names of annotations, or annotations.
+            columns: ``"input"``, ``"output"``, ``"graphs"``, names of annotations, or
+                annotations.
             ops: List every op too.
             fold: One line for what repeats; ``"similar"``: whatever differs.
         """

@@ -83,7 +83,7 @@ def test_top_ranks_modules_by_their_own_share():
 
 def test_ranking_of_what_does_not_exist_is_refused():
     """The message lists what there is."""
-    with pytest.raises(InvalidArgument, match="'module', 'scope', 'op' or 'grad'"):
+    with pytest.raises(InvalidArgument, match="'module', 'scope', 'op', 'type' or 'grad'"):
         stepped().top("flops", by="layer")
 
 

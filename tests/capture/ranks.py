@@ -20,6 +20,7 @@ from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.tape import Tape
 
 from tests.agreement import structure
+from tests.capture import joined_ranks
 from tests.witness import tensors_of
 
 
@@ -297,7 +298,8 @@ def main(rank, file, task):
     dist.init_process_group(
         "gloo", init_method=f"file://{file}", rank=rank, world_size=2, timeout=limit
     )
-    tasks = {"collectives": collectives, "ddp": ddp, "fsdp": fsdp, "dtensor": dtensor}
+    own = {"collectives": collectives, "ddp": ddp, "fsdp": fsdp, "dtensor": dtensor}
+    tasks = {**own, **joined_ranks.TASKS}
     tasks[task](rank)
     dist.destroy_process_group()
 

@@ -1,11 +1,13 @@
 """Custom autograd functions are recognised, or no alias of ours comes near them."""
 
 import pytest
+import torch
+from torch import nn
 from torch.autograd.function import BackwardCFunction
 
 from tests import zoo
 from tests.notation import flow
-from torchrecorder import record
+from torchrecorder import Recorder, record
 from torchrecorder.capture.hooks import custom_functions
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.internals import access
@@ -98,3 +100,39 @@ def test_contexts_are_left_as_they_were(apply_in_c):
     assert "__init__" in vars(BackwardCFunction)
     second.__exit__()
     assert "__init__" not in vars(BackwardCFunction)
+
+
+class Adjoint(torch.autograd.Function):
+    """Runs a module again in backward, on parts of a state that it makes there."""
+
+    @staticmethod
+    def forward(ctx, x, module):
+        ctx.module = module
+        ctx.save_for_backward(x)
+        with torch.no_grad():
+            return module(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        state = torch.cat([x, gradient])
+        with torch.enable_grad():
+            part = state[: len(x)].detach().requires_grad_(True)
+            (found,) = torch.autograd.grad(ctx.module(part), part, state[len(x) :])
+        ctx.module(state)
+        return found, None
+
+
+def test_what_a_backward_makes_is_no_constant():
+    """The modules in it read what the function made, and parts of one state know each other."""
+    module, x = nn.Tanh(), torch.ones(2, 3, requires_grad=True)
+    with Recorder(module) as recorder:
+        Adjoint.apply(x, module).sum().backward()
+    recording = recorder.recording
+    values, ops = recording.values, recording.ops
+    assert [value.role for value in values.values() if value.producer is None] == ["constant"]
+    again = [scope for scope in recording.scopes.values() if scope.cls == "Tanh"][1:]
+    part, state = (ops[values[scope.inputs[0].value].producer] for scope in again)
+    assert (part.kind, part.name) == ("hidden", "AdjointBackward")
+    assert (state.name, state.inputs[0].value) == ("alias", part.outputs[0])
+    assert all(scope.recompute for scope in again)

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import torchrecorder as tr
 from torchrecorder.capture.internals.table import OPERATOR_MODES
-from torchrecorder.errors import InvalidArgument, NotKept
+from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 
 
 def mlp():
@@ -117,11 +117,43 @@ def test_a_module_called_twice_keeps_both_calls():
     assert len(recording.activations["0"]) == 2
 
 
+class Attends(torch.nn.Module):
+    """Values that no module gives."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        low, high = self.fc(x).softmax(-1).aminmax(dim=-1)
+        return (high - low).relu_()
+
+
+def test_values_of_operations_are_kept():
+    """By their names in rankings, as scopes by theirs; their gradients too."""
+    model, x = Attends(), torch.randn(5, 4)
+    with tr.Recorder(model, keep=["*: softmax", "Attends: aminmax", "fc", "*: sum"]) as recorder:
+        model(x).sum().backward()
+    recording = recorder.recording
+    assert list(recording.activations) == ["fc", "Attends: softmax", "Attends: aminmax", "sum"]
+    soft = model.fc(x).softmax(-1)
+    assert torch.equal(recording.activations["Attends: softmax"], soft)
+    low, high = recording.activations["Attends: aminmax"].values()
+    assert torch.equal(low, soft.amin(-1)) and torch.equal(high, soft.amax(-1))
+    wanted = recording.gradients["Attends: softmax"]
+    soft = soft.detach().requires_grad_()
+    low, high = soft.aminmax(dim=-1)
+    (high - low).relu().sum().backward()
+    assert torch.equal(wanted, soft.grad)
+    with pytest.warns(tr.NothingFound, match="did you mean 'Attends: softmax'"):
+        tr.record(model, x, keep="Attends: softmin")
+
+
 def test_nothing_is_kept_unasked():
     """Without keep there is nothing to be had."""
     recording = tr.record(mlp(), torch.ones(1, 4))
     assert len(recording.activations) == 0
-    with pytest.raises(NotKept, match="replay=True"):
+    with pytest.raises(NotKept, match="backward=True, replay=True.*retain_graph=True"):
         recording.replay("g0")
 
 
@@ -216,6 +248,13 @@ def test_replay_gives_the_same_gradients_again():
     )
     _, gradient, _ = recording.replay(last)
     assert torch.equal(gradient, recording.gradients["1"])
+    (given,) = recording.given(last)
+    assert torch.equal(given, torch.ones(5, 2))
+    assert torch.equal(recording.replay(last, (2 * given,))[1], 2 * gradient)
+    with pytest.raises(InvalidArgument, match="takes 1 gradients, not 2"):
+        recording.replay(last, (given, given))
+    with pytest.raises(NotThere, match="no grad node has the id 'o1'"):
+        recording.given("o1")
 
 
 def test_replay_of_a_node_that_failed():

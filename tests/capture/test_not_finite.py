@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 
 import torchrecorder as tr
@@ -155,3 +156,18 @@ def test_a_colour_that_was_asked_for_stays():
     colours = tr.style.themes.LIGHT.heat
     assert heated.fill in colours and plain.fill not in colours
     assert (plain.stroke, plain.bold) == (heated.stroke, heated.bold)
+
+
+def test_the_first_of_all_is_had_by_a_call():
+    """The operation with its line, a grad node where forward is clean, or nothing."""
+    recording = tr.record(Poisoned(), torch.ones(2, 3), backward=True, stats=True)
+    found = recording.first_not_finite()
+    assert recording.grad_nodes[found.node].name == "SqrtBackward0" and found.nans
+    assert str(found).startswith("first NaN or Inf in backward: SqrtBackward0 of sqrt() in ")
+    recording = tr.record(lambda x: (x - 1).log().exp(), torch.ones(2, 3), stats=True)
+    found = recording.first_not_finite()
+    assert recording[found.node].name == "log" and (found.nans, found.infs) == (0, 6)
+    assert f"at tests/capture/test_not_finite.py:{recording[found.node].source.line}" in str(found)
+    assert tr.record(torch.nn.ReLU(), torch.ones(2), stats=True).first_not_finite() is None
+    with pytest.raises(tr.UnknownAnnotation, match="stats=True"):
+        tr.record(torch.nn.ReLU(), torch.ones(2)).first_not_finite()

@@ -328,3 +328,34 @@ def test_task_of_a_script_takes_every_number(ahead):
         pass
     run = Run(model, (leaf(3),))
     assert disagreements(torchrecorder.record(run.model, run.args), run) == []
+
+
+def test_what_a_thread_ran_is_told():
+    """A thread that ran modules is named in a note; if nothing else ran, a warning says so."""
+    model, x = nn.Sequential(nn.Tanh(), nn.Tanh()), torch.ones(2)
+    with pytest.warns(match=r"nothing was recorded .* thread \(model\) ran modules .*\(6 calls\)"):
+        with Recorder(model) as recorder:
+            for _ in range(2):
+                thread = threading.Thread(target=model, args=(x,), name="Thread-9 (model)")
+                thread.start()
+                thread.join()
+    (note,) = recorder.recording.run.notes
+    assert note == (
+        "thread (model) ran modules meanwhile (6 calls): what it ran is not recorded"
+    )
+
+
+def test_threads_with_a_recorder_are_not_told():
+    """Nor is one that runs no module, of which nobody knows what it did."""
+    model, x = nn.Tanh(), torch.ones(2)
+
+    def recorded():
+        with Recorder(model) as other:
+            model(x)
+        return other.recording
+
+    with Recorder(model) as recorder:
+        model(x)
+        assert len(_in_thread(recorded).ops) == 1
+        _in_thread(torch.sin, x)
+    assert recorder.recording.run.notes == ()

@@ -18,6 +18,7 @@ from torchrecorder.capture.tape import Tape
 from torchrecorder.events import ScopeKind
 
 from tests.agreement import structure
+from tests.capture.joined_ranks import TASKS
 
 
 @pytest.fixture(autouse=True)
@@ -194,11 +195,49 @@ def test_scaled_gradients():
     assert structure(recording) == []
 
 
+def test_gradients_of_several_passes_are_added_up():
+    """An optimizer reads what every pass since the gradients were cleared has added."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(2):
+            for _ in range(3):
+                model(torch.ones(1, 3)).sum().backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            model(torch.ones(1, 3)).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    recording = recorder.recording
+    assert structure(recording) == []
+    passes = [op.id for op in recording.ops.values() if op.name == "backward"]
+    steps = [scope.id for scope in recording.scopes.values() if scope.cls == "SGD"]
+    added = [op for op in recording.ops.values() if op.scope in steps and op.writes]
+    assert len(added) == 8
+    for number, op in enumerate(added):
+        behind = nx.ancestors(recording.graph, op.id)
+        expected = passes[:4] if number < 4 else passes
+        assert [each for each in passes if each in behind] == expected, op
+
+
+def test_a_gradient_that_one_pass_gave_has_one_maker():
+    """Passes that did not reach a weight have no part in its gradient."""
+    first, second = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
+    with torchrecorder.Recorder(torch.nn.ModuleList([first, second])) as recorder:
+        first(torch.ones(1, 2)).sum().backward()
+        second(torch.ones(1, 2)).sum().backward()
+        first.weight.grad * 2
+    recording = recorder.recording
+    passes = [op.id for op in recording.ops.values() if op.name == "backward"]
+    last = list(recording.ops.values())[-1]
+    behind = nx.ancestors(recording.graph, last.id)
+    assert [each for each in passes if each in behind] == passes[:1]
+
+
 # Two processes ------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["collectives", "ddp", "fsdp", "dtensor"])
+@pytest.mark.parametrize("task", ["collectives", "ddp", "fsdp", "dtensor", *TASKS])
 def test_two_processes(task, tmp_path):
     """On each rank: the same results as without us, and a sound recording."""
     ranks = [_start(rank, tmp_path / "meeting", task) for rank in (0, 1)]

@@ -64,7 +64,7 @@ class MakesOne(nn.Module):
         return made(self.plain(x)) + torch.rand(3)
 
 
-OPTIONS = {"stats": True, "flops": True, "replay": True, "keep": ["*"]}
+OPTIONS = {"stats": True, "flops": True, "replay": True, "memory": True, "keep": ["*", "*: *"]}
 
 
 @pytest.mark.parametrize("make", [Computing, MakesOne])
@@ -94,7 +94,57 @@ def test_nothing_is_asked_and_random_state_stays(make):
     assert asked() - before == 2 * alone
     assert getattr(model, "described", 0) == described
     details = {module.cls: module.detail for module in recorder.recording.modules.values()}
-    assert details["Computing"] == "size=(3,), drawn=True"
+    gone = make is MakesOne  # not asked while it ran, and it is no more
+    assert details["Computing"] == ("" if gone else "size=(3,), drawn=True")
+
+
+class Sampled(nn.Linear):
+    """Draws its bias and weight where somebody first reads them, as probabilistic layers do."""
+
+    def __init__(self):
+        super().__init__(3, 3)
+        del self.bias, self.weight
+        self.drawn = {}
+
+    def __getattr__(self, name):
+        drawn = vars(self).get("drawn")
+        if drawn is None or name not in ("bias", "weight"):
+            return super().__getattr__(name)
+        if name not in drawn:
+            drawn[name] = torch.randn((3,) if name == "bias" else (3, 3))
+        return drawn[name]
+
+
+class Announced(nn.Module):
+    """Says in its description, and to everybody who listens, how often it was asked."""
+
+    heard = []
+
+    def forward(self, x):
+        """Depends on who has asked."""
+        return x + len(self.heard)
+
+    def extra_repr(self):
+        """Once more."""
+        self.heard.append(self)
+        return f"{len(self.heard)} times"
+
+
+def test_modules_that_were_not_named_are_not_asked():
+    """Neither PyTorch's descriptions nor theirs read what computes, while the run goes on."""
+
+    def run():
+        Announced.heard.clear()
+        torch.manual_seed(0)
+        model = nn.Sequential(Sampled(), Announced())
+        return model, model(torch.ones(2, 3)), torch.get_rng_state()
+
+    _, *plain = run()
+    with torchrecorder.Recorder() as recorder:
+        model, *recorded = run()
+    assert all(map(torch.equal, plain, recorded))
+    details = {module.cls: module.detail for module in recorder.recording.modules.values()}
+    assert details["Announced"] == "1 times" and model[1].heard
 
 
 def test_a_description_that_raises_is_empty():

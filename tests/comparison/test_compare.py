@@ -116,7 +116,7 @@ def test_other_sizes() -> None:
     found = compare(before, after)
     assert found.text() == (
         "Net: 2 changed, 5 resized\n"
-        "  in all    parameters: 32 → 128 (+300 %), output_bytes: 64 B → 128 B (+100 %)\n"
+        "  total     parameters: 32 → 128 (+300 %), output_bytes: 64 B → 128 B (+100 %)\n"
         "  resized   x and 2 more              2×4 float32 → 2×8 float32\n"
         "  changed   body.0 and 1 more         in_features: 4 → 8\n"
         "  resized   body.0.weight and 1 more  4×4 float32 → 8×8 float32"

@@ -44,11 +44,11 @@ def said(comparison: Comparison) -> list[str]:
 def test_what_is_counted_is_said_of_the_whole() -> None:
     """In text and JSON, and without being a difference of its own."""
     found = compare(net(), net(8))
-    assert found.in_all == (
+    assert found.changed_totals == (
         "parameters: 32 → 48 (+50 %)",
         "output_bytes: 64 B → 96 B (+50 %)",
     )
-    assert "  in all    parameters: 32 → 48 (+50 %), output_bytes" in found.text()
+    assert "  total     parameters: 32 → 48 (+50 %), output_bytes" in found.text()
     assert found.json()["totals"]["parameters"] == {"before": 32, "after": 48}
     assert not said(found)
     assert compare(net(), net()).text() == "Net: no difference"
@@ -61,7 +61,7 @@ def test_modules_are_listed_for_themselves() -> None:
         "the whole run: parameters: 32 → 48 (+50 %)",
         "fc1: parameters: 16 → 32 (+100 %)",
     ]
-    assert "in all    output_bytes" in found.text()
+    assert "total     output_bytes" in found.text()
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_the_figure_says_the_totals() -> None:
 
     found = compare(net(), net(8))
     laid = overlay(found.before, found.after, found.matching, found.changes)
-    marked = Marked({}, laid.gone, laid.new, laid.notes, found.in_all)
+    marked = Marked({}, laid.gone, laid.new, laid.notes, found.changed_totals)
     drawn = draw(make_view(laid.recording), marked.style(Style()))
-    assert [each.text for each in drawn.legend][-2:] == list(found.in_all)
+    assert [each.text for each in drawn.legend][-2:] == list(found.changed_totals)
 
 
 @pytest.mark.parametrize(

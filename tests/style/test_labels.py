@@ -98,7 +98,7 @@ def test_long_text_keeps_its_ends() -> None:
         ("GroupNorm", "2, 4, eps=1e-05, affine=True", ("2 groups", "4")),
         ("LayerNorm", "(768,), eps=1e-12, elementwise_affine=False", ("not affine",)),
         ("Embedding", "50257, 768, padding_idx=0", ("50257 × 768",)),
-        ("LSTM", "3, 4, num_layers=2, bidirectional=True", ("3 → 4", "2 layers", "both ways")),
+        ("LSTM", "3, 4, num_layers=2, bidirectional=True", ("3 → 4", "2 layers", "bidirectional")),
         (
             "MaxPool2d",
             "kernel_size=3, stride=2, padding=1, dilation=1, ceil_mode=False",

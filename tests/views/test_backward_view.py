@@ -155,11 +155,11 @@ def test_folded_siblings_have_the_number_of_all():
     boxes = {name: box for name, box in view.boxes.items() if name != "s2"}
     view = replace(view, boxes={**boxes, "s1": folded}, arrows=())
     figure = draw(view, Style(color_by="saved_bytes"))
-    assert lines(figure)["s1"][-1] == "Saved 300 B in all"
+    assert lines(figure)["s1"][-1] == "Saved 300 B in total"
     assert figure.legend[0].text == "Saved, of ×N the mean: 0 B"
     assert figure.legend[-1].text == "150 B"
     beside = draw(view, Style(numbers=("saved_bytes",)))
-    assert lines(beside)["s1"][-1] == "Saved 300 B in all"
+    assert lines(beside)["s1"][-1] == "Saved 300 B in total"
 
 
 def test_a_number_nobody_measured_colours_nothing():

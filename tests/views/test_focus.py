@@ -92,6 +92,40 @@ def test_between_two() -> None:
     assert boxes(view) == ["x", "stem", "left", "out:0"]
 
 
+def scaled() -> Recording:
+    """Two blocks that scale what they make by a weight, which they reshape and square before."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.op("mul", run.op("exp", run.parameter("start")), run.input("x"))
+        for name in "12":
+            with run.scope(f"block{name}"):
+                with run.scope(f"block{name}.scale"):
+                    scale = run.op("reshape", run.parameter(f"block{name}.weight"))
+                scale = run.op("square", scale)
+                x = run.op("mul", linear(run, f"block{name}.fc", x), scale)
+        run.returns(x)
+    return run.recording()
+
+
+def test_weights_are_computed_where_they_are_read() -> None:
+    """What a block does to its own weights is part of it, and no input."""
+    for options in ({"since": "block1"}, {"since": "block1", "until": "block2"}):
+        recording = view_of(scaled(), **options).recording
+        assert [slot.name for slot in recording.inputs] == ["mul"]
+        made = [op.name for op in recording.ops.values()]
+        assert made == 2 * ["reshape", "square", "linear", "mul"]
+
+
+def test_a_network_that_begins_with_a_weight() -> None:
+    """It is not drawn from its beginning if a part of it is asked for."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        stem = linear(run, "stem", run.parameter("start"))
+        linear(run, "head", stem)
+    recording = view_of(run.recording(), since="head").recording
+    assert [slot.name for slot in recording.inputs] == ["stem.linear"]
+
+
 def test_since_an_input_and_a_parameter() -> None:
     """By the names people know."""
     assert boxes(view_of(branches(), since="y", depth=1))[-2:] == ["mse_loss", "out:0"]

@@ -81,7 +81,7 @@ def test_stages_of_other_sizes_are_one_box() -> None:
     assert arrows(view) == ["x -> layer1", "layer1 -> head", "head -> out:0"]
     assert label(view, "layer1") == [
         "layer1 … layer3: Sequential  ×3",
-        "2.3 k … 111 k params, 131 k in all",
+        "2.3 k … 111 k params, 131 k in total",
         "Block ×1, 2, 3",
         "channels 16, 32, 64",
         "size 32×32, 16×16, 8×8",

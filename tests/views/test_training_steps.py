@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 import torchrecorder
+from torchrecorder.events import OpId, ScopeId
 from torchrecorder.recording import Recording
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
@@ -78,3 +79,91 @@ class _Counted(Mapping[Any, Any]):
 
     def __len__(self) -> int:
         return len(self.inner)
+
+
+def names(recording: Recording, **options: Any) -> list[str]:
+    """The boxes of a view but inputs and constants, by class or name of an op."""
+    view = make_view(recording, ViewOptions(**options))
+    view.check()
+    scopes, ops = recording.scopes, recording.ops
+    return [
+        scopes[ScopeId(box)].cls if box in scopes else ops[OpId(box)].name if box in ops else box
+        for box in view.boxes
+        if box not in recording.values
+    ]
+
+
+def scaled(clip: bool = True) -> Recording:
+    """A step with a gradient scaler, clipping, and autocast around the model."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler, x = torch.amp.GradScaler("cpu"), torch.ones(2, 4)
+    with torchrecorder.Recorder(model) as recorder:
+        with torch.autocast("cpu"):
+            loss = model(x).float().sum()
+        scaler.scale(loss).backward()
+        if clip:
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            torch.nn.utils.clip_grad_value_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+    return recorder.recording
+
+
+def test_what_is_done_to_gradients_is_one_box_each() -> None:
+    """However small the model; the last level opens them."""
+    steps_of = [
+        "GradScaler.scale", "backward", "GradScaler.unscale_", "clip_grad_norm_",
+        "clip_grad_value_", "SGD", "GradScaler.update",
+    ]
+    recording = scaled()
+    assert names(recording)[-7:] == steps_of
+    assert [each for each in names(scaled(clip=False)) if each in steps_of] == [
+        "GradScaler.scale", "backward", "GradScaler.unscale_", "SGD", "GradScaler.update"
+    ]
+    opened = names(recording, depth=9)
+    assert "_amp_update_scale_" in opened and not set(opened) & (set(steps_of) - {"backward"})
+    assert len(recording.inputs) == 1  # of the call inside autocast
+
+
+def test_what_the_program_goes_on_with_is_no_output() -> None:
+    """The input of a loss, and the loss that backward starts from."""
+    model, loss = torch.nn.Linear(4, 4), torch.nn.MSELoss()
+    with torchrecorder.Recorder(model) as recorder:
+        out = model(torch.ones(2, 4))
+        error = loss(out, torch.zeros(2, 4))
+        error.item()
+    assert [each for each in names(recorder.recording) if each.startswith("out:")] == ["out:1"]
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(2):
+            loss(model(torch.ones(2, 4)), torch.zeros(2, 4)).backward()
+    found = names(recorder.recording, fold=False)
+    assert not any(each.startswith("out:") for each in found)
+    assert found.count("backward") == 2
+
+
+def test_backward_at_the_end_of_a_model_is_no_box() -> None:
+    """It reads what the model returns, and nobody reads what it leaves."""
+    recording = torchrecorder.record(torch.nn.Linear(4, 4), torch.ones(2, 4), backward=True)
+    assert names(recording) == ["linear", "out:0"]
+    model = torch.nn.Linear(4, 4)
+    with torchrecorder.Recorder(model) as recorder:
+        model(torch.ones(2, 4)).sum().backward()
+    assert names(recorder.recording)[-2:] == ["sum", "backward"]
+
+
+def test_a_step_that_holds_the_model_is_open() -> None:
+    """That of LBFGS runs the model, which would not be seen."""
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=1)
+
+    def closure() -> torch.Tensor:
+        optimizer.zero_grad()
+        loss: torch.Tensor = model(torch.ones(2, 4)).sum()
+        loss.backward()
+        return loss
+
+    with torchrecorder.Recorder(model) as recorder:
+        optimizer.step(closure)
+    assert "LBFGS" not in names(recorder.recording)

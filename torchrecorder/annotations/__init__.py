@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.communication import (
+    BLOCKED_TIME,
+    COMMUNICATION_BYTES,
+    COMMUNICATION_TIME,
+)
+from torchrecorder.annotations.compiled import BREAKS, COMPILED, KERNEL
 from torchrecorder.annotations.flops import BACKWARD_FLOPS, FLOPS
 from torchrecorder.annotations.memory import (
     GRADIENT_BYTES,
@@ -12,9 +18,19 @@ from torchrecorder.annotations.memory import (
 )
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES,
+    GLOBAL_PARAMETER_BYTES,
     PARAMETER_BYTES,
     PARAMETERS,
     TRAINABLE,
+)
+from torchrecorder.annotations.profile import (
+    ALLOCATED,
+    CPU_TIME,
+    DEVICE_TIME,
+    FREED,
+    KERNEL_COUNT,
+    LAUNCH_GAP,
+    PROFILED_FLOPS,
 )
 from torchrecorder.annotations.statistics import (
     ACTIVATION_HIGH,
@@ -33,6 +49,7 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     PARAMETERS,
     TRAINABLE,
     PARAMETER_BYTES,
+    GLOBAL_PARAMETER_BYTES,
     BUFFER_BYTES,
     OUTPUT_BYTES,
     FORWARD_TIME,
@@ -41,6 +58,9 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     SAVED_BYTES,
     GRADIENT_BYTES,
     PEAK_BYTES,
+    COMMUNICATION_BYTES,
+    COMMUNICATION_TIME,
+    BLOCKED_TIME,
     FLOPS,
     BACKWARD_FLOPS,
     ACTIVATION_MEAN,
@@ -52,5 +72,15 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     NOT_FINITE,
     GRADIENT_NORM,
     PARAMETER_GRADIENT_NORM,
+    COMPILED,
+    BREAKS,
+    KERNEL,
+    CPU_TIME,
+    DEVICE_TIME,
+    KERNEL_COUNT,
+    LAUNCH_GAP,
+    ALLOCATED,
+    FREED,
+    PROFILED_FLOPS,
 )
 """Every annotation that can be asked for by name."""

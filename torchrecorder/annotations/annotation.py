@@ -12,7 +12,7 @@ from torchrecorder.annotations.parameter_owners import Owned
 from torchrecorder.checks import CALLABLE, FLAG, TEXT, WORD, Check, check, check_one
 from torchrecorder.graph.recording import RecordedRun
 
-TIMES, DEVICE = "times", "device"
+TIMES, PROCESSES, INDUCTOR = "times", "processes", "inductor"
 """Needs of annotations that are not flags of `record`."""
 
 
@@ -25,6 +25,7 @@ CHECKS: Mapping[str, Check] = {
     "show": CALLABLE,
     "logarithmic": FLAG,
     "passes": FLAG,
+    "discrete": FLAG,
 }
 
 NUMBERS = Check(
@@ -45,23 +46,26 @@ class Annotation:
         unit: What is counted; empty for plain counts.
         compute: From a recording to its numbers, by node id. A node may be left out.
         merge: Several numbers into one, for closed boxes and for tables: ``sum``, ``max``.
-            None where that makes no sense, as for a ratio.
+            None where that makes no sense, as for a ratio; it may give None where it makes none
+            of these numbers.
         show: One number as short text.
         logarithmic: Orders of magnitude matter: colours go by the logarithm.
-        needs: Flags of `record` without which it is not measured, ``("flops",)``; or `TIMES`
-            or `DEVICE`.
+        needs: Flags of `record` without which it is not measured, ``("flops",)``; or one of
+            `TIMES`, `PROCESSES` and `INDUCTOR`.
         passes: There are numbers of the forward and of the backward pass: texts say of which.
+        discrete: Numbers are names, and nothing lies between them: a legend lists each.
     """
 
     name: str
     title: str
     unit: str
     compute: Callable[[Any], Mapping[str, float]]
-    merge: Callable[[Iterable[float]], float] | None
+    merge: Callable[[Iterable[float]], float | None] | None
     show: Callable[[float], str]
     logarithmic: bool = False
     needs: tuple[str, ...] = ()
     passes: bool = False
+    discrete: bool = False
 
     def __post_init__(self) -> None:
         check(self, CHECKS)
@@ -92,7 +96,7 @@ class Numbers:
 
     def __repr__(self) -> str:
         name, found = self.annotation.name, len(self.by_node)
-        total = f", {self.annotation.show(self.total())} in all" if self.by_node else ""
+        total = f", total {self.annotation.show(self.total())}" if self.by_node else ""
         total = total if self.annotation.merge is sum else ""
         return f"<{name} of {self.owned.recording.name}: {found} number{'s' * (found != 1)}{total}>"
 
@@ -126,7 +130,8 @@ class Numbers:
     def total(self) -> float:
         """The number of the whole run; 0 where there is nothing to add up."""
         merge = self.annotation.merge
-        return merge(self.by_node.values()) if self.by_node and merge is not None else 0
+        total = merge(self.by_node.values()) if self.by_node and merge is not None else 0
+        return 0 if total is None else total
 
 
 def measured(quantity: str) -> Callable[[RecordedRun], Mapping[str, float]]:

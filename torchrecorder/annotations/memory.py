@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from torchrecorder.annotations.amounts import of_bytes
-from torchrecorder.annotations.annotation import DEVICE, Annotation, measured
+from torchrecorder.annotations.annotation import Annotation, measured
 from torchrecorder.annotations.parameter_owners import given_to_leaves
-from torchrecorder.events import BYTES_PEAK, BYTES_SAVED, OpKind, Role
+from torchrecorder.events import BYTES_OF_GRADIENT, BYTES_PEAK, BYTES_SAVED, OpKind, Role
 from torchrecorder.graph.nodes import Op, Value
 from torchrecorder.graph.recording import RecordedRun
 
@@ -31,12 +31,13 @@ def _made(op: Op, value: Value) -> bool:
 
 
 def gradient_bytes(recording: RecordedRun) -> dict[str, float]:
-    """For each parameter that got a gradient, the bytes of it."""
-    return {
+    """For each parameter that got a gradient, the bytes of it; of a part, those of the part."""
+    whole: dict[str, float] = {
         leaf: gradient.bytes
         for leaf, gradient in given_to_leaves(recording).items()
         if recording.values[leaf].role is Role.PARAMETER
     }
+    return {**whole, **recording.measured.get(BYTES_OF_GRADIENT, {})}
 
 
 OUTPUT_BYTES = Annotation("output_bytes", "Output size", "B", new_bytes, sum, of_bytes)
@@ -53,6 +54,6 @@ GRADIENT_BYTES = Annotation(
 """Bytes of the gradients of parameters."""
 
 PEAK_BYTES = Annotation(
-    "peak_bytes", "Peak", "B", measured(BYTES_PEAK), max, of_bytes, needs=(DEVICE,)
+    "peak_bytes", "Peak", "B", measured(BYTES_PEAK), max, of_bytes, needs=("memory",)
 )
-"""The most memory given out while it ran, where the device says it."""
+"""The most memory in use while it ran: of tensors, or as the device says it."""

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from torchrecorder.annotations.places import scope_name
-from torchrecorder.annotations.statistics import gradients, values
+from torchrecorder.annotations.places import op_in_words
+from torchrecorder.annotations.registry import unmeasured
+from torchrecorder.annotations.statistics import NOT_FINITE, gradients, values
+from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import GradId, OpId, Statistics
 from torchrecorder.graph.nodes import GradRun
 from torchrecorder.graph.recording import RecordedRun
@@ -87,23 +89,46 @@ def _maker(
     return makers[-1] if makers else None
 
 
+class NotFinite(NamedTuple):
+    """Where the first number that is not finite came from. ``str()`` of it is a sentence.
+
+    Attributes:
+        node: Id of the op that made it, or of the grad node where no op of the forward did.
+        nans: How many NaNs it made.
+        infs: How many infinities.
+        text: It in words, with the module and the line.
+    """
+
+    node: str
+    nans: int
+    infs: int
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def first_not_finite(recording: RecordedRun) -> NotFinite | None:
+    """The first op, else the first grad node, that made a NaN or infinity; None if none did.
+
+    Raises:
+        UnknownAnnotation: The run was recorded without statistics.
+    """
+    if not recording.statistics and recording.values:
+        raise UnknownAnnotation(unmeasured(NOT_FINITE.on(recording)))
+    found = next(first_bad_ops(recording), None) or first_bad_grad(recording)
+    return NotFinite(*found, next(describe(recording))) if found is not None else None
+
+
 def describe(recording: RecordedRun) -> Iterator[str]:
     """What to say of them: *first NaN: op `log` in encoder.fc at model.py:12 (3 NaN)*."""
     for op in first_bad_ops(recording):
-        yield f"first {op.kinds}: {_op(recording, OpId(op.node))} ({_counts(op)})"
+        yield f"first {op.kinds}: {op_in_words(recording, OpId(op.node))} ({_counts(op)})"
     grad = first_bad_grad(recording)
     if grad is not None:
         node = recording.grad_nodes[GradId(grad.node)]
-        owner = _op(recording, node.owner) if node.owner is not None else "no op"
+        owner = op_in_words(recording, node.owner) if node.owner is not None else "no op"
         yield f"first NaN or Inf in backward: {node.name} of {owner} ({_counts(grad)})"
-
-
-def _op(recording: RecordedRun, op: OpId) -> str:
-    found = recording.ops[op]
-    place = scope_name(recording, found.scope)
-    where = f" in {place}" if place else ""
-    line = f" at {found.source.file}:{found.source.line}" if found.source is not None else ""
-    return f"{found.name}(){where}{line}"
 
 
 def _counts(found: FirstBad) -> str:

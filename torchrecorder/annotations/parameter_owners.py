@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchrecorder.events import Gradient, ModuleId, ScopeId, ValueId
+from torchrecorder.events import BYTES_OF_GRADIENT, Gradient, ModuleId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module
 from torchrecorder.graph.recording import RecordedRun
 
@@ -75,9 +75,12 @@ class Owned:
     @cached_property
     def unreached(self) -> frozenset[ValueId]:
         """Trainable parameters without a gradient, where backward gave others theirs."""
-        reached = given_to_leaves(self.recording)
+        spread = self.recording.measured.get(BYTES_OF_GRADIENT, {})
+        reached = {*given_to_leaves(self.recording), *spread}
         values = self.recording.values.values() if reached else ()
-        return frozenset(each.id for each in values if each.trainable) - reached.keys()
+        return frozenset(
+            each.id for each in values if each.trainable and each.id not in reached
+        ) - run_again(self.recording)
 
 
 def given_to_leaves(recording: RecordedRun) -> dict[ValueId, Gradient]:
@@ -89,6 +92,22 @@ def given_to_leaves(recording: RecordedRun) -> dict[ValueId, Gradient]:
             if leaf is not None and gradient is not None:
                 found[leaf] = gradient
     return found
+
+
+def run_again(recording: RecordedRun) -> frozenset[ValueId]:
+    """What is read where backward runs a checkpointed call again, with gradients.
+
+    A reentrant checkpoint has a backward pass of its own there, which is not recorded.
+    """
+    values = recording.values
+    again = {scope.id for scope in recording.scopes.values() if scope.recompute}
+    return frozenset(
+        slot.value
+        for op in (recording.ops.values() if again else ())
+        if op.scope in again
+        for slot in op.inputs
+        if values[slot.value].trainable and any(values[out].requires_grad for out in op.outputs)
+    )
 
 
 def own(module: Module) -> dict[ValueId, None]:

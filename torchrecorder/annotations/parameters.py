@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from torchrecorder.annotations.amounts import exact, of_bytes
-from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.annotation import PROCESSES, Annotation
 from torchrecorder.events import Role
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun
@@ -31,7 +31,16 @@ def _trainable(recording: RecordedRun) -> dict[str, float]:
 
 
 def _bytes(recording: RecordedRun) -> dict[str, float]:
-    return {value.id: value.bytes for value in _stored(recording, Role.PARAMETER)}
+    here = {shard.value: shard.bytes for shard in recording.shards}
+    stored = _stored(recording, Role.PARAMETER)
+    return {value.id: here.get(value.id, value.bytes) for value in stored}
+
+
+def _global_bytes(recording: RecordedRun) -> dict[str, float]:
+    found: dict[str, float] = {
+        value.id: value.bytes for value in _stored(recording, Role.PARAMETER)
+    }
+    return found if any(shard.value in found for shard in recording.shards) else {}
 
 
 def _buffer_bytes(recording: RecordedRun) -> dict[str, float]:
@@ -45,7 +54,13 @@ TRAINABLE = Annotation("trainable", "Trainable", "", _trainable, sum, exact)
 """Number of weights that require grad."""
 
 PARAMETER_BYTES = Annotation("parameter_bytes", "Params size", "B", _bytes, sum, of_bytes)
-"""Bytes of weights."""
+"""Bytes of weights; of one that is spread over processes, those of the part in this one."""
+
+GLOBAL_PARAMETER_BYTES = Annotation(
+    "global_parameter_bytes", "Params size, all ranks", "B", _global_bytes, sum, of_bytes,
+    needs=(PROCESSES,),
+)
+"""Bytes of weights, with the parts that other processes have; where some are spread."""
 
 BUFFER_BYTES = Annotation("buffer_bytes", "Buffers size", "B", _buffer_bytes, sum, of_bytes)
 """Bytes of buffers."""

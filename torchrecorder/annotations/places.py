@@ -1,8 +1,9 @@
-"""Places: what a scope is called in lists and messages."""
+"""Places: what scopes and ops are called in lists and messages."""
 
 from __future__ import annotations
 
-from torchrecorder.events import ScopeId
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -15,3 +16,18 @@ def scope_name(recording: RecordedRun, scope: ScopeId | None) -> str:
         if found.path:
             break
     return " > ".join(reversed(names))
+
+
+def op_name(recording: RecordedRun, op: Op) -> str:
+    """An op as rankings call it: ``"layer1.0.conv1: conv2d"``."""
+    place = scope_name(recording, op.scope)
+    return f"{place}: {op.name}" if place else op.name
+
+
+def op_in_words(recording: RecordedRun, op: OpId) -> str:
+    """An op with its place: ``"log() in encoder.fc at model.py:12"``."""
+    found = recording.ops[op]
+    place = scope_name(recording, found.scope)
+    where = f" in {place}" if place else ""
+    line = f" at {found.source.file}:{found.source.line}" if found.source is not None else ""
+    return f"{found.name}(){where}{line}"

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.annotation import DEVICE, TIMES, Annotation, Numbers, is_unmeasured
+from torchrecorder.annotations.annotation import (
+    INDUCTOR,
+    PROCESSES,
+    TIMES,
+    Annotation,
+    Numbers,
+    is_unmeasured,
+)
 from torchrecorder.checks import guess, warn
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.graph.recording import RecordedRun
 
-_WHY = {TIMES: "it was saved without times", DEVICE: "only a run on CUDA has it"}
+_WHY = {
+    TIMES: "it was saved without times",
+    PROCESSES: "only a run of several processes has it",
+    INDUCTOR: "record(..., compiled='inductor') measures it",
+}
 
 
 def numbers_of(recording: RecordedRun, which: str | Annotation) -> Numbers:

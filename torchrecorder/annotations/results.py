@@ -10,17 +10,18 @@ from typing import Any, Literal, NamedTuple, Union
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
 from torchrecorder.annotations.scope_members import Inside
-from torchrecorder.annotations.places import scope_name
+from torchrecorder.annotations.places import op_name, scope_name
 from torchrecorder.annotations.registry import by_name, numbers_of, unmeasured
 from torchrecorder.checks import LIST, advised, check_one, one_of, whole_number
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
-By = Literal["module", "scope", "op", "grad"]
-"""What a ranking or table is of: modules with all their calls, single calls, ops, grad nodes."""
+By = Literal["module", "scope", "op", "type", "grad"]
+"""What a ranking or table lists: modules with all their calls, single calls, ops, all ops of the
+same name together, grad nodes."""
 
-KINDS = ("module", "scope", "op", "grad")
+KINDS = ("module", "scope", "op", "type", "grad")
 
 
 class Ranked(NamedTuple):
@@ -116,7 +117,8 @@ def table(
     Args:
         recording: What to list.
         columns: Names of annotations, or annotations; all that have numbers if not given.
-        by: One row per ``"module"``, ``"scope"`` (call), ``"op"`` or ``"grad"`` node.
+        by: One row per ``"module"``, ``"scope"`` (call), ``"op"``, ``"type"`` (ops of the
+            same name) or ``"grad"`` node.
 
     Raises:
         UnknownAnnotation: A column is no annotation.
@@ -128,7 +130,8 @@ def table(
     inside = Inside(recording)
     rows = []
     for place, ids, members in _places(recording, by):
-        row: dict[str, Any] = {"id": ids[0], "name": place, **_facts(recording, ids[0])}
+        facts = {"count": len(ids)} if by == "type" else _facts(recording, ids[0])
+        row: dict[str, Any] = {"id": ids[0], "name": place, **facts}
         nested = by in ("module", "scope")
         whole = [m for each in ids for m in inside.of_scope(ScopeId(each))] if nested else members
         for numbers in filled:
@@ -161,6 +164,7 @@ def _places(recording: RecordedRun, by: str) -> Iterator[_Place]:
         "module": _modules,
         "scope": _scopes,
         "op": _ops,
+        "type": _types,
         "grad": _grads,
     }
     check_one("by", by, one_of(*KINDS))
@@ -189,8 +193,18 @@ def _ops(recording: RecordedRun) -> Iterator[_Place]:
     inside = Inside(recording)
     for op in recording.ops.values():
         if not op.recompute:
-            place = scope_name(recording, op.scope)
-            yield f"{place}: {op.name}" if place else op.name, (op.id,), inside.of_op(op.id)
+            yield op_name(recording, op), (op.id,), inside.of_op(op.id)
+
+
+def _types(recording: RecordedRun) -> Iterator[_Place]:
+    """Ops of the same name together, in the order in which the first of them ran."""
+    inside = Inside(recording)
+    found: dict[str, list[OpId]] = {}
+    for op in recording.ops.values():
+        if not op.recompute:
+            found.setdefault(op.name, []).append(op.id)
+    for name, ids in found.items():
+        yield name, tuple(ids), [each for op in ids for each in inside.of_op(op)]
 
 
 def _grads(recording: RecordedRun) -> Iterator[_Place]:

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.nn.parameter import is_lazy
 
-from torchrecorder.capture.stand_in import StandIn, describing, detail_of, stand_in
+from torchrecorder.capture.stand_in import StandIn, detail_of, plain_detail, stand_in
+from torchrecorder.capture.state.random_state import random_state_kept
 from torchrecorder.events import ModuleId, ModuleSeen, Role, ScopeKind, Slot, ValueId, made
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Catalog:
         self.numbers: dict[ModuleId, CatalogEntry] = {}
         self._classes: dict[type[Module], ClassFacts] = {}
         self._shapeless: dict[int, ValueId] = {}  # what lazy parameters were at first
+        self._undescribed: list[tuple[weakref.ref[Module], ModuleSeen]] = []
         if root is not None:
             with tape.losing("names of modules"):
                 self._enter_all(root)
@@ -95,11 +97,11 @@ class Catalog:
             prefix = f"{path}." if path else ""
             for role, held in _holdings(module):
                 self._name_tensors(prefix, role, held)
-        with describing([module for _, module in found]):
-            for _, module in found:
-                entry = self.entries[id(module)]
-                if not entry.stated and not _waits(module):
-                    self._state(entry, module)
+        for _, module in found:
+            entry = self.entries[id(module)]
+            if not entry.stated and not _waits(module):
+                self._state(entry, module)
+        self._describe()
 
     def _name_tensors(self, prefix: str, role: Role, held: _Held) -> None:
         """Give parameters or buffers their names; a tied one has several."""
@@ -128,8 +130,7 @@ class Catalog:
         if entry is None or entry.ref() is not module:
             entry = self._new(module)
             if not _waits(module):
-                with describing([module]):
-                    self._state(entry, module)
+                self._state(entry, module)
         return entry
 
     def module(self, number: ModuleId | None) -> Module | None:
@@ -166,32 +167,47 @@ class Catalog:
         """State a module whose parameters took shape during its first call."""
         entry = self.entries.get(id(module))
         if entry is not None and not entry.stated:
-            with describing([module]):
-                self._state(entry, module)
+            self._state(entry, module)
 
     def finish(self) -> None:
         """The run ends: state what is still unsaid."""
         for entry in list(self.entries.values()):
             module = entry.ref()
             if not entry.stated and module is not None:
-                with describing([module]):
-                    self._state(entry, module)
+                self._state(entry, module)
+        self._describe()
 
     def _state(self, entry: CatalogEntry, module: Module) -> None:
         slots = {role: self._slots(held, role) for role, held in _holdings(module)}
-        event = (
+        detail = plain_detail(module)
+        facts = (
             entry.module,
             tuple(entry.names),
             entry.cls,
             entry.qualname,
-            detail_of(module),
+            detail or "",
             slots.get(Role.PARAMETER, ()),
             slots.get(Role.BUFFER, ()),
             _is_training(module, entry.kind),
         )
         entry.stand_in = stand_in(module)
-        self.tape.write(made(ModuleSeen, event))
+        self.tape.write(event := made(ModuleSeen, facts))
+        if detail is None:
+            self._undescribed.append((entry.ref, event))
         entry.stated = True
+
+    def _describe(self) -> None:
+        """State what classes of the user's say of themselves; never while the model runs.
+
+        Their methods may draw random numbers, or call what listens to the model.
+        """
+        if self._undescribed:
+            with random_state_kept():
+                for ref, event in self._undescribed:
+                    module = ref()
+                    if module is not None:
+                        self.tape.write(event._replace(detail=detail_of(module)))
+            self._undescribed.clear()
 
     def _slots(self, held: _Held, role: Role) -> tuple[Slot, ...]:
         values, slots = self.values, []

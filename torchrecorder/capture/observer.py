@@ -26,8 +26,8 @@ class Observer:
     def op_ended(self, op: OpId) -> None:
         """A call has run."""
 
-    def op_made(self, op: OpId, made: list[tuple[ValueId, Tensor]]) -> None:
-        """What a call made or wrote."""
+    def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
+        """What a call of the function of this name made or wrote."""
 
     def scope_entered(self, scope: OpenScope) -> None:
         """A module call begins."""

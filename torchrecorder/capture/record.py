@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
@@ -12,16 +12,19 @@ from torch import Tensor
 from torch.nn import Module
 
 from torchrecorder.capture.tensors.argument_objects import tensors_in_objects
-from torchrecorder.capture.probes.probes import Extras
+from torchrecorder.capture.probes.device import in_use
+from torchrecorder.capture.probes.probes import Compiled, Extras
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.capture.inputs import as_leaf_dummies, call_arguments, detached
 from torchrecorder.capture.internals.access import (
     SEES_SAVED_TENSORS,
     DisableTorchFunction,
+    FakeTensor,
     FakeTensorMode,
     pytree,
     run_backward,
 )
+from torchrecorder.capture.internals.processes import gathers_weights, local_part
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.tensors.describe import tensors_in
@@ -86,6 +89,9 @@ def record(
     flops: bool = False,
     replay: bool = False,
     saved: bool | None = None,
+    compiled: Compiled = False,
+    profile: bool = False,
+    memory: bool = False,
     input_data: Any = None,
 ) -> Recording:
     """Run *model* once and record what happens.
@@ -114,17 +120,26 @@ def record(
         warmup: Runs before those, which do not count; 1 if *repeat* is more than 1.
         stats: Take statistics of tensors and gradients: of all, or of those in the scopes
             that this list names (dotted paths, with ``*``).
-        keep: Scopes whose results and gradients are kept, for `Recording.activations`.
+        keep: Scopes whose results and gradients are kept, for `Recording.activations`; also
+            operations by place and name, ``"encoder.*: softmax"``.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward; if not given, where backward runs.
+        compiled: Run the model once more with ``torch.compile``, and say which op is in which
+            graph, and where and why graphs break. ``"inductor"``: also which ops share a
+            kernel; that takes a C++ compiler, and time.
+        profile: Run it under ``torch.profiler``, and take its numbers of each op: time on the
+            CPU and on a device, kernels, memory.
+        memory: Note when the memory of tensors is allocated and released, forward and backward,
+            for `Recording.memory`.
         input_data: The 1.x spelling of *args*.
 
     Returns:
         The recording.
 
     Raises:
-        InvalidArgument: *model* cannot be called, or arguments contradict each other.
+        InvalidArgument: *model* cannot be called, or arguments contradict each other, or
+            ``fake=True`` would spoil the model, one of FSDP with real weights.
         ArgumentMismatch: The model does not take these arguments.
         Exception: Whatever the model raises, with a note of where it happened;
             `recording_of` gives what was recorded until then.
@@ -139,6 +154,7 @@ def record(
     for flag, value in flags.items():
         check_one(flag, value, FLAG)
     check_one("saved", saved, FLAG.or_none())
+    check_one("profile", profile, FLAG)
     if args is not None and input_data is not None:
         raise InvalidArgument("give either args or input_data, its old name, not both")
     if saved and not SEES_SAVED_TENSORS:
@@ -149,16 +165,35 @@ def record(
     before = _warmup(repeat, warmup)
     if fake and before + repeat > 1:
         raise InvalidArgument("fake=True measures no times: repeat and warmup do not go with it")
+    if fake:
+        _refuse_real_shards(model)
+    for option, asked in (("compiled", compiled), ("profile", profile)):
+        if fake and asked:
+            raise InvalidArgument(
+                f"{option}={asked!r} needs a run on real tensors: fake=True is none"
+            )
     once = _Once(model, positional, named, name, autograd, backward, fake)
     with uncollected():
         timed = [once.run(Extras(), restore=True) for _ in range(before + repeat * (repeat > 1))]
-        extras = Extras(stats, keep, flops, replay, backward if saved is None else saved)
+        kept = backward if saved is None else saved
+        extras = Extras(stats, keep, flops, replay, kept, compiled, memory=memory)
+        extras = replace(extras, profiler=_profiler()) if profile else extras
         recording = once.run(extras, restore=restore)
     if not fake and repeat == 1:
         return recording
     from torchrecorder.graph.median_runs import medians, without_times
 
     return without_times(recording) if fake else medians(recording, timed[before:])
+
+
+def _refuse_real_shards(model: Any) -> None:
+    """A model of FSDP keeps what it gathers: fake weights would be in its next real step."""
+    if isinstance(model, Module) and any(map(gathers_weights, model.modules())):
+        if not all(isinstance(local_part(each), FakeTensor) for each in model.parameters()):
+            raise InvalidArgument(
+                "fake=True would leave fake weights in this FSDP model, and spoil its next step: "
+                "record it without fake=True, or make it under FakeTensorMode, weights and all"
+            )
 
 
 def _warmup(repeat: int, warmup: int | None) -> int:
@@ -194,12 +229,20 @@ class _Once:
                 positional, named = as_leaf_dummies(positional, named)
             if self.backward:
                 positional, named = _set_apart(stack, self.model, positional, named, restore)
-            with recorder:
+            with extras.profiler or contextlib.nullcontext(), recorder:
                 output = recorder.call(self.model, positional, named)
                 if self.backward:
                     _run_backward(output, retain=extras.replay)
             del output, positional, named
             return recorder.recording
+
+
+def _profiler() -> Any:
+    """A profiler of the CPU and of the devices in use."""
+    from torch.profiler import ProfilerActivity
+
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if in_use() else [])]
+    return torch.profiler.profile(activities=activities, profile_memory=True, with_flops=True)
 
 
 def _faked(

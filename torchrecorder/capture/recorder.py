@@ -1,9 +1,9 @@
 """Recorder: enters the instruments in order, always leaves them, gives events.
 
 One recorder serves one run in one thread. Recorders may be nested, and may run side by
-side in several threads; each hears only its own thread. An exception of the user's goes
-through untouched, with a note of where in the model it happened; what was recorded until
-then is the recording.
+side in several threads, or tasks of one thread; each hears only its own. An exception of
+the user's goes through untouched, with a note of where in the model it happened; what was
+recorded until then is the recording.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from torchrecorder.capture.autograd.walk import AutogradWalk
 from torchrecorder.capture.hooks.backward import BackwardRuns
 from torchrecorder.capture.module_registry import Catalog
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
-from torchrecorder.capture.probes.probes import Extras, Started
+from torchrecorder.capture.compiled.second_run import SecondRun
+from torchrecorder.capture.probes.probes import INDUCTOR, Compiled, Extras, Started
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.state.force_eager import RunEagerly
-from torchrecorder.capture.consistent import consistent
 from torchrecorder.capture.modes.higher_order import CompiledOps
 from torchrecorder.capture.modes.fast_paths import FastPaths
 from torchrecorder.capture.modes.function_mode import Calls, FunctionCalls
@@ -36,22 +36,26 @@ from torchrecorder.capture.internals.access import (
     compiled_from,
     get_frame,
 )
+from torchrecorder.capture.internals.inductor import tracks_kernels
 from torchrecorder.capture.live import Live
 from torchrecorder.capture.hooks.modules import ModuleScopes
 from torchrecorder.capture.hooks.regions import Regions
 from torchrecorder.capture.running import Running
+from torchrecorder.capture.probes.profiled import is_done, slices_of
 from torchrecorder.capture.probes.saved import SavedTensors
 from torchrecorder.capture.hooks.source import Sources
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.capture.hooks.optimizer import OptimizerSteps
 from torchrecorder.capture.autograd.thread_nodes import ThreadsStarted
+from torchrecorder.capture.state.own_task import OTHER_TASKS
 from torchrecorder.capture.tape import Tape
 from torchrecorder.capture.tensors.tensor_table import Values
-from torchrecorder.checks import TEXT, Check, advised, check_one
-from torchrecorder.errors import RecorderInUse
+from torchrecorder.checks import TEXT, Check, advised, check_one, warn
+from torchrecorder.errors import InvalidArgument, RecorderInUse
 from torchrecorder.events import Event, RunDone
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.recording import Recording
+from torchrecorder.trace.slices import profiled
 
 
 MODEL = Check(
@@ -71,12 +75,20 @@ class Recorder:
         stats: Take mean, std, range, norm, zeros, NaNs of tensors and gradients: of all, or
             of those in the scopes that this list names (dotted paths, with ``*``).
         keep: Scopes whose results are kept, for `Recording.activations` and
-            `Recording.gradients`.
+            `Recording.gradients`; also operations by place and name, ``"layer*: softmax"``.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
         saved: Count the bytes that are kept for backward.
+        compiled: When the block has ended, make its calls of *model* once more with
+            ``torch.compile``, and say which op is in which graph, and where graphs break.
+            ``"inductor"``: also which ops share a kernel; that takes a C++ compiler, and time.
+        profiler: A ``torch.profiler.profile`` that runs around the block. Ops and scopes are
+            ranges of it, and when it has ended the recording has its numbers.
+        memory: Note when the memory of tensors is allocated and released, for
+            `Recording.memory`.
 
     Raises:
+        InvalidArgument: An option has a wrong value, or needs a *model*.
         RecorderInUse: It is entered a second time.
 
     Example:
@@ -100,11 +112,21 @@ class Recorder:
         flops: bool = False,
         replay: bool = False,
         saved: bool = True,
+        compiled: Compiled = False,
+        profiler: Any = None,
+        memory: bool = False,
     ) -> None:
         check_one("name", name, TEXT.or_none())
         check_one("model", model, MODEL.or_none())
         self._model = model
-        self._extras = Extras(stats, keep, flops, replay, saved)
+        self._extras = Extras(stats, keep, flops, replay, saved, compiled, profiler, memory)
+        if compiled and model is None:
+            raise InvalidArgument("compiled=True needs the model: Recorder(model, compiled=True)")
+        if compiled == INDUCTOR and not tracks_kernels():
+            raise InvalidArgument(
+                "this version of PyTorch does not tell of which operations a kernel is made; "
+                "compiled=True shows the graphs"
+            )
         self._running: Running | None = None
         self._kept: Kept | None = None
         self._name = name or _name_of(model)
@@ -149,13 +171,19 @@ class Recorder:
         self._modules = ModuleScopes(
             tape, values, regions, self._catalog, FastPaths(tape, functions)
         )
+        asked = self._extras.compiled
+        self._second = SecondRun(self._model, fused=asked == INDUCTOR) if asked else None
+        if self._second is not None:
+            self._modules.called = self._second.called
         self._running = Running(tape, self._backward)
         self._started = Started()
         instruments: tuple[contextlib.AbstractContextManager[Any], ...] = (
             applied,
+            tape.task,
             Headroom(),
             RunEagerly(tape.lose),
             functions,
+            self._modules.others,
             self._modules,
             OptimizerSteps(tape, regions),
             CompiledOps(functions, self._modules),
@@ -163,7 +191,10 @@ class Recorder:
         )
         with contextlib.ExitStack() as stack:
             with tape.losing("extras"):
-                self._extras.start(self._started, tape, self._backward, self._running, stack)
+                model = _module_of(self._model)
+                self._extras.start(
+                    self._started, tape, self._backward, self._running, model, stack
+                )
             for instrument in instruments:
                 with tape.losing(type(instrument).__name__):
                     stack.enter_context(instrument)
@@ -182,6 +213,9 @@ class Recorder:
         self._tape.deaf = True  # PyTorch runs hooks that were there when a module was called
         with self._tape.losing("end"):
             self._exit.close()
+        if self._second is not None and error is None:
+            known = {key: entry.module for key, entry in self._catalog.entries.items()}
+            self._second.look(self._tape, self._modules.regions.sources, known)
         with DisableTorchFunction():
             self._finish(error)
 
@@ -196,7 +230,13 @@ class Recorder:
         for step in steps:
             with tape.losing("end"):
                 step()
+        unheard = self._modules.others.notes()
+        tape.notes.extend([*unheard, *([OTHER_TASKS] if tape.task.others_ran else [])])
         self._kept = self._started.kept()
+        rank = None
+        if self._started.sent is not None:
+            with tape.losing("end"):
+                rank = self._started.sent.rank()
         self._running = None
         tape.write(
             RunDone(
@@ -206,18 +246,21 @@ class Recorder:
                 tuple(dict.fromkeys(tape.notes)),
                 tape.time() - tape.began,
                 tape.own,
+                rank,
             )
         )
-        self._events = tuple(consistent(tape.events) if tape.lost else tape.events)
+        self._events = tuple(tape.events)
         tape.events.clear()  # the instruments refer to each other: only a collection frees them
         self._live = Live(self._catalog.references())
         self._modules.values.clear()
         self._modules.values.autograd.clear()
         self._catalog.clear()
         del self._tape, self._catalog, self._modules, self._backward, self._exit
-        del self._started
+        del self._started, self._second
         if error is None:
             self._extras.warn_unmatched(self._events)
+            if unheard and not tape.index:
+                warn(f"nothing was recorded in the thread of the recorder; {unheard[0]}")
         if tape.lost:
             _warn_lost(tape.lost, self._events)
 
@@ -278,7 +321,20 @@ class Recorder:
             raise RecorderInUse("the recording is there when the recorder's with block has ended")
         if self._recording is None:
             self._recording = build(self._events, Recording, self._live, self._kept)
+        if self._extras.profiler is not None:
+            self._recording = self._profiled(self._recording)
         return self._recording
+
+    def _profiled(self, recording: Recording) -> Recording:
+        """With what the profiler measured, once it has stopped."""
+        if not is_done(self._extras.profiler):
+            warn(
+                "the profiler still runs: the recording gets its numbers when it is asked for "
+                "after the profiler's block"
+            )
+            return recording
+        slices, self._extras = slices_of(self._extras.profiler), Extras()
+        return profiled(recording, slices)
 
 
 def _name_of(model: Any) -> str:

@@ -53,9 +53,15 @@ class Running:
 
     def paths_of(self, grad: GradId) -> tuple[str, ...]:
         """Paths of the scopes in which the forward of *grad* ran, outermost first."""
+        return self.paths(self.home(grad))
+
+    def home(self, grad: GradId | None) -> ScopeId | None:
+        """The scope in which the forward of *grad* ran, if it is known."""
+        if grad is None:
+            return None
         self._catch_up()
         home = self._homes.get(grad)
-        return self.paths(home if home is not None else self._feeders.get(grad))
+        return home if home is not None else self._feeders.get(grad)
 
     def paths(self, scope: ScopeId | None) -> tuple[str, ...]:
         """Paths of *scope* and those around it; regions, which have none, are left out."""

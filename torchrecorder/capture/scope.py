@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from torchrecorder.events import ScopeEntered
+from torchrecorder.events import ScopeEntered, ScopeId
+
+Called = Callable[[Any, tuple[Any, ...], Mapping[str, Any], ScopeId], None]
+"""Told of every call: what is called, its arguments, its scope."""
 
 
 class OpenScope:

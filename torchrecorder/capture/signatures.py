@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Union
 
+from torchrecorder.capture.probes.probes import Compiled
 from torchrecorder.capture.probes.statistics import Choice
 
 
@@ -23,6 +24,9 @@ class RecordOptions(TypedDict, total=False):
     flops: bool
     replay: bool
     saved: bool | None
+    compiled: Compiled
+    profile: bool
+    memory: bool
 
 
 class InputOptions(RecordOptions, total=False):

@@ -7,13 +7,9 @@ it runs on a copy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from torch.nn import Module
-
-from torchrecorder.capture.state.random_state import random_state_kept
 
 _PLAIN = (bool, int, float, complex, str, type(None))
 _HELD = ("_parameters", "_buffers", "_modules")
@@ -53,34 +49,45 @@ def stand_in(module: Module) -> StandIn:
     return StandIn(type(module), attributes, absent)
 
 
+def plain_detail(module: Module) -> str | None:
+    """What PyTorch's ``extra_repr()`` says of *module*; None if the class has one of its own.
+
+    No code of the user's runs: PyTorch's method may read attributes that a subclass computes, so
+    it is given a copy of the class that it belongs to.
+    """
+    cls = type(module)
+    owner = next(each for each in cls.__mro__ if "extra_repr" in vars(each))
+    if owner is Module:
+        return ""
+    if owner.__module__.partition(".")[0] != "torch":
+        return None
+    is_usual = owner is cls or cls.__module__.startswith("torch.nn.modules.")
+    return _one_line(module if is_usual else _shallow(module, owner))
+
+
 def detail_of(module: Module) -> str:
     """``extra_repr()`` of *module* on one line; empty if it raises.
 
     A method of the user's may do anything, even draw random numbers or count its calls. It is
-    called on a shallow copy, inside `random_state_kept`; PyTorch's own is called as it is.
+    called on a shallow copy; who calls this keeps the random state.
     """
-    own = type(module).extra_repr.__module__.partition(".")[0] == "torch"
+    return _one_line(_shallow(module, type(module)))
+
+
+def _one_line(module: Module) -> str:
     try:
-        return " ".join(str((module if own else _shallow(module)).extra_repr()).split())
+        return " ".join(str(module.extra_repr()).split())
     except Exception:
         return ""
 
 
-@contextmanager
-def describing(modules: list[Module]) -> Iterator[None]:
-    """Around calls of `detail_of`: random state is put back if one of them may draw."""
-    classes = {type(module) for module in modules}
-    if all(cls.extra_repr.__module__.partition(".")[0] == "torch" for cls in classes):
-        yield
-    else:
-        with random_state_kept():
-            yield
+def _shallow(module: Module, cls: type[Module]) -> Module:
+    """A copy of *module*, of this class, that shares its attributes.
 
-
-def _shallow(module: Module) -> Module:
-    """A copy of *module* that shares its attributes; setting one on it leaves *module* alone."""
+    Setting one on it leaves *module* alone.
+    """
     held = vars(module)
-    copy = _empty(type(module))
+    copy = _empty(cls)
     vars(copy).update(held)
     for name in _HELD:
         vars(copy)[name] = dict(held.get(name) or {})

@@ -15,16 +15,20 @@ from typing import Any
 
 from torchrecorder.capture.observer import Observer
 from torchrecorder.capture.scope import OpenScope
+from torchrecorder.capture.state.own_task import OwnTask
 from torchrecorder.events import (
     Event,
     GradId,
     Lost,
     ModuleId,
+    OpCalled,
     OpId,
+    OpKind,
     RunFailed,
     ScopeEntered,
     ScopeId,
     ScopeKind,
+    Slot,
     SourceLine,
     ValueId,
     made,
@@ -53,6 +57,7 @@ class Tape:
         self.own = 0.0  # seconds that the instruments took
         self.paused: float | None = None
         self.thread = threading.get_ident()
+        self.task = OwnTask()
         self.deaf = False  # calls of modules are not those of the model
         self.stack: list[OpenScope] = []
         self.index = 0
@@ -92,6 +97,10 @@ class Tape:
         return (self.clock() if self.paused is None else self.paused) - self.own
 
     # Where the run is ----------------------------------------------------------------
+
+    def is_elsewhere(self) -> bool:
+        """Whether it is another thread, or another task of this thread, that runs now."""
+        return threading.get_ident() != self.thread or self.task.is_left()
 
     @property
     def scope(self) -> ScopeId | None:
@@ -151,6 +160,19 @@ class Tape:
         opened = OpenScope(event, state, self.time())
         stack.append(opened)
         return opened
+
+    def state_op(
+        self,
+        op: OpId,
+        kind: OpKind,
+        name: str,
+        inputs: tuple[Slot, ...],
+        outputs: tuple[ValueId, ...],
+    ) -> None:
+        """State an op that nobody called as one, in the current scope."""
+        index = self.next_index()
+        scope = self.scope
+        self.write(OpCalled(op, scope, index, kind, name, "", inputs, outputs, (), (), None, None))
 
     def fail(self, error: BaseException, op: OpId | None) -> None:
         """Remember where *error* came up; the first to report it is the closest."""

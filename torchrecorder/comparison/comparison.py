@@ -49,7 +49,7 @@ class Comparison:
         return joint_name(self.before, self.after)
 
     @property
-    def in_all(self) -> tuple[str, ...]:
+    def changed_totals(self) -> tuple[str, ...]:
         """How the numbers of the whole changed, without those that go with others."""
         asked = {each.text for each in self.changes}
         found = (each for each in self.totals if each.text)
@@ -123,7 +123,7 @@ class Comparison:
         if chosen.exporter.suffix != ".html":  # the page, where modules open, marks boxes instead
             view, turned = with_former(view, laid.instead)
             gone, new = gone.union((laid.instead[edge], edge[1]) for edge in turned), new | turned
-        style = Marked(marks, gone, new, laid.notes, self.in_all).style(chosen.style)
+        style = Marked(marks, gone, new, laid.notes, self.changed_totals).style(chosen.style)
         write_file(target, chosen.exporter.export(view, style))
         return target
 
@@ -135,8 +135,8 @@ class Comparison:
         said = ", ".join(f"{counts[kind]} {kind.value}" for kind in ChangeKind if counts[kind])
         yield f"{self.name}: {said}"
         listed = {each.text for each in self.changes}
-        if summed := [each for each in self.in_all if each not in listed]:
-            yield f"  in all    {', '.join(summed)}"
+        if summed := [each for each in self.changed_totals if each not in listed]:
+            yield f"  total     {', '.join(summed)}"
         lines = list(_grouped(self.changes))
         first = lines if limit is None else lines[:limit]
         width = min(48, max(len(where) for _, where, _ in first))

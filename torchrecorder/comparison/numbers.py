@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Union
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.annotation import DEVICE, Annotation, Numbers, is_unmeasured
+from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
 from torchrecorder.annotations.registry import by_name, numbers_of
 from torchrecorder.annotations.results import Ranked, top
 from torchrecorder.checks import ABOVE_0, TEXTS, Check, check_one
@@ -69,7 +69,7 @@ def factors(wanted: Wanted) -> dict[str, float]:
 
 def is_exact(annotation: Annotation) -> bool:
     """Whether it is the same in every run of the same model on the same inputs."""
-    return annotation.unit != "s" and not {"stats", DEVICE} & {*annotation.needs}
+    return annotation.unit != "s" and not {"stats", "memory"} & {*annotation.needs}
 
 
 def totals(before: RecordedRun, after: RecordedRun, wanted: Mapping[str, float]) -> Iterator[Total]:

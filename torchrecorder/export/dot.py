@@ -25,7 +25,7 @@ from torchrecorder.style.figure import (
     Shape,
     Text,
 )
-from torchrecorder.style.labels import alike
+from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.paper import Paper
 
 if TYPE_CHECKING:
@@ -35,6 +35,13 @@ GraphT = TypeVar("GraphT", bound="graphviz.Digraph")
 
 SHAPES = {"rounded": "box", "plain": "plain"}
 """Outlines that Graphviz knows by another name."""
+
+_MARGIN = {"margin": quote("0,0")}
+TIGHT = {
+    **dict.fromkeys(("parallelogram", "octagon", "ellipse"), _MARGIN),
+    "circle": {**_MARGIN, "width": quote("0.25")},
+}
+"""Attributes of outlines around which Graphviz would leave more room than there need be."""
 
 LARGE = 400
 """From so many lines on, Graphviz is asked to think less."""
@@ -70,12 +77,14 @@ class Pins:
         groups: For the id of each group.
         lines: For each line, in their order.
         legend: For the frame of the legend.
+        loops: For the id of each group with a line back.
     """
 
     shapes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lines: Sequence[Mapping[str, str]] = ()
     legend: Mapping[str, str] = field(default_factory=dict)
+    loops: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @uncollected()
@@ -125,12 +134,6 @@ def given_out(figure: Figure) -> dict[str, Text]:
     return {tail: Text(in_a_line(labels)) for tail, labels in told.items()}
 
 
-def in_a_line(labels: Counter[str]) -> str:
-    """What a box gives out, as one line: each shape once, the first two of them."""
-    said = [alike(text, number) if number > 1 else text for text, number in labels.items()]
-    return "→ " + ", ".join([*said[:2], *(["…"] if len(said) > 2 else [])])
-
-
 def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
     if figure.legend and not pins.legend:
         yield f"graph [{joined(quoted(legend.ON_ITS_OWN))}]"
@@ -145,6 +148,10 @@ def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
         straight = following.get(line.tail) == line.head
         more = {"weight": quote("40")} if straight else {}
         yield _edge(line, figure, common, pins.lines[number] if pins.lines else more)
+    for group in figure.groups:
+        if group.id in pins.loops and group.loop is not None:
+            tail, head = map(node_name, group.loop)
+            yield f"{quote(tail)} -> {quote(head)} [{joined(pins.loops[group.id])}]"
 
 
 def _defaults(figure: Figure) -> Iterator[str]:
@@ -240,10 +247,7 @@ def _shape(
     attributes = {"label": _label(label, shape.look, figure)}
     if "label" not in own:
         attributes["class"] = quote(MARK)
-    if shape.look.outline in ("parallelogram", "octagon", "ellipse", "circle"):
-        attributes["margin"] = quote("0,0")
-    if shape.look.outline == "circle":
-        attributes["width"] = quote("0.25")
+    attributes.update(TIGHT.get(shape.look.outline, {}))
     if shape.count > 1:
         attributes["peripheries"] = quote("2")
     if shape.tooltip:

@@ -28,6 +28,8 @@ SCRIPTS = (
     "numbers.js",
     "colour.js",
     "model.js",
+    "marks.js",
+    "bundles.js",
     "state.js",
     "opening.js",
     "link.js",

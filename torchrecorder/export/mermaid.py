@@ -12,6 +12,7 @@ from torchrecorder.option_table import check_options, documented, option
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text, title_of
 from torchrecorder.style.style import Style
+from torchrecorder.views.bundles import bundles
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.view import View
 
@@ -93,7 +94,7 @@ class Mermaid:
 
     def _fitting(self, view: View, style: Style, note: str = "") -> str | None:
         """The text for *view*, unless it is too large."""
-        if len(view.arrows) > self.most_lines:
+        if len(bundles(view)) > self.most_lines:
             return None
         text = mermaid(draw(view, style), note)
         return text if _length(text) <= self.most_text else None
@@ -102,7 +103,7 @@ class Mermaid:
         closed = Collapse(0)(view)
         size = _length(mermaid(draw(closed, style)))
         return (
-            f"with every scope closed there are still {len(closed.arrows):,} arrows in"
+            f"with every scope closed there are still {len(bundles(closed)):,} arrows in"
             f" {size:,} characters, and Mermaid draws at most {self.most_lines:,} in"
             f" {self.most_text:,}: hide parameters or shapes, or write .svg or .html"
         )
@@ -173,7 +174,8 @@ class _Flowchart:
         return f'{name}{left}"{_label(shape.label)}"{right}:::{self._look(shape.look)}'
 
     def _line(self, line: Line) -> str:
-        arrow = "-->" if line.look.dash == "solid" else "-.->"
+        arrow = "==>" if line.look.width > 1.5 else "-->"
+        arrow = arrow if line.look.dash == "solid" else "-.->"
         text = f'|"{escaped(line.label)}"|' if line.label else ""
         return f"{self.boxes[line.tail]} {arrow}{text} {self.boxes[line.head]}"
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from torchrecorder.export.dot import Pins, dot_text, given_out, in_order, in_two, pieces
 from torchrecorder.export import legend
-from torchrecorder.export.quoting import quote
+from torchrecorder.export.head_marks import head_marks
+from torchrecorder.export.quoting import quote, verbatim
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.layout import engine
 from torchrecorder.layout.measure import label_size
@@ -41,6 +42,9 @@ ROOM: Mapping[str, tuple[float, float, float]] = {
 
 ROUND = 2.0
 """The diameter of a circle, in sizes of the letters."""
+
+INSIDE, TURN = 4.5, 9.0
+"""Between the border of a loop and the line back in it, and the length of that line's ends."""
 
 LEANING = 1.45
 """Times its text a parallelogram is at least: its sides lean the more, the wider it is."""
@@ -154,7 +158,16 @@ def _pins(figure: Figure, placed: Placed, legend_below: bool) -> Pins:
             spot = quote(_spot((left + x, top - y)))
             shapes[shape.id] = {"pos": spot, "width": quote(f"{wide / 72:.4f}")}
     groups = {group.id: _group(group, figure, boxes[group.id], below) for group in figure.groups}
-    return Pins(shapes, groups, tuple(_lines(placed)), frame)
+    loops = {
+        group.id: {
+            "pos": quote(_spline([(x, below - y) for x, y in loop_way(boxes[group.id], figure)])),
+            "style": quote("dashed"),
+            "color": quote(group.look.stroke),
+        }
+        for group in figure.groups
+        if group.loop is not None
+    }
+    return Pins(shapes, groups, tuple(_lines(figure, placed)), frame, loops)
 
 
 def _shape(shape: Shape, box: Drawn, below: float) -> Mapping[str, str]:
@@ -185,10 +198,26 @@ def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[st
     }
 
 
-def _lines(placed: Placed) -> Iterator[Mapping[str, str]]:
-    below = placed.picture.height
-    for points in placed.ways():
-        yield {"pos": quote(_spline([(x, below - y) for x, y in points]))}
+def _lines(figure: Figure, placed: Placed) -> Iterator[Mapping[str, str]]:
+    below, ways = placed.picture.height, list(placed.ways())
+    marks = head_marks(figure, ways)
+    for number, points in enumerate(ways):
+        pinned = {"pos": quote(_spline([(x, below - y) for x, y in points]))}
+        if number in marks:
+            text, (x, y) = marks[number]
+            pinned.update(headlabel=verbatim(text), head_lp=quote(_spot((x, below - y))))
+        yield pinned
+
+
+def loop_way(box: Drawn, figure: Figure) -> list[Point]:
+    """The line back inside the border of a loop, from where its flow ends to where it begins."""
+    left, top, right, bottom = box.x, box.y, box.x + box.width, box.y + box.height
+    left, top, right, bottom = left + INSIDE, top + INSIDE, right - INSIDE, bottom - INSIDE
+    if figure.direction in ("TB", "BT"):
+        ends = (bottom, top) if figure.direction == "TB" else (top, bottom)
+        return [(right - TURN, ends[0]), (right, ends[0]), (right, ends[1]), (right - TURN, ends[1])]
+    ends = (right, left) if figure.direction == "LR" else (left, right)
+    return [(ends[0], bottom - TURN), (ends[0], bottom), (ends[1], bottom), (ends[1], bottom - TURN)]
 
 
 def _spline(points: Sequence[Point]) -> str:

@@ -7,14 +7,15 @@ same code. Outlines that only Graphviz knows become boxes, lists of colours thei
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 
 from torchrecorder.export import legend
 from torchrecorder.export.dot import given_out, in_two, node_name
+from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL
-from torchrecorder.export.nested import AGAIN, PAD, Placed, arrow, legend_corner
+from torchrecorder.export.nested import AGAIN, PAD, Placed, arrow, legend_corner, loop_way
 from torchrecorder.export.quoting import clean
 from torchrecorder.layout.measure import line_height, text_size
 from torchrecorder.layout.layered import Drawn
@@ -70,8 +71,12 @@ def plain_svg(
         parts.append(_rectangle(room, _filled(background) + ' stroke="none"'))
     for number, group in enumerate(figure.groups, 1):
         parts += _group(group, boxes[group.id], figure, number)
-    for number, (line, points) in enumerate(zip(figure.lines, ways), 1):
-        parts += _line(line, points, number)
+    for number, group in enumerate(figure.groups, 1):
+        parts += _loop(group, boxes[group.id], figure, number)
+    marks = head_marks(figure, ways)
+    for number, (line, points) in enumerate(zip(figure.lines, ways)):
+        mark = _marked(marks[number], line, figure) if number in marks else ()
+        parts += _line(line, points, number + 1, mark)
     told = given_out(figure)
     for number, shape in enumerate(figure.shapes, 1):
         label = (*shape.label, told[shape.id]) if shape.id in told else shape.label
@@ -125,6 +130,14 @@ def _group(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[
     yield from _element("cluster", f"clust{number}", name, inside, group.tooltip, group.look)
 
 
+def _loop(group: Group, drawn: Drawn, figure: Figure, number: int) -> Iterator[str]:
+    """The line back inside a loop."""
+    if group.loop is not None:
+        look = replace(group.look, width=1.0, dash="dashed", attributes={})
+        line = Line(*group.loop, "", look)
+        yield from _line(line, loop_way(drawn, figure), len(figure.lines) + number)
+
+
 def _shape(
     shape: Shape, label: Sequence[Text], box: Box, figure: Figure, number: int
 ) -> Iterator[str]:
@@ -167,8 +180,18 @@ def _written(
         y += high
 
 
-def _line(line: Line, points: Sequence[Point], number: int) -> Iterator[str]:
-    """A curve with round corners, and the tip of an arrow at its end."""
+def _marked(mark: HeadMark, line: Line, figure: Figure) -> Iterator[str]:
+    """The name of the argument at the head of a line."""
+    label, size = (Text(mark.text),), figure.fontsize * SMALL
+    look = replace(line.look, fill=line.look.text)
+    corner = (mark.at[0], mark.at[1] - line_height(label[0], figure.fontsize) / 2)
+    yield from _written(label, look, figure, size / SMALL, corner, "middle")
+
+
+def _line(
+    line: Line, points: Sequence[Point], number: int, mark: Iterable[str] = ()
+) -> Iterator[str]:
+    """A curve with round corners, the tip of an arrow at its end, and a mark beside that."""
     (x, y), curve = arrow(points)
     base_x, base_y = curve[-1]
     far = abs(x - base_x) + abs(y - base_y) or 1.0  # lines run straight up, down or aside
@@ -177,7 +200,7 @@ def _line(line: Line, points: Sequence[Point], number: int) -> Iterator[str]:
     way = f"M{_spot(curve[0])}C{' '.join(map(_spot, curve[1:]))}"
     color = line.look.attributes.get("color", line.look.stroke)
     tip = _polygon(corners, _filled(color) + _stroke(replace(line.look, dash="solid")))
-    inside = [f'<path fill="none"{_stroke(line.look)} d="{way}"/>', tip]
+    inside = [f'<path fill="none"{_stroke(line.look)} d="{way}"/>', tip, *mark]
     name = f"{node_name(line.tail)}->{node_name(line.head)}"
     yield from _element("edge", f"edge{number}", name, inside, line.tooltip, line.look)
 

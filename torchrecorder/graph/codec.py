@@ -18,7 +18,16 @@ from typing import Any, Literal, Union, get_type_hints
 import msgspec
 
 from torchrecorder.errors import InvalidRecording, RecordingVersionError
-from torchrecorder.events import Slot, Statistics
+from torchrecorder.events import (
+    Allocation,
+    Communication,
+    CompiledGraph,
+    FusedKernel,
+    GraphBreak,
+    Shard,
+    Slot,
+    Statistics,
+)
 from torchrecorder.graph import consistency
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
@@ -43,6 +52,16 @@ TABLES: Mapping[str, Any] = {
 }
 """The tables in the order in which they are written, and the class of their rows."""
 
+OPTIONAL_TABLES: Mapping[str, Any] = {
+    "allocations": Allocation,
+    "shards": Shard,
+    "communications": Communication,
+    "compiled_graphs": CompiledGraph,
+    "graph_breaks": GraphBreak,
+    "fused_kernels": FusedKernel,
+}
+"""Tables that are written only where they have rows, and that earlier files lack."""
+
 Number = Union[float, Literal["nan", "inf", "-inf"]]
 """A number; as text where JSON has no word for it."""
 
@@ -66,7 +85,7 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
     """
     for problem in consistency.problems(recording):
         raise InvalidRecording(f"the recording is not consistent: {problem}")
-    run = recording.run if times else replace(recording.run, seconds=None, overhead=None)
+    run = recording.run if times else _without_times(recording.run)
     parts = {
         "format": FORMAT,
         "version": VERSION,
@@ -75,6 +94,11 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
         "inputs": recording.inputs,
         "outputs": recording.outputs,
         **{name: _columns(make, _rows(recording, name), times) for name, make in TABLES.items()},
+        **{
+            name: _columns(make, rows, times)
+            for name, make in OPTIONAL_TABLES.items()
+            if (rows := _rows(recording, name))
+        },
         "measured": {
             quantity: {"node": [*amounts], "amount": [*map(_number, amounts.values())]}
             for quantity, amounts in recording.measured.items()
@@ -102,7 +126,11 @@ def decode(data: Any, make: type[Made]) -> Made:
         file = msgspec.convert(upgraded(data) if data["version"] == 1 else data, _file_type())
     except msgspec.ValidationError as error:
         raise InvalidRecording(f"this is not a saved recording: {error}") from None
-    tables = {name: _read(name, getattr(file, name)) for name in TABLES}
+    tables = {
+        name: _read(name, make, found)
+        for name, make in {**TABLES, **OPTIONAL_TABLES}.items()
+        if (found := getattr(file, name)) is not msgspec.UNSET
+    }
     recording = make(
         name=file.name,
         inputs=file.inputs,
@@ -119,6 +147,12 @@ def decode(data: Any, make: type[Made]) -> Made:
 # Writing --------------------------------------------------------------------------------
 
 
+def _without_times(run: RunFacts) -> RunFacts:
+    """*run* as it is on every machine."""
+    rank = run.rank and run.rank._replace(host="")
+    return replace(run, seconds=None, overhead=None, rank=rank)
+
+
 def _rows(recording: RecordedRun, table: str) -> Sequence[Any]:
     found = getattr(recording, table)
     return tuple(found.values()) if isinstance(found, Mapping) else found
@@ -127,8 +161,9 @@ def _rows(recording: RecordedRun, table: str) -> Sequence[Any]:
 def _columns(make: Any, rows: Sequence[Any], times: bool) -> dict[str, Any]:
     cells = zip(*rows) if rows else itertools.repeat(())
     columns: dict[str, Any] = dict(zip(make._fields, cells))
-    if not times and "seconds" in columns:
-        columns["seconds"] = [None] * len(rows)
+    for name in columns if not times else ():
+        if name.endswith("seconds"):
+            columns[name] = [None] * len(rows)
     if make is Statistics:
         columns = {name: [*map(_number, column)] for name, column in columns.items()}
     return columns
@@ -173,7 +208,11 @@ def file_type(tables: Mapping[str, Any]) -> Any:
     """The type of a file with *tables* of these types."""
     head = [("name", str), ("run", RunFacts)]
     flow = [("inputs", tuple[Slot, ...]), ("outputs", tuple[Slot, ...])]
-    parts = [*head, *flow, *tables.items(), ("measured", dict[str, Amounts])]
+    asked: list[Any] = [
+        (name, Union[table_type(name, make), msgspec.UnsetType], msgspec.UNSET)
+        for name, make in OPTIONAL_TABLES.items()
+    ]
+    parts = [*head, *flow, *tables.items(), ("measured", dict[str, Amounts]), *asked]
     return msgspec.defstruct("Recording", parts)
 
 
@@ -190,9 +229,8 @@ def table_type(name: str, make: Any) -> Any:
     return msgspec.defstruct(name, columns)
 
 
-def _read(name: str, table: Any) -> Any:
+def _read(name: str, make: Any, table: Any) -> Any:
     """The rows of a table, by id where they have one."""
-    make = TABLES[name]
     columns = [getattr(table, column) for column in make._fields]
     if len({len(column) for column in columns if column is not msgspec.UNSET}) > 1:
         raise InvalidRecording(f"{name}: its columns are not of one length")

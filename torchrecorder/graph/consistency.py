@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from torchrecorder.events import Allocation
 from torchrecorder.graph.recording import RecordedRun
 
 TABLES = ("scopes", "modules", "ops", "values", "grad_nodes")
@@ -21,6 +22,18 @@ def problems(recording: RecordedRun) -> Iterator[str]:
     for each in recording.statistics:
         if each.node not in (recording.values if each.run < 0 else recording.grad_nodes):
             yield f"statistics: {each.node!r} has no such numbers"
+    for allocation in recording.allocations:
+        yield from _allocation(recording, allocation)
+
+
+def _allocation(recording: RecordedRun, found: Allocation) -> Iterator[str]:
+    """Memory has a size, ends after it begins, and names ops, grad nodes and scopes."""
+    if min(found.bytes, found.begin) < 0 or (found.end is not None and found.end <= found.begin):
+        yield f"allocations: that of {found.bytes} bytes at {found.begin} cannot be"
+    for node in (found.made_in, found.freed_in):
+        tables = recording.ops, recording.grad_nodes, recording.scopes
+        if node and not any(node in table for table in tables):
+            yield f"allocations: there is no {node!r}, which another part refers to"
 
 
 def missing(recording: RecordedRun) -> Mapping[str, set[str]]:
@@ -34,11 +47,14 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
     scopes, modules = recording.scopes.values(), recording.modules.values()
     ops, values = recording.ops.values(), recording.values.values()
     grads, failure = recording.grad_nodes.values(), recording.run.failure
+    sent = recording.communications
     yield "scopes", _ids_in(
         (scope.parent for scope in scopes),
         (op.scope for op in ops),
         (grad.scope for grad in grads),
+        (each.scope for each in sent),
         (call for module in modules for call in module.calls),
+        (each.scope for each in recording.graph_breaks),
         [failure.scope if failure is not None else None],
     )
     yield "modules", _ids_in(scope.module for scope in scopes)
@@ -46,6 +62,9 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (value.producer for value in values),
         (grad.owner for grad in grads),
         (run.op for run in recording.backward_runs),
+        (each.op for each in sent),
+        (each.op for each in recording.graph_breaks),
+        (op for each in recording.fused_kernels for op in each.ops),
         [failure.op if failure is not None else None],
     )
     yield "values", _ids_in(
@@ -55,12 +74,14 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (slot.value for module in modules for slot in module.stored),
         (slot.value for slot in (*recording.inputs, *recording.outputs)),
         (grad.variable for grad in grads),
+        (shard.value for shard in recording.shards),
     )
     yield "grad_nodes", _ids_in(
         (value.grad.grad for value in values if value.grad is not None),
         (edge.grad for grad in grads for edge in grad.next if edge is not None),
         (grad.made_by for grad in grads),
         (ran.grad for ran in recording.grad_runs),
+        (each.grad for each in sent),
         [failure.grad if failure is not None else None],
     )
 

@@ -16,18 +16,25 @@ from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
     STORED,
+    Allocation,
+    Communication,
+    CompiledGraph,
+    FusedKernel,
     GradId,
+    GraphBreak,
     ModuleId,
     NodeId,
     OpId,
+    Rank,
     Role,
     ScopeId,
+    Shard,
     Slot,
     Statistics,
     ValueId,
 )
 from torchrecorder.graph.edges import Flow, GradFlow
-from torchrecorder.graph.retained_tensors import Kept, Tensors
+from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.structural_hash import structures
 
@@ -35,6 +42,10 @@ if TYPE_CHECKING:
     import networkx as nx
 
 Node = Union[Op, Value, GradNode]
+GIVEN = Check(
+    "a tuple of gradients, one for each that Recording.given() tells",
+    lambda value: isinstance(value, tuple),
+).or_none()
 SCOPE = Check("one of Recording.scopes", lambda value: isinstance(value, Scope))
 
 
@@ -68,6 +79,7 @@ class RunFacts:
     lost: int = 0
     seconds: float | None = None
     overhead: float | None = None
+    rank: Rank | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,7 +103,13 @@ class RecordedRun:
         grad_runs: Grad nodes as they ran, in run order.
         measured: What only the run could tell: quantity to node or scope to amount.
         statistics: What the numbers in tensors and gradients were like, on request.
+        shards: The parts that this process had of tensors that lay over several.
+        communications: What it sent to other processes and received, in run order.
+        allocations: Memory of tensors, in the order in which it was allocated, on request.
         kept: Live tensors that were to be kept; not part of what is saved or compared.
+        compiled_graphs: The graphs that ``torch.compile`` makes of the model, on request.
+        graph_breaks: Where and why it ends one of them, and goes on in Python.
+        fused_kernels: The kernels that Inductor makes of these graphs, on request.
     """
 
     name: str
@@ -110,7 +128,13 @@ class RecordedRun:
         default_factory=lambda: MappingProxyType({})
     )
     statistics: tuple[Statistics, ...] = ()
+    shards: tuple[Shard, ...] = ()
+    communications: tuple[Communication, ...] = ()
+    allocations: tuple[Allocation, ...] = ()
     kept: Kept = field(default_factory=Kept, compare=False, repr=False)
+    compiled_graphs: tuple[CompiledGraph, ...] = ()
+    graph_breaks: tuple[GraphBreak, ...] = ()
+    fused_kernels: tuple[FusedKernel, ...] = ()
 
     def __repr__(self) -> str:
         counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")
@@ -230,7 +254,7 @@ class RecordedRun:
 
     @property
     def activations(self) -> Tensors:
-        """What scopes gave, for those named in ``keep=``, by dotted path.
+        """What scopes gave, for those named in ``keep=``, by dotted path; of operations by name.
 
         Example:
             >>> import torch, torchrecorder
@@ -246,16 +270,45 @@ class RecordedRun:
         """The gradients of what scopes gave, for those named in ``keep=``."""
         return self.kept.gradients
 
-    def replay(self, grad: GradId | str) -> tuple[Any, ...]:
-        """Run one grad node again on the gradients it received, to debug it alone.
+    def given(self, grad: GradId | str) -> tuple[Any, ...]:
+        """The gradients that a grad node received in the last backward pass: tensors or None.
+
+        Raises:
+            NotKept: The run was not recorded with ``replay=True``, or the node did not run.
+            NotThere: No grad node has this id.
+        """
+        return self._replayed(grad).given(GradId(grad))
+
+    def replay(
+        self, grad: GradId | str, given: tuple[Any, ...] | None = None
+    ) -> tuple[Any, ...]:
+        """Run one grad node again, on the gradients it received, to debug it alone.
+
+        Args:
+            grad: Its id: ``recording.find("AddmmBackward0")`` lists them, and
+                ``recording.owned["o3"]`` those of an operation.
+            given: Other gradients to run it on.
 
         Raises:
             NotKept: The run was not recorded with ``replay=True``, the node did not run,
                 or what it had saved was freed.
+            NotThere: No grad node has this id.
         """
+        replay = self._replayed(grad)
+        check_one("given", given, GIVEN)
+        return replay.run(GradId(grad), given)
+
+    def _replayed(self, grad: GradId | str) -> Replay:
+        if not isinstance(grad, str) or grad not in self.grad_nodes:
+            raise NotThere(f"no grad node has the id {shown(grad)}: Recording.grad_nodes has all")
         if self.kept.replay is None:
-            raise NotKept("record with replay=True to run grad nodes again")
-        return self.kept.replay.run(GradId(grad))
+            raise NotKept(
+                "this run kept no autograd graph to run nodes again: record(model, x, "
+                "backward=True, replay=True) keeps one, and so does Recorder(model, replay=True) "
+                "around a training step with loss.backward(retain_graph=True). Recordings that "
+                "were loaded or copied have none"
+            )
+        return self.kept.replay
 
     # Questions ----------------------------------------------------------------------
 

@@ -14,12 +14,15 @@ from torchrecorder.events import GradId
 class Replay(Protocol):
     """Grad nodes and what they were given, alive because the user asked for it."""
 
-    def run(self, grad: GradId) -> tuple[Any, ...]:
-        """Run one grad node again on the gradients it received."""
+    def given(self, grad: GradId) -> tuple[Any, ...]:
+        """The gradients that one grad node received."""
+
+    def run(self, grad: GradId, given: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
+        """Run one grad node again on the gradients it received, or on others."""
 
 
 class Tensors(Mapping[str, Any]):
-    """Tensors by the dotted path of their scope.
+    """Tensors by the dotted path of their scope, or by the name of their operation.
 
     A scope that was called once gives what it gave: a tensor, or a mapping of several by
     name. One that was called more than once gives the list of its calls.
@@ -51,7 +54,7 @@ class Kept:
     """What outlives the run on request.
 
     Attributes:
-        activations: What scopes gave, as copies.
+        activations: What scopes and operations gave, as copies.
         gradients: The gradients of that, as copies, as the last backward run left them.
         replay: Grad nodes to run again.
     """

@@ -8,7 +8,14 @@ from typing import Any
 
 import msgspec
 
-from torchrecorder.graph.codec import FORMAT, TABLES, VERSION, file_type, table_type
+from torchrecorder.graph.codec import (
+    FORMAT,
+    OPTIONAL_TABLES,
+    TABLES,
+    VERSION,
+    file_type,
+    table_type,
+)
 
 
 def schema() -> dict[str, Any]:
@@ -17,7 +24,7 @@ def schema() -> dict[str, Any]:
         file_type({name: table_type(name, make) for name, make in TABLES.items()})
     )
     parts = made["$defs"]
-    for name, make in TABLES.items():
+    for name, make in {**TABLES, **OPTIONAL_TABLES}.items():
         table = parts[name]
         table["description"] = (inspect.getdoc(make) or "").partition("\n")[0]
         for field, text in _attributes(make).items():

@@ -169,6 +169,7 @@ class AssertBudgets:
         measured = {
             "flops": bool(wanted & {"flops", "backward_flops"}),
             "saved": True if "saved_bytes" in wanted else None,
+            "memory": "peak_bytes" in wanted,
         }
         recording = _recording(model, args, {**measured, **options})
         problems = exceeded(recording, budgets)

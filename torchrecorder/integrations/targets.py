@@ -15,7 +15,7 @@ from typing import Any
 
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.registry import flags_for
-from torchrecorder.checks import FLAG, TEXT, Check, literal, setting, warn, whole_number
+from torchrecorder.checks import FLAG, TEXT, Check, literal, one_of, setting, warn, whole_number
 from torchrecorder.errors import ArgumentMismatch, InvalidArgument, TorchRecorderError
 from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.import_target import ModelFailed, find
@@ -94,8 +94,18 @@ class Target:
     autograd: bool = option("Give a frozen model an autograd graph.", FLAG, default=False)
     fake: bool = option("Run on fake tensors: shapes only, no compute.", FLAG, default=False)
     flops: bool = option("Count floating-point operations.", FLAG, default=False)
+    compiled: bool | str = option(
+        "Compile it too, and say which operation is in which graph and where graphs break. "
+        "\"inductor\": also which operations share a kernel.",
+        one_of(True, False, "inductor"),
+        default=False,
+    )
+    profile: bool = option(
+        "Run it under the profiler, and take its times, kernels and memory.", FLAG, default=False
+    )
     stats: bool = option("Take statistics of tensors and gradients.", FLAG, default=False)
     saved: bool = option("Count the bytes that are kept for backward.", FLAG, default=False)
+    memory: bool = option("Note when memory is allocated and released.", FLAG, default=False)
     repeat: int | None = option(
         "Run it so many more times, and take the medians of the times.",
         COUNT,
@@ -160,7 +170,10 @@ TARGET_OPTIONS = options_of(Target)
 """Every option of a target, by name."""
 
 MADE = ("arg", "set", "as_is", "device", "seed", "train")
-RECORDED = ("backward", "autograd", "fake", "flops", "stats", "saved", "repeat", "name")
+RECORDED = (
+    "backward", "autograd", "fake", "flops", "compiled", "profile", "stats", "saved", "memory",
+    "repeat", "name",
+)
 """Names of the options that say how a model is made, and of those that `record` takes."""
 
 

@@ -13,8 +13,18 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import GradId, OpId, Role, ScopeId, Slot, ValueId
+from torchrecorder.events import (
+    STORED,
+    GradId,
+    GraphBreak,
+    OpId,
+    Role,
+    ScopeId,
+    Slot,
+    ValueId,
+)
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -25,7 +35,7 @@ class Focus:
     Attributes:
         scope: Path of a scope, or a pattern such as ``"encoder.layer.*"``; all of it.
         since: Only what depends on this: a scope's path, the name of an input, output or
-            parameter, or a recorded id.
+            parameter, or a recorded id; and what is computed for it from weights alone.
         until: Only what this depends on.
     """
 
@@ -49,6 +59,8 @@ class Focus:
         if self.until is not None:
             kept &= _before(recording, self.until)
         asked = (self.scope, self.since, self.until) != (None, None, None)
+        if self.since is not None:
+            kept |= _weight_ops(recording, kept)
         if asked and not kept and (self.since, self.until) != (None, None):
             raise InvalidArgument(self._nothing(recording))
         return _Part(recording, kept, roots).recording() if asked else recording
@@ -112,6 +124,31 @@ def _before(recording: RecordedRun, name: str) -> set[OpId]:
     return _reach(_anchor(recording, name), _makers(recording))
 
 
+def _weight_ops(recording: RecordedRun, kept: set[OpId]) -> set[OpId]:
+    """The ops that compute from parameters and buffers alone what the *kept* ones read.
+
+    Such as a scale that is reshaped before it is multiplied. Only those in the scope that reads
+    the result, and below: a network may begin with a parameter.
+    """
+    alone: set[OpId] = set()
+    for op in recording.ops.values():
+        read = [recording.values[slot.value] for slot in op.inputs]
+        if read and all(each.role in STORED or each.producer in alone for each in read):
+            alone.add(op.id)
+    makers = _makers(recording)
+    found: dict[tuple[OpId, ScopeId | None], None] = {}
+    waiting = [(op, recording.ops[op].scope) for op in kept]
+    while waiting:
+        reader, scope = waiting.pop()
+        for maker in makers(reader):
+            around = recording.within(recording.ops[maker].scope)
+            step = maker, scope
+            if maker in alone and step not in found and (scope is None or scope in around):
+                found[step] = None
+                waiting.append(step)
+    return {op for op, _ in found}
+
+
 def _anchor(recording: RecordedRun, name: str) -> list[OpId]:
     """The ops that make or read what is called *name*."""
     if name in recording.ops:
@@ -125,15 +162,14 @@ def _anchor(recording: RecordedRun, name: str) -> list[OpId]:
     try:
         return list(_ops_in(recording, scopes_like(recording, name)))
     except InvalidArgument:
-        known = [slot.name for slot in (*recording.inputs, *recording.outputs)]
+        known = [names[0] for _, _, names in end_names(recording) if names]
         paths = (scope.path for scope in recording.scopes.values())
         raise InvalidArgument(advice("tensor or scope", name, [*known, *paths])) from None
 
 
 def _named(recording: RecordedRun, name: str) -> list[ValueId]:
     """Inputs, outputs, parameters and buffers of this name."""
-    slots = (*recording.inputs, *recording.outputs)
-    found = [slot.value for slot in slots if slot.name == name and name]
+    found = [value for _, value, names in end_names(recording) if name in names]
     stored = [value.id for value in recording.values.values() if name in value.names]
     return list(dict.fromkeys([*found, *stored]))
 
@@ -194,7 +230,18 @@ class _Part:
             inputs=inputs,
             outputs=outputs,
             grad_runs=tuple(each for each in self.whole.grad_runs if each.grad in grads),
+            graph_breaks=tuple(self._breaks()),
+            fused_kernels=tuple(
+                each._replace(ops=tuple(op for op in each.ops if op in self.ops))
+                for each in self.whole.fused_kernels
+            ),
         )
+
+    def _breaks(self) -> Iterator[GraphBreak]:
+        """The graph breaks in what is kept."""
+        for each in self.whole.graph_breaks:
+            if each.scope in self.scopes:
+                yield each._replace(op=each.op if each.op in self.ops else None)
 
     def _scopes(self) -> dict[ScopeId, Scope]:
         """The scopes of what is kept; those that were selected are at the top."""

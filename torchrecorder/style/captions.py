@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.style import labels
+from torchrecorder.style.communications import SentCaptions
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.figure import Text
 from torchrecorder.style.gradients import GradCaptions
@@ -49,15 +51,25 @@ ROWS = 24
 
 
 class Captions:
-    """The captions of one recording."""
+    """The captions of one recording.
 
-    def __init__(self, recording: RecordedRun, style: Style) -> None:
+    Args:
+        recording: What is drawn.
+        style: How.
+        repeated: Clusters that stand for several: what is in them is no single call.
+    """
+
+    def __init__(
+        self, recording: RecordedRun, style: Style, repeated: Collection[str] = ()
+    ) -> None:
+        self.repeated = repeated
         self.recording = recording
         self.style = style
         self.weights = Weights(recording)
         self.differences = Differences(recording)
         self.usual = labels.usual_dtype(recording)
         self.grads = GradCaptions(recording)
+        self.sent = SentCaptions(recording)
         self.renamed = Renaming(style.rename)
 
     def box(self, box: Box) -> tuple[Text, ...]:
@@ -107,8 +119,9 @@ class Captions:
         title = Text(self._title(scope, cluster), "title")
         said = self._hyperparameters(scope, cluster.instances) if self.style.details else ()
         lines = [*(labels.filled(said, width=30) if said else ()), *self._differing(scope, cluster)]
-        if self.style.counts and cluster.count < 2:
+        if self.style.counts and cluster.id not in self.repeated:
             lines += filter(None, [self.weights.call(scope)])
+        lines += self.sent.open(scope.id) if self.style.details else ()
         return title, *map(Text, lines)
 
     def _block(self, names: tuple[str, ...], count: int) -> tuple[Text, ...]:
@@ -125,8 +138,10 @@ class Captions:
         lines = [Text(self._title(scope, box), "title")]
         lines.extend(Text(line) for line in self._details(scope, box))
         if self.style.counts:
-            lines.extend(Text(line) for line in self.weights.lines(scope, box))
+            single = box.count < 2 and box.cluster not in self.repeated
+            lines.extend(Text(line) for line in self.weights.lines(scope, box, single))
         lines.extend(Text(line) for line in self._differing(scope, box))
+        lines.extend(map(Text, self.sent.closed(scope.id) if self.style.details else ()))
         if scope.failed:
             lines.extend(self._failure())
         return tuple(lines)
@@ -193,6 +208,7 @@ class Captions:
         if self.style.details and not shown:
             said = labels.filled(arguments(op.name, self._given(op, box)), width=22)
             lines.extend(Text(line) for line in said)
+        lines.extend(map(Text, self.sent.op(op.id)))
         if op.failed:
             lines.extend(self._failure())
         return tuple(lines)
@@ -235,7 +251,7 @@ class Captions:
             return renamed
         name = value.names[0] if value.names else box.kind.value
         if name.isdigit():
-            return f"{box.kind.value} {name}"
+            return end_title(box.kind.value, name)
         cluster = ScopeId(box.cluster or "")
         around = self.recording.within(cluster) if cluster in self.recording.scopes else ()
         paths = (self.recording.scopes[each].path for each in around)
@@ -246,7 +262,7 @@ class Captions:
         slot = self.recording.outputs[int(box.id.partition(":")[2])]
         value = self.recording.values[slot.value]
         name = labels.names(box.names) or slot.name
-        title = f"output {name}" if name[:1].isdigit() else name or "output"
+        title = end_title("output", name)
         renamed = self.renamed.of([title, "output"])
         title = labels.shorten(title) if renamed is None else renamed
         title += f"  ×{box.count}" if box.count > 1 else ""

@@ -16,6 +16,9 @@ from torchrecorder.views.view import Box, View
 STEPS = 5
 """Rows of the scale in the legend."""
 
+MOST = 10
+"""Rows of the legend where each number is a name."""
+
 
 class Heat:
     """The colours that one annotation gives to the boxes of one view."""
@@ -79,7 +82,7 @@ class Heat:
         """The legend of the scale, from low to high."""
         if not self.found:
             return (LegendEntry(f"{self.annotation.title}: nothing recorded", self._swatch(0.0)),)
-        steps = [
+        steps = self._names() if self.annotation.discrete else [
             LegendEntry(self._row(step / (STEPS - 1), step), self._swatch(step / (STEPS - 1)))
             for step in range(STEPS)
         ]
@@ -87,6 +90,19 @@ class Heat:
             wrong = replace(self.theme.looks["failed"], outline="box")
             steps.append(LegendEntry("NaN or infinite", wrong))
         return tuple(steps)
+
+    def _names(self) -> list[LegendEntry]:
+        """A row for each number; for those between the first and the last if they are many."""
+        numbers = sorted(set(self.found.values()))
+        chosen = numbers if len(numbers) <= MOST else [*numbers[: MOST - 1], numbers[-1]]
+        texts = [self.annotation.show(each) for each in chosen]
+        if len(numbers) > MOST:
+            texts[-1] = f"… {texts[-1]}"
+        texts[0] = f"{self.annotation.title}: {texts[0]}"
+        return [
+            LegendEntry(text, self._swatch(self.share(number)))
+            for text, number in zip(texts, chosen)
+        ]
 
     def _row(self, share: float, step: int) -> str:
         if self.annotation.logarithmic and self.low > 0:
@@ -128,4 +144,4 @@ def box_line(numbers: Numbers, view: View, box: Box) -> str:
     if not text:
         return ""
     summed = numbers.annotation.merge is sum and view.copies(box) > 1
-    return f"{numbers.annotation.title} {text}{' in all' if summed else ''}"
+    return f"{numbers.annotation.title} {text}{' in total' if summed else ''}"

@@ -10,6 +10,7 @@ from torchrecorder.style.color import mix
 from torchrecorder.style.figure import Figure, LegendEntry, Line, Look
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import Theme
+from torchrecorder.views.bundles import bundles
 from torchrecorder.views.view import Arrow, Box, View
 
 HUES = {"added": "#009e73", "removed": "#d55e00", "": "#e69f00"}
@@ -75,7 +76,8 @@ class Marked:
             for group in figure.groups
         )
         lines = tuple(
-            self._line(line, arrow, view, theme) for line, arrow in zip(figure.lines, view.arrows)
+            self._line(line, {self._mark(arrow, view) for arrow in bundle.arrows}, theme)
+            for line, bundle in zip(figure.lines, bundles(view))
         )
         plain = theme.looks["op"]
         legend = tuple(LegendEntry(WORDS[each], _tinted(plain, each, theme)) for each in WORDS)
@@ -83,8 +85,9 @@ class Marked:
         legend += tuple(LegendEntry(each, text) for each in self.said)
         return replace(figure, groups=groups, lines=lines, legend=legend)
 
-    def _line(self, line: Line, arrow: Arrow, view: View, theme: Theme) -> Line:
-        members = view.boxes[line.head].members
+    def _mark(self, arrow: Arrow, view: View) -> str:
+        """The mark of an arrow, empty for one that both runs have."""
+        members = view.boxes[arrow.head].members
         readers = [
             each
             for each in members
@@ -94,10 +97,15 @@ class Marked:
         pairs = [(arrow.value or "", each) for each in readers]
         former = not readers and any((arrow.value, each) in self.gone for each in members)
         if former or (pairs and all(pair in self.gone for pair in pairs)):
-            return replace(line, look=_outlined(line.look, "removed", theme))
-        if pairs and all(pair in self.new for pair in pairs):
-            return replace(line, look=_outlined(line.look, "added", theme))
-        return line
+            return "removed"
+        return "added" if pairs and all(pair in self.new for pair in pairs) else ""
+
+    def _line(self, line: Line, marks: set[str], theme: Theme) -> Line:
+        """*line* in the colour of the mark of its arrows; of several that differ, as changed."""
+        if marks == {""}:
+            return line
+        mark = marks.pop() if len(marks) == 1 else "changed"
+        return replace(line, look=_outlined(line.look, mark, theme))
 
 
 def _tinted(look: Look, mark: str, theme: Theme) -> Look:

@@ -2,64 +2,59 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import OpId, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import ScopeId, ScopeKind
 from torchrecorder.graph.gc_pause import uncollected
-from torchrecorder.style import labels
+from torchrecorder.style.argument_marks import Mark, argument_marks
 from torchrecorder.style.captions import Captions
+from torchrecorder.style.circles import circles, encircled
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
+from torchrecorder.style.line_labels import WITH_SHAPE, line_labels, line_tooltip
 from torchrecorder.style.color_scale import BoxNumbers, Heat
+from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.legend import legend
+from torchrecorder.style.loops import feedback, next_round
 from torchrecorder.style.nan_markers import Marks
 from torchrecorder.style.style import Style, failed
-from torchrecorder.style.merge_captions import first_to_last, given, result, same
+from torchrecorder.style.merge_captions import result, same
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
+from torchrecorder.style.themes import Theme
+from torchrecorder.views.bundles import MOST, UPDATES, Bundle, bundles
+from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
-SYMBOLS = {"add": "+", "add_": "+", "iadd": "+", "mul": "×", "mul_": "×", "imul": "×"}
-"""What stands in the circle of an operation that has nothing else to say."""
-
-STORED = (BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
-"""Boxes of what is not computed: what reads them has no shape from them."""
-
-WITH_SHAPE = (
-    BoxKind.INPUT,
-    BoxKind.PARAMETER,
-    BoxKind.BUFFER,
-    BoxKind.CONSTANT,
-    BoxKind.TENSOR,
-)
-"""Boxes that show the shape of their tensor: arrows do not repeat it."""
+WIDE = 2.4
+"""How many times as wide as others a line is that stands for many arrows."""
 
 
 @uncollected()
 def draw(view: View, style: Style = Style()) -> Figure:
     """The figure of *view* in *style*."""
-    captions = Captions(view.recording, style)
+    captions = Captions(view.recording, style, _repeated(view))
+    graphs = GraphMarks(view, style.theme)
     heat = None
     if style.color_by is not None:
         heat = Heat(view, style.color_by, style.theme, style.color_range)
-    texts = _labels(view, style, captions) if style.shapes else {}
-    circles = _circles(view, texts)
-    shapes = tuple(_shapes(view, style, captions, heat, circles))
+    drawn = bundles(view)
+    texts = line_labels(view, drawn, captions)
+    round_ = circles(view, {drawn[number].first.tail for number in texts})
+    shapes = tuple(_shapes(view, style, captions, graphs, heat, round_))
     if not view.boxes and not view.clusters:
         shapes = (_nothing(style),)
     figure = Figure(
         name=view.recording.name,
         shapes=shapes,
-        groups=tuple(_groups(view, style, captions)),
-        lines=tuple(_lines(view, style, texts)),
+        groups=tuple(_groups(view, style, captions, graphs)),
+        lines=tuple(_lines(view, style, graphs, drawn, texts)),
         direction=style.direction,
         background=style.theme.paper if style.background is None else style.background,
         fontname=style.fontname,
         fontsize=style.fontsize,
         legend=(
-            *(heat.legend() if heat is not None else ()),
+            *(heat.legend() if heat is not None else graphs.legend()),
             *(legend(view, style) if style.legend else ()),
         ),
         attributes=style.attributes,
@@ -70,23 +65,26 @@ def draw(view: View, style: Style = Style()) -> Figure:
 
 def repainted(figure: Figure, view: View, style: Style) -> Figure:
     """*figure* of *view* in the colours of *style*, with the same texts."""
-    marks, line = Marks(view), style.theme.line
+    marks, graphs = Marks(view), GraphMarks(view, style.theme)
     depth = view.nesting.depth
     done = replace(
         figure,
         shapes=tuple(
-            replace(shape, look=marks.look(box, style.look(box, view), style.theme))
+            replace(
+                shape,
+                look=marks.look(box, graphs.look(box, style.look(box, view)), style.theme),
+            )
             for shape, box in zip(figure.shapes, view.boxes.values())
         ),
         groups=tuple(
-            replace(group, look=_group_look(view, style, cluster, depth[cluster.id]))
+            replace(group, look=_group_look(view, style, graphs, cluster, depth[cluster.id]))
             for group, cluster in zip(figure.groups, view.clusters.values())
         ),
         lines=tuple(
-            replace(each, look=line if arrow.value else style.theme.gradient)
-            for each, arrow in zip(figure.lines, view.arrows)
+            replace(each, look=_line_look(bundle, style.theme, graphs))
+            for each, bundle in zip(figure.lines, bundles(view))
         ),
-        legend=legend(view, style) if style.legend else (),
+        legend=(*graphs.legend(), *(legend(view, style) if style.legend else ())),
     )
     return finished(done, view, style)
 
@@ -103,13 +101,18 @@ def _shapes(
     view: View,
     style: Style,
     captions: Captions,
+    graphs: GraphMarks,
     heat: Heat | None,
-    circles: Mapping[str, str],
+    round_: Mapping[str, str],
 ) -> Iterator[Shape]:
     marks = Marks(view)
     numbers = BoxNumbers(view, tuple(each for each in style.numbers if each != style.color_by))
     for box in view.boxes.values():
         look, label = style.look(box, view), (*captions.box(box), *_idle(view, box))
+        label = (*label, *_next_round(view, box))
+        if graphs:
+            label = (*label, *graphs.lines(box))
+            look = graphs.look(box, look) if heat is None else look
         if box.share is not None:
             look = _dashed(look)
         heated = heat is not None and not failed(box.id, view)
@@ -118,43 +121,38 @@ def _shapes(
         if numbers or marks:
             label = (*label, *numbers.lines(box), *marks.lines(box))
             look = marks.look(box, look, style.theme, heated=heated)
-        if _is_plain(label, circles.get(box.id)):
-            label = (Text(SYMBOLS[circles[box.id]], "title"),)
-            look = replace(look, outline="circle")
+        label, look = encircled(label, look, round_.get(box.id))
         yield Shape(
             id=box.id,
             group=box.cluster,
             label=label,
             look=look,
-            tooltip=captions.tooltip(box),
+            tooltip="\n".join(filter(None, [captions.tooltip(box), *graphs.tooltip(box.members)])),
             count=box.count,
             kind=box.kind.value,
             name=captions.full_name(box.id),
         )
 
 
-def _is_plain(label: Sequence[Text], name: str | None) -> bool:
-    """Whether all that a label says is the name of an operation."""
-    return [text.text for text in label] == [name]
-
-
-def _circles(view: View, texts: Mapping[int, str]) -> dict[str, str]:
-    """The operations, by box, that may be circles: sums and products whose shape goes unsaid."""
-    told = {view.arrows[number].tail for number in texts}
-    reads = Counter(arrow.head for arrow in view.arrows)
-    found = {}
-    for box in view.boxes.values():
-        op = view.recording.ops.get(OpId(box.id)) if box.kind is BoxKind.OP else None
-        if op is not None and op.name in SYMBOLS and box.count == 1:
-            if box.id not in told and reads[box.id] == 2:
-                found[box.id] = op.name
-    return found
-
-
 def _idle(view: View, box: Box) -> Iterator[Text]:
     """The caption of a box that did not take part in backward; grad nodes have their own."""
     if box.kind is not BoxKind.GRAD and view.is_idle(box):
         yield Text("no gradient" if box.kind in WITH_SHAPE else "did not run")
+
+
+def _repeated(view: View) -> frozenset[str]:
+    """Clusters that stand for several, and all in them."""
+    clusters, around = view.clusters, view.nesting.around
+    return frozenset(
+        each for each in clusters if any(clusters[outer].count > 1 for outer in around(each))
+    )
+
+
+def _next_round(view: View, drawn: Box | Cluster) -> Iterator[Text]:
+    """What a loop gives to its next round."""
+    said = next_round(view, drawn)
+    if said:
+        yield Text(said)
 
 
 def _nothing(style: Style) -> Shape:
@@ -164,22 +162,29 @@ def _nothing(style: Style) -> Shape:
     return Shape("nothing", None, label, look, "", kind="note", name="nothing was recorded")
 
 
-def _groups(view: View, style: Style, captions: Captions) -> Iterator[Group]:
+def _groups(
+    view: View, style: Style, captions: Captions, graphs: GraphMarks
+) -> Iterator[Group]:
     depth = view.nesting.depth
     for cluster in view.clusters.values():
         scope = view.recording.scopes.get(ScopeId(cluster.id))
+        about = [captions.scope_tooltip(scope, cluster)] if scope else []
+        back = feedback(view, cluster)
         yield Group(
             id=cluster.id,
             parent=cluster.parent,
-            label=captions.cluster(cluster),
-            look=_group_look(view, style, cluster, depth[cluster.id]),
-            tooltip=captions.scope_tooltip(scope, cluster) if scope else "",
+            label=(*captions.cluster(cluster), *graphs.corner(cluster), *_next_round(view, cluster)),
+            look=_group_look(view, style, graphs, cluster, depth[cluster.id]),
+            tooltip="\n".join([*about, *graphs.tooltip([cluster.id])]),
             count=cluster.count,
             name=captions.full_name(cluster.id),
+            loop=(back[0].tail, back[0].head) if back else None,
         )
 
 
-def _group_look(view: View, style: Style, cluster: Cluster, depth: int) -> Look:
+def _group_look(
+    view: View, style: Style, graphs: GraphMarks, cluster: Cluster, depth: int
+) -> Look:
     theme = style.theme
     scope = view.recording.scopes.get(ScopeId(cluster.id))
     if scope is None and not is_block(cluster.id):
@@ -190,6 +195,8 @@ def _group_look(view: View, style: Style, cluster: Cluster, depth: int) -> Look:
         look = theme.region
     if cluster.count > 1:
         look = replace(look, width=2.0)
+    if graphs and style.color_by is None:
+        look = graphs.group_look(cluster, look)
     if cluster.share is not None:
         look = _dashed(look)
     if failed(cluster.id, view):
@@ -202,103 +209,43 @@ def _dashed(look: Look) -> Look:
     return replace(look, dash="dashed", width=max(look.width, 1.3))
 
 
-def _lines(view: View, style: Style, texts: Mapping[int, str]) -> Iterator[Line]:
-    look, gradient = style.theme.line, style.theme.gradient
-    if style.edge_attributes:
-        look = replace(look, attributes=style.edge_attributes)
-        gradient = replace(gradient, attributes=style.edge_attributes)
-    for number, arrow in enumerate(view.arrows):
-        value, plain = same(view, arrow), look if arrow.value else gradient
+def _lines(
+    view: View,
+    style: Style,
+    graphs: GraphMarks,
+    drawn: Sequence[Bundle],
+    texts: Mapping[int, str],
+) -> Iterator[Line]:
+    marks = argument_marks(view, drawn)
+    for number, bundle in enumerate(drawn):
+        arrow, look = bundle.first, _line_look(bundle, style.theme, graphs)
+        if style.edge_attributes:
+            look = replace(look, attributes=style.edge_attributes)
+        value, mark = same(view, arrow), marks.get(number, Mark())
         yield Line(
             tail=arrow.tail,
             head=arrow.head,
             label=texts.get(number, ""),
-            look=_dashed(plain) if arrow.some else plain,
-            tooltip=_tooltip(view, arrow),
-            value=value,
+            look=look,
+            tooltip=line_tooltip(view, bundle) + "\nacross a graph break" * graphs.crosses(arrow),
+            value=bundle.trunk or value,
             result=result(view.recording, arrow.tail, value),
+            count=len(bundle.arrows),
+            mark=mark.text,
+            place=mark.place,
         )
 
 
-def _labels(view: View, style: Style, captions: Captions) -> dict[int, str]:
-    """The labels of arrows, by index: each tensor is labelled on its first arrow.
-
-    Arrows to outputs have none, as the box shows the shape, unless other arrows of the same
-    tail would seem to show all of its results.
-    """
-    found: dict[int, str] = {}
-    told: dict[str, set[ValueId | None]] = {}
-    for number, arrow in sorted(enumerate(view.arrows), key=lambda each: is_final(view, each[1])):
-        value, before = same(view, arrow), told.setdefault(arrow.tail, set())
-        if value in before or (is_final(view, arrow) and not before):
-            continue
-        text = carried(view, arrow, captions)
-        if text:
-            found[number] = text
-            before.add(value)
-    if style.shapes != "all" and not view.backward:
-        for number in _repeated(view, captions, found):
-            del found[number]
-    return found
+def narrow(line: Line) -> Look:
+    """The look of *line* if it stood for one arrow."""
+    return replace(line.look, width=line.look.width / WIDE) if line.count > MOST else line.look
 
 
-def _repeated(view: View, captions: Captions, labels: Mapping[int, str]) -> list[int]:
-    """The labels, by index, that only repeat the shape of all that their box reads.
-
-    A tensor keeps its label where several boxes read it, unless it is a sum or a product, and
-    where it is one of several results.
-    """
-    labelled: dict[str, list[int]] = {}
-    for number in labels:
-        labelled.setdefault(view.arrows[number].tail, []).append(number)
-    readers: dict[str, set[str]] = {}
-    read: dict[str, set[str]] = {}
-    for arrow in view.arrows:
-        readers.setdefault(arrow.tail, set()).add(arrow.head)
-        if view.boxes[arrow.tail].kind not in STORED:
-            read.setdefault(arrow.head, set()).add(_shape_of(view, arrow, captions))
-    ops = view.recording.ops
-    return [
-        numbers[0]
-        for tail, numbers in labelled.items()
-        if len(numbers) == 1 and read.get(tail) == {labels[numbers[0]]}
-        if len(readers[tail]) == 1 or (tail in ops and ops[OpId(tail)].name in SYMBOLS)
-    ]
-
-
-def is_final(view: View, arrow: Arrow) -> bool:
-    """Whether it leads to an output of the run."""
-    return view.boxes[arrow.head].kind is BoxKind.OUTPUT
-
-
-def carried(view: View, arrow: Arrow, captions: Captions) -> str:
-    """The shape of what the tail of an arrow returns, unless one of its ends shows it."""
-    ends = (view.boxes[arrow.tail].kind, view.boxes[arrow.head].kind)
-    if any(kind in WITH_SHAPE for kind in ends):
-        return ""
-    return _shape_of(view, arrow, captions)
-
-
-def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
-    """The shape of what the tail of an arrow returns."""
-    value = view.given(arrow)
-    if value is None:
-        return ""
-    found = given(view, arrow, value) if view.boxes[arrow.tail].instances else (value,)
-    values = view.recording.values
-    return first_to_last([labels.value(values[each], captions.usual) for each in found])
-
-
-def _tooltip(view: View, arrow: Arrow) -> str:
-    if arrow.value is None:
-        return ""
-    value = view.recording.values[ValueId(arrow.value)]
-    name = f"{arrow.slot}: " if arrow.slot and not arrow.slot.isdigit() else ""
-    producer = view.recording.ops.get(OpId(value.producer or ""))
-    made = f"\nfrom {producer.name}" if producer else ""
-    said = f"{name}{labels.shape(value.shape)} {value.dtype}{made}"
-    given = view.given(arrow)
-    if given is None or given == arrow.value:
-        return said
-    leaves = view.recording.values[given]
-    return f"{labels.shape(leaves.shape)} {leaves.dtype}\nafter what is hidden: {said}"
+def _line_look(bundle: Bundle, theme: Theme, graphs: GraphMarks) -> Look:
+    """The look of a line: light for updates, wide where it stands for many arrows."""
+    look = theme.line if bundle.first.value else theme.gradient
+    if bundle.flow in UPDATES:
+        look = theme.update
+    elif len(bundle.arrows) > MOST:
+        look = replace(look, width=WIDE * look.width)
+    return graphs.line(bundle.first, _dashed(look) if bundle.first.some else look)

@@ -114,7 +114,8 @@ class Shape:
 class Group:
     """A drawn cluster. *parent* is the id of the group around it, None at the top.
 
-    *name* is what it is called in full.
+    *name* is what it is called in full. *loop* are the boxes, in it, that give something to its
+    next round and that take it: a line leads back inside its border.
     """
 
     id: str
@@ -124,6 +125,7 @@ class Group:
     tooltip: str = ""
     count: int = 1
     name: str = ""
+    loop: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,10 @@ class Line:
     """A drawn arrow between two shapes.
 
     *value* is the tensor it carries: lines with the same tail and value may share a trunk.
-    *result* is its place among the results of the tail.
+    *result* is its place among the results of the tail. *count* is the number of arrows of the
+    view for which it stands. *mark* is the small name of the argument at its head, and *place*
+    the number of that argument: where all lines enter in order, no marks are drawn but those
+    whose place is negative.
     """
 
     tail: str
@@ -141,6 +146,9 @@ class Line:
     tooltip: str = ""
     value: str | None = None
     result: int = 0
+    count: int = 1
+    mark: str = ""
+    place: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ FLAGS = {
     ("bias", "False"): "no bias",
     ("affine", "False"): "not affine",
     ("elementwise_affine", "False"): "not affine",
-    ("bidirectional", "True"): "both ways",
+    ("bidirectional", "True"): "bidirectional",
 }
 
 ORDER = ("kernel_size", "stride", "groups", "dilation", "num_layers", "padding")

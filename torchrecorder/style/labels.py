@@ -55,6 +55,12 @@ def alike(text: str, number: int) -> str:
     return f"{number} × {sizes}{space}{kind}"
 
 
+def in_a_line(given: Counter[str]) -> str:
+    """What a box gives out, as one line: each shape once, the first two of them."""
+    said = [alike(text, number) if number > 1 else text for text, number in given.items()]
+    return "→ " + ", ".join([*said[:2], *(["…"] if len(said) > 2 else [])])
+
+
 @lru_cache(maxsize=4096)
 def source(line: SourceLine | None) -> str:
     """Where in the user's code, without the folder."""

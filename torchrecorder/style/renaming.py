@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 
@@ -66,7 +67,7 @@ def called(recording: RecordedRun) -> Iterator[str]:
     for value in recording.values.values():
         yield from (value.role.value, *value.names)
     for slot in recording.outputs:
-        yield from ("output", slot.name, f"output {slot.name}")
+        yield from ("output", slot.name, end_title("output", slot.name))
 
 
 def check_names(names: object) -> None:

@@ -79,6 +79,11 @@ class Theme:
         return self._outlined[family, kind]
 
     @cached_property
+    def update(self) -> Look:
+        """Look of an arrow that carries updated weights, buffers or the state of an optimizer."""
+        return replace(self.line, stroke=mix(self.paper, self.line.stroke, 0.45), width=0.8)
+
+    @cached_property
     def _outlined(self) -> dict[tuple[str, str], Look]:
         return {}
 

@@ -25,17 +25,23 @@ class Weights:
         self.mixed = 0 < self.trained.total() < self.all.total()
         self._numbered: dict[ModuleId, dict[str, int]] = {}
 
-    def lines(self, scope: Scope, box: Box) -> Iterator[str]:
-        """Parameters, and which call this is if several boxes are calls of the same module."""
+    def lines(self, scope: Scope, box: Box, single: bool = True) -> Iterator[str]:
+        """Parameters, and which call this is if several boxes are calls of the same module.
+
+        Args:
+            scope: The call.
+            box: What is drawn of it.
+            single: Whether it is drawn for itself alone, and not for all rounds of a loop.
+        """
         count = self._count(self.all, [scope.id])
         counts = [self._count(self.all, [each]) for each in box.instances]
         frozen = self._frozen(box, count) if count else ""
         if len(set(counts)) > 1:
             whole = labels.count(self._count(self.all, box.instances))
-            total = f", {whole} in all" if box.count > 1 else ""
+            total = f", {whole} in total" if box.count > 1 else ""
             yield f"{_range(counts)} params{total}{frozen}"
         elif count:
-            call = self.call(scope, box.members)
+            call = self.call(scope, box.members) if single else ""
             times = f"{box.count} × " if box.count > 1 and self._here(scope, box) < 2 else ""
             yield ", ".join(filter(None, [times + labels.parameters(count) + frozen, call]))
 

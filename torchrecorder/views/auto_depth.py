@@ -9,6 +9,7 @@ from torchrecorder.events import ScopeKind
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.collapse import Quiet
 from torchrecorder.views.hide import is_pass, is_query, is_reshape
+from torchrecorder.views.training import training_steps
 
 ENOUGH = 40
 """The default depth draws at most so many boxes if possible, unless told otherwise."""
@@ -39,15 +40,6 @@ def innermost(recording: RecordedRun) -> frozenset[str]:
         and scope.parent is not None
         and scope.id not in composed
     )
-
-
-def steps(recording: RecordedRun) -> frozenset[str]:
-    """The steps of optimizers, and all scopes in them."""
-    found: set[str | None] = set()
-    for scope in recording.scopes.values():
-        if scope.kind is ScopeKind.OPTIMIZER or scope.parent in found:
-            found.add(scope.id)
-    return frozenset(each for each in found if each is not None)
 
 
 def plain_modules(recording: RecordedRun, quiet: Quiet) -> frozenset[str]:
@@ -115,18 +107,20 @@ def choose(
 ) -> Choice:
     """What to open for a *depth*; None chooses one.
 
-    The last level opens everything; the levels before keep plain modules and the steps of
-    optimizers closed. By default, show every op that is not alone in its module if that makes
-    at most *enough* boxes; otherwise keep all innermost modules and the steps of optimizers
-    closed, and choose the deepest level with at most so many. *repeated* boxes do not count.
+    The last level opens everything; the levels before keep plain modules, the steps of
+    optimizers, clipping and gradient scalers closed. By default those stay closed too: show
+    every other op that is not alone in its module if that makes at most *enough* boxes; otherwise
+    keep all innermost modules closed, and choose the deepest level with at most so many.
+    *repeated* boxes do not count.
     """
     deepest = max_depth(recording)
-    plain = plain_modules(recording, quiet)
+    beside = training_steps(recording)
+    closed = plain_modules(recording, quiet) | beside
     if depth is not None:
-        return Choice(depth, frozenset() if depth >= deepest else plain | steps(recording))
-    if boxes_at(recording, quiet, plain, repeated)[-1] <= enough:
-        return Choice(deepest, plain)
-    closed = innermost(recording) | steps(recording)
+        return Choice(depth, frozenset() if depth >= deepest else closed)
+    if boxes_at(recording, quiet, closed, repeated)[-1] <= enough:
+        return Choice(deepest, closed)
+    closed = innermost(recording) | beside
     counts = boxes_at(recording, quiet, closed, repeated)
     fitting = [depth for depth, count in enumerate(counts) if count <= enough]
     return Choice(max([min(1, deepest), *fitting]), closed)

@@ -10,8 +10,10 @@ from torchrecorder.checks import warn_unmatched
 from torchrecorder.events import STORED as STORED_ROLES
 from torchrecorder.events import MODES, OpId, OpKind, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
+from torchrecorder.views.training import training_steps
 
 RESHAPES = frozenset(
     """
@@ -39,8 +41,13 @@ def is_pass(op: Op) -> bool:
 
 
 def is_query(op: Op) -> bool:
-    """Whether it returns and writes no tensor: it reads a number, a flag or a shape."""
-    return not op.outputs and not op.failed
+    """Whether it gives nobody a tensor: it reads a number, a flag or a shape."""
+    return not op.outputs and not op.failed and not is_send(op)
+
+
+def is_send(op: Op) -> bool:
+    """Whether it only sends a tensor to another process."""
+    return op.name in ("send", "isend") and op.qualname.startswith("torch.distributed.")
 
 
 def is_reshape(op: Op) -> bool:
@@ -145,8 +152,8 @@ class HideNamed(Named):
 
 def _ends(recording: RecordedRun) -> Iterator[tuple[str, str]]:
     """Boxes of inputs, outputs, parameters and buffers, with each of their names."""
-    yield from ((slot.value, slot.name) for slot in recording.inputs)
-    yield from ((f"out:{place}", slot.name) for place, slot in enumerate(recording.outputs))
+    for box, _, names in end_names(recording):
+        yield from ((box, name) for name in names)
     for value in recording.values.values():
         yield from ((value.id, name) for name in value.names if value.role in STORED_ROLES)
 
@@ -183,7 +190,8 @@ class HideStored:
         everywhere: Hide all of them. Otherwise those stay that are read by an op which
             stands directly in a scope with other scopes in it, such as a class token, a
             position embedding or a running average: no module box represents them there.
-            The weights and biases of such ops are hidden too.
+            The weights and biases of such ops are hidden too, and what the step of an optimizer
+            reads: its box represents them.
     """
 
     everywhere: bool = False
@@ -209,10 +217,12 @@ class HideStored:
             for arrow in view.arrows
             if arrow.head not in kept and view.boxes[arrow.head].kind not in STORED
         }
+        steps = training_steps(view.recording)
         return {
             arrow.tail
             for arrow in view.arrows
             if not _is_scope(view, view.boxes[arrow.head])
+            and view.boxes[arrow.head].cluster not in steps
             and view.boxes[arrow.head].cluster not in leaves
             and arrow.slot not in WEIGHTS
             and arrow.head not in silent

@@ -1,4 +1,4 @@
-"""Group outputs that come in large numbers, such as those of a cache."""
+"""Outputs: leave out those that the program goes on with, group those in large numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,46 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from torchrecorder.events import MODES, ScopeId, ValueId
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.hide import is_query, without
+from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.view import BoxKind, View
+
+
+def without_read(view: View) -> View:
+    """Leave out outputs of outermost calls that a later op reads, such as the input of a loss."""
+    read = _read_later(view.recording)
+    return without(view, [
+        box.id
+        for box in view.boxes.values()
+        if box.kind is BoxKind.OUTPUT and view.recording.outputs[_number(box.id)].value in read
+    ])
+
+
+def _number(box: str) -> int:
+    """Which of the outputs of the run the box of an output stands for."""
+    return int(box.partition(":")[2])
+
+
+def _read_later(recording: RecordedRun) -> set[ValueId]:
+    """What an outermost call returned and an op outside of it reads, be it backward."""
+    roots: dict[ScopeId | None, ScopeId | None] = {None: None}
+    made_in: dict[ValueId, tuple[ScopeId, int]] = {}
+    for scope in recording.scopes.values():
+        outermost = roots[scope.parent] is None and scope.kind not in MODES
+        roots[scope.id] = scope.id if outermost else roots[scope.parent]
+        if outermost:
+            made_in.update((slot.value, (scope.id, scope.index)) for slot in scope.outputs)
+    backwards, found = drawn_backwards(recording), set[ValueId]()
+    for op in recording.ops.values():
+        if op.recompute or is_query(op) and op.id not in backwards:
+            continue
+        for slot in op.inputs:
+            root, index = made_in.get(slot.value, (None, 0))
+            if root is not None and roots.get(op.scope) != root and op.index > index:
+                found.add(slot.value)
+    return found
 
 
 @dataclass(frozen=True)
@@ -49,7 +88,7 @@ def joined(view: View, stands: Mapping[str, str]) -> View:
     counts = Counter(stands.values())
     names: dict[str, list[str]] = {}
     for head, first in stands.items():
-        slot = view.recording.outputs[int(head.partition(":")[2])]
+        slot = view.recording.outputs[_number(head)]
         names.setdefault(first, []).append(slot.name)
     boxes = {
         box.id: replace(box, count=counts[box.id], names=tuple(names[box.id]))

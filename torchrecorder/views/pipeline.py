@@ -31,8 +31,9 @@ from torchrecorder.views.hide import (
     is_reshape,
 )
 from torchrecorder.views.expand_ops import OpenOps
-from torchrecorder.views.outputs import GroupOutputs
+from torchrecorder.views.outputs import GroupOutputs, without_read
 from torchrecorder.views.tensors import ShowTensors
+from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.unfold import joined_outputs, members, with_blocks
 from torchrecorder.views.view import Step, Unfolded, View
 from torchrecorder.views.full_view import whole
@@ -58,7 +59,8 @@ class ViewOptions:
         "and so on. A module that stands for a single op (a convolution, an activation) stays a "
         "box until the last level, which shows every op; one more opens ops to their grad nodes. "
         "None chooses what keeps to *max_boxes*: all ops of a small network, the blocks of a "
-        "ResNet; fewer levels where the figure would not *fit* its place.",
+        "ResNet; fewer levels where the figure would not *fit* its place. Steps of optimizers, "
+        "clipping and gradient scalers stay one box each then.",
         whole_number(0).or_none(),
         default=None,
         flag="-d",
@@ -79,7 +81,7 @@ class ViewOptions:
     )
     since: str | None = option(
         "Show only what depends on this. The path of a module, the name of an input, output or "
-        "parameter, or a recorded id.",
+        "parameter, or a recorded id. What is computed for it from weights alone is shown too.",
         TEXT.or_none(),
         default=None,
         placeholder="NAME",
@@ -205,13 +207,13 @@ def _unfolded(start: View, options: ViewOptions) -> Unfolded:
 
 def plan(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> list[Step]:
     """The steps that make the view of *recording*, in the order in which they are taken."""
-    quiet = _quiet(options)
+    quiet = _quiet(recording, options)
     judge = partial(_any_holds, quiet)
     choice = choice_of(recording, options)
     unwanted = HideNamed(_patterns(options.hide))
     closed = Named(_patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
-    steps: list[Step] = [Collapse(choice.depth, judge, closed), HideOps(quiet)]
+    steps: list[Step] = [Collapse(choice.depth, judge, closed), HideOps(quiet), without_read]
     if unwanted.patterns:
         steps.append(unwanted)
     if not options.passes:
@@ -229,7 +231,7 @@ def plan(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> list[S
 
 def choice_of(recording: RecordedRun, options: ViewOptions) -> Choice:
     """What *options* open of *recording*."""
-    judge = partial(_any_holds, _quiet(options))
+    judge = partial(_any_holds, _quiet(recording, options))
     repeated = _repeated(recording, options)
     return choose(recording, options.depth, judge, repeated, options.max_boxes)
 
@@ -242,10 +244,15 @@ def _repeated(recording: RecordedRun, options: ViewOptions) -> frozenset[str]:
     return repeated(recording, unit)
 
 
-def _quiet(options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:
+def _quiet(recording: RecordedRun, options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:
     """The conditions under which an op is not shown."""
-    shown = {is_query: options.queries, is_reshape: options.reshapes}
-    return (is_pass, *(holds for holds, wanted in shown.items() if not wanted))
+    needed = {each.op for each in recording.graph_breaks} | {*drawn_backwards(recording)}
+    found: list[Callable[[Op], bool]] = [is_pass]
+    if not options.queries:
+        found.append(lambda op: is_query(op) and op.id not in needed)
+    if not options.reshapes:
+        found.append(is_reshape)
+    return tuple(found)
 
 
 def _patterns(names: str | tuple[str, ...]) -> tuple[str, ...]:

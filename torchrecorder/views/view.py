@@ -44,6 +44,7 @@ class Box:
         instances: If siblings that differ are folded, everything that the box stands for:
             the siblings, or the counterpart in each of them. Itself first.
         share: If only some of the repeats have it: in how many, and of how many.
+        carried: For a fold, what each sibling gives to the next, as arrows in the first of them.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Box:
     names: tuple[str, ...] = ()
     instances: tuple[str, ...] = ()
     share: tuple[int, int] | None = None
+    carried: tuple[Arrow, ...] = ()
 
     def moved(self, cluster: str | None) -> Box:
         """The same box in another cluster; faster than ``dataclasses.replace``."""
@@ -61,7 +63,7 @@ class Box:
             return self
         return Box(
             self.id, self.kind, cluster, self.members, self.count, self.names, self.instances,
-            self.share,
+            self.share, self.carried,
         )
 
 
@@ -76,6 +78,7 @@ class Cluster:
         names: For a fold, the names of the siblings.
         instances: As those of a box.
         share: As that of a box.
+        carried: As that of a box.
     """
 
     id: str
@@ -84,6 +87,7 @@ class Cluster:
     names: tuple[str, ...] = ()
     instances: tuple[str, ...] = ()
     share: tuple[int, int] | None = None
+    carried: tuple[Arrow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,9 @@ class GradSource(Protocol):
     def clear(self) -> None:
         """Forget every grad node."""
 
+    def custom_backward(self) -> str | None:
+        """The name of the custom function whose backward runs in this thread, if one does."""
+
     def is_older(self, node: Any) -> bool:
         """Whether *node* was there before the run."""
 

@@ -20,7 +20,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import get_gradient_edge
 
 from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
-from torchrecorder.capture.internals.access import next_node_number
+from torchrecorder.capture.internals.access import current_node, next_node_number
 from torchrecorder.capture.tensors.describe import node_behind
 from torchrecorder.capture.autograd.thread_nodes import LEAF, Strangers
 from torchrecorder.events import (
@@ -77,6 +77,11 @@ class AutogradWalk:
         self.strangers.clear()
         for found in (self.known, self.leaves, self.passed, self.made, self.owners):
             found.clear()
+
+    def custom_backward(self) -> str | None:
+        """The name of the custom function whose backward runs in this thread, if one does."""
+        node = current_node()
+        return name_of(node) if isinstance(node, BackwardCFunction) else None
 
     def is_older(self, node: Any) -> bool:
         """Whether *node* was there before the run; one without a number, before the first op."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import bisect
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -61,16 +61,24 @@ class BackwardRuns:
         self._dtypes: dict[torch.dtype, str] = {}
         self._devices: dict[torch.device, str] = {}
         self._forms: dict[Any, Gradient] = {}
+        self.left: Callable[[], None] = lambda: None
 
-    def begin(self, op: OpId, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A call of ``backward()`` or ``grad()`` begins: listen to all behind its roots."""
+    def behind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """All nodes behind the roots of a call of ``backward()`` or ``grad()``."""
+        if peek_transformations() is not None:
+            return []  # torch.func runs graphs of its own, behind its wrappers
+        with DisableTorchFunction():
+            return [*_behind(_roots(args, kwargs))]
+
+    def begin(
+        self, op: OpId, nodes: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """A call of ``backward()`` or ``grad()`` begins: listen to all *nodes* behind its roots."""
         run = _Run(self, self._count, op, bool(_create_graph(args, kwargs)))
         self._count += 1
         self.running.append(run)
-        if peek_transformations() is not None:
-            return  # torch.func runs graphs of its own, behind its wrappers
         with DisableTorchFunction():
-            for node in _behind(_roots(args, kwargs)):
+            for node in nodes:
                 grad = self.autograd.grad_of(node)
                 if grad is not None:
                     run.listen(grad, node)
@@ -97,6 +105,7 @@ class BackwardRuns:
             run.leave(failed=failed)
             self.running.pop()
             self.tape.write(BackwardRan(run.number, op, seconds, run.create_graph, failed))
+            self.left()
 
     def abandon(self, op: OpId | None) -> None:
         """An instrument failed at the call *op*: if it runs backward, do without the rest."""

@@ -147,7 +147,7 @@ def _init(self: Any, *args: Any, **kwargs: Any) -> None:
     """``BackwardCFunction.__init__``: a custom function is about to run."""
     for each in tuple(_active):
         try:
-            if each.tape.thread == threading.get_ident():
+            if not each.tape.is_elsewhere():
                 each.note(type(self)._forward_cls, get_frame(1))
         except Exception as error:
             each.fail(error)

@@ -40,6 +40,7 @@ from torchrecorder.capture.internals.access import (
     has_own_hooks,
 )
 from torchrecorder.capture.hooks.deferred_exit import Lingering, Waiting
+from torchrecorder.capture.hooks.other_threads import OtherThreads
 from torchrecorder.capture.hooks.regions import mode_state
 from torchrecorder.capture.hooks.source import Pretended
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.module_registry import Catalog
     from torchrecorder.capture.modes.fast_paths import FastPaths
     from torchrecorder.capture.hooks.regions import Regions
-    from torchrecorder.capture.scope import OpenScope
+    from torchrecorder.capture.scope import Called, OpenScope
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
 
@@ -72,7 +73,9 @@ class ModuleScopes:
         self.catalog = catalog
         self.open: list[tuple[int, OpenScope]] = []
         self._objects = ArgumentObjects([])
+        self.others = OtherThreads()
         self._exit = ExitStack()
+        self.called: Called | None = None
         self.lingering = regions.lingering = Lingering(self.open, self._finish)
         values.search_names = self._name_of
 
@@ -96,7 +99,7 @@ class ModuleScopes:
         """*module* is about to run; *frame* is that in which PyTorch runs its hooks."""
         try:
             tape = self.tape
-            if threading.get_ident() != tape.thread or tape.deaf:
+            if tape.is_elsewhere() or tape.deaf:
                 return
             frame = frame or get_frame(1)
             tape.pause()
@@ -110,7 +113,8 @@ class ModuleScopes:
 
     def _after(self, module: Module, args: tuple[Any, ...], *rest: Any) -> Any:
         try:
-            if threading.get_ident() != self.tape.thread:
+            if self.tape.is_elsewhere():
+                self.others.count()
                 self._note_foreign(module, args, rest[-1])
                 return None
             if self.tape.deaf:
@@ -138,7 +142,7 @@ class ModuleScopes:
 
     def _abandon(self, module: Module, given: Any, output: Any) -> Any:
         """The instrument failed when *module* returned: close what is open, give no alias."""
-        if threading.get_ident() != self.tape.thread:
+        if self.tape.is_elsewhere():
             return None
         with DisableTorchFunction(), self.tape.losing("modules"):
             if self.fast.inside == id(module):
@@ -151,7 +155,7 @@ class ModuleScopes:
         return None
 
     def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
-        """A module of ours ran in another thread: remember where its results come from."""
+        """A module of ours ran elsewhere: remember where its results come from."""
         if id(module) in self.catalog.entries:
             with DisableTorchFunction():
                 given = [
@@ -196,6 +200,8 @@ class ModuleScopes:
         if len(self.open) == 1:
             named = named_arguments(args, entry.arguments)
             self._objects = ArgumentObjects([*named, *kwargs.items()])
+        if self.called is not None:
+            self.called(module, args, kwargs, opened.scope)
         self._take_in(opened, found)
         self.fast.enter(module, found)
         for observer in self.tape.observers:
@@ -217,6 +223,8 @@ class ModuleScopes:
             names = code.co_varnames[: code.co_argcount] if code is not None else ()
             names = names[1:] if inspect.ismethod(function) else names
             opened = self.tape.enter(ScopeKind.FUNCTION, name, cls="function", state=mode_state())
+            if self.called is not None:
+                self.called(function, args, kwargs, opened.scope)
             self.open.append((id(function), opened))
             self._objects = ArgumentObjects([*named_arguments(args, names), *kwargs.items()])
             self._take_in(opened, [*_arguments(args, names), *tensors_in(kwargs)])

@@ -8,7 +8,6 @@ with something that is no op.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -51,7 +50,7 @@ class OptimizerSteps:
             self._hear(self.regions.left, get_frame(1))
 
     def _hear(self, what: Callable[[FrameType], object], step: FrameType) -> None:
-        if threading.get_ident() != self.tape.thread:
+        if self.tape.is_elsewhere():
             return
         self.tape.pause()
         with DisableTorchFunction():

@@ -1,4 +1,4 @@
-"""Regions of meaning: no_grad, autocast, checkpoint, custom functions, optimizer steps.
+"""Regions of meaning: no_grad, autocast, checkpoint, custom functions, steps of training.
 
 PyTorch does not announce them, so they are found when something runs inside: by the
 frames between an op and its module (functions such as ``checkpoint``), and by the modes
@@ -155,6 +155,10 @@ def _name_of(region: Region) -> str:
         return str(getattr(class_of(region.key), "__name__", region.kind.value))
     if region.kind is ScopeKind.OPTIMIZER:
         return str(type(region.key.f_locals["args"][0]).__name__)
+    if region.kind is ScopeKind.CLIPPING:
+        return str(region.key.f_code.co_name)
+    if region.kind is ScopeKind.SCALER:
+        return f"GradScaler.{region.key.f_code.co_name}"
     return str(region.kind.value)
 
 

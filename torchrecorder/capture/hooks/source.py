@@ -21,6 +21,8 @@ from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.internals.access import (
     CALL_CODE,
     CHECKPOINT_CODE,
+    CLIPPING_FUNCTIONS,
+    SCALER_METHODS,
     WRAPPED_CALL_CODE,
     FakeTensor,
     FakeTensorMode,
@@ -51,6 +53,10 @@ def _telling_codes() -> dict[CodeType, object]:
     for each in torch.optim.Optimizer.profile_hook_step.__code__.co_consts:
         if isinstance(each, CodeType):  # what PyTorch wraps around the step of every optimizer
             codes[each] = ScopeKind.OPTIMIZER
+    for function in CLIPPING_FUNCTIONS:
+        codes[inspect.unwrap(function).__code__] = ScopeKind.CLIPPING
+    for function in SCALER_METHODS:
+        codes[inspect.unwrap(function).__code__] = ScopeKind.SCALER
     for function in (FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__):
         codes[inspect.unwrap(function).__code__] = _PRETENDED
     if CHECKPOINT_CODE is not None:
@@ -159,6 +165,11 @@ class Sources:
         self._places[id(code)] = place
         self._codes.append(code)
         return place
+
+    def file(self, filename: str) -> str | None:
+        """What a file of the user's is called in recordings; None for one that is not theirs."""
+        place = self._of_file(filename)
+        return place if isinstance(place, str) else None
 
     def _of_file(self, filename: str) -> object:
         if filename == _ENTRY:

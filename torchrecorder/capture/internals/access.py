@@ -36,8 +36,11 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dis
 from torchrecorder.capture.internals.table import (
     BACKWARD_CALLS,
     CHECKPOINT_FRAMES,
+    CLIPPING,
     GRADIENT_BUFFERS,
+    GRADIENT_SCALERS,
     OPERATOR_MODES,
+    PROFILER_RANGES,
     SAVED_TENSORS,
     find,
 )
@@ -57,6 +60,31 @@ count_function_modes = torch._C._len_torch_function_stack
 count_dispatch_modes = torch._C._len_torch_dispatch_stack
 WithoutSubclasses: Any = torch._C.DisableTorchFunctionSubclass
 any_autocast = torch._C._is_any_autocast_enabled
+
+
+def leave_function_mode(mode: TorchFunctionMode) -> None:
+    """Take *mode* off the stack of this thread, also from below others."""
+    if not any(each is mode for each in function_modes()):
+        return
+    above: list[TorchFunctionMode] = []
+    while (top := pop_function_mode()) is not mode:
+        above.append(top)
+    for each in reversed(above):
+        push_function_mode(each)
+
+
+def leave_dispatch_mode(mode: TorchDispatchMode) -> None:
+    """The same for a dispatch mode; for the others, nothing of their own classes runs."""
+    modes = dispatch_modes()
+    places = [place for place, each in enumerate(modes) if each is mode]
+    above = modes[places[-1] + 1 :] if places else []
+    change: Any = TorchDispatchMode
+    for each in reversed(above):
+        change.__exit__(each, None, None, None)
+    if places:
+        change.__exit__(mode, None, None, None)
+    for each in above:
+        change.__enter__(each)
 
 
 def default_device_mode() -> TorchFunctionMode | None:
@@ -197,6 +225,12 @@ flatten_tensors: Any = torch._C._nn.flatten_dense_tensors
 CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
 """The function with which checkpointing prepares and ends; what is checkpointed runs outside."""
 
+CLIPPING_FUNCTIONS = tuple(filter(callable, map(find, CLIPPING.paths)))
+"""The functions that clip gradients."""
+
+SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
+"""The methods of gradient scalers that run operations."""
+
 OPERATOR_SETUP = "_set_compilation_env"
 """The context in which PyTorch has its compiler trace operators on functions."""
 
@@ -235,6 +269,10 @@ def _rule(operator: Any, run: Callable[[Any, Any, tuple[Any, ...], Any], Any]) -
         return run(mode, operator, args, kwargs)
 
     return rule
+
+
+profiler_range: Any = find(PROFILER_RANGES.paths[0]) or torch.profiler.record_function
+"""A context that a profiler shows as a range of this name."""
 
 
 def fuses(device: str) -> bool:

@@ -79,6 +79,12 @@ def _reaches_modes(function: Callable[..., Any]) -> bool:
     return "handle_torch_function" in function.__code__.co_names
 
 
+def _parameters(path: str) -> tuple[str, ...]:
+    """The names of the parameters of the function that *path* names."""
+    code = getattr(find(path), "__code__", None)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+
+
 def _creates_contexts() -> bool:
     """Whether PyTorch tells of a custom function that is applied: by its frame, or its context."""
     if hasattr(torch.autograd.Function.apply, "__code__"):
@@ -262,6 +268,18 @@ OPTIMIZER_FRAMES = Internal(
     "operations of optimizers lie in no region",
     ("torch.optim.Optimizer.profile_hook_step.__code__",),
 )
+CLIPPING = Internal(
+    "functions that clip gradients",
+    "regions of clipping",
+    "operations of clipping lie in no region",
+    ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"),
+)
+GRADIENT_SCALERS = Internal(
+    "methods of gradient scalers",
+    "regions of what a gradient scaler does",
+    "operations of gradient scalers lie in no region",
+    tuple(f"torch.amp.GradScaler.{name}" for name in ("scale", "unscale_", "update")),
+)
 DEFAULT_DEVICE = Internal(
     "the mode of torch.set_default_device",
     "a recorder that begins while the program runs stays above it",
@@ -277,6 +295,69 @@ SCRIPT_FUSERS = Internal(
         "torch._C._jit_can_fuse_on_cpu",
         "torch._C._jit_can_fuse_on_gpu",
     ),
+)
+SPREAD_TENSORS = Internal(
+    "parts of DTensors",
+    "statistics, bytes and shape of the part that this process has",
+    "looking at a DTensor would have to send something: such a fact is lost",
+    attributes=("_local_tensor",),
+)
+COLLECTIVES = Internal(
+    "operators that send",
+    "what processes send to each other, also from C++ and in backward, and how long they wait",
+    "no communications, and collectives that still run are not told from those that are done",
+    (
+        "torch._C._dispatch_keyset_full_after",
+        "torch._C.DispatchKey.BackendSelect",
+        "torch._C.ScriptObject",
+        "torch.library.Library._destroy",
+        "torch._C._distributed_c10d.ProcessGroup.unbox",
+        "torch._C._distributed_c10d.ProcessGroup.group_desc",
+        "torch._C._distributed_c10d.Work.unbox",
+    ),
+    attributes=("_destroy",),
+)
+PROFILER_RANGES = Internal(
+    "fast ranges of the profiler",
+    "operations and modules as ranges of a profiler, at a microsecond each",
+    "dispatch modes of others hear of the ranges",
+    ("torch._C._profiler._RecordFunctionFast",),
+)
+COMPILER_GUARDS = Internal(
+    "guards of the compiler",
+    "how many guards each graph of record(..., compiled=True) has",
+    "their number is not known",
+    ("torch._dynamo.optimize",),
+    works=lambda: "guard_export_fn" in _parameters("torch._dynamo.eval_frame._optimize"),
+)
+COMPILER_CACHE = Internal(
+    "caches of the compiler",
+    "what record(..., compiled=True) compiles is taken out of the compiler again",
+    "it stays there until torch.compiler.reset()",
+    (
+        "torch._dynamo.convert_frame.register_bytecode_hook",
+        "torch._dynamo.eval_frame._debug_get_cache_entry_list",
+        "torch._dynamo.eval_frame.cached_backends",
+        "torch._dynamo.eval_frame.reset_code",
+        "torch._dynamo.guards.DeletedGuardManagerWrapper",
+        "torch._dynamo.output_graph.graph_break_reasons",
+        "torch._dynamo.pgo",
+        "torch._dynamo.utils.counters",
+        "torch._C._dynamo.eval_frame._ExtraState.invalidate",
+    ),
+    ("_CODE_STATE", "compile_subgraph_reason"),
+)
+KERNEL_PROVENANCE = Internal(
+    "provenance of kernels",
+    "which operations share a kernel, for record(..., compiled=\"inductor\")",
+    "that is refused; compiled=True has the graphs",
+    (
+        "torch._inductor.compile_fx.compile_fx",
+        "torch._inductor.compile_fx.compile_fx_inner",
+        "torch._inductor.config.patch",
+        "torch._inductor.debug.create_kernel_information_json",
+    ),
+    works=lambda: find("torch._inductor.config.trace.provenance_tracking_level") is not None,
 )
 
 INTERNALS: tuple[Internal, ...] = tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from torchrecorder.capture.hooks.accumulation import Gradients
 from torchrecorder.capture.modes.call_site import Caller
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.scope import OpenScope
@@ -23,6 +24,7 @@ class Call:
         "wrapped",
         "on_objects",
         "tensors",
+        "added_to",
         "inputs",
         "arguments",
         "source",
@@ -37,6 +39,7 @@ class Call:
     wrapped: bool  # inside a transformation of torch.func
     on_objects: bool  # called with objects that are no tensors but take part in torch functions
     tensors: list[tuple[str, Tensor]]
+    added_to: Gradients  # gradients of leaves that a backward pass adds to
     inputs: tuple[Slot, ...]
     arguments: tuple[tuple[str, str], ...]
     source: SourceLine | None

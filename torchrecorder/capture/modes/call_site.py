@@ -56,13 +56,16 @@ class DirectCalls:
 
     def at(self, frame: FrameType) -> Caller:
         """What calls a function."""
-        return _call
+        return call_plainly
 
     def clear(self) -> None:
         """There is nothing to let go of."""
 
 
-def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_plainly(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Call *func*, as from here."""
     return func(*args, **kwargs)
 
 

@@ -7,7 +7,6 @@ result afterwards, when its version is settled.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -124,8 +123,8 @@ class DispatchCalls(TorchDispatchMode):
         if facts is None:
             facts = self.facts[func] = operator_facts(func)
         tape = self.calls.tape
-        if facts.ignored or tape.op is not None or threading.get_ident() != tape.thread:
-            return None  # nothing, part of a torch function, or another thread's
+        if facts.ignored or tape.op is not None or tape.is_elsewhere():
+            return None  # nothing, part of a torch function, or not of this run
         return None if facts.name == "equal" and self._compiles(args) else facts
 
     def _set_aside(self, detached: Tensor, tensor: Tensor) -> None:

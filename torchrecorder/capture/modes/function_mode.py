@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -19,17 +20,19 @@ from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
 from torchrecorder.capture.tensors.argument_objects import takes_part, tensors_in_objects
 from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
 from torchrecorder.capture.modes.call import Call
-from torchrecorder.capture.modes.call_site import CallSites, DirectCalls
+from torchrecorder.capture.modes.call_site import Caller, CallSites, DirectCalls, call_plainly
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
     count_function_modes,
     get_frame,
+    leave_function_mode,
     peek_transformations,
 )
 from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
+from torchrecorder.capture.hooks.accumulation import Accumulation
 from torchrecorder.capture.hooks.source import Pretended
 from torchrecorder.capture.tensors.describe import innermost, tensors_in
-from torchrecorder.events import OpCalled, OpKind, ValueId, made
+from torchrecorder.events import OpCalled, OpId, OpKind, ValueId, made
 
 if TYPE_CHECKING:
     from torchrecorder.capture.autograd.walk import AutogradWalk
@@ -113,12 +116,11 @@ class Calls:
                 tensors = [(name, innermost(tensor)) for name, tensor in tensors]
             call.inputs = values.slots_of(tensors)
             call.tensors = self._sources(tensors) if values.aliases else tensors
-            call.op = op = tape.next_op()
-            call.index = tape.next_index()
-            if facts.name == "backward":
-                values.gradients_from = op
             if facts.runs_backward:
-                self.backward.begin(op, args, kwargs)
+                op = self._begin_backward(call, args, kwargs)
+            else:
+                call.op = op = tape.next_op()
+                call.index = tape.next_index()
             self.autograd.begin()
             tape.op = op
             for observer in tape.observers:
@@ -130,6 +132,23 @@ class Calls:
         except Exception as error:
             self._give_up(call, error)
         return None
+
+    def _begin_backward(
+        self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> OpId:
+        """The call runs the autograd graph: listen to it, and note to which gradients it adds."""
+        values, tape = self.values, self.tape
+        nodes = self.backward.behind(args, kwargs)
+        accumulates = call.facts.name == "backward"
+        added = Accumulation(values, nodes if accumulates else (), kwargs.get("inputs"))
+        call.inputs += values.slots_of(added.gradients)
+        call.op = op = tape.next_op()
+        call.index = tape.next_index()
+        if accumulates:
+            values.gradients.last = op
+        call.added_to = added.left_by(op)
+        self.backward.begin(op, nodes, args, kwargs)
+        return op
 
     def _give_up(self, call: Call, error: Exception) -> None:
         """The instrument failed at a call: no op is running, and no hook is left behind."""
@@ -154,11 +173,14 @@ class Calls:
                 observer.op_ended(call.op)
             if call.facts.runs_backward:
                 self.backward.end(call.op, seconds)
+                call.tensors += [
+                    (name, each) for name, ref in call.added_to if (each := ref()) is not None
+                ]
             writes = self._writes(call)
             outputs = self._outputs(call, result, writes)
             if outputs or call.facts.reads_data:
                 self.autograd.end(call.op)
-                if tape.observers:
+                if tape.observers and not call.facts.leaves_unset:
                     self._show(call, result, writes)
                 written = tuple(writes.values()) if writes else ()
                 self._write(call, OpKind.CALLED, outputs, written, seconds)
@@ -191,7 +213,7 @@ class Calls:
             if value is not None:
                 shown.setdefault(value, tensor)
         for observer in self.tape.observers:
-            observer.op_made(call.op, list(shown.items()))
+            observer.op_made(call.op, call.facts.name, list(shown.items()))
 
     def _writes(self, call: Call) -> dict[int, ValueId]:
         """The arguments that were written in place, as new values."""
@@ -207,6 +229,9 @@ class Calls:
                 wrote = _wrote(call, name, tensor, entry)
             else:
                 wrote = tensor._version != entry.version
+                if wrote and tensor._version <= entry.storage.received:
+                    entry.version = tensor._version
+                    wrote = facts.in_place and tensor is call.tensors[0][1]
             if wrote and id(tensor) not in written:
                 written[id(tensor)] = self.values.wrote(tensor, entry, call.op)
         return written
@@ -296,7 +321,6 @@ class FunctionCalls(TorchFunctionMode):
     def __init__(self, calls: Calls) -> None:
         super().__init__()
         self.calls = calls
-        self.thread = calls.tape.thread
         self.facts: dict[Any, FunctionFacts] = {}
         self.crowded = False
 
@@ -307,7 +331,7 @@ class FunctionCalls(TorchFunctionMode):
     def __exit__(self, *error: Any) -> None:
         self.facts.clear()  # methods of scripts hold their modules
         self.calls.sites.clear()
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        leave_function_mode(self)
 
     def __torch_function__(
         self,
@@ -318,6 +342,8 @@ class FunctionCalls(TorchFunctionMode):
     ) -> Any:
         """Run *func* and note it."""
         kwargs = kwargs or {}
+        if self.calls.tape.task.is_left():
+            return self._pass_by(get_frame(1), func, args, kwargs)
         try:
             facts = self.facts.get(func)
             if facts is None:
@@ -335,6 +361,17 @@ class FunctionCalls(TorchFunctionMode):
         if facts.ignored:
             return func(*args, **kwargs)
         return self.calls.around(func, facts, bool(types) or self.crowded, args, kwargs)
+
+    def _pass_by(
+        self, frame: FrameType, func: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        """Run *func*, which another task called in *frame*, as from there."""
+        caller: Caller = call_plainly
+        try:
+            caller = self.calls.sites.at(frame)
+        except Exception as error:
+            self.calls.tape.lose("functions", error)
+        return caller(func, args, kwargs)
 
     def _run_traced(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run an operator that may trace the functions it is given: their modules do not run."""

@@ -40,21 +40,19 @@ class CompiledOps:
     def __init__(self, functions: TorchFunctionMode, modules: ModuleScopes) -> None:
         self.functions = functions
         self.modules = modules
-        self._before: tuple[CompiledOps, ...] = ()
 
     def lose(self, error: Exception) -> None:
         """Such an operator could not be recorded."""
         self.modules.tape.lose("operators on functions", error)
 
     def __enter__(self) -> CompiledOps:
-        self._before = _listening()
-        _now.listening = (*self._before, self)
+        _now.listening = (*_listening(), self)
         _active.append(self)
         _replace_setup(_plain, _unrecorded)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _now.listening = self._before
+        _now.listening = tuple(each for each in _listening() if each is not self)
         _active.remove(self)
         if not _active:
             _replace_setup(_unrecorded, _plain)
@@ -123,10 +121,10 @@ def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | Non
 
 def _counting() -> list[TorchDispatchMode]:
     """Our dispatch modes, if they are on top."""
-    from torchrecorder.capture.probes.flops import FlopsCounted
+    from torchrecorder.capture.probes.kernels import KernelsHeard
 
     modes = reversed(dispatch_modes())
-    found = list(itertools.takewhile(lambda mode: type(mode) is FlopsCounted, modes))
+    found = list(itertools.takewhile(lambda mode: isinstance(mode, KernelsHeard), modes))
     return found[::-1]
 
 

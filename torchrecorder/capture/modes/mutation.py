@@ -51,12 +51,19 @@ def is_collective(func: Callable[..., Any]) -> bool:
 
 
 def _in_lists(schemas: Iterable[Any]) -> tuple[str, ...]:
-    """What an operator writes, if tensors in lists are among it."""
+    """What an operator writes, if tensors in lists are among it.
+
+    A single ``out=`` counts up its version; those in a list do not where they are fake.
+    """
     written = [
         each
         for schema in schemas
         for each in schema.arguments
-        if each.is_write and not each.kwarg_only  # those by keyword are ``out=``
+        if each.is_write and (_is_list(each) or not each.kwarg_only)
     ]
-    lists = any(str(each.type) == "List[Tensor]" for each in written)
+    lists = any(map(_is_list, written))
     return tuple(dict.fromkeys(each.name for each in written)) if lists else ()
+
+
+def _is_list(argument: Any) -> bool:
+    return str(argument.type) == "List[Tensor]"

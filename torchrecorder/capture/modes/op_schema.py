@@ -75,6 +75,12 @@ _IGNORED = frozenset(
 )
 """Functions that ask about a tensor's form or change what autograd does with it later."""
 
+_LEAVES_UNSET = frozenset(
+    "empty empty_like new_empty empty_strided new_empty_strided empty_permuted empty_quantized "
+    "resize_ resize_as_".split()
+)
+"""Functions that give memory as it happens to be."""
+
 _BACKWARD = (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
 
 _TENSOR_ATTRIBUTES = frozenset("data grad T H mT mH real imag".split())
@@ -97,6 +103,7 @@ class FunctionFacts:
         writes: Arguments that it may write without counting up their version.
         runs_backward: It runs the autograd graph.
         higher_order: It is an operator on functions.
+        leaves_unset: What it gives holds no numbers of anybody's.
         dispatched: The dispatcher calls it, below what counts up versions of what it writes.
     """
 
@@ -112,6 +119,7 @@ class FunctionFacts:
     writes: tuple[str, ...] = ()
     runs_backward: bool = False
     higher_order: bool = False
+    leaves_unset: bool = False
     dispatched: bool = False
 
 
@@ -156,6 +164,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         writes=silent_writes(func, name, _schemas(func)),
         runs_backward=func in _BACKWARD,
         higher_order=isinstance(func, HigherOrderOperator),
+        leaves_unset=name in _LEAVES_UNSET,
     )
 
 
@@ -171,6 +180,7 @@ def operator_facts(func: Any) -> FunctionFacts:
         ignored=name in _IGNORED,
         reads_data=name in _READS_DATA,
         writes=silent or tuple(each.name for each in arguments if each.is_write),
+        leaves_unset=name in _LEAVES_UNSET,
         dispatched=not silent,
     )
 
@@ -237,5 +247,8 @@ def _schemas(func: Any) -> tuple[Any, ...]:
     name = str(getattr(func, "__name__", ""))
     if isinstance(func, types.FunctionType) or not name or name.startswith("__"):
         return ()
-    packet = getattr(torch.ops.aten, name, None)
+    if isinstance(func, OpOverload):
+        return (func._schema,)
+    own = isinstance(func, OpOverloadPacket)
+    packet = func if own else getattr(torch.ops.aten, name, None)
     return tuple((getattr(packet, "_schemas", None) or {}).values())

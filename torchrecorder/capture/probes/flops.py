@@ -18,10 +18,10 @@ from torchrecorder.capture.internals.access import (
     DEVICE_KEYS,
     SHOWS_OPERATORS,
     HigherOrderOperator,
-    TorchDispatchMode,
     current_node,
-    give_operators_rules,
+    leave_dispatch_mode,
 )
+from torchrecorder.capture.probes.kernels import KernelsHeard
 from torchrecorder.events import FLOPS_BACKWARD, FLOPS_FORWARD, Measured
 
 if TYPE_CHECKING:
@@ -43,26 +43,25 @@ UNCOUNTED = "floating-point operations inside of operators on functions were not
 """The note of a run with ``torch.cond`` or the like, where PyTorch does not show its inside."""
 
 
-class FlopsCounted(TorchDispatchMode):
+class FlopsCounted(KernelsHeard):
     """Counts while it is entered."""
 
-    supports_higher_order_operators = True
-
     def __init__(self, tape: Tape, backward: BackwardRuns) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        if not SHOWS_OPERATORS:
-            give_operators_rules(FlopsCounted, FlopsCounted._run_uncounted)
-        self.tape = tape
-        self.backward = backward
+        super().__init__(tape, backward)
         self._composed: dict[Any, bool] = {}
+
+    def __exit__(self, *error: object) -> None:
+        leave_dispatch_mode(self)
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Run *func* and count it."""
         kwargs = kwargs or {}
+        if self.tape.task.is_left():
+            return func(*args, **kwargs)
         if not SHOWS_OPERATORS and self.tape.deaf:
-            return self._run_uncounted(func, args, kwargs)
+            return self.run_operator(func, args, kwargs)
         if isinstance(func, HigherOrderOperator):
             return self._run_inside(func, args, kwargs)
         try:
@@ -102,7 +101,7 @@ class FlopsCounted(TorchDispatchMode):
                 return chosen(*operands)
         return func(*args, **kwargs)
 
-    def _run_uncounted(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run_operator(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run what belongs to an operator on functions, which may only be traced here."""
         if UNCOUNTED not in self.tape.notes:
             self.tape.notes.append(UNCOUNTED)

@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, Union
 
+from torchrecorder.capture.internals import processes
 from torchrecorder.capture.probes.device import DeviceWatched, in_use
+from torchrecorder.capture.probes.profiled import PROFILER, Ranges
 from torchrecorder.capture.probes.statistics import Choice
-from torchrecorder.checks import FLAG, TEXTS, Check, check, warn_unmatched
-from torchrecorder.events import Event, ScopeEntered
+from torchrecorder.checks import FLAG, TEXTS, Check, check, one_of, warn_unmatched
+from torchrecorder.events import Event, OpCalled, ScopeEntered, ScopeId
 from torchrecorder.graph.retained_tensors import Kept
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from torchrecorder.capture.hooks.backward import BackwardRuns
+    from torchrecorder.capture.probes.communications import Communications
     from torchrecorder.capture.probes.retained_tensors import TensorsKept
     from torchrecorder.capture.probes.replay import NodesKept
     from torchrecorder.capture.running import Running
     from torchrecorder.capture.tape import Tape
 
 
+INDUCTOR = "inductor"
+
 CHOICE = Check(
     "True, False, or paths of scopes such as ['encoder.*']",
     lambda value: FLAG.holds(value) or TEXTS.holds(value),
 )
 
+Compiled = Union[bool, Literal["inductor"]]
+"""Whether a model is compiled too: to its graphs, or also to kernels."""
+
+COMPILED = one_of(True, False, INDUCTOR)
+
 CHECKS = {
     **dict.fromkeys(("stats", "keep"), CHOICE),
-    **dict.fromkeys(("flops", "replay", "saved"), FLAG),
+    **dict.fromkeys(("flops", "replay", "saved", "memory"), FLAG),
+    "compiled": COMPILED,
+    "profiler": PROFILER.or_none(),
 }
 
 
@@ -38,10 +52,13 @@ class Extras:
 
     Attributes:
         stats: Statistics of tensors and gradients: of all, or of those in these scopes.
-        keep: Scopes whose results, and gradients of results, are kept.
+        keep: Scopes and operations whose results, and gradients of results, are kept.
         flops: Count floating-point operations.
         replay: Keep grad nodes and their gradients, to run single ones again.
         saved: Count the bytes that grad nodes keep for backward.
+        compiled: Compile the model too, to see its graphs; with Inductor, also its kernels.
+        profiler: A profiler that is told of ops and scopes, and asked what it saw in them.
+        memory: Note when the memory of tensors is allocated and released.
     """
 
     stats: Choice = False
@@ -49,14 +66,24 @@ class Extras:
     flops: bool = False
     replay: bool = False
     saved: bool = False
+    compiled: Compiled = False
+    profiler: Any = None
+    memory: bool = False
 
     def __post_init__(self) -> None:
         check(self, CHECKS)
 
     def warn_unmatched(self, events: Iterable[Event]) -> None:
         """Warn of scopes that were to be watched and did not run."""
-        entered = [each for each in events if isinstance(each, ScopeEntered)]
-        names = [each.path or each.name for each in entered]
+        events = list(events)
+        entered = {each.scope: each for each in events if isinstance(each, ScopeEntered)}
+        names = [each.path or each.name for each in entered.values()]
+        if self.keep and not isinstance(self.keep, bool):
+            from torchrecorder.capture.probes.retained_tensors import op_place
+
+            for each in events:
+                if isinstance(each, OpCalled):
+                    names.append(f"{op_place(_around(entered, each.scope))}: {each.name}")
         for option, choice in (("stats", self.stats), ("keep", self.keep)):
             if not isinstance(choice, bool):
                 warn_unmatched(option, [choice] if isinstance(choice, str) else choice, names)
@@ -67,25 +94,43 @@ class Extras:
         tape: Tape,
         backward: BackwardRuns,
         running: Running,
+        model: Module | None,
         stack: contextlib.ExitStack,
     ) -> None:
         """Let the instruments that are asked for listen."""
         if self.stats:
             from torchrecorder.capture.probes.statistics import StatisticsTaken
 
-            tape.observers.append(StatisticsTaken(tape, running, self.stats))
+            storages = backward.autograd.values.storages
+            tape.observers.append(StatisticsTaken(tape, running, storages, self.stats))
         if self.keep:
             from torchrecorder.capture.probes.retained_tensors import TensorsKept
 
-            started.tensors = TensorsKept(backward.autograd, self.keep)
+            started.tensors = TensorsKept(tape, backward.autograd, self.keep)
             tape.observers.append(started.tensors)
         if self.replay:
             from torchrecorder.capture.probes.replay import NodesKept
 
             started.nodes = NodesKept()
             tape.observers.append(started.nodes)
+        if processes.in_use() and processes.HEARS_COLLECTIVES:
+            from torchrecorder.capture.probes.communications import Communications
+
+            values = backward.autograd.values
+            started.sent = Communications(tape, values, backward, running)
+            stack.enter_context(started.sent)
+            tape.observers.append(started.sent)
         if in_use():
             tape.observers.append(DeviceWatched(tape))  # the last to hear of a node: nearest to it
+        if self.profiler is not None:
+            tape.observers.append(Ranges())  # the range is right around what runs
+        if self.memory:
+            from torchrecorder.capture.probes.memory import MemoryWatched
+
+            memory = MemoryWatched(tape, backward)
+            memory.start(model)
+            tape.observers.append(memory)
+            stack.enter_context(memory)
         if self.flops:
             from torchrecorder.capture.probes.flops import FlopsCounted
             from torchrecorder.graph.median_runs import COUNTING
@@ -100,9 +145,19 @@ class Started:
     def __init__(self) -> None:
         self.tensors: TensorsKept | None = None
         self.nodes: NodesKept | None = None
+        self.sent: Communications | None = None
 
     def kept(self) -> Kept:
         """What outlives the run."""
         if self.tensors is None:
             return Kept(replay=self.nodes)
         return Kept(self.tensors.activations, self.tensors.gradients, self.nodes)
+
+
+def _around(
+    entered: Mapping[ScopeId, ScopeEntered], scope: ScopeId | None
+) -> Iterator[ScopeEntered]:
+    """A scope and those around it."""
+    while scope is not None:
+        yield entered[scope]
+        scope = entered[scope].parent

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import BackwardCFunction
 
 from torchrecorder.capture.observer import Given, Observer
-from torchrecorder.errors import NotKept
+from torchrecorder.errors import InvalidArgument, NotKept
 from torchrecorder.events import GradId
 
 
@@ -33,17 +33,31 @@ class NodesKept(Observer):
             [each.detach() if isinstance(each, Tensor) else each for each in given]
         )
 
-    def run(self, grad: GradId) -> tuple[Any, ...]:
-        """Run one grad node again on the gradients it received.
+    def given(self, grad: GradId) -> tuple[Any, ...]:
+        """The gradients that one grad node received.
 
         Raises:
-            NotKept: It did not run, or what it had saved is gone.
-            Exception: What the node itself raises.
+            NotKept: It did not run.
         """
         if grad not in self._given:
             ran = f"{len(self._given)} did: Recording.grad_runs lists them"
             raise NotKept(f"grad node {grad!r} did not run while the recorder listened; {ran}")
-        node, given = self._nodes[grad], self._given[grad]
+        return self._given[grad]
+
+    def run(self, grad: GradId, given: tuple[Any, ...] | None = None) -> tuple[Any, ...]:
+        """Run one grad node again on the gradients it received, or on others.
+
+        Raises:
+            NotKept: It did not run, or what it had saved is gone.
+            InvalidArgument: There are more or fewer gradients than it takes.
+            Exception: What the node itself raises.
+        """
+        received, node = self.given(grad), self._nodes[grad]
+        given = received if given is None else given
+        if len(given) != len(received):
+            raise InvalidArgument(
+                f"{node.name()} ({grad}) takes {len(received)} gradients, not {len(given)}"
+            )
         if not node.next_functions:
             return given  # an accumulation would add to the gradient once more
         try:

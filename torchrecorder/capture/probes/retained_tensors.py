@@ -1,10 +1,13 @@
-"""TensorsKept: copies of what chosen scopes gave, and of its gradients.
+"""TensorsKept: copies of what chosen scopes and operations gave, and of its gradients.
 
-Copies, because what the model made may be written in place a moment later.
+Copies, because what the model made may be written in place a moment later. What a collective
+still writes is copied when the program has waited for it.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,22 +16,25 @@ from torch import Tensor
 from torchrecorder.capture.internals.access import DisableTorchFunction
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.probes.statistics import Choice, chooses
-from torchrecorder.events import GradEdge, GradId
+from torchrecorder.events import GradEdge, GradId, OpId, ScopeEntered, ValueId
 from torchrecorder.graph.retained_tensors import Tensors
 
 if TYPE_CHECKING:
     from torchrecorder.capture.autograd.walk import AutogradWalk
     from torchrecorder.capture.scope import OpenScope
+    from torchrecorder.capture.tape import Tape
 
 _Call = dict[str, Any]
 
 
 class TensorsKept(Observer):
-    """Keeps what the scopes of a choice give."""
+    """Keeps what the scopes and operations of a choice give."""
 
-    def __init__(self, autograd: AutogradWalk, choice: Choice) -> None:
+    def __init__(self, tape: Tape, autograd: AutogradWalk, choice: Choice) -> None:
+        self.tape = tape
         self.autograd = autograd
         self.choice = choice
+        self.ops = of_ops(choice)
         self._made: dict[str, list[_Call]] = {}
         self._flowed: dict[str, list[_Call]] = {}
         self._wanted: dict[GradEdge, list[tuple[_Call, str]]] = {}
@@ -38,7 +44,22 @@ class TensorsKept(Observer):
         path = scope.event.path or ("" if scope.event.parent is not None else scope.event.name)
         if not outputs or not path or not chooses(self.choice, [path]):
             return
-        made: _Call = {name: _copy(tensor) for name, tensor in outputs}
+        self._keep(path, outputs)
+
+    def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
+        """Copy the results of an operation."""
+        if self.ops and made:
+            place = op_place([each.event for each in reversed(self.tape.stack)])
+            if chooses(self.ops, [f"{place}: {name}"]):
+                several = len(made) > 1
+                given = [(str(at) if several else "", each) for at, (_, each) in enumerate(made)]
+                self._keep(f"{place}: {name}" if place else name, given)
+
+    def _keep(self, path: str, outputs: list[tuple[str, Tensor]]) -> None:
+        made: _Call = {name: None for name, _ in outputs}
+        for name, tensor in outputs:
+            copy = functools.partial(_copy_into, made, name)
+            self.autograd.values.storages.when_arrived(tensor, copy)
         flowed: _Call = {name: None for name, _ in outputs}
         self._made.setdefault(path, []).append(made)
         self._flowed.setdefault(path, []).append(flowed)
@@ -51,7 +72,10 @@ class TensorsKept(Observer):
         """Copy the gradients that were waited for."""
         for index, gradient in enumerate(given):
             for flowed, name in self._wanted.get(GradEdge(grad, index), ()):
-                flowed[name] = _copy(gradient) if isinstance(gradient, Tensor) else None
+                flowed[name] = None
+                if isinstance(gradient, Tensor):
+                    keep = functools.partial(_copy_into, flowed, name)
+                    self.autograd.values.storages.when_arrived(gradient, keep)
 
     @property
     def activations(self) -> Tensors:
@@ -62,6 +86,28 @@ class TensorsKept(Observer):
     def gradients(self) -> Tensors:
         """The gradients of what the scopes gave; None where none arrived."""
         return Tensors(_single(self._flowed))
+
+
+def _copy_into(made: _Call, name: str, tensor: Tensor) -> None:
+    made[name] = _copy(tensor)
+
+
+def of_ops(choice: Choice) -> list[str]:
+    """The patterns in *choice* that are of operations: ``"layer1.0: relu"``."""
+    if isinstance(choice, bool):
+        return []
+    patterns = [choice] if isinstance(choice, str) else choice
+    return [each for each in patterns if ": " in each]
+
+
+def op_place(around: Iterable[ScopeEntered]) -> str:
+    """The place of an operation as rankings name it, from the scopes *around*, innermost first."""
+    names: list[str] = []
+    for scope in around:
+        names.append(scope.path or scope.name)
+        if scope.path:
+            break
+    return " > ".join(reversed(names))
 
 
 def _copy(tensor: Tensor) -> Tensor:

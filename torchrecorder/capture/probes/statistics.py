@@ -2,12 +2,14 @@
 
 Computed on the spot and kept as numbers only. The arithmetic is done in float64 on
 tensors the user does not see, with every mode of the user's switched off. Fake tensors
-and those on the meta device have no numbers.
+and those on the meta device have no numbers. Of a tensor that is spread over processes they are
+those of this process's part: looking sends nothing, and waits for nobody.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Union
 
@@ -19,12 +21,14 @@ from torchrecorder.capture.internals.access import (
     FakeTensor,
     without_dispatch_modes,
 )
+from torchrecorder.capture.internals.processes import local_part
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.events import GradId, OpId, Statistics, ValueId
 
 if TYPE_CHECKING:
     from torchrecorder.capture.running import Running
     from torchrecorder.capture.tape import Tape
+    from torchrecorder.capture.tensors.storage import Storages
 
 Choice = Union[bool, str, Sequence[str]]
 """Everything, or scopes by dotted path with ``*`` and ``?``."""
@@ -41,23 +45,28 @@ def chooses(choice: Choice, paths: Sequence[str]) -> bool:
 class StatisticsTaken(Observer):
     """Takes the statistics of what ops make and of what grad nodes are given."""
 
-    def __init__(self, tape: Tape, running: Running, choice: Choice) -> None:
+    def __init__(
+        self, tape: Tape, running: Running, storages: Storages, choice: Choice
+    ) -> None:
         self.tape = tape
         self.running = running
+        self.storages = storages
         self.choice = choice
 
-    def op_made(self, op: OpId, made: list[tuple[ValueId, Tensor]]) -> None:
+    def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
         """Values, as they come into being."""
         if self.choice is True or chooses(self.choice, self.running.paths(self.tape.scope)):
             for value, tensor in made:
-                self._take(value, 0, -1, tensor)
+                take = functools.partial(self._take, value, 0, -1)
+                self.storages.when_arrived(tensor, take)
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
         """Gradients, as they flow."""
         if self.choice is True or chooses(self.choice, self.running.paths_of(grad)):
             for index, tensor in enumerate(given):
                 if isinstance(tensor, Tensor):
-                    self._take(grad, index, run, tensor)
+                    take = functools.partial(self._take, grad, index, run)
+                    self.storages.when_arrived(tensor, take)
 
     def _take(self, node: str, index: int, run: int, tensor: Tensor) -> None:
         try:
@@ -79,11 +88,12 @@ The norm is that of all: NaN where a number is, infinite where one is and none i
 
 def numbers(tensor: Tensor) -> Numbers | None:
     """The statistics of one tensor; None if it holds no floating-point numbers."""
+    tensor = local_part(tensor)
     if tensor.is_meta or isinstance(tensor, FakeTensor) or tensor.numel() == 0:
         return None
     if not tensor.is_floating_point() and not tensor.is_complex():
         return None
-    flat = _plain(tensor)
+    flat = _plain(tensor.detach())
     finite = torch.isfinite(flat)
     nans = int(torch.isnan(flat).sum())
     count = flat.numel()
@@ -102,7 +112,6 @@ def numbers(tensor: Tensor) -> Numbers | None:
 
 def _plain(tensor: Tensor) -> Tensor:
     """All numbers of *tensor* in a row, in float64; the absolute ones if they are complex."""
-    tensor = tensor.detach()
     if tensor.is_nested:
         tensor = tensor.values()
     elif tensor.layout is torch.sparse_coo:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from torch import Tensor, UntypedStorage
 
-from torchrecorder.capture.tensors.describe import bearer
+from torchrecorder.capture.internals.processes import is_awaited
+from torchrecorder.capture.tensors.describe import UNVERSIONED, bearer, version_of
 from torchrecorder.events import OpId, ValueId, made
 
 NO_STORAGE = -1
 """The number of a storage that cannot be shared."""
+
+ANYTIME = 1 << 62
+"""Above every version of a tensor."""
+
+Waiting = tuple["weakref.ref[Tensor]", Callable[[Tensor], None]]
+"""A tensor that a collective writes, and what is to see it then."""
 
 
 class Write(NamedTuple):
@@ -26,10 +35,11 @@ class Storage:
 
     A weak reference, freed by `Storages`, keeps the address from being given to other memory.
     It outlives the tensors that we know: what was made out of sight over the same memory may
-    come later.
+    come later. What a collective receives is written in a thread of its own: up to the version
+    *received* it is that collective that wrote, whenever it did.
     """
 
-    __slots__ = ("weak", "number", "writes", "last", "faded")
+    __slots__ = ("weak", "number", "writes", "last", "faded", "received", "waiting")
 
     def __init__(self, weak: Any, number: int) -> None:
         self.weak = weak
@@ -37,6 +47,19 @@ class Storage:
         self.writes: list[Write] | tuple[()] = ()
         self.last: ValueId | None = None
         self.faded = False  # a tensor that we knew in it is no more
+        self.received = UNVERSIONED
+        self.waiting: list[Waiting] | None = None  # for the end of a collective
+
+    def expect(self) -> None:
+        """A collective begins to write here; nobody knows when, or how often."""
+        self.received = ANYTIME
+        self.waiting = self.waiting or []
+
+    def arrive(self, version: int) -> list[Waiting]:
+        """The collective has been waited for; gives what waited with it."""
+        waiting, self.waiting = self.waiting, None
+        self.received = version if self.received == ANYTIME else max(self.received, version)
+        return waiting or []
 
     def write(self, op: OpId, low: int, high: int) -> None:
         """*op* wrote some bytes."""
@@ -67,6 +90,7 @@ class Storages:
         self._known: dict[int, Storage] = {}
         self._many = 1000
         self._numbers = 0
+        self.expecting = False
 
     def of(self, tensor: Tensor) -> Storage:
         """The storage of *tensor*; a fresh one if it has none of its own."""
@@ -82,6 +106,31 @@ class Storages:
             storage = self._known[address] = Storage(memory._weak_ref(), self._numbers)
             self._numbers += 1
         return storage
+
+    def when_arrived(self, tensor: Tensor, look: Callable[[Tensor], None]) -> None:
+        """Let *look* see *tensor*: now, or once somebody has waited for the collective behind it.
+
+        Never, if nobody tells of that: to look would be to wait.
+        """
+        if not self.expecting and not is_awaited(tensor):
+            return look(tensor)
+        storage = self.of(tensor)
+        if storage.waiting is not None:
+            storage.waiting.append((weakref.ref(tensor), look))
+        elif storage.received != UNVERSIONED or not is_awaited(tensor):
+            look(tensor)
+
+    def expect(self, tensor: Tensor) -> None:
+        """A collective begins to write *tensor*."""
+        self.expecting = True
+        self.of(tensor).expect()
+
+    def arrive(self, tensor: Tensor) -> None:
+        """Somebody has waited for the collective that wrote *tensor*."""
+        for ref, look in self.of(tensor).arrive(version_of(bearer(tensor))):
+            seen = ref()
+            if seen is not None:
+                look(seen)
 
     def _forget_freed(self) -> None:
         """Drop what is known of memory that nobody uses any more."""

@@ -10,7 +10,7 @@ of the writes that no instrument saw. Inference tensors have no version.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,9 @@ from torch.nn import Parameter
 
 from torchrecorder.capture.tensors.entries import Aside, Entry, Foreign, around_in, forgetting
 from torchrecorder.capture.internals.access import is_wrapped
-from torchrecorder.capture.tensors.storage import Storage, Storages, Write
+from torchrecorder.capture.internals.processes import is_spread
+from torchrecorder.capture.tensors.leaf_gradients import LeafGradients
+from torchrecorder.capture.tensors.storage import Storage, Storages
 from torchrecorder.capture.tensors.describe import (
     UNSETTLED,
     UNVERSIONED,
@@ -45,9 +47,8 @@ from torchrecorder.events import (
     made,
 )
 
-_STRIDED = torch.strided
+_STRIDED, _PARAMETER = torch.strided, Role.PARAMETER
 _USUAL = frozenset((Tensor, Parameter))
-_PARAMETER = Role.PARAMETER
 
 if TYPE_CHECKING:
     from torchrecorder.capture.autograd.grad_source import GradSource
@@ -65,12 +66,13 @@ class Values:
         self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]] = {}
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
         self.autograd: GradSource
-        self.gradients_from: OpId | None = None
+        self.gradients = LeafGradients()
         self.passed: OpCalled | None = None
         self.foreign: dict[int, Foreign] = {}
         self.aside: dict[int, Aside] = {}
         self.storages = Storages()
         self._words = Dictionary()
+        self.spread: Callable[[ValueId, Tensor], None] = lambda value, tensor: None
 
     # Reading ------------------------------------------------------------------------
 
@@ -88,10 +90,11 @@ class Values:
         return entry.value
 
     def read_gradient(self, gradient: Tensor, of: ValueId) -> None:
-        """The user looks at ``x.grad``: what the last backward left there."""
+        """The user looks at ``x.grad``: what backward passes left there."""
         if id(gradient) not in self.entries:
-            role = Role.CONSTANT if self.gradients_from is None else Role.INNER
-            self.note(gradient, self.gradients_from, role, (f"{of}.grad",))
+            maker = self.gradients.of(of)
+            role = Role.CONSTANT if maker is None else Role.INNER
+            self.note(gradient, maker, role, (f"{of}.grad",))
 
     def peek(self, tensor: Tensor) -> ValueId | None:
         """The value that *tensor* was when it was last met."""
@@ -121,6 +124,9 @@ class Values:
             return self.note(tensor, None, found[0], (found[1],))
         if isinstance(tensor, Parameter):
             return self.note(tensor, None, Role.PARAMETER)
+        unseen = self.autograd.custom_backward()
+        if unseen is not None:
+            return self._adopt_hidden(tensor, unseen, ())
         return self.note(tensor, None, Role.CONSTANT)
 
     def hold(self, tensor: Tensor, role: Role, name: str) -> ValueId:
@@ -160,9 +166,13 @@ class Values:
         """A tensor that a module returned in another thread."""
         given = [(name, ref()) for name, ref in foreign.given]
         slots = self.slots_of([(name, each) for name, each in given if each is not None])
+        return self._adopt_hidden(tensor, foreign.name, slots)
+
+    def _adopt_hidden(self, tensor: Tensor, name: str, slots: tuple[Slot, ...]) -> ValueId:
+        """A tensor that was made of these where no instrument looks."""
         op = self.tape.next_op()
         value = self.note(tensor, op)
-        self.write_hidden(op, foreign.name, slots, (value,))
+        self.write_hidden(op, name, slots, (value,))
         return value
 
     def slots_of(self, tensors: list[tuple[str, Tensor]]) -> tuple[Slot, ...]:
@@ -181,26 +191,26 @@ class Values:
             return entry.value
         if len(missed) == 1:
             return self._renote(tensor, entry, missed[0].op)
-        return self._join(tensor, entry, missed)
+        return self._join(tensor, entry, [each.op for each in missed])
 
-    def _join(self, tensor: Tensor, entry: Entry, missed: list[Write]) -> ValueId:
+    def _join(self, tensor: Tensor, entry: Entry, writers: Sequence[OpId | None]) -> ValueId:
         """Several writes reach *tensor*: a pass op brings them together."""
         op = self.tape.next_op()
         slots = [Slot("0", entry.value)]
         entry.role = Role.INNER
-        for number, write in enumerate(missed):
-            slots.append(Slot(str(number + 1), self._state(tensor, entry, write.op)))
+        for number, writer in enumerate(writers, 1):
+            slots.append(Slot(str(number), self._state(tensor, entry, writer)))
         value = self._renote(tensor, entry, op)
         self._write_pass(op, "join", tuple(slots), value)
         return value
 
     def _read_changed(self, tensor: Tensor, entry: Entry) -> ValueId:
         """Somebody wrote *tensor* where no instrument looks."""
-        if entry.version == UNSETTLED:
+        if entry.version == UNSETTLED or tensor._version <= entry.storage.received:
             entry.version = version_of(tensor)
             return self.read(tensor)
-        if self.gradients_from is not None and entry.names and entry.names[0].endswith(".grad"):
-            return self._renote(tensor, entry, self.gradients_from)
+        if (left_by := self.gradients.named(entry.names)) is not None:
+            return self._renote(tensor, entry, left_by)
         if entry.scope in self.tape.functions:  # marked dirty: its op has been seen
             entry.version = version_of(tensor)
             return self._read_regraded(tensor, entry)
@@ -317,6 +327,8 @@ class Values:
             shape = shape_of(tensor)
             number, kind = elements_of(tensor, shape), kind_of(tensor)
         value = value or self.tape.next_value()
+        if cls not in _USUAL and is_spread(tensor):
+            self.spread(value, tensor)
         role = entry.role
         requires_grad = entry.requires_grad
         event = (
@@ -341,10 +353,10 @@ class Values:
         self, op: OpId, name: str, inputs: tuple[Slot, ...], outputs: tuple[ValueId, ...]
     ) -> None:
         """State an op that no instrument saw."""
-        self._write_op(op, OpKind.HIDDEN, name, inputs, outputs)
+        self.tape.state_op(op, OpKind.HIDDEN, name, inputs, outputs)
 
     def _write_pass(self, op: OpId, name: str, inputs: tuple[Slot, ...], output: ValueId) -> None:
-        self._write_op(op, OpKind.PASS, name, inputs, (output,))
+        self.tape.state_op(op, OpKind.PASS, name, inputs, (output,))
 
     def pass_on(self, tensor: Tensor, alias: Tensor) -> ValueId:
         """A scope hands on *tensor* untouched; *alias* stands for it from here on."""
@@ -372,20 +384,6 @@ class Values:
         """The user's tensor: *tensor* itself, or the one it stands for."""
         original = self.original(tensor)
         return tensor if original is None else original
-
-    def _write_op(
-        self,
-        op: OpId,
-        kind: OpKind,
-        name: str,
-        inputs: tuple[Slot, ...],
-        outputs: tuple[ValueId, ...],
-    ) -> None:
-        index = self.tape.next_index()
-        scope = self.tape.scope
-        self.tape.write(
-            OpCalled(op, scope, index, kind, name, "", inputs, outputs, (), (), None, None)
-        )
 
     def clear(self) -> None:
         """Drop every weak reference now.

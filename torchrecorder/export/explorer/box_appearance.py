@@ -8,16 +8,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from torchrecorder.export.dot import given_out, in_a_line, in_two
+from torchrecorder.export.dot import given_out, in_two
 from torchrecorder.export.explorer.equal import representatives
 from torchrecorder.export.explorer.themes import pair
 from torchrecorder.export.nested import closed_size, header_size
 from torchrecorder.style.captions import Captions
-from torchrecorder.style.draw import carried, draw, finished, is_final, repainted
+from torchrecorder.style.draw import draw, finished, repainted
+from torchrecorder.style.line_labels import carried, counted, is_final
 from torchrecorder.style.figure import Figure, Group, LegendEntry, Look, Shape, Text
+from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.legend import legend
 from torchrecorder.style.style import Style
+from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.merge_captions import result, same
+from torchrecorder.views.bundles import Flow, Flows
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Box, View
 
@@ -98,7 +102,10 @@ class Drawn:
             return tuple(figure.legend for figure in self.opened)
         boxes = {**self.closed_boxes, **self.tree.view.boxes}
         view = replace(self.tree.view, boxes=boxes)
-        return tuple(legend(view, replace(self.style, theme=theme)) for theme in self.themes)
+        return tuple(
+            (*GraphMarks(view, theme).legend(), *legend(view, replace(self.style, theme=theme)))
+            for theme in self.themes
+        )
 
     def _both(self, view: View) -> tuple[Figure, Figure]:
         light, dark = (replace(self.style, theme=theme) for theme in self.themes)
@@ -171,17 +178,18 @@ class Drawn:
     def _given(self) -> Mapping[int, str]:
         """What each scope and fold gives to what lies outside of it, as one line."""
         view, places = self.tree.view, self.tree.places
-        captions = Captions(view.recording, self.style)
+        captions, flows = Captions(view.recording, self.style), Flows(view)
         found: dict[int, dict[str | None, _Given]] = {}
         for arrow in view.arrows if self.style.shapes else ():
             text, value = carried(view, arrow, captions), same(view, arrow)
+            flow = flows.of(arrow)
             tail, head = self.tree.leaf[arrow.tail], self.tree.leaf[arrow.head]
             around = places[tail].parent if text else -1
             while around >= 0 and not around < head < self.tree.ends[around]:
                 told, final = found.setdefault(around, {}), is_final(view, arrow)
                 if value not in told:
                     which = result(view.recording, places[around].id, value)
-                    told[value] = _Given(which, len(told), text, final)
+                    told[value] = _Given(which, len(told), text, final, flow)
                 elif not final:
                     told[value] = told[value]._replace(final=False)
                 around = places[around].parent
@@ -195,12 +203,19 @@ class _Given(NamedTuple):
     order: int
     text: str
     final: bool
+    flow: Flow
 
 
 def _line(given: Iterable[_Given]) -> str:
     """As one line; nothing where the boxes of outputs tell it all."""
     said = sorted(given)
-    return "" if all(each.final for each in said) else in_a_line(Counter(e.text for e in said))
+    if all(each.final for each in said):
+        return ""
+    numbers = Counter(each.flow for each in said)
+    texts = (counted(each.flow, numbers[each.flow]) for each in said)
+    several = dict.fromkeys(text for text in texts if text)
+    alone = [each.text for each in said if not counted(each.flow, numbers[each.flow])]
+    return in_a_line(Counter([*alone, *several]))
 
 
 def _shapes(figures: tuple[Figure, Figure]) -> dict[str, tuple[Shape, Shape]]:

@@ -78,6 +78,7 @@ def page_data(given: Source) -> dict[str, Any]:
         ],
         "tensors": tensors.columns(),
         "bundles": tensors.members(),
+        "marks": tensors.marks(),
         "annotations": numbers.columns(
             recording,
             list(_members(drawn)),

@@ -15,6 +15,7 @@ from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.merge_captions import result
+from torchrecorder.views.bundles import Flows
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Place, Tree
 from torchrecorder.views.view import Arrow
@@ -34,8 +35,8 @@ def _is_uniform(tree: Tree, style: Style) -> bool:
     """Whether *style* draws what has equal records in the same way, wherever it is."""
     recording = tree.view.recording
     own = style.finish, style.rename, style.notes, style.numbers, style.edge_attributes
-    marked = recording.failed or recording.statistics or tree.view.backward
-    plain = style.rules == RULES and not any(own) and not marked
+    marked = recording.failed, recording.statistics, recording.compiled_graphs
+    plain = style.rules == RULES and not any((*own, *marked, tree.view.backward))
     return plain and not any(arrow.some for arrow in tree.view.arrows)
 
 
@@ -158,6 +159,10 @@ class _Keys:
         return found
 
     @cached_property
+    def _flows(self) -> Flows:
+        return Flows(self.view)
+
+    @cached_property
     def _arrows(self) -> dict[str, list[Arrow]]:
         found: dict[str, list[Arrow]] = {}
         for arrow in self.view.arrows:
@@ -172,5 +177,5 @@ class _Keys:
             place = places.setdefault(value, len(places))
             what = -1 if value is None else self._value(value)
             order = result(self.recording, tail, value)
-            found.append((view.boxes[arrow.head].kind, place, what, order))
+            found.append((view.boxes[arrow.head].kind, place, what, order, self._flows.of(arrow)))
         return tuple(found)

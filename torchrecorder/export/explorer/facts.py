@@ -6,7 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 
-from torchrecorder.events import GradId, OpId, OpKind, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.annotations.compiled import breaks_at, kernels_of
+from torchrecorder.events import (
+    COMPILED_GRAPH,
+    FusedKernel,
+    GradId,
+    GraphBreak,
+    OpId,
+    OpKind,
+    ScopeId,
+    ScopeKind,
+    Slot,
+    ValueId,
+)
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
@@ -48,7 +60,33 @@ class Facts:
     def of(self, place: Place) -> tuple[Row, ...]:
         """The rows of a place; those of a fold are about the first in it."""
         noted = tuple(("note", said) for said in self._noted(place.id))
-        return (*noted, *self._rows(place))
+        return (*noted, *self._compiled(place.id), *self._rows(place))
+
+    def _compiled(self, item: str) -> Iterator[Row]:
+        """In which compiled graph an op is, and what PyTorch says of a break there."""
+        graph = self.recording.measured.get(COMPILED_GRAPH, {}).get(item)
+        if graph is not None:
+            total = len(self.recording.compiled_graphs)
+            yield "compiled", f"graph {graph:.0f} of {total}" if graph else "no, runs in Python"
+        for kernel in self._kernels.get(item, ()):
+            ops = self.recording.ops
+            others = [ops[op].name for op in kernel.ops if op != item]
+            fused = f", fused with {', '.join(others)}" if others else ""
+            code = f", code in {kernel.code}" if kernel.code else ""
+            yield "kernel", f"{kernel.number}: {kernel.name}{fused}{code}"
+        for each in self._breaks.get(item, ()):
+            line = f" at {labels.source(each.source)}" if each.source is not None else ""
+            yield "graph break", f"{each.reason}{line}"
+            told = [each.explanation, *each.hints, each.link]
+            yield from (("graph break", said) for said in told if said)
+
+    @cached_property
+    def _kernels(self) -> Mapping[str, list[FusedKernel]]:
+        return kernels_of(self.recording)
+
+    @cached_property
+    def _breaks(self) -> Mapping[str, list[GraphBreak]]:
+        return breaks_at(self.recording)
 
     def _noted(self, item: str) -> tuple[str, ...]:
         scope = self.recording.scopes.get(ScopeId(item))
@@ -79,12 +117,25 @@ class Facts:
         """What holds for the whole run."""
         run = self.recording.run
         rows: list[Row] = [("PyTorch", run.torch_version), ("grad mode", run.grad_mode)]
+        rows += self._graphs()
         rows += [("note", note) for note in run.notes]
         if run.failure is not None:
             rows.append(("failed", f"{run.failure.error}: {run.failure.message}"))
         if run.lost:
             rows.append(("lost", f"{run.lost} facts could not be recorded"))
         return tuple(rows)
+
+    def _graphs(self) -> Iterator[Row]:
+        """The compiled graphs, one row each."""
+        graphs = self.recording.compiled_graphs
+        for each in graphs:
+            said = [f"graph {each.number} of {len(graphs)}", f"{each.calls} calls"]
+            said += [f"{len(each.unmatched)} of them no op"] if each.unmatched else []
+            said += [f"{each.guards} guards"] if each.guards is not None else []
+            said += [f"ran {each.runs} times"] if each.runs != 1 else []
+            said += ["compiled again"] if each.recompiled else []
+            said += [labels.source(each.source)] if each.source is not None else []
+            yield "compiled", ", ".join(said)
 
     def tensor(self, value: ValueId | None) -> tuple[Row, ...]:
         """What is known of what an arrow carries."""

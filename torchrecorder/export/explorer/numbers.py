@@ -138,7 +138,8 @@ class _Places:
 
 def _one(annotation: Annotation, found: list[float]) -> float | None:
     if len(found) > 1:
-        found = [annotation.merge(found)] if annotation.merge is not None else []
+        merged = annotation.merge(found) if annotation.merge is not None else None
+        found = [] if merged is None else [merged]
     return _short(found[0]) if found and isfinite(found[0]) else None
 
 

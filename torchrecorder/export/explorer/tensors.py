@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from torchrecorder.events import ValueId
@@ -10,7 +11,11 @@ from torchrecorder.export.explorer.columns import Columns
 from torchrecorder.export.explorer.box_appearance import Drawn
 from torchrecorder.layout.layered import Link
 from torchrecorder.style import labels
+from torchrecorder.style.argument_marks import Mark, argument_marks
+from torchrecorder.style.draw import narrow
+from torchrecorder.style.figure import Look
 from torchrecorder.style.merge_captions import first_to_last
+from torchrecorder.views.bundles import MOST, ROLES, UPDATES, Flow, Flows, bundles
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Arrow
 
@@ -18,12 +23,12 @@ from torchrecorder.views.view import Arrow
 class Tensors:
     """The values on the arrows of an unfolded view, each once for each box it leaves.
 
-    Behind them come bundles: what several siblings of a fold give to the same boxes, which is
-    one line outside of the fold.
+    Behind them come trunks: what leaves a place side by side, which is one line outside of it.
 
     Attributes:
-        number: The row of each pair of the place it leaves and the value, or of the place of
-            the fold and the name of the bundle.
+        number: The row of each pair of the place it leaves and the value, or of the place that
+            a trunk leaves and its name.
+        flows: What each arrow carries.
     """
 
     def __init__(self, drawn: Drawn, columns: Columns) -> None:
@@ -38,20 +43,50 @@ class Tensors:
             if row == len(self.arrows):
                 self.arrows.append([])
             self.arrows[row].append(place)
-        self.bundles = bundles(drawn.tree)
-        for number, bundle in enumerate(self.bundles):
-            self.number[bundle.fold, bundle.name] = len(self.arrows) + number
+        flows = Flows(self.view)
+        self.flows = [flows.of(arrow) for arrow in self.view.arrows]
+        self.trunks = trunks(drawn.tree, self.flows)
+        self.marked = self._marked()
+        for number, trunk in enumerate(self.trunks):
+            self.number[trunk.place, trunk.name] = len(self.arrows) + number
+
+    def _marked(self) -> dict[int, Mark]:
+        """The mark of each arrow that may have one, by index; of a bundle, that of the first."""
+        drawn = bundles(self.view)
+        place = {id(arrow): number for number, arrow in enumerate(self.view.arrows)}
+        marks = argument_marks(self.view, drawn)
+        return {place[id(drawn[each].first)]: mark for each, mark in marks.items()}
+
+    def marks(self) -> list[list[int]]:
+        """For each mark the row of the tensor, which of its readers, its text and its place."""
+        say = self.columns_of.strings
+        return [
+            [row, reader, say(mark.text), mark.place]
+            for row, places in enumerate(self.arrows)
+            for reader, place in enumerate(places)
+            if (mark := self.marked.get(place)) is not None
+        ]
 
     def links(self) -> Iterator[Link]:
-        """For each arrow the places it joins, what it carries, and in which bundles."""
+        """For each arrow the places it joins, what it carries, and in which trunks.
+
+        Those that share a trunk from the box that they leave are one link to each head.
+        """
         leaf = self.drawn.tree.leaf
-        within: dict[tuple[int, str], list[tuple[int, str]]] = {}
-        for bundle in self.bundles:
-            for each in bundle.carried:
-                within.setdefault(each, []).append((bundle.fold, bundle.name))
+        within: dict[tuple[int, str], dict[int, str]] = {}
+        for trunk in self.trunks:
+            for each in trunk.carried:
+                within.setdefault(each, {})[trunk.place] = trunk.name
+        joined: set[Link] = set()
         for arrow in self.view.arrows:
-            carried = leaf[arrow.tail], arrow.value or ""
-            yield Link(carried[0], leaf[arrow.head], carried[1], tuple(within.get(carried, ())))
+            tail, head = leaf[arrow.tail], leaf[arrow.head]
+            shared = dict(within.get((tail, arrow.value or ""), {}))
+            name = shared.pop(tail, None)
+            link = Link(tail, head, name or arrow.value or "", tuple(shared.items()))
+            if link not in joined:
+                yield link
+            if name is not None or arrow.slot in ROLES:
+                joined.add(link)
 
     def columns(self) -> dict[str, list[Any]]:
         """One list for each thing that is said of every tensor."""
@@ -72,75 +107,117 @@ class Tensors:
             "facts": [say.lists(say.facts.tensor(each.id if each else None)) for each in found],
             "look": [self._look(row) for row in self.arrows],
         }
-        for bundle in self.bundles:
-            for name, said in self._bundle(bundle, columns).items():
+        for trunk in self.trunks:
+            for name, said in self._trunk(trunk, columns).items():
                 columns[name].append(said)
         return columns
 
-    def _bundle(self, bundle: Bundle, columns: Mapping[str, list[Any]]) -> dict[str, Any]:
-        """What is said of a bundle, made of what is said of the tensors in it."""
-        say, rows = self.columns_of, [self.number[each] for each in bundle.carried]
+    def _trunk(self, trunk: Trunk, columns: Mapping[str, list[Any]]) -> dict[str, Any]:
+        """What is said of a trunk, made of what is said of the tensors in it."""
+        say, rows = self.columns_of, [self.number[each] for each in trunk.carried]
         texts = [say.strings.rows[columns["text"][row]] for row in rows]
         looks = {columns["look"][row] for row in rows}
+        alike = f"{len(rows)} × {first_to_last(texts)}"
+        said = alike if trunk.flow is Flow.TENSOR else trunk.flow.counted(len(rows))
         return {
-            "text": say.strings(f"{len(rows)} × {first_to_last(texts)}"),
-            "producer": bundle.fold,
-            "consumers": list(bundle.heads),
-            "slots": [say.strings("") for _ in bundle.heads],
+            "text": say.strings(said),
+            "producer": trunk.place,
+            "consumers": list(trunk.heads),
+            "slots": [say.strings("") for _ in trunk.heads],
             "bytes": sum(columns["bytes"][row] for row in rows),
             "facts": say.lists(()),
             "look": looks.pop() if len(looks) == 1 else -1,
         }
 
     def members(self) -> list[list[int]]:
-        """The rows of the tensors in each bundle; its own row is one of the last."""
-        return [[self.number[each] for each in bundle.carried] for bundle in self.bundles]
+        """The rows of the tensors in each trunk; its own row is one of the last."""
+        return [[self.number[each] for each in trunk.carried] for trunk in self.trunks]
 
     def _look(self, arrows: list[int]) -> int:
         """The look of its lines if they share one that is not the usual; else -1."""
+        themes = self.drawn.themes
+        if self.flows[arrows[0]] in UPDATES:
+            return self.columns_of.look((themes[0].update, themes[1].update))
         if self.drawn.is_shared:
             return -1
-        light, dark = ([fig.lines[place].look for place in arrows] for fig in self.drawn.opened)
-        theme = self.drawn.themes[0]
-        if light[0] in (theme.line, theme.gradient) or any(each != light[0] for each in light):
+        light, dark = self._drawn_looks[arrows[0]]
+        usual = light in (themes[0].line, themes[0].gradient)
+        if usual or any(self._drawn_looks[place][0] != light for place in arrows):
             return -1
-        return self.columns_of.look((light[0], dark[0]))
+        return self.columns_of.look((light, dark))
+
+    @cached_property
+    def _drawn_looks(self) -> list[tuple[Look, Look]]:
+        """For each arrow the light and the dark look of its line, as wide as one arrow."""
+        number = {
+            id(arrow): place
+            for place, bundle in enumerate(bundles(self.view))
+            for arrow in bundle.arrows
+        }
+        light, dark = (figure.lines for figure in self.drawn.opened)
+        lines = [number[id(arrow)] for arrow in self.view.arrows]
+        return [(narrow(light[line]), narrow(dark[line])) for line in lines]
 
 
-class Bundle(NamedTuple):
-    """Tensors from several siblings of a fold that go to the same boxes outside of it.
+class Trunk(NamedTuple):
+    """Tensors that leave a place side by side, to be drawn as one line.
 
     Attributes:
-        fold: The place of the fold.
-        name: What its line is called there.
+        place: What they leave: a box, a scope or a fold.
+        name: What their line is called there.
         carried: The place that each tensor leaves, and the tensor.
         heads: The places it goes to.
+        flow: What they are.
     """
 
-    fold: int
+    place: int
     name: str
     carried: tuple[tuple[int, str], ...]
     heads: tuple[int, ...]
+    flow: Flow = Flow.TENSOR
 
 
-def bundles(tree: Tree) -> list[Bundle]:
-    """What leaves the folds of a tree side by side, to be drawn as one line."""
-    heads: dict[tuple[int, int, str], list[int]] = {}
-    for arrow in tree.view.arrows:
+def trunks(tree: Tree, flows: Sequence[Flow]) -> list[Trunk]:
+    """What leaves the places of a tree side by side.
+
+    Gradients, updated weights, buffers and state are one line wherever they go. Other tensors
+    are if they go to the same places: one from each of the siblings of a fold, or more than
+    three from one box.
+    """
+    heads: dict[tuple[int, Flow, int, str], dict[int, None]] = {}
+    for arrow, flow in zip(tree.view.arrows, flows):
         tail, head = tree.leaf[arrow.tail], tree.leaf[arrow.head]
-        around = tree.places[tail].parent
+        around = tail
         while around >= 0 and not around < head < tree.ends[around]:
-            if tree.places[around].fold:
-                heads.setdefault((around, tail, arrow.value or ""), []).append(head)
+            if around == tail or flow is not Flow.TENSOR or tree.places[around].fold:
+                key = around, flow, tail, arrow.value or ""
+                heads.setdefault(key, {})[head] = None
             around = tree.places[around].parent
-    groups: dict[tuple[int, tuple[int, ...]], list[tuple[int, str]]] = {}
-    for (fold, tail, value), found in heads.items():
-        groups.setdefault((fold, tuple(dict.fromkeys(found))), []).append((tail, value))
+    groups: dict[tuple[int, Flow, tuple[int, ...]], dict[tuple[int, str], tuple[int, ...]]] = {}
+    for (around, flow, tail, value), found in heads.items():
+        shared = tuple(found) if flow is Flow.TENSOR else ()
+        groups.setdefault((around, flow, shared), {})[tail, value] = tuple(found)
     return [
-        Bundle(fold, f"bundle:{number}", tuple(carried), ends)
-        for number, ((fold, ends), carried) in enumerate(groups.items())
-        if _siblings(tree, fold, carried) == len(carried) > 1
+        Trunk(
+            around,
+            f"trunk:{number}",
+            tuple(carried),
+            tuple(dict.fromkeys(head for each in carried.values() for head in each)),
+            flow,
+        )
+        for number, ((around, flow, _), carried) in enumerate(groups.items())
+        if len(carried) > 1 and _is_trunk(tree, around, flow, tuple(carried))
     ]
+
+
+def _is_trunk(
+    tree: Tree, place: int, flow: Flow, carried: Sequence[tuple[int, str]]
+) -> bool:
+    if flow is not Flow.TENSOR:
+        return True
+    if tree.places[place].fold:
+        return _siblings(tree, place, carried) == len(carried)
+    return len(carried) > MOST
 
 
 def _siblings(tree: Tree, fold: int, carried: Sequence[tuple[int, str]]) -> int:

@@ -4,18 +4,18 @@
 
 const createHelp = (dialog, model, told) => {
   const SHAPES = [
-    ["input", "What went in"], ["output", "What came out"],
-    ["module", "A module; double-click to see what is in it"],
+    ["input", "An input of the run"], ["output", "An output of the run"],
+    ["module", "A module; double-click to open it"],
     ["parameter", "A parameter"], ["buffer", "A buffer"], ["constant", "A constant"],
-    ["failed", "Where the run failed"],
+    ["failed", "The place where the run failed"],
   ];
   const KEYS = [
     ["double-click, Enter", "open or close a box"],
-    ["click", "what was recorded about it; its lines light up: blue leads in, orange leads out"],
-    ["drag, wheel", "move"], ["Ctrl + wheel, + and −", "zoom"], ["f or 0", "see all of it"],
-    ["Tab, Shift + Tab", "next box, the one before"], ["arrows", "the box that way; move if none is selected"],
-    ["u", "what is around"], ["p", "to the panel; Esc comes back"], ["1 … 9", "open so many levels"], ["x", "close all"],
-    ["/ or Ctrl + K", "find"], ["t", "light or dark"], ["Esc", "let go"],
+    ["click", "show what was recorded about it and highlight its lines: inputs blue, outputs orange"],
+    ["drag, wheel", "move"], ["Ctrl + wheel, + and −", "zoom"], ["f or 0", "fit the whole graph"],
+    ["Tab, Shift + Tab", "next box, previous box"], ["arrows", "the next box in that direction; move if none is selected"],
+    ["u", "the module around it"], ["p", "to the panel; Esc returns"], ["1 … 9", "open that many levels"], ["x", "close all"],
+    ["/ or Ctrl + K", "find"], ["t", "light or dark"], ["Esc", "clear selection"],
   ];
 
   const make = (tag, said, ...inside) => {

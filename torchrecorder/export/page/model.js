@@ -73,11 +73,12 @@ const createModel = data => {
     return byPath.get(name) === item ? name : items.id[item];
   }
 
-  // What lies in a bundle: values that several siblings of a fold give to the same boxes.
+  // What lies in a trunk: values that leave a place side by side, and are one line.
   const bundles = data.bundles ?? [], single = tensors.text.length - bundles.length;
   const members = value => bundles[value - single] ?? [];
-  // Whether the line of `value` carries one of the values in `set`.
-  const carries = (set, value) => set.has(value) || members(value).some(each => set.has(each));
+  // Whether a line carries one of the values in `set`.
+  const carries = (set, { value, more = [] }) => [value, ...more].some(each =>
+    set.has(each) || members(each).some(inner => set.has(inner)));
 
   // Values by the item that made them, and by those that read them.
   const made = [], used = [];

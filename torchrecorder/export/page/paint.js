@@ -4,7 +4,7 @@
 
 const paint = (() => {
   const SPACE = "http://www.w3.org/2000/svg";
-  const PAD = 9, TOP = 4;
+  const PAD = 9, TOP = 4, MOST = 3, WIDE = 2.4;
 
   // A new element; `attributes` and text are data and never read as markup.
   function element(document, tag, attributes, said = null) {
@@ -92,15 +92,24 @@ const paint = (() => {
     return found;
   }
 
-  // The look of the line that carries `value`.
-  function lineLook(model, palette, value) {
-    const number = model.data.tensors.look?.[value] ?? -1;
-    if (number < 0) return { stroke: palette.colours.line, width: 0.9, dash: "solid" };
-    return model.data.looks[number][palette.theme];
+  // The look of a line; one that stands for many tensors is wide, unless it is light.
+  function lineLook(model, palette, line) {
+    const number = model.data.tensors.look?.[line.value] ?? -1;
+    const plain = { stroke: palette.colours.line, width: 0.9, dash: "solid" };
+    const look = number < 0 ? plain : model.data.looks[number][palette.theme];
+    return line.count > MOST && look.width >= plain.width
+      ? { ...look, width: look.width * WIDE } : look;
+  }
+
+  // The small name of an argument at the head of a line, as [tag, attributes, text].
+  function mark(model, palette, { mark: [said, x, y, anchor] }) {
+    const size = model.data.fontsize * 0.8;
+    return ["text", { x, y: y + size * 0.35, "font-size": size, "text-anchor": anchor,
+      fill: palette.colours.line, class: "part2" }, said];
   }
 
   const fonts = model =>
     `${model.data.fontname || "Helvetica"}, Helvetica, Arial, "Liberation Sans", sans-serif`;
 
-  return { element, palette, carries, parts, lineLook, stroked, fonts, PAD, TOP };
+  return { element, palette, carries, parts, lineLook, mark, stroked, fonts, PAD, TOP };
 })();

@@ -9,8 +9,8 @@ const relations = (() => {
     const outs = new Set(model.outputs(item).map(each => each.value));
     return line => {
       const inside = line.scope >= 0 && model.within(line.scope, item);
-      if (model.carries(outs, line.value)) return !inside || line.exits ? "out" : null;
-      if (!model.carries(ins, line.value)) return null;
+      if (model.carries(outs, line)) return !inside || line.exits ? "out" : null;
+      if (!model.carries(ins, line)) return null;
       if (inside) return "in";
       if (line.exits) return model.within(item, line.scope) ? null : "in";
       return model.within(item, line.head) ? "in" : null;
@@ -20,7 +20,7 @@ const relations = (() => {
   // The lines of a tensor, of the bundles that it is in, and of what is in a bundle.
   function ofValue(model, value) {
     const wanted = new Set([value, ...model.members(value)]);
-    return line => (model.carries(wanted, line.value) ? "out" : null);
+    return line => (model.carries(wanted, line) ? "out" : null);
   }
 
   // The box that stands for `item` while only `open` is open.

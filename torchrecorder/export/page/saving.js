@@ -35,13 +35,14 @@ const saving = (() => {
     const shown = camera.parts(picture, area).flatMap(part => part.lines.filter(line =>
       line.x0 < area.x + area.w && line.x1 > area.x && line.y0 < area.y + area.h && line.y1 > area.y));
     return shown.flatMap(line => {
-      const look = paint.lineLook(model, palette, line.value), way = relation?.(line);
+      const look = paint.lineLook(model, palette, line), way = relation?.(line);
       const stroke = way ? { in: "#0072b2", out: "#d55e00" }[way] : look.stroke;
       const opacity = relation && !way ? 0.3 : null;
       const drawn = { ...paint.stroked(look), stroke, opacity };
       if (way) drawn["stroke-width"] = 1.8;
       return [make("path", { d: line.d, fill: "none", ...drawn }),
-        ...(line.tip ? [make("path", { d: shapes.tip(line.tip), fill: stroke, opacity })] : [])];
+        ...(line.tip ? [make("path", { d: shapes.tip(line.tip), fill: stroke, opacity })] : []),
+        ...(line.mark ? [make(...paint.mark(model, palette, line))] : [])];
     });
   }
 

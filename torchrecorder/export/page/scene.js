@@ -129,7 +129,7 @@ const createScene = (host, model) => {
         lit.push([line, way]);
         continue;
       }
-      const look = paint.lineLook(model, palette, line.value), alpha = line.alpha ?? 1;
+      const look = paint.lineLook(model, palette, line), alpha = line.alpha ?? 1;
       const key = `${look.stroke} ${look.dash} ${look.width} ${alpha}`;
       if (!groups.has(key)) groups.set(key, { look, alpha, ways: [], tips: [] });
       groups.get(key).ways.push(line.d);
@@ -137,6 +137,8 @@ const createScene = (host, model) => {
     }
     lines.setAttribute("class", relation ? "lines dim" : "lines");
     lines.replaceChildren(...[...groups.values()].flatMap(linePaths));
+    lines.append(...list.filter(line => line.mark && !(line.alpha < 0.7)).map(line =>
+      make(...paint.mark(model, palette, line))));
     return lit;
   }
 

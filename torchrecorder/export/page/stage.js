@@ -4,12 +4,13 @@
 
 const createStage = (host, model, state, told) => {
   const SOON = 200, MANY = 1500;
-  const layout = createLayout(model.data);
+  const layout = createLayout(model.data), bundles = createBundles(model);
+  const place = open => bundles.of(layout.place(open), open);
   const scene = createScene(host, model);
   const turned = ["LR", "RL"].includes(model.data.direction);
   const still = window.matchMedia("(prefers-reduced-motion: reduce)");
   const watchers = [];
-  let picture = layout.place(state.get().open);
+  let picture = place(state.get().open);
   let view = { x: 0, y: 0, k: 1 };
   let room = { width: 1, height: 1 }, covered = { right: 0, bottom: 0 };
   let moving = null, waiting = 0, fresh = true, zooming = false;
@@ -92,7 +93,7 @@ const createStage = (host, model, state, told) => {
 
   // The open state changed: the box that was opened stays under the pointer.
   function reopened(now, how) {
-    const next = layout.place(now.open);
+    const next = place(now.open);
     if (how.show !== undefined && how.show >= 0) {
       const box = motion.index(next).get(how.show);
       travel(next, box ? near(box, how.zoom) : view, 280);

@@ -30,7 +30,8 @@ const createTip = (element, stage, model, state) => {
   function ofLine(line) {
     const { producer, consumers } = model.data.tensors;
     const from = producer[line.value], to = consumers[line.value];
-    const rows = [row("tip-title", model.tensorText(line.value) || "tensor")];
+    const said = line.more ? `${line.count} tensors` : model.tensorText(line.value);
+    const rows = [row("tip-title", said || "tensor")];
     if (from >= 0) rows.push(row("tip-line", `from ${model.title(from)}`));
     for (const item of to.slice(0, 4)) rows.push(row("tip-line", `to ${model.title(item)}`));
     if (to.length > 4) rows.push(row("tip-line", `and ${to.length - 4} more`));

@@ -9,7 +9,8 @@ from typing import ClassVar, Literal, Union
 from torchrecorder.annotations import nan_origin
 from torchrecorder.annotations.amounts import exact, of_bytes
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.annotations.registry import numbers_of
+from torchrecorder.annotations.compiled import COMPILED, graphs_among
+from torchrecorder.annotations.registry import annotation, numbers_of
 from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
@@ -33,8 +34,22 @@ from torchrecorder.views.view import View
 DEFAULT = ("input", "output", "parameters")
 """The columns that a table has unless others are asked for."""
 
-TENSORS = ("input", "output")
+GRAPHS = "graphs"
+"""The column of the compiled graphs that a row is in."""
+
+TENSORS = ("input", "output", GRAPHS)
 """Columns that are no annotations."""
+
+
+def numbers_in(columns: Sequence[Union[str, Annotation]]) -> list[Annotation]:
+    """The annotations that have to be measured for these *columns*.
+
+    Raises:
+        UnknownAnnotation: A column is none of those that there are.
+    """
+    chosen = (COMPILED if each == GRAPHS else each for each in columns)
+    return [annotation(each) for each in chosen if each not in TENSORS]
+
 
 WIDEST = 48
 """Texts in a cell are shortened to so many characters, tree lines aside."""
@@ -65,7 +80,8 @@ def summary(
         recording: What to list.
         depth: How many levels of scopes are listed under the outermost calls; None for
             the deepest level that keeps to about 400 lines.
-        columns: ``"input"``, ``"output"``, the names of annotations, or annotations.
+        columns: ``"input"``, ``"output"``, ``"graphs"`` (of ``torch.compile``), the names of
+            annotations, or annotations.
         ops: List every op too.
         fold: One line for scopes that repeat, as in figures; its numbers are those of all.
             ``"similar"``: for scopes of one class, whatever else differs; the notes say what.
@@ -154,6 +170,10 @@ class _Filler:
                 yield Column("Input", [self._range(row, _taken) for row in self.listed])
             elif each == "output":
                 yield Column("Output", [self._range(row, _given) for row in self.listed])
+            elif each == GRAPHS:
+                numbers_of(self.recording, COMPILED)  # which warns where there are none
+                graphs = (self._members(row) for row in self.listed)
+                yield Column("Graphs", [graphs_among(self.recording, each) for each in graphs])
             else:
                 yield self._numbers(each)
 
@@ -170,13 +190,12 @@ class _Filler:
 
     def _numbers(self, which: Union[str, Annotation]) -> Column:
         numbers = numbers_of(self.recording, which)
-        annotation = numbers.annotation
-        stored = annotation in (PARAMETERS, TRAINABLE, PARAMETER_BYTES, BUFFER_BYTES)
+        stored = numbers.annotation in (PARAMETERS, TRAINABLE, PARAMETER_BYTES, BUFFER_BYTES)
         cells = []
         for row in self.listed:
             text = numbers.text(self._members(row))
             cells.append("(recurrent)" if text and stored and row.again else text)
-        return Column(annotation.title, cells, right=True)
+        return Column(numbers.annotation.title, cells, right=True)
 
     def _members(self, row: Row) -> list[str]:
         """Everything that a row stands for."""

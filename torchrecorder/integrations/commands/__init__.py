@@ -7,6 +7,7 @@ from torchrecorder.integrations.commands.compare import Compare
 from torchrecorder.integrations.commands.completion import Completion
 from torchrecorder.integrations.commands.doctor import Doctor
 from torchrecorder.integrations.commands.html import Html
+from torchrecorder.integrations.commands.merge import Merge
 from torchrecorder.integrations.commands.open import Open
 from torchrecorder.integrations.commands.render import Render
 from torchrecorder.integrations.commands.run import Run
@@ -23,6 +24,7 @@ COMMANDS: tuple[Command, ...] = (
     Summary(),
     Top(),
     Compare(),
+    Merge(),
     Doctor(),
     Completion(),
 )

@@ -11,6 +11,7 @@ from typing import Any
 from torchrecorder.annotations.registry import flags_for
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.integrations.drawing_arguments import (
+    Drawable,
     add_drawing_arguments,
     add_output_argument,
     check,
@@ -18,6 +19,7 @@ from torchrecorder.integrations.drawing_arguments import (
     write,
 )
 from torchrecorder.integrations.flags import add_flags, given
+from torchrecorder.integrations.parts import Parts
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.scripts import Script
 from torchrecorder.integrations.targets import TARGET_OPTIONS
@@ -45,6 +47,8 @@ class Run:
     module with parameters that is called. A step is one call of it and all that follows until
     the next: loss, backward, optimizer. Then the script runs on, unrecorded. Its output and
     its exit code are its own; if it ends well and never called the model, the exit code is 1.
+    Started by torchrun, each process leaves its recording beside the output, and the first puts
+    them together: torchrun --nproc-per-node 4 -m torchrecorder run train.py -o step.html
     A recording (-o run.json.gz) is what summary, top, compare and open work on.
     """
 
@@ -69,12 +73,15 @@ class Run:
         script = _script(options)
         chosen = drawing_options(options)
         check(options.output or [Path("a.svg")], chosen)
+        parts = Parts.of_job((options.output or [Path(f"{Path(script.path).stem}.svg")])[0])
+        if parts is not None:
+            parts.clear()
         ended = script.run(options.steps, _recorder_options(options, chosen))
         sys.stdout.flush()
         if ended.recording is None:
             print(f"torchrecorder: {_nothing(script)}", file=sys.stderr)
             return ended.code or NOTHING
-        code = _write(ended.recording, options, chosen)
+        code = _write(ended.recording, options, chosen, parts)
         return ended.code or code
 
 
@@ -104,14 +111,27 @@ def _nothing(script: Script) -> str:
     )
 
 
-def _write(recording: Recording, options: argparse.Namespace, chosen: dict[str, Any]) -> int:
+def _write(
+    recording: Recording,
+    options: argparse.Namespace,
+    chosen: dict[str, Any],
+    parts: Parts | None,
+) -> int:
     """Write what was recorded; stdout is the script's, so paths are printed on stderr."""
     from torchrecorder.drawing import file_name
 
     paths = options.output or [Path(f"{file_name(recording.name)}.svg")]
+    drawn: Drawable = recording
     try:
+        if parts is not None and recording.run.rank is not None:
+            parts.leave(recording)
+            if parts.rank > 0:
+                return 0
+            drawn = run = parts.together()
+            for problem in run.problems:
+                print(f"torchrecorder: {problem}", file=sys.stderr)
         with Progress() as progress:
-            written = write(recording, paths, chosen, progress)
+            written = write(drawn, paths, chosen, progress)
     except (TorchRecorderError, OSError) as error:
         print(f"torchrecorder: error: {error}", file=sys.stderr)
         return 1

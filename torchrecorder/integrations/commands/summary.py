@@ -6,8 +6,7 @@ import argparse
 from dataclasses import dataclass
 
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.registry import by_name
-from torchrecorder.export.table.text import TENSORS
+from torchrecorder.export.table.text import TENSORS, numbers_in
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
@@ -37,7 +36,8 @@ class Summary:
             "--column",
             action="append",
             metavar="NAME",
-            help="input, output, or a number of the run (parameters, flops ...); again for more",
+            help="input, output, graphs, or a number of the run (parameters, flops ...);"
+            " again for more",
         )
         numbers = (one.name for one in ANNOTATIONS)
         column.offered = (*TENSORS, *numbers)  # type: ignore[attr-defined]
@@ -45,8 +45,7 @@ class Summary:
     def run(self, options: argparse.Namespace) -> int:
         """Record and print."""
         columns = options.column or ()
-        numbers = [by_name(name) for name in columns if name not in TENSORS]
-        target = measuring(target_of(options), numbers)
+        target = measuring(target_of(options), numbers_in(columns))
         asked = {**given(options, ("depth", "fold")), "ops": options.ops}
         with Progress() as progress:
             recording = target.recording(progress)

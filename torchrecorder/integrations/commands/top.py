@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.registry import by_name
+from torchrecorder.annotations.results import KINDS
 from torchrecorder.annotations.results import Ranked
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
@@ -50,9 +51,10 @@ class Top:
         ranked.add_argument("-n", type=int, default=10, help="how many (10); 0 for all")
         ranked.add_argument(
             "--of",
-            choices=("module", "scope", "op", "grad"),
+            choices=KINDS,
             default="module",
-            help="modules with all their calls (default), single calls, operations, grad nodes",
+            help="modules with all their calls (default), single calls, operations, types of "
+            "operations, grad nodes",
         )
         ranked.add_argument("--json", action="store_true", help="the same, as JSON")
 

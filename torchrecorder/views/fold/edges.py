@@ -8,7 +8,7 @@ counterpart that leaves or enters the fold: it is drawn parallel to that of the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -72,16 +72,17 @@ class _Gate:
                 yield replace(arrow, head=leaving.head, slot=leaving.slot)
 
 
-def fold_arrows(tree: Tree) -> Iterable[Arrow]:
-    """The arrows of the view in which siblings are joined.
+def fold_arrows(tree: Tree) -> tuple[Iterable[Arrow], Mapping[str, tuple[Arrow, ...]]]:
+    """The arrows of the view in which siblings are joined, and those from each to the next.
 
     Those that all repeats have come first: where several arrows share a trunk, it looks like
-    theirs.
+    theirs. Those to the next sibling are given for each sibling that stands for others.
     """
     found = _Arrows(tree)
+    carried = {sibling: tuple(gate.joins.values()) for sibling, gate in found.gates.items()}
     if not tree.rows.similar:
-        return found.drawn.values()
-    return sorted(found.united(), key=lambda arrow: arrow.some)
+        return found.drawn.values(), carried
+    return sorted(found.united(), key=lambda arrow: arrow.some), carried
 
 
 class _Arrows:

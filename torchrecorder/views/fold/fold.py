@@ -186,8 +186,13 @@ class FoldTree:
             for cluster in old.clusters.values()
             if self._stays(cluster)
         }
-        arrows = tuple(fold_arrows(self))
-        return without_single_blocks(View(old.recording, boxes, clusters, arrows))
+        arrows, carried = fold_arrows(self)
+        for item, joins in carried.items():
+            if item in boxes:
+                boxes[item] = replace(boxes[item], carried=joins)
+            elif item in clusters:
+                clusters[item] = replace(clusters[item], carried=joins)
+        return without_single_blocks(View(old.recording, boxes, clusters, tuple(arrows)))
 
     def _stays(self, drawn: Box | Cluster) -> bool:
         return drawn.id not in self.stands

@@ -1,0 +1,108 @@
+"""Estimated memory of a training step, against bytes that were measured."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder as tr
+from tests.figures import network
+from torchrecorder.annotations.training_memory import STATES
+from torchrecorder.errors import InvalidArgument, UnknownAnnotation
+
+OPTIMIZERS = {
+    "sgd": torch.optim.SGD,
+    "sgd with momentum": lambda weights: torch.optim.SGD(weights, momentum=0.9),
+    "adadelta": torch.optim.Adadelta,
+    "adagrad": torch.optim.Adagrad,
+    "adam": torch.optim.Adam,
+    "adam with amsgrad": lambda weights: torch.optim.Adam(weights, amsgrad=True),
+    "adamax": torch.optim.Adamax,
+    "adamw": torch.optim.AdamW,
+    "adamw with amsgrad": lambda weights: torch.optim.AdamW(weights, amsgrad=True),
+    "nadam": torch.optim.NAdam,
+    "radam": torch.optim.RAdam,
+    "rmsprop": torch.optim.RMSprop,
+    "rprop": torch.optim.Rprop,
+}
+
+
+def convnet():
+    """Convolutions, normalization, and weights that are not trained."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10)
+    )
+    model[4].weight.requires_grad_(False)
+    return model
+
+
+def test_every_optimizer_of_the_table_is_tried():
+    """And no other."""
+    assert OPTIMIZERS.keys() == STATES.keys()
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_each_part_is_what_a_real_step_has(name):
+    """Weights, buffers, gradients and state after a step; saved bytes by PyTorch's hooks."""
+    model, x = convnet(), torch.randn(4, 3, 8, 8)
+    found = tr.record(model, x, saved=True).training_memory(name)
+    optimizer = OPTIMIZERS[name]([each for each in model.parameters() if each.requires_grad])
+    kept = {}
+
+    def pack(tensor):
+        if not isinstance(tensor, nn.Parameter) and not isinstance(tensor._base, nn.Parameter):
+            storage = tensor.untyped_storage()
+            kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        output = model(x)
+    output.sum().backward()
+    optimizer.step()
+    state = [each for held in optimizer.state.values() for each in held.values()]
+    tensors = [each for each in state if isinstance(each, torch.Tensor)]
+    gradients = [each.grad for each in model.parameters() if each.grad is not None]
+    assert found.weights == sum(each.nbytes for each in model.parameters())
+    assert found.buffers == sum(each.nbytes for each in model.buffers())
+    assert found.gradients == sum(each.nbytes for each in gradients)
+    assert found.optimizer == sum(each.nbytes for each in tensors)
+    assert found.saved == sum(kept.values())
+    assert found.total == sum(found)
+
+
+def test_the_total_is_what_is_in_use_after_forward():
+    """Of a step that comes after others; running averages are kept for backward, too."""
+    model, x = convnet(), torch.randn(4, 3, 8, 8)
+    estimate = tr.record(model, x, saved=True).training_memory("adamw")
+    optimizer = torch.optim.AdamW(model.parameters())
+    for number in range(2):
+        with tr.Recorder(model, memory=True) as recorder:
+            loss = model(x).sum()
+            loss.backward()
+            optimizer.step()
+    memory = recorder.recording.memory
+    at = max(at for at, each in enumerate(memory.moments) if each.phase == "forward")
+    loss = next(each for each in memory.held(at=at) if each.name == "sum")
+    averages = model[1].running_mean.nbytes + model[1].running_var.nbytes
+    assert memory.moments[at].live == estimate.total - averages + loss.bytes
+
+
+def test_a_model_that_does_not_fit():
+    """On fake tensors, the same numbers; and a number of tensors for other optimizers."""
+    model = convnet()
+    real = tr.record(model, input_shapes=(4, 3, 8, 8), saved=True)
+    fake = tr.record(model, input_shapes=(4, 3, 8, 8), saved=True, fake=True)
+    assert fake.training_memory(3) == real.training_memory(3)
+    assert real.training_memory(3).optimizer == 3 * real.training_memory().gradients
+    lines = str(real.training_memory()).splitlines()
+    assert lines[0].split() == ["weights", "12.5", "kB"] and lines[-1].startswith("total")
+
+
+def test_what_cannot_be_estimated():
+    """Without the bytes that are saved, and for an optimizer that nobody knows."""
+    with pytest.raises(UnknownAnnotation, match="saved=True"):
+        network().training_memory()
+    with pytest.raises(InvalidArgument, match="did you mean 'adam'"):
+        network().training_memory("adamv")

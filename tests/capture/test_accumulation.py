@@ -1,0 +1,140 @@
+"""Several backward passes: who left which gradient, and what a pass adds to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+from tests.agreement import structure
+from torchrecorder.capture.tape import Tape
+from torchrecorder.recording import Recording
+
+
+@pytest.fixture(autouse=True)
+def strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an instrument stumbles over is an error here."""
+    monkeypatch.setattr(Tape, "strict", True)
+
+
+def model() -> nn.Module:
+    """Two layers, the same each time."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))
+
+
+def passes(recording: Recording) -> list[str]:
+    """The calls of backward."""
+    return [run.op for run in recording.backward_runs]
+
+
+def behind(recording: Recording, scope: str) -> set[str]:
+    """The calls of backward that the step of an optimizer depends on."""
+    ops = [op.id for op in recording.ops.values() if scope in recording.within(op.scope)]
+    before = set().union(*(nx.ancestors(recording.graph, op) for op in ops))
+    return before & set(passes(recording))
+
+
+def steps(recording: Recording) -> list[str]:
+    """The steps of optimizers."""
+    return [each.id for each in recording.scopes.values() if each.kind.value == "optimizer"]
+
+
+def accumulated(net: nn.Module, times: int, **options: Any) -> None:
+    """So many passes, and a step."""
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, foreach=False)
+    optimizer.zero_grad()
+    for number in range(times):
+        net(torch.full((2, 3), float(number + 1))).sum().backward(**options)
+    optimizer.step()
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.filterwarnings("ignore:Using backward")
+def test_accumulated_passes_are_a_chain(create_graph: bool) -> None:
+    """Each reads what the one before left; the step depends on all; the result is the same."""
+    plain, watched = model(), model()
+    accumulated(plain, 3, create_graph=create_graph)
+    with torchrecorder.Recorder(watched) as recorder:
+        accumulated(watched, 3, create_graph=create_graph)
+    recording = recorder.recording
+    assert structure(recording) == []
+    for one, other in zip(plain.parameters(), watched.parameters()):
+        assert one.grad is not None and other.grad is not None
+        assert torch.equal(one, other) and torch.equal(one.grad, other.grad)
+    first, second, third = passes(recording)
+    assert nx.has_path(recording.graph, first, second)
+    assert nx.has_path(recording.graph, second, third)
+    assert behind(recording, steps(recording)[0]) == {first, second, third}
+    assert len(recording.ops[second].inputs) == 1 + 4
+
+
+def test_a_pass_after_zero_grad_adds_to_nothing() -> None:
+    """Gradients were freed: the passes have nothing to do with each other."""
+    net = model()
+    with torchrecorder.Recorder(net) as recorder:
+        accumulated(net, 1)
+        accumulated(net, 1)
+    recording = recorder.recording
+    assert all(len(recording.ops[each].inputs) == 1 for each in passes(recording))
+    one, other = steps(recording)
+    assert behind(recording, one) == {passes(recording)[0]}
+    assert passes(recording)[1] in behind(recording, other)
+
+
+def test_each_optimizer_reads_the_gradients_of_its_own_pass() -> None:
+    """Both passes ran before both steps; they are of different models."""
+    nets = model(), model()
+    optimizers = [torch.optim.SGD(net.parameters(), lr=0.1) for net in nets]
+    with torchrecorder.Recorder() as recorder:
+        for net in nets:
+            net(torch.ones(2, 3)).sum().backward()
+        for optimizer in optimizers:
+            optimizer.step()
+    recording = recorder.recording
+    assert structure(recording) == []
+    one, other = passes(recording)
+    first, second = steps(recording)
+    assert behind(recording, first) == {one} and behind(recording, second) == {other}
+
+
+def test_a_pass_adds_only_to_what_it_was_told() -> None:
+    """``inputs=`` leaves the other gradients alone."""
+    net = model()
+    weight = next(net.parameters())
+    with torchrecorder.Recorder(net) as recorder:
+        net(torch.ones(2, 3)).sum().backward()
+        net(torch.ones(2, 3)).sum().backward(inputs=[weight])
+        total = sum(each.grad.sum() for each in net.parameters() if each.grad is not None)
+    assert torch.isfinite(torch.as_tensor(total))
+    recording = recorder.recording
+    second = recording.ops[recording.backward_runs[1].op]
+    (slot,) = (each for each in second.inputs if each.name.endswith(".grad"))
+    assert recording.values[slot.value].shape == weight.shape
+    assert len(second.writes) == 1
+
+
+def test_a_gradient_freed_while_the_pass_runs_is_freed() -> None:
+    """A hook that steps in backward and drops the gradient gets its memory back."""
+    import weakref
+
+    net = nn.Linear(3, 1)
+    net(torch.ones(2, 3)).sum().backward()
+    alive: list[bool] = []
+    known: list[weakref.ref[torch.Tensor]] = []
+
+    def drop(parameter: torch.Tensor) -> None:
+        known.append(weakref.ref(parameter.grad))  # type: ignore[arg-type]
+        parameter.grad = None
+        alive.append(known[-1]() is not None)
+
+    with torchrecorder.Recorder(net) as recorder:
+        net(torch.ones(2, 3)).sum().backward()
+        net.weight.register_post_accumulate_grad_hook(drop)
+        net(torch.ones(2, 3)).sum().backward()
+    assert alive == [False]
+    assert len(passes(recorder.recording)) == 2

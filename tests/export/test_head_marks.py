@@ -1,0 +1,101 @@
+"""Names of arguments at the heads of lines: there where lines enter out of order, else not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import fromstring
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+import torchrecorder
+from torchrecorder.events import OpId
+from torchrecorder.export.head_marks import head_marks
+from torchrecorder.export.nested import Placed
+from torchrecorder.recording import Recording
+from torchrecorder.style.argument_marks import COMMUTATIVE
+from torchrecorder.style.draw import draw
+from torchrecorder.style.style import Style
+from torchrecorder.views.bundles import bundles
+from torchrecorder.views.pipeline import ViewOptions, make_view
+
+
+class Crossed(torch.nn.Module):
+    """Ops whose arguments come from the left and from the right, in either order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = (torch.nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Attention, choice, quotient, product and concatenation of three projections."""
+        a, b, c = self.a(x), self.b(x).relu(), self.c(x)
+        attended = scaled_dot_product_attention(b[None], a[None], c[None])[0]
+        chosen = torch.where(a > 0, b - a, c / b) + torch.where(c > 0, a / c, a - b)
+        return chosen + (c @ attended.T).softmax(-1) @ a + torch.cat([c, b, a])[:3]
+
+
+def recorded() -> Recording:
+    """A run of it."""
+    torch.manual_seed(0)
+    return torchrecorder.record(Crossed(), torch.ones(3, 4))
+
+
+@pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])
+def test_lines_enter_in_order_or_are_named(direction: Any) -> None:
+    """Checked against the order of the arguments in the recording, and the ends of the lines."""
+    recording = recorded()
+    view = make_view(recording, ViewOptions())
+    figure = draw(view, Style(direction=direction))
+    ways = list(Placed.of(figure, None, 60.0).ways())
+    marks, named, ordered = head_marks(figure, ways), 0, 0
+    axis = 0 if direction in ("TB", "BT") else 1
+    for op in recording.ops.values():
+        entering = [
+            (ways[number][-1][axis], bundle.first.slot, number)
+            for number, bundle in enumerate(bundles(view))
+            if bundle.first.head == op.id
+        ]
+        if len(entering) < 2 or op.name in COMMUTATIVE:
+            assert not any(number in marks for *_, number in entering)
+            continue
+        slots = [slot for _, slot, _ in sorted(entering)]
+        wanted = [slot.name for slot in op.inputs if slot.name in slots]
+        told = [number in marks for *_, number in entering]
+        if slots == wanted:
+            assert not any(told)
+            ordered += 1
+        else:
+            assert sum(told) >= len(told) - 1
+            named += 1
+    assert named > 1 and named + ordered > 6
+
+
+def test_marks_stand_in_the_picture(tmp_path: Path, no_graphviz: None) -> None:
+    """The same names with Graphviz and without; beside the tip of their line."""
+    recording = recorded()
+    written = recording.render(tmp_path / "plain.svg")
+    texts = "".join(fromstring(written.read_bytes()).itertext())
+    figure = draw(make_view(recording, ViewOptions()))
+    ways = list(Placed.of(figure, None, 60.0).ways())
+    found = head_marks(figure, ways)
+    assert found
+    for number, mark in found.items():
+        x, y = ways[number][-1]
+        assert abs(mark.at[0] - x) < 20 and 0 < y - mark.at[1] < 10
+        assert mark.text in texts
+
+
+def test_marks_are_painted(tmp_path: Path) -> None:
+    """By Graphviz, in SVG; a commutative op has none."""
+    pytest.importorskip("pygraphviz")
+    attention = torch.nn.MultiheadAttention(8, 2)
+    x = torch.ones(5, 2, 8)
+    written = torchrecorder.record(attention, (x, x, x)).render(tmp_path / "a.svg")
+    assert "query = key = value" in written.read_text(encoding="utf-8")
+    run = torchrecorder.record(lambda x, y: (y + x) * x, (torch.ones(2), torch.ones(2)))
+    figure = draw(make_view(run, ViewOptions()))
+    assert {line.mark for line in figure.lines} == {""}
+    assert all(run.ops[OpId(each)].name in COMMUTATIVE for each in run.ops)

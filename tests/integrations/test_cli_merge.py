@@ -1,0 +1,139 @@
+"""The command line: the recordings of many processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import torchrecorder
+from tests.integrations.test_cli import run
+from tests.ranks.made import recorded
+from torchrecorder.integrations.parts import Parts
+
+X = torch.ones(3, 4)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with what four processes recorded, one of which left something out."""
+    def job(rank: int) -> None:
+        dist.all_reduce(X.clone())
+        if rank != 3:
+            dist.broadcast(X.clone(), 0)
+
+    for rank, each in enumerate(recorded(job)):
+        each.save(tmp_path / f"rank{rank}.json.gz")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_tables_and_problems(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Printed, if no file is named; the exit code tells only if asked to."""
+    code, out, _ = run(capsys, "merge", "rank*.json.gz")
+    assert code == 0
+    assert "ranks 0–3 of 4" in out and "all_reduce" in out and "rank 3 ran none" in out
+    code, out, _ = run(capsys, "merge", "rank0.json.gz", "rank1.json.gz", "--exit-code")
+    assert code == 1 and "no recording of ranks 2–3" in out
+
+
+def test_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Figures are written, and their paths printed."""
+    code, out, _ = run(capsys, "merge", "rank*.json.gz", "-o", "a.svg", "-o", "a.json")
+    assert (code, out.split()) == (0, ["a.svg", "a.json"])
+    assert "ranks 0–2" in (folder / "a.svg").read_text(encoding="utf-8")
+    assert len(torchrecorder.load("a.json").communications) == 3
+
+
+def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was found, for programs."""
+    code, out, _ = run(capsys, "merge", "rank*.json.gz", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["world"] == 4
+    assert [each["ranks"] for each in found["lanes"]] == [[0, 1, 2], [3]]
+    assert [each["name"] for each in found["collectives"]] == ["all_reduce"]
+    assert len(found["problems"]) == 1
+
+
+def test_no_such_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line of error."""
+    code, _, err = run(capsys, "merge", "nowhere.json")
+    assert code != 0 and "no file 'nowhere.json'" in err
+
+
+# A job -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("environment", "known"), [
+    ({}, False),
+    ({"RANK": "0", "WORLD_SIZE": "1"}, False),
+    ({"RANK": "x", "WORLD_SIZE": "2"}, False),
+    ({"RANK": "1", "WORLD_SIZE": "2"}, True),
+])
+def test_a_job_is_known_by_its_environment(environment: dict[str, str], known: bool) -> None:
+    """Only a launcher of several processes makes it one of several."""
+    parts = Parts.of_job(Path("out/step.html"), environment)
+    assert (parts is not None) == known
+    if parts is not None:
+        assert (parts.folder, parts.rank) == (Path("out/step.html.ranks"), 1)
+
+
+def test_what_is_left_of_a_job_is_put_together(tmp_path: Path) -> None:
+    """A process that never comes is waited for, and then named."""
+    first, second, _ = recorded(lambda rank: dist.all_reduce(X.clone()), world=3)
+    folder = tmp_path / "a.svg.ranks"
+    for rank, each in enumerate((first, second)):
+        Parts(folder, rank, 3).leave(each)
+    run = Parts(folder, 0, 3).together(patience=0.2)
+    assert run.ranks == (0, 1)
+    assert run.problems == ("there is no recording of rank 2",)
+    Parts(folder, 1, 3).clear()
+    assert sorted(each.name for each in folder.iterdir()) == ["rank0.json.gz"]
+
+
+TRAIN = """
+import os, sys, torch, torch.distributed as dist
+rank = int(os.environ["RANK"])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=rank, world_size=2)
+torch.set_num_threads(1)
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 2))
+for step in range(2):
+    model(torch.ones(3, 4)).sum().backward()
+dist.barrier()
+sys.stdout.flush()
+if rank and "die" in sys.argv:
+    raise SystemExit(3)
+"""
+
+
+@pytest.mark.slow
+def test_a_script_on_two_processes(tmp_path: Path) -> None:
+    """Each records itself, and the first writes the figure of both."""
+    (tmp_path / "train.py").write_text(TRAIN)
+    jobs = [_start(tmp_path, rank, "meeting") for rank in (1, 0)]
+    told = [job.communicate(timeout=180)[0] for job in jobs]
+    assert [job.returncode for job in jobs] == [0, 0], "\n".join(told)
+    assert "ranks 0–1" in (tmp_path / "step.svg").read_text(encoding="utf-8")
+    run = torchrecorder.merge(str(tmp_path / "step.svg.ranks" / "rank*.json.gz"))
+    assert run.problems == () and len(run.lanes) == 1
+    assert "all_reduce" in [each.name for each in run.collectives]
+
+
+def _start(folder: Path, rank: int, meeting: str) -> Any:
+    command = ["-m", "torchrecorder", "run", "train.py", "-o", "step.svg", "--", meeting]
+    root = Path(torchrecorder.__file__).parents[1]
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", *command[:-1], str(folder / meeting)],
+        cwd=folder,
+        env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "PYTHONPATH": str(root)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )

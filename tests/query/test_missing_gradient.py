@@ -1,0 +1,204 @@
+"""Why a parameter has no gradient: against `.grad`, for each way in which one is lost."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import torchrecorder as tr
+from torchrecorder.errors import InvalidArgument, NotThere
+
+
+class Lossy(nn.Module):
+    """Each weight is named after how its gradient is lost."""
+
+    def __init__(self):
+        super().__init__()
+        for name in (
+            "kept", "frozen", "unread", "detached", "no_grad", "inference", "number", "listed",
+            "integer", "compared", "data", "aside", "array",
+        ):
+            self.register_parameter(name, nn.Parameter(torch.ones(4)))
+        self.frozen.requires_grad_(False)
+        self.idle = nn.Linear(2, 2)
+
+    def forward(self, x):
+        x = x * self.kept * self.frozen
+        x = x + (self.detached * 2).detach()
+        with torch.no_grad():
+            y = self.no_grad.exp()
+        x = x + y
+        x = x * self.number[0].item() + sum(self.listed.tolist())
+        x = x + self.integer.argmax()
+        x = x + (self.compared > 0)
+        x = x * self.data.data
+        x = x + torch.from_numpy(self.array.detach().numpy())
+        with torch.inference_mode():
+            y = self.inference * 2
+        return x + y.clone(), self.aside * 2
+
+
+LOST = {
+    "kept": None,
+    "frozen": ("frozen", "requires_grad=False", []),
+    "unread": ("unused", "no operation read it", []),
+    "idle.weight": ("unused", "module 'idle' was never called", []),
+    "detached": ("left autograd", "left in detach.* without their history", ["detach"]),
+    "no_grad": ("left autograd", "left in exp.* runs under no_grad", ["exp"]),
+    "inference": ("left autograd", "left in mul.* runs under inference_mode", ["mul"]),
+    "number": ("left autograd", "item.* makes a Python number", ["item"]),
+    "listed": ("left autograd", "tolist.* makes a Python number", ["tolist"]),
+    "integer": ("left autograd", "left in argmax.* int64, which has no gradient", ["argmax"]),
+    "compared": ("left autograd", "left in gt.* bool, which has no gradient", ["gt"]),
+    "data": ("left autograd", "left in data.* without their history", ["data"]),
+    "aside": ("not in the loss", "reaches the loss, only output 1", ["mul"]),
+    "array": ("left autograd", "detach|numpy", None),
+}
+
+
+@pytest.fixture(scope="module")
+def lossy():
+    """A training step of `Lossy`, with the model."""
+    model = Lossy()
+    with tr.Recorder(model) as recorder:
+        model(torch.ones(2, 4))[0].sum().backward()
+    return model, recorder.recording
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_each_way_to_lose_a_gradient(lossy, name):
+    """The reason, and the operation with its line in the model."""
+    model, recording = lossy
+    why, expected = recording.why_no_gradient(name), LOST[name]
+    assert (why is None) == (model.get_parameter(name).grad is not None)
+    if expected is None:
+        assert why is None
+        return
+    reason, text, ops = expected
+    assert why.reason == reason
+    assert str(why).startswith(f"{name} has no gradient: ")
+    assert re.search(text, why.text)
+    if ops is not None:
+        assert [op.name for op in why.ops] == ops
+    for op in why.ops:
+        assert op.source.file.endswith("test_missing_gradient.py")
+        assert f":{op.source.line}" in why.text or reason == "not in the loss"
+
+
+def test_every_parameter_is_told_apart_by_its_gradient(lossy):
+    """All of the model: a reason exactly where `.grad` is None."""
+    model, recording = lossy
+    for name, parameter in model.named_parameters():
+        assert (recording.why_no_gradient(name) is None) == (parameter.grad is not None), name
+
+
+def test_without_a_backward_pass():
+    """Then that is the reason, where nothing else is."""
+    recording = tr.record(Lossy(), torch.ones(2, 4))
+    assert recording.why_no_gradient("kept").reason == "no backward"
+    assert recording.why_no_gradient("detached").reason == "left autograd"
+    with torch.no_grad():
+        recording = tr.record(Lossy(), torch.ones(2, 4))
+    assert "the whole run was under no_grad" in recording.why_no_gradient("kept").text
+
+
+def test_gradients_of_others_only():
+    """`inputs=`, `torch.autograd.grad` and a custom function that gives None."""
+    layer = nn.Linear(3, 3)
+    with tr.Recorder(layer) as recorder:
+        layer(torch.ones(2, 3)).sum().backward(inputs=[layer.weight])
+    assert recorder.recording.why_no_gradient("weight") is None
+    assert "inputs=" in recorder.recording.why_no_gradient("bias").text
+    with tr.Recorder(layer) as recorder:
+        torch.autograd.grad(layer(torch.ones(2, 3)).sum(), [layer.weight])
+    assert "torch.autograd.grad()" in recorder.recording.why_no_gradient("weight").text
+
+
+class Forgets(torch.autograd.Function):
+    """Gives its second input no gradient."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        return x * weight
+
+    @staticmethod
+    def backward(ctx, given):
+        return given, None
+
+
+def test_a_custom_function_that_gives_none():
+    """It is named."""
+    layer = nn.Linear(3, 3)
+    layer.scale = nn.Parameter(torch.ones(3))
+    with tr.Recorder(layer) as recorder:
+        Forgets.apply(layer(torch.ones(2, 3)), layer.scale).sum().backward()
+    why = recorder.recording.why_no_gradient("scale")
+    assert why.reason == "not propagated" and "ForgetsBackward" in why.text
+
+
+def test_a_backward_pass_that_failed():
+    """The failure is the reason of what had not got its gradient yet."""
+
+    class Fails(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, given):
+            raise RuntimeError("not today")
+
+    layer = nn.Linear(3, 3)
+    with pytest.raises(RuntimeError, match="not today") as raised:
+        with tr.Recorder(layer):
+            Fails.apply(layer(torch.ones(2, 3))).sum().backward()
+    why = tr.recording_of(raised.value).why_no_gradient("weight")
+    assert why.reason == "not propagated" and "not today" in why.text
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_checkpointed_calls(reentrant):
+    """Their weights have gradients, also of a backward pass inside backward."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    x = torch.ones(2, 3, requires_grad=True)
+    with tr.Recorder(model) as recorder:
+        checkpoint(model, x, use_reentrant=reentrant).sum().backward()
+    assert model[0].weight.grad is not None
+    assert recorder.recording.why_no_gradient("0.weight") is None
+    assert "no gradient" not in recorder.recording.summary()
+
+
+def test_several_training_steps():
+    """The tensor is the same one after the optimizer wrote it."""
+    model = Lossy()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    with tr.Recorder(model) as recorder:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4))[0].sum().backward()
+            optimizer.step()
+    found = recorder.recording
+    for name, parameter in model.named_parameters():
+        assert (found.why_no_gradient(name) is None) == (parameter.grad is not None), name
+    assert [op.name for op in found.why_no_gradient("detached").ops] == ["detach"] * 3
+
+
+def test_only_tensors_have_gradients():
+    """Anything else is refused, with what to name."""
+    recording = tr.record(nn.Sequential(nn.Linear(2, 2)), torch.ones(1, 2))
+    with pytest.raises(NotThere, match="did you mean '0.weight'"):
+        recording.why_no_gradient("0.weigt")
+    with pytest.raises(InvalidArgument, match="'0' is no tensor"):
+        recording.why_no_gradient("0")
+
+
+def test_an_input_can_be_asked_about():
+    """Where it requires grad and is read only in part."""
+    x = torch.ones(2, requires_grad=True)
+    with tr.Recorder(lambda x: x.detach() * 2, name="f") as recorder:
+        recorder.call(lambda x: x.detach() * nn.Parameter(torch.ones(2)), (x,), {}).sum().backward()
+    assert recorder.recording.why_no_gradient("x").reason == "left autograd"

@@ -1,0 +1,115 @@
+"""Paths of the data, against those that networkx finds."""
+
+from __future__ import annotations
+
+import itertools
+
+import networkx as nx
+import pytest
+import torch
+
+import torchrecorder as tr
+from tests.figures import network
+from torchrecorder.errors import InvalidArgument, NotThere
+from torchrecorder.query.paths import paths
+from torchrecorder.testing import Builder
+
+
+class Block(torch.nn.Module):
+    """A residual block."""
+
+    def __init__(self, size=4):
+        super().__init__()
+        self.fc = torch.nn.Linear(size, size)
+
+    def forward(self, x):
+        return x + self.fc(x).relu()
+
+
+class Net(torch.nn.Module):
+    """Residual blocks, and in-place writes through a view."""
+
+    def __init__(self, blocks=4):
+        super().__init__()
+        self.blocks = torch.nn.Sequential(*(Block() for _ in range(blocks)))
+
+    def forward(self, x):
+        x = self.blocks(x)
+        x = x.clone()
+        left, right = x[:, :2], x[:, 2:]
+        left.mul_(2)
+        return torch.cat([left, right], -1) * x
+
+
+def by_networkx(recording, start, end):
+    """All simple paths between two nodes of the data, as lists of ids."""
+    grads = set(recording.grad_nodes)
+    flow = nx.DiGraph(recording.graph.subgraph(set(recording.graph) - grads))
+    return sorted(tuple(path) for path in nx.all_simple_paths(flow, start, end))
+
+
+@pytest.mark.parametrize("model", [Net(), Net(1), torch.nn.LSTM(4, 4, 2)])
+def test_paths_are_those_of_networkx(model):
+    """From the input to the output: each one, once, the shortest first."""
+    recording = tr.record(model, torch.ones(2, 4))
+    start, end = recording.inputs[0].value, recording.outputs[0].value
+    found = recording.paths(start, end, limit=10_000)
+    expected = by_networkx(recording, start, end)
+    ids = [tuple(node.id for node in path) for path in found]
+    assert sorted(ids) == expected and found.total == len(found) == len(expected)
+    assert [len(path) for path in ids] == sorted(map(len, ids))
+    assert set(found.through) == {node for path in expected for node in path}
+
+
+@pytest.mark.parametrize(("start", "end"), itertools.permutations(["blocks.0", "blocks.1.fc"], 2))
+def test_paths_between_modules(start, end):
+    """They leave the one and enter the other once; none leads back."""
+    recording = tr.record(Net(), torch.ones(2, 4))
+    found = recording.paths(start, end)
+    assert bool(found) == (start == "blocks.0")
+    if found:
+        (path,) = found
+        assert [node.name for node in (path[0], path[-1])] == ["add", "linear"]
+        assert str(found) == "blocks.0: add → blocks.1.fc: linear"
+    else:
+        assert str(found) == "no path" and found.total == 0
+
+
+def test_many_paths_are_counted_and_not_listed():
+    """Each block doubles them: the number is exact, the list has the limit."""
+    recording = tr.record(torch.nn.Sequential(*(Block() for _ in range(100))), torch.ones(1, 4))
+    found = recording.paths(recording.inputs[0].value, "output", limit=3)
+    assert found.total == 2**100 and len(found) == 3
+    assert [len(path) for path in found] == [201, 205, 205]
+    assert repr(found) == f"<{2**100} paths in Sequential, 3 listed>"
+    assert str(found).endswith(f"and {2**100 - 3} more")
+
+
+def test_what_cannot_be_an_end():
+    """Names that nothing has, autograd nodes, modules that did not run, one in the other."""
+    recording = tr.record(Net(), torch.ones(2, 4), backward=True)
+    with pytest.raises(NotThere, match="called 'nowhere'"):
+        recording.paths("nowhere", "output")
+    with pytest.raises(InvalidArgument, match="autograd graph"):
+        recording.paths("x", "g0")
+    with pytest.raises(InvalidArgument, match="share"):
+        recording.paths("blocks", "blocks.1")
+    with pytest.raises(InvalidArgument, match="limit must be"):
+        recording.paths("x", "output", limit=-1)
+    model = torch.nn.Sequential(torch.nn.ReLU())
+    model.idle = torch.nn.ReLU()
+    recording = tr.record(lambda x: model[0](x), torch.ones(1))
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("add", run.input("x"))
+        with run.scope("idle"):
+            pass
+    with pytest.raises(InvalidArgument, match="no operation ran in 'idle'"):
+        run.recording().paths("x", "idle")
+
+
+def test_views_of_a_recording_have_paths_too():
+    """The function takes any recording; no limit lists none and still counts."""
+    found = paths(network(), "x", "output", limit=0)
+    assert found.total == len(by_networkx(network(), "v0", network().outputs[0].value))
+    assert list(found) == []

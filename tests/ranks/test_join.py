@@ -1,0 +1,235 @@
+"""Putting together what processes sent: who took part, who was late, what does not fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import torchrecorder
+from torchrecorder.errors import InvalidArgument
+
+from tests.ranks.made import recorded, timed
+
+X = torch.ones(3, 4)
+
+
+def _reduced_twice(rank):
+    dist.all_reduce(X.clone())
+    dist.all_reduce(X[:1].clone())
+
+
+def test_each_collective_is_one_of_all_its_members():
+    """In order, with the bytes of it."""
+    run = torchrecorder.merge(recorded(_reduced_twice))
+    assert run.problems == ()
+    assert [(each.name, each.order, each.bytes) for each in run.collectives] == [
+        ("all_reduce", 0, 48), ("all_reduce", 1, 16)
+    ]
+    for each in run.collectives:
+        assert [part.rank for part in each.parts] == [0, 1, 2, 3]
+        assert each.last is each.waited is None
+
+
+def test_a_collective_that_one_process_leaves_out():
+    """Said with the rank, what the others ran, and where; what comes after is not compared."""
+    def run(rank):
+        dist.all_reduce(X.clone())
+        if rank != 2:
+            dist.broadcast(X.clone(), 0)
+        dist.all_reduce(X[:1].clone())
+
+    found = torchrecorder.merge(recorded(run))
+    (problem,) = found.problems
+    assert "no. 2 of group default_pg (ranks 0–3)" in problem
+    assert "ranks 0–1, 3 ran broadcast of 48 B at " in problem and "test_join.py:" in problem
+    assert "rank 2 ran all_reduce of 16 B" in problem
+    assert "1 more after it" in problem
+    assert len(found.collectives) == 1
+    assert problem in found.summary()
+
+
+def test_a_collective_that_is_missing_at_the_end():
+    """The one that would hang the job is named with those who wait in it."""
+    found = torchrecorder.merge(recorded(lambda rank: rank == 3 or _reduced_twice(rank)))
+    (problem,) = found.problems
+    assert problem.startswith("no. 1 of group default_pg (ranks 0–3): ranks 0–2 ran all_reduce")
+    assert "rank 3 ran none" in problem
+
+
+def test_amounts_that_differ():
+    """Of what has to be equal; not of what may be uneven."""
+    def reduce(rank):
+        dist.all_reduce(X[:rank + 1].clone())
+
+    def exchange(rank):
+        parts = [X[: rank + 1].clone() for _ in range(2)]
+        dist.all_to_all([each.clone() for each in parts], parts)
+
+    (problem,) = torchrecorder.merge(recorded(reduce, world=2)).problems
+    assert "rank 0 ran all_reduce of 16 B" in problem and "rank 1 ran all_reduce of 32 B" in problem
+    assert torchrecorder.merge(recorded(exchange, world=2)).problems == ()
+
+
+def _ring(rank):
+    dist.send(X.clone(), (rank + 1) % 4, tag=1)
+    dist.recv(X.clone(), (rank - 1) % 4, tag=1)
+
+
+def test_sends_find_their_receives():
+    """By sender, receiver and tag, whatever the order."""
+    run = torchrecorder.merge(recorded(_ring))
+    assert run.problems == ()
+    pairs = [tuple(part.rank for part in each.parts) for each in run.collectives]
+    assert sorted(pairs) == [(0, 1), (1, 2), (2, 3), (3, 0)]
+    assert {each.name for each in run.collectives} == {"send"}
+
+
+def test_a_receive_from_anybody():
+    """It takes what nobody else takes."""
+    def run(rank):
+        if rank == 0:
+            dist.recv(X.clone(), 2)
+            dist.recv(X.clone(), 1)
+        elif rank < 3:
+            dist.send(X.clone(), 0)
+
+    first, *others = recorded(run)
+    named, anybody = first.communications
+    first = replace(first, communications=(named, anybody._replace(peer=-1)))
+    found = torchrecorder.merge([first, *others])
+    assert found.problems == ()
+    pairs = [tuple(part.rank for part in each.parts) for each in found.collectives]
+    assert sorted(pairs) == [(1, 0), (2, 0)]
+
+
+def test_messages_that_do_not_fit():
+    """One that nobody takes, one that nobody sends, and one of another size."""
+    def run(rank):
+        if rank == 0:
+            dist.send(X.clone(), 1, tag=1)
+            dist.send(X.clone(), 1, tag=5)
+        else:
+            dist.recv(X[:1].clone(), 0, tag=1)
+            dist.recv(X.clone(), 0, tag=6)
+
+    problems = torchrecorder.merge(recorded(run, world=2)).problems
+    assert len(problems) == 3
+    assert "rank 0 sent 48 B, and rank 1 received 16 B" in problems[0]
+    assert "tag 5 from rank 0 to rank 1 was sent and not received" in problems[1]
+    assert "tag 6 from rank 0 to rank 1 was waited for and not sent" in problems[2]
+
+
+def test_who_came_last_was_done_first():
+    """The others waited for it: so much longer were they at it, without comparing clocks."""
+    recordings = recorded(_reduced_twice)
+    busy = {0: (0.5, 0.1), 1: (0.6, 0.2), 2: (0.2, 0.4), 3: (0.7, 0.3)}
+    run = torchrecorder.merge([timed(recordings[rank], *busy[rank]) for rank in busy])
+    first, second = run.collectives
+    assert (first.last, second.last) == (2, 0)
+    assert [part.waited for part in first.parts] == pytest.approx([0.3, 0.4, 0.0, 0.5])
+    assert first.waited == pytest.approx(0.5)
+    assert [each for each, _ in run.top("waited")] == [first, second]
+    assert run.top("waited", 1)[0][1] == pytest.approx(0.5)
+    assert "rank 2" in run.summary()
+
+
+def test_nobody_waits_longer_than_it_does_nothing_else():
+    """What goes on beside other work is waited for only where the program stops for it."""
+    recordings = recorded(_reduced_twice, world=2)
+    late = timed(recordings[0], 0.1, 0.1)
+    run = torchrecorder.merge([late, timed(recordings[1], 0.9, 0.9, blocked=0.05)])
+    assert [part.waited for part in run.collectives[0].parts] == pytest.approx([0.0, 0.05])
+
+
+def test_a_process_that_is_not_there():
+    """It is named, and the rest is put together."""
+    run = torchrecorder.merge(recorded(_reduced_twice)[1:3])
+    assert run.problems == ("there is no recording of ranks 0, 3",)
+    assert [part.rank for part in run.collectives[0].parts] == [1, 2]
+
+
+def test_a_process_that_failed():
+    """Its error is said, and what it had sent until then is put together."""
+    def run(rank):
+        dist.all_reduce(X.clone())
+        if rank == 1:
+            raise ValueError("no data")
+        dist.all_reduce(X.clone())
+
+    recordings = []
+    for rank in range(2):
+        try:
+            recordings += recorded(lambda _, rank=rank: run(rank), world=1)
+        except ValueError as error:
+            recordings.append(torchrecorder.recording_of(error))
+    two = [_as_rank(each, rank) for rank, each in enumerate(recordings)]
+    found = torchrecorder.merge(two)
+    assert "rank 1 ended with ValueError: no data" in found.problems
+    assert any("rank 1 ran none" in each for each in found.problems)
+    assert len(found.lanes) == 2
+
+
+def _as_rank(recording, rank):
+    """*recording*, had it been made by one of two processes."""
+    facts = recording.run.rank
+    groups = tuple(group._replace(ranks=(0, 1)) for group in facts.groups)
+    facts = facts._replace(rank=rank, world=2, groups=groups)
+    return replace(recording, run=replace(recording.run, rank=facts))
+
+
+# Files and mistakes ---------------------------------------------------------------------------
+
+
+def test_files_and_patterns(tmp_path):
+    """Saved recordings are found by a pattern, and give the same as those in memory."""
+    recordings = recorded(_reduced_twice)
+    for rank, each in enumerate(recordings):
+        each.save(tmp_path / f"rank{rank}.json.gz")
+    run = torchrecorder.merge(tmp_path / "rank*.json.gz")
+    assert run.summary() == torchrecorder.merge(recordings).summary()
+    assert run.ranks == (0, 1, 2, 3)
+    one_by_one = torchrecorder.merge([tmp_path / f"rank{rank}.json.gz" for rank in (1, 0)])
+    assert one_by_one.ranks == (0, 1)
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    ([], "nothing to merge"),
+    ("nowhere*.json", "no file 'nowhere"),
+    (3, "paths, patterns or recordings"),
+    ([3], "paths, patterns or recordings"),
+])
+def test_what_cannot_be_merged(given, message):
+    """Said before anything is read."""
+    with pytest.raises(InvalidArgument, match=message):
+        torchrecorder.merge(given)
+
+
+def test_recordings_that_do_not_go_together():
+    """One of a process that was alone, and two of the same process."""
+    alone = torchrecorder.record(torch.nn.Linear(2, 1), torch.ones(1, 2))
+    with pytest.raises(InvalidArgument, match="not recorded as one of several processes"):
+        torchrecorder.merge(alone)
+    (first,) = recorded(_reduced_twice, world=1)
+    with pytest.raises(InvalidArgument, match="both of rank 0"):
+        torchrecorder.merge([first, first])
+
+
+def test_wrong_questions():
+    """A number that collectives do not have, and no number of lines."""
+    run = torchrecorder.merge(recorded(_reduced_twice, world=2))
+    with pytest.raises(InvalidArgument, match="'waited' and 'bytes'"):
+        run.top("flops")
+    for ask in (run.top, run.summary):
+        with pytest.raises(InvalidArgument, match="n must be"):
+            ask(n=0)
+    assert repr(run) == "<Ranks of job: 2 ranks, 1 lane, 2 collectives, 0 problems>"
+
+
+def test_gather_needs_processes():
+    """Outside of them the message says what does without."""
+    recording = torchrecorder.record(torch.nn.Linear(2, 1), torch.ones(1, 2))
+    with pytest.raises(InvalidArgument, match="initialized; merge"):
+        torchrecorder.gather(recording)

@@ -1,0 +1,154 @@
+"""Lanes: processes that did the same, and the one recording that shows all of them."""
+
+from __future__ import annotations
+
+import networkx as nx
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import torchrecorder
+from torchrecorder import Recorder
+from torchrecorder.graph.consistency import problems
+
+from tests.capture.processes import process_group, sharded, step, tensor_parallel
+from tests.ranks.made import recorded, timed
+
+X = torch.ones(3, 4)
+STAGE = nn.Linear(4, 4)
+
+
+def _parallel(build, world=4):
+    found = []
+    for rank in range(world):
+        with process_group(rank, world):
+            from torch.distributed.device_mesh import init_device_mesh
+
+            model = build(init_device_mesh("cpu", (world,), mesh_dim_names=("tp",)))
+            with Recorder(model) as recorder:
+                step(model, X)
+            found.append(recorder.recording)
+    return found
+
+
+def _pipeline(rank):
+    """Stages in a row, with two micro-batches."""
+    for tag in range(2):
+        x = X.clone()
+        if rank > 0:
+            dist.recv(x, rank - 1, tag=tag)
+        y = STAGE(x)
+        if rank < 3:
+            dist.send(y.detach(), rank + 1, tag=tag)
+
+
+def test_processes_that_do_the_same_are_one_lane():
+    """The first of them stands for all."""
+    run = torchrecorder.merge(_parallel(tensor_parallel))
+    (lane,) = run.lanes
+    assert (lane.name, lane.ranks, lane.differs) == ("ranks 0–3", (0, 1, 2, 3), ())
+    assert lane.parameter_bytes == (88, 88) and lane.sent_bytes == (48, 48)
+
+
+def test_stages_of_a_pipeline_are_lanes_of_their_own():
+    """Those in the middle, too: they send to each other."""
+    run = torchrecorder.merge(recorded(_pipeline))
+    assert [lane.ranks for lane in run.lanes] == [(0,), (1,), (2,), (3,)]
+
+
+def test_pipelines_side_by_side_fold_by_stage():
+    """Replicas of a stage are one lane."""
+    def run(rank):
+        if rank < 2:
+            dist.send(X.clone(), rank + 2)
+        else:
+            dist.recv(X.clone(), rank - 2)
+
+    found = torchrecorder.merge(recorded(run))
+    assert [lane.ranks for lane in found.lanes] == [(0, 1), (2, 3)]
+    assert found.problems == ()
+
+
+def test_processes_that_differ_in_sizes_only():
+    """They are one lane, which says in what they are not alike."""
+    def run(rank):
+        parts = [X[: rank + 1].clone() for _ in range(2)]
+        dist.all_to_all([each.clone() for each in parts], parts)
+
+    (lane,) = torchrecorder.merge(recorded(run, world=2)).lanes
+    assert lane.ranks == (0, 1)
+    assert (lane.differs, lane.sent_bytes) == (("bytes sent",), (32, 64))
+
+
+@pytest.mark.parametrize("build", [tensor_parallel, sharded])
+def test_the_figure_shows_the_model(build):
+    """Its own ops and no others, though all ran; and every weight leads to the loss."""
+    run = torchrecorder.merge(_parallel(build))
+    names = [op.name for op in run.recording.ops.values() if op.kind.value == "called"]
+    assert names == ["linear", "relu", "linear", "square", "sum", "backward"]
+    assert len(run.whole.ops) > len(run.recording.ops)
+    for each in (run.recording, run.whole):
+        assert list(problems(each)) == []
+        (end,) = [op for op in each.ops.values() if op.name == "backward"]
+        behind = nx.ancestors(each.graph, end.inputs[0].value) & each.values.keys()
+        found = {name for value in behind for name in each.values[value].names}
+        wanted = {f"ranks_0–3.{name}" for name in ("0.weight", "0.bias", "2.weight", "2.bias")}
+        assert wanted <= found
+    assert run.graph is run.recording.graph
+
+
+def test_what_is_sent_stands_at_the_module():
+    """In the figure, for those of backward as well."""
+    run = torchrecorder.merge(_parallel(sharded))
+    text = torchrecorder.make_dot(run.recording, depth=2).source
+    assert "all_gather, 160 B" in text
+    assert "backward: reduce_scatter ×2, 304 B" in text
+    assert "ranks 0–3" in text and "×4" in text
+
+
+def test_who_was_waited_for_stands_there_too():
+    """With the longest wait among the ranks of the lane."""
+    recordings = recorded(lambda rank: dist.all_reduce(X.clone()), world=2)
+    run = torchrecorder.merge([timed(recordings[0], 0.25), timed(recordings[1], 0.05)])
+    assert "waited 200 ms for rank 1" in torchrecorder.make_dot(run.recording).source
+
+
+def test_messages_lead_from_lane_to_lane():
+    """From each send to its receive; the buffer it is received into holds nothing before."""
+    run = torchrecorder.merge(recorded(_pipeline))
+    recording = run.recording
+    assert list(problems(recording)) == []
+    ops = recording.ops.values()
+    sends = [op for op in ops if op.name == "send"]
+    receives = [op for op in ops if op.name == "recv"]
+    assert len(sends) == len(receives) == 6
+    for op in receives:
+        (slot,) = op.inputs
+        sender = recording.ops[recording.values[slot.value].producer]
+        assert (slot.name, sender.name) == ("message", "send")
+        assert recording.scopes[sender.scope].index < recording.scopes[op.scope].index
+    last = list(recording.ops.values())[-1]
+    assert last.name == "linear"
+    assert {sends[1].id, sends[5].id} <= nx.ancestors(recording.graph, last.id)
+
+
+def test_lanes_do_not_share_weights():
+    """What several lanes have under one name counts in each."""
+    run = torchrecorder.merge(recorded(_pipeline))
+    assert run.recording.annotations["parameters"].total() == 4 * 20
+    assert torchrecorder.merge(_parallel(tensor_parallel)).recording.annotations[
+        "parameters"
+    ].total() == 76
+
+
+def test_it_is_saved_and_drawn_like_any_recording(tmp_path):
+    """Equal files each time, in several formats."""
+    recordings = recorded(_pipeline)
+    run = torchrecorder.merge(recordings)
+    again = torchrecorder.merge(recordings[::-1])
+    for name in ("run.svg", "run.html", "run.json", "run.mmd"):
+        first, second = run.render(tmp_path / f"a{name}"), again.render(tmp_path / f"b{name}")
+        assert first.read_bytes() == second.read_bytes()
+    loaded = torchrecorder.load(tmp_path / "arun.json")
+    assert loaded == run.recording

@@ -1,0 +1,98 @@
+"""Loops: what a call that is repeated gives to itself, told in the frame and drawn back in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import torchrecorder
+from torchrecorder.export.nested import INSIDE, Placed, loop_way
+from torchrecorder.recording import Recording
+from torchrecorder.style.draw import draw
+from torchrecorder.style.figure import Figure
+from torchrecorder.style.style import Style
+from torchrecorder.views.pipeline import ViewOptions, make_view
+
+
+class Greedy(nn.Module):
+    """A cell that is called again and again with its own state and what it chose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.cell, self.head = nn.Embedding(9, 4), nn.LSTMCell(4, 6), nn.Linear(6, 9)
+
+    def forward(self, token: Tensor) -> Tensor:
+        """Six rounds."""
+        h = c = torch.zeros(token.shape[0], 6)
+        for _ in range(6):
+            h, c = self.cell(self.embed(token), (h, c))
+            token = self.head(h).argmax(-1)
+        return token
+
+
+def figure_of(recording: Recording, **style: str) -> Figure:
+    """The figure of a usual view."""
+    return draw(make_view(recording, ViewOptions()), Style(**style))  # type: ignore[arg-type]
+
+
+def texts(figure: Figure) -> list[str]:
+    """All lines of text in boxes and corners."""
+    labels = [each.label for each in (*figure.shapes, *figure.groups)]
+    return [text.text for label in labels for text in label]
+
+
+def test_a_loop_says_what_it_carries() -> None:
+    """The state by the names of the arguments it becomes; no number of a call in the frame."""
+    recording = torchrecorder.record(Greedy(), torch.tensor([1, 2]))
+    figure = figure_of(recording)
+    (group,) = (each for each in figure.groups if each.count > 1)
+    assert any(text.text.startswith("next: ") and "hx 1" in text.text for text in group.label)
+    inside = {each.id for each in figure.shapes if each.group == group.id}
+    assert group.loop is not None and set(group.loop) <= inside
+    shapes = [each for each in figure.shapes if each.id in inside]
+    assert shapes and not any("call" in text.text for each in shapes for text in each.label)
+
+
+def test_layers_of_a_stack_are_no_loop() -> None:
+    """Each is a module of its own: what it gives to the next is the flow of the model."""
+    stack = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(5)))
+    figure = figure_of(torchrecorder.record(stack, torch.ones(1, 4)))
+    assert any(each.count == 5 for each in (*figure.shapes, *figure.groups))
+    assert not any("next" in text for text in texts(figure))
+    assert all(group.loop is None for group in figure.groups)
+
+
+def test_training_steps_carry_weights_and_state() -> None:
+    """They are told as such, once each."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(5):
+            optimizer.zero_grad()
+            model(torch.ones(1, 4)).sum().backward()
+            optimizer.step()
+    assert "next: weights, state tensors" in texts(figure_of(recorder.recording))
+
+
+@pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])
+def test_the_line_back_stays_inside_the_border(
+    direction: str, tmp_path: Path, no_graphviz: None
+) -> None:
+    """Dashed, from where the flow of the frame ends to where it begins."""
+    recording = torchrecorder.record(Greedy(), torch.tensor([1, 2]))
+    figure = figure_of(recording, direction=direction)
+    (group,) = (each for each in figure.groups if each.loop is not None)
+    box = Placed.of(figure, None, 60.0).boxes()[group.id]
+    points = loop_way(box, figure)
+    for x, y in points:
+        assert box.x < x < box.x + box.width and box.y < y < box.y + box.height
+    axis = 1 if direction in ("TB", "BT") else 0
+    forward = direction in ("TB", "LR")
+    assert (points[0][axis] > points[-1][axis]) == forward
+    sides = (box.x, box.x + box.width, box.y, box.y + box.height)
+    assert min(abs(points[1][0] - side) for side in sides[:2]) == pytest.approx(INSIDE)
+    written = recording.render(tmp_path / "a.svg", direction=direction)
+    assert "stroke-dasharray" in written.read_text(encoding="utf-8")

@@ -1,0 +1,132 @@
+"""Bundles: several arrows drawn as one line, none lost, none twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import torchrecorder
+from tests.test_properties import RUNS
+from torchrecorder.events import ValueId
+from torchrecorder.recording import Recording
+from torchrecorder.style.draw import draw
+from torchrecorder.style.line_labels import line_tooltip
+from torchrecorder.testing import Builder
+from torchrecorder.views.bundles import Flow, bundles
+from torchrecorder.views.pipeline import ViewOptions, make_view
+
+
+def step(times: int = 1, foreach: bool = False) -> Recording:
+    """Training steps of a model with five layers."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(5)))
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=foreach)
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(times):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=foreach)
+            optimizer.step()
+    return recorder.recording
+
+
+def unbound(run: Builder, parallel: int) -> list[ValueId]:
+    """So many results of one op."""
+    first = run.op("unbind", run.input("x"), outputs=parallel)
+    return [ValueId(f"v{int(first[1:]) + number}") for number in range(parallel)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(recording=RUNS, depth=st.integers(0, 5), fold=st.booleans())
+def test_each_arrow_is_in_one_bundle(recording: Recording, depth: int, fold: bool) -> None:
+    """The counts of the drawn lines add up to the edges of the view."""
+    view = make_view(recording, ViewOptions(depth=depth, fold=fold))
+    drawn = bundles(view)
+    inside = Counter(id(arrow) for bundle in drawn for arrow in bundle.arrows)
+    assert inside == Counter(map(id, view.arrows))
+    for bundle in drawn:
+        assert len({(each.tail, each.head, each.some) for each in bundle.arrows}) == 1
+    assert sum(line.count for line in draw(view).lines) == len(view.arrows)
+
+
+def test_no_edge_of_a_training_step_is_lost() -> None:
+    """At every depth, with everything open too."""
+    recording = step(2)
+    for depth in (None, 0, 1, 2, 9):
+        view = make_view(recording, ViewOptions(depth=depth, fold=False))
+        lines = draw(view).lines
+        assert sum(line.count for line in lines) == len(view.arrows)
+        between = Counter((arrow.tail, arrow.head) for arrow in view.arrows)
+        told = Counter[tuple[str, str]]()
+        for line in lines:
+            told[line.tail, line.head] += line.count
+        assert told == between
+
+
+def test_more_than_three_are_one_wide_line() -> None:
+    """Three stay three."""
+    for parallel, lines in ((3, 3), (4, 1), (9, 1)):
+        run = Builder("Net")
+        with run.scope("Net"):
+            run.op("stack", *unbound(run, parallel))
+        view = make_view(run.recording(), ViewOptions())
+        tail = next(box for box in view.boxes if box in view.recording.ops)
+        found = [line for line in draw(view).lines if line.tail == tail]
+        assert len(found) == lines
+        assert {line.count for line in found} == {parallel // lines}
+        usual = draw(view).lines[0].look.width
+        assert all((line.look.width > 2 * usual) == (parallel > 3) for line in found)
+
+
+def test_a_step_says_how_many_gradients_and_weights() -> None:
+    """Backward, clipping and the optimizer are joined by one line each, updates by a light one."""
+    recording = step(2)
+    view = make_view(recording, ViewOptions(fold=False))
+    figure = draw(view)
+    texts = [line.label for line in figure.lines]
+    assert texts.count("10 gradients") == 4 and texts.count("10 weights") == 1
+    assert texts.count("30 state tensors") == 1
+    flows = Counter(bundle.flow for bundle in bundles(view))
+    assert flows[Flow.GRADIENT] == 4 and flows[Flow.STATE] == 1
+    strokes = {
+        bundle.flow: line.look.stroke for bundle, line in zip(bundles(view), figure.lines)
+    }
+    assert strokes[Flow.WEIGHT] == strokes[Flow.STATE] != strokes[Flow.GRADIENT]
+    trunks = {line.value for line, bundle in zip(figure.lines, bundles(view))
+              if bundle.flow is Flow.WEIGHT}
+    assert len(trunks) == 1  # one line from the optimizer, which branches to the layers
+
+
+def test_updated_weights_without_a_name_are_weights() -> None:
+    """The recorder was told of no model: the memory that was written is that of parameters."""
+    layer = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    with torchrecorder.Recorder() as recorder:
+        for _ in range(2):
+            optimizer.zero_grad()
+            layer(torch.ones(1, 3)).sum().backward()
+            optimizer.step()
+    view = make_view(recorder.recording, ViewOptions(fold=False))
+    assert [b.flow for b in bundles(view)].count(Flow.WEIGHT) >= 1
+
+
+def test_a_bundle_says_what_is_in_it() -> None:
+    """Its tooltip has the number, and the names of the first."""
+    recording = step()
+    view = make_view(recording, ViewOptions())
+    wide = next(each for each in bundles(view) if each.flow is Flow.GRADIENT)
+    said = line_tooltip(view, wide).splitlines()
+    assert said[0] == "10 gradients"
+    assert "0.weight.grad 4×4 float32" in said and len(said) == 11
+
+
+def test_query_key_and_value_are_one_line() -> None:
+    """One tensor that is all three is drawn once, and counts three times."""
+    x = torch.ones(2, 5, 8)
+    model = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    view = make_view(torchrecorder.record(model, (x, x, x)), ViewOptions())
+    (line,) = (each for each in draw(view).lines if each.mark)
+    assert (line.mark, line.count, line.place) == ("query = key = value", 3, -1)

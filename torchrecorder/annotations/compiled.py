@@ -1,0 +1,110 @@
+"""Compiled: in which graph of ``torch.compile`` an op is, and where graphs break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torchrecorder.annotations.amounts import exact
+from torchrecorder.annotations.annotation import INDUCTOR, Annotation, measured
+from torchrecorder.annotations.places import scope_name
+from torchrecorder.events import COMPILED_GRAPH, FUSED_KERNEL, FusedKernel, GraphBreak
+from torchrecorder.graph.recording import RecordedRun
+
+
+def common(found: Iterable[float]) -> float | None:
+    """The number that all have; None where they differ."""
+    numbers = set(found)
+    return numbers.pop() if len(numbers) == 1 else None
+
+
+def graph_name(number: float) -> str:
+    """``2``; an op that is in no graph runs in Python."""
+    return f"{number:.0f}" if number else "none (Python)"
+
+
+def graphs_among(recording: RecordedRun, members: Iterable[str]) -> str:
+    """The graphs that *members* are in: ``1-3, 5``, and whether some run in Python."""
+    known = recording.measured.get(COMPILED_GRAPH, {})
+    numbers = sorted({int(known[each]) for each in members if each in known})
+    if not numbers:
+        return ""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if number and runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        elif number:
+            runs.append([number])
+    said = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return ", ".join([*said, *(["Python"] if not numbers[0] else [])])
+
+
+def breaks_at(recording: RecordedRun) -> dict[str, list[GraphBreak]]:
+    """The breaks at each op, or in each scope where they are at no op.
+
+    A break inside a function that another one calls ends a graph of either: it is given once.
+    """
+    found: dict[str, list[GraphBreak]] = {}
+    seen = set()
+    for each in recording.graph_breaks:
+        place = each.op or each.scope or next(iter(recording.scopes), "")
+        key = each.reason, each.source
+        if key not in seen:
+            seen.add(key)
+            found.setdefault(place, []).append(each)
+    return found
+
+
+def break_table(recording: RecordedRun) -> list[dict[str, Any]]:
+    """One mapping per break; `Recording.breaks` says more."""
+    ends: dict[Any, list[int]] = {}
+    for each in recording.graph_breaks:
+        ends.setdefault((each.reason, each.source), []).append(each.graph)
+    found = (one for breaks in breaks_at(recording).values() for one in breaks)
+    return [
+        {
+            "reason": each.reason,
+            "line": f"{each.source.file}:{each.source.line}" if each.source is not None else "",
+            "module": scope_name(recording, each.scope),
+            "op": recording.ops[each.op].name if each.op is not None else "",
+            "graphs": tuple(ends[each.reason, each.source]),
+            "explanation": each.explanation,
+            "hints": each.hints,
+            "link": each.link,
+        }
+        for each in found
+    ]
+
+
+def kernels_of(recording: RecordedRun) -> dict[str, list[FusedKernel]]:
+    """The kernels that compute each op, in run order."""
+    found: dict[str, list[FusedKernel]] = {}
+    for each in recording.fused_kernels:
+        for op in each.ops:
+            found.setdefault(op, []).append(each)
+    return found
+
+
+def _breaks(recording: RecordedRun) -> dict[str, float]:
+    counts: dict[str, float] = {}
+    if recording.compiled_graphs:
+        counts.update(dict.fromkeys(recording.roots, 0))
+    for place, found in breaks_at(recording).items():
+        counts[place] = counts.get(place, 0) + len(found)
+    return counts
+
+
+COMPILED = Annotation(
+    "compiled_graph", "Graph", "", measured(COMPILED_GRAPH), common, graph_name,
+    needs=("compiled",), discrete=True,
+)
+"""The number of the compiled graph that an op is in, from 1; 0 is Python between two graphs."""
+
+BREAKS = Annotation("breaks", "Breaks", "", _breaks, sum, exact, needs=("compiled",))
+"""How many places there are at which the compiler ends a graph and goes on in Python."""
+
+KERNEL = Annotation(
+    "kernel", "Kernel", "", measured(FUSED_KERNEL), common, exact,
+    needs=(INDUCTOR,), discrete=True,
+)
+"""The number of the kernel of Inductor's that computes an op: those of one number are fused."""

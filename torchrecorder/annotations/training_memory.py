@@ -1,0 +1,97 @@
+"""TrainingMemory: what a training step needs, estimated from a recording of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Union
+
+from torchrecorder.annotations.amounts import of_bytes
+from torchrecorder.annotations.annotation import is_unmeasured
+from torchrecorder.annotations.memory import SAVED_BYTES
+from torchrecorder.annotations.parameters import BUFFER_BYTES, PARAMETER_BYTES
+from torchrecorder.annotations.registry import unmeasured
+from torchrecorder.checks import Check, check_one, whole_number
+from torchrecorder.errors import UnknownAnnotation
+from torchrecorder.events import Role
+from torchrecorder.graph.recording import RecordedRun
+
+_STEP = 4
+"""Bytes of one number that an optimizer keeps for a weight: a step count in float32."""
+
+STATES: Mapping[str, tuple[int, int]] = {
+    "sgd": (0, 0),
+    "sgd with momentum": (1, 0),
+    "adadelta": (2, 1),
+    "adagrad": (1, 1),
+    "adam": (2, 1),
+    "adam with amsgrad": (3, 1),
+    "adamax": (2, 1),
+    "adamw": (2, 1),
+    "adamw with amsgrad": (3, 1),
+    "nadam": (2, 2),
+    "radam": (2, 1),
+    "rmsprop": (1, 1),
+    "rprop": (2, 1),
+}
+"""What PyTorch's optimizers keep for each parameter: tensors of its size, and numbers."""
+
+_COUNT = whole_number(0)
+OPTIMIZER = Check(
+    f"one of {', '.join(map(repr, STATES))}, or how many tensors it keeps of the size of a weight",
+    lambda value: value in STATES if isinstance(value, str) else _COUNT.holds(value),
+    tuple(STATES),
+)
+
+
+class TrainingMemory(NamedTuple):
+    """Bytes that a training step needs; ``str()`` of it is a table.
+
+    Attributes:
+        weights: Parameters.
+        buffers: Such as running averages.
+        gradients: One of the size of each parameter that requires grad.
+        optimizer: What the optimizer keeps from step to step.
+        saved: What forward keeps for backward, inputs and buffers that are kept included.
+    """
+
+    weights: int
+    buffers: int
+    gradients: int
+    optimizer: int
+    saved: int
+
+    @property
+    def total(self) -> int:
+        """All of it together: about what is in use when forward has ended."""
+        return sum(self)
+
+    def __str__(self) -> str:
+        rows = [*self._asdict().items(), ("total", self.total)]
+        wide = max(len(of_bytes(amount)) for _, amount in rows)
+        return "\n".join(f"{name:<10}{of_bytes(amount):>{wide}}" for name, amount in rows)
+
+
+def training_memory(
+    recording: RecordedRun, optimizer: Union[str, int] = "adamw"
+) -> TrainingMemory:
+    """The memory that a training step of the recorded model needs, on its inputs.
+
+    See `torchrecorder.Recording.training_memory`.
+    """
+    check_one("optimizer", optimizer, OPTIMIZER)
+    saved = SAVED_BYTES.on(recording)
+    if is_unmeasured(saved):
+        raise UnknownAnnotation(unmeasured(saved))
+    trained = [
+        value.bytes
+        for value in recording.values.values()
+        if value.role is Role.PARAMETER and value.producer is None and value.trainable
+    ]
+    copies, numbers = STATES[optimizer] if isinstance(optimizer, str) else (optimizer, 0)
+    return TrainingMemory(
+        weights=int(PARAMETER_BYTES.on(recording).total()),
+        buffers=int(BUFFER_BYTES.on(recording).total()),
+        gradients=sum(trained),
+        optimizer=copies * sum(trained) + numbers * _STEP * len(trained),
+        saved=int(saved.total()),
+    )

@@ -1,0 +1,1 @@
+"""What the compiler makes of a model: its graphs, and where they break."""

@@ -1,0 +1,116 @@
+"""Breaks: where a graph ends and the model goes on in Python, and what PyTorch says of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from torchrecorder.capture.compiled.match import Matched
+from torchrecorder.capture.compiled.traced import Stop, Traced
+from torchrecorder.events import Event, GraphBreak, OpId, ScopeEntered, ScopeId, SourceLine
+
+_PARTS = re.compile(r"^ *(Explanation|Hint|Developer debug context): ?", re.MULTILINE)
+_LINK = re.compile(r"https?://\S+")
+_MORE = re.compile(r"^ *For more details about this graph break.*$", re.MULTILINE)
+
+PLAIN = {"generic_jump": "branch on the value of a tensor"}
+"""Reasons that older versions of PyTorch give as the name of a function of theirs."""
+
+
+class Said(NamedTuple):
+    """The parts of what PyTorch says about a break."""
+
+    reason: str
+    explanation: str
+    hints: tuple[str, ...]
+    link: str
+
+
+def read(text: str) -> Said:
+    """The parts of a reason, which is one text: a title, and lines that begin with a word."""
+    links = _LINK.findall("".join(_MORE.findall(text)))
+    pieces = _PARTS.split(_MORE.sub("", text))
+    told = [(kind, " ".join(said.split())) for kind, said in zip(pieces[1::2], pieces[2::2])]
+    title = " ".join(pieces[0].split())
+    known = PLAIN.get(title.partition(" ")[0])
+    return Said(
+        f"{known} ({title.partition(' ')[0]})" if known else title,
+        " ".join(said for kind, said in told if kind == "Explanation"),
+        tuple(said for kind, said in told if kind == "Hint"),
+        links[0] if links else "",
+    )
+
+
+def breaks(traced: Traced, matched: Matched, events: Sequence[Event]) -> Iterator[GraphBreak]:
+    """The breaks, in the order of the graphs that they end."""
+    places = _Places(matched, events)
+    for number, graph in enumerate(traced.graphs):
+        stop = graph.stop
+        if stop is not None and stop.is_break:
+            op, scope = places.of(number, stop)
+            source = stop.lines[0] if stop.lines else None
+            yield GraphBreak(number + 1, *read(stop.reason), source, op, scope)
+
+
+class _Places:
+    """Where in the recording a graph breaks."""
+
+    def __init__(self, matched: Matched, events: Sequence[Event]) -> None:
+        self.matched = matched
+        entered = [event for event in events if isinstance(event, ScopeEntered)]
+        self.scopes = {event.scope: event for event in entered}
+        self.children: dict[ScopeId | None, list[ScopeEntered]] = {}
+        for event in entered:
+            self.children.setdefault(event.parent, []).append(event)
+
+    def of(self, number: int, stop: Stop) -> tuple[OpId | None, ScopeId | None]:
+        """The op and the scope at which a graph stops, as far as they can be found."""
+        begin, end = self._between(number)
+        line = stop.lines[0] if stop.lines else None
+        for op, _ in self.matched.candidates[begin:end]:
+            if _same_line(op.source, line):
+                return op.op, op.scope
+        return None, self._inner(self._frame(number), stop, begin)
+
+    def _between(self, number: int) -> tuple[int, int]:
+        """The candidates after the first run of a graph and before the next run of another."""
+        spans, total = self.matched.spans, len(self.matched.candidates)
+        for place, span in enumerate(spans):
+            if span.graph == number:
+                after = spans[place + 1].first if place + 1 < len(spans) else total
+                return span.last + 1, max(after, span.last + 1)
+        return 0, 0
+
+    def _frame(self, number: int) -> ScopeId | None:
+        """The scope of the function that was compiled: out of all that its own lines call."""
+        for call, place in self.matched.found.get(number, ()):
+            scope = self.matched.candidates[place].op.scope
+            if call.lines and scope is not None:
+                around = list(self._around(scope))
+                called = [each for each in around if _same_line(each.source, call.lines[-1])]
+                return called[-1].parent if called else scope
+        return None
+
+    def _around(self, scope: ScopeId | None) -> Iterator[ScopeEntered]:
+        """A scope and all around it, innermost first."""
+        while scope is not None:
+            yield self.scopes[scope]
+            scope = self.scopes[scope].parent
+
+    def _inner(self, scope: ScopeId | None, stop: Stop, begin: int) -> ScopeId | None:
+        """The scope inside *scope* that the stack of a break leads to."""
+        now = self.matched.candidates[begin - 1].op.index if begin else 0
+        for line in reversed(stop.lines[1:]):
+            called = [
+                each for each in self.children.get(scope, ()) if _same_line(each.source, line)
+            ]
+            later = [each for each in called if each.index > now]
+            if called:
+                scope = (later or called[-1:])[0].scope
+        return scope
+
+
+def _same_line(one: SourceLine | None, other: SourceLine | None) -> bool:
+    """Whether both are known and the same."""
+    return one is not None and other is not None and one[:2] == other[:2]

@@ -1,0 +1,180 @@
+"""SecondRun: the model once more, compiled, to see its graphs.
+
+The recorded run is eager, as always. When it is over, the calls of the model that it made are
+made again, on the same arguments, with the model compiled. Buffers, gradients and random state
+are those from before afterwards, and so is the compiler's own state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch.nn import Module
+
+from torchrecorder.capture.compiled.breaks import breaks
+from torchrecorder.capture.compiled.match import Candidate, Matched
+from torchrecorder.capture.compiled.traced import Traced
+from torchrecorder.capture.internals.access import compiled_from
+from torchrecorder.capture.internals.compiler import compile_with, compiler_set_aside
+from torchrecorder.capture.state.restore import restored
+from torchrecorder.checks import warn
+from torchrecorder.events import (
+    COMPILED_GRAPH,
+    FUSED_KERNEL,
+    CompiledGraph,
+    Event,
+    FusedKernel,
+    Measured,
+    ModuleId,
+    OpCalled,
+    OpId,
+    OpKind,
+    ScopeEntered,
+    ScopeId,
+)
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.hooks.source import Sources
+    from torchrecorder.capture.tape import Tape
+
+IN_PYTHON = 0
+"""What stands for the number of a graph at an op that runs between two of them."""
+
+
+class _Call(NamedTuple):
+    """A call of the model: its arguments, and the grad modes it was made in."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    scope: ScopeId | None
+    grad: bool
+    inference: bool
+
+
+class SecondRun:
+    """Keeps the calls of *model* while it is recorded, and makes them again.
+
+    Args:
+        model: A module or function.
+        fused: Let Inductor make kernels of the graphs.
+    """
+
+    def __init__(self, model: Any, *, fused: bool = False) -> None:
+        self.model = compiled_from(model)
+        self.fused = fused
+        self._calls: list[_Call] = []
+
+    def called(
+        self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], scope: ScopeId
+    ) -> None:
+        """Something is called in *scope*; if it is the model, that is to be done again."""
+        if model is self.model:
+            modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+            self._calls.append(_Call(args, dict(kwargs), scope, *modes))
+
+    def look(self, tape: Tape, sources: Sources, modules: Mapping[int, ModuleId]) -> None:
+        """Make the calls again, and write what the compiler made of them on *tape*."""
+        traced = self._traced(tape, sources, fused=self.fused)
+        if traced is None and self.fused:
+            traced = self._traced(tape, sources, fused=False)
+        if traced is None:
+            return
+        if not traced.graphs:
+            tape.notes.append(f"the compiler made no graph of {len(self._calls)} calls")
+        scopes = {each.scope for each in self._calls}
+        self._calls.clear()
+        with tape.losing("compiler"):
+            events = tape.events
+            candidates = list(_candidates(events, scopes))
+            matched = Matched(traced, candidates, modules)
+            found = list(breaks(traced, matched, events))
+            at_breaks = (each.op for each in found if each.op is not None)
+            numbers: dict[OpId, int] = dict.fromkeys([*matched.in_python(), *at_breaks], IN_PYTHON)
+            numbers.update({op: number + 1 for op, number in matched.graphs.items()})
+            kernels = list(_kernels(traced, matched))
+            tape.events.extend([*_graphs(traced, matched), *found, *kernels])
+            for op, number in numbers.items():
+                tape.write(Measured(COMPILED_GRAPH, op, number))
+            first = {op: each.number for each in reversed(kernels) for op in each.ops}
+            for op, number in first.items():
+                tape.write(Measured(FUSED_KERNEL, op, number))
+
+    def _traced(self, tape: Tape, sources: Sources, *, fused: bool) -> Traced | None:
+        """What the compiler made of the calls; None if it failed."""
+        traced = Traced(sources.file, fused)
+        try:
+            self._run(traced)
+        except Exception as error:
+            said = f"compiling the model failed: {type(error).__name__}: {_first_line(error)}"
+            tape.notes.append(said)
+            warn(f"{said}. The recording has no {'kernels' if fused else 'graphs'}")
+            return None
+        return traced
+
+    def _run(self, traced: Traced) -> None:
+        whole = self.model if isinstance(self.model, Module) else None
+        with restored(whole), compiler_set_aside(traced):
+            compiled = compile_with(self.model, traced, traced.guarded)
+            for call in self._calls:
+                with _modes(call):
+                    compiled(*call.args, **call.kwargs)
+
+
+@contextlib.contextmanager
+def _modes(call: _Call) -> Iterator[None]:
+    """The grad modes in which *call* was made."""
+    with torch.inference_mode(call.inference), torch.set_grad_enabled(call.grad):
+        yield
+
+
+def _candidates(events: Sequence[Event], calls: set[ScopeId | None]) -> Iterator[Candidate]:
+    """The ops in *calls*, in run order, each with the module whose call is closest around it."""
+    inside: dict[ScopeId, bool] = {}
+    modules: dict[ScopeId, ModuleId | None] = {}
+    ops: list[OpCalled] = []
+    for event in events:
+        if isinstance(event, ScopeEntered):
+            around = event.parent
+            inside[event.scope] = event.scope in calls or around is not None and inside[around]
+            above = modules.get(around) if around is not None else None
+            modules[event.scope] = event.module if event.module is not None else above
+        elif isinstance(event, OpCalled) and event.scope is not None:
+            if event.kind is not OpKind.HIDDEN and not event.recompute and inside[event.scope]:
+                ops.append(event)
+    for op in sorted(ops, key=lambda each: each.index):
+        yield Candidate(op, modules[op.scope] if op.scope is not None else None)
+
+
+def _graphs(traced: Traced, matched: Matched) -> Iterator[CompiledGraph]:
+    for number, graph in enumerate(traced.graphs):
+        first = next((call.lines[-1] for call in graph.ops if call.lines), None)
+        unmatched = tuple(matched.unmatched.get(number, ()))
+        yield CompiledGraph(
+            number=number + 1,
+            source=first,
+            calls=len(graph.ops),
+            unmatched=unmatched,
+            guards=graph.guards,
+            runs=traced.runs.count(number),
+            recompiled=graph.recompiled,
+        )
+
+
+def _kernels(traced: Traced, matched: Matched) -> Iterator[FusedKernel]:
+    """The kernels, each with the ops of the nodes that it computes."""
+    made = [(number, each) for number, graph in enumerate(traced.graphs) for each in graph.kernels]
+    for place, (number, kernel) in enumerate(made):
+        found = matched.found.get(number, ())
+        ops = {call.node: matched.candidates[where].op.op for call, where in found}
+        chosen = dict.fromkeys(op for node, op in ops.items() if node in kernel.nodes)
+        yield FusedKernel(place + 1, number + 1, kernel.name, tuple(chosen), kernel.code)
+
+
+def _first_line(error: BaseException) -> str:
+    try:
+        return next(iter(str(error).strip().splitlines()), "")[:300]
+    except Exception:  # the user's own __str__ may raise
+        return ""

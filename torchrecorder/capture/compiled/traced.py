@@ -1,0 +1,221 @@
+"""Traced: the graphs that the compiler makes of a model, as plain data.
+
+The model is compiled by a backend of ours that keeps each graph and hands back its ``forward``,
+so what runs is what runs without a compiler, cut into graphs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from torchrecorder.capture.internals.access import pytree
+from torchrecorder.capture.internals.compiler import (
+    break_reason,
+    compiled_function,
+    modules_around,
+)
+from torchrecorder.capture.internals.inductor import MadeKernel, lowered
+from torchrecorder.events import SourceLine
+
+_FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (\S+)', re.MULTILINE)
+_RESUMED = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
+_OPERATOR = re.compile(r"^__[ir]?(\w+?)__$|^_*(\w+?)_*$")
+
+
+class TracedOp(NamedTuple):
+    """A call in a graph.
+
+    Attributes:
+        name: What is called, as `FunctionFacts` names it.
+        lines: The user's lines on the way to it, innermost first.
+        modules: The ids of the module objects around it, outermost first, as far as known.
+        shapes: The shapes of the tensors it gives.
+        node: The name of its node in the graph.
+    """
+
+    name: str
+    lines: tuple[SourceLine, ...]
+    modules: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    node: str = ""
+
+
+class Stop(NamedTuple):
+    """Why a graph ends: what PyTorch says, where, and whether the model goes on in Python."""
+
+    reason: str
+    lines: tuple[SourceLine, ...]  # innermost first
+    is_break: bool
+
+
+@dataclass
+class TracedGraph:
+    """One graph: its calls, why it ends, and how many guards it has.
+
+    Attributes:
+        recompiled: Another was made of the same function before, which does not fit any more.
+        kernels: What Inductor makes of it, where it was asked to.
+    """
+
+    ops: tuple[TracedOp, ...]
+    stop: Stop | None
+    recompiled: bool = False
+    guards: int | None = None
+    kernels: Sequence[MadeKernel] = ()
+
+
+@dataclass
+class Traced:
+    """A backend for ``torch.compile`` that keeps what it is given, as plain data.
+
+    Attributes:
+        file: What a file is called in recordings; None for one that is not the user's.
+        fused: Let Inductor make kernels of each graph.
+        graphs: In the order in which they were compiled.
+        runs: The number of the graph, counted from 0, for each that ran.
+    """
+
+    file: Callable[[str], str | None]
+    fused: bool = False
+    graphs: list[TracedGraph] = field(default_factory=list)
+    runs: list[int] = field(default_factory=list)
+    _functions: set[int] = field(default_factory=set)
+
+    def __call__(self, graph: GraphModule, inputs: Any) -> Callable[..., Any]:
+        """Keep *graph*; gives what runs it."""
+        number = len(self.graphs)
+        function = compiled_function()
+        again = function is not None and function in self._functions
+        if function is not None:
+            self._functions.add(function)
+        traced = TracedGraph(tuple(self._calls(graph)), self._stop(graph), again)
+        self.graphs.append(traced)
+        forward, ran = graph.forward, self.runs.append
+        if self.fused:
+            forward, traced.kernels = lowered(graph, inputs)
+
+        def run(*args: Any) -> Any:
+            ran(number)
+            return forward(*args)
+
+        return run
+
+    def guarded(self, guards: Any) -> None:
+        """What was compiled last has these guards."""
+        if self.graphs and self.graphs[-1].guards is None:
+            self.graphs[-1].guards = len(guards)
+
+    def _calls(self, graph: GraphModule) -> Iterator[TracedOp]:
+        """The calls in a graph, and in graphs that it calls, in run order."""
+        waiting = [iter(graph.graph.nodes)]
+        owners = [graph]
+        while waiting:
+            node = next(waiting[-1], None)
+            if node is None:
+                waiting.pop()
+                owners.pop()
+                continue
+            inner = [_attribute(owners[-1], each) for each in node.all_input_nodes]
+            bodies = [each for each in inner if isinstance(each, GraphModule) and _only_calls(node)]
+            if node.op.startswith("call_") and not bodies and not _is_plumbing(node):
+                yield self._call(owners[-1], node)
+            for body in reversed(bodies):
+                waiting.append(iter(body.graph.nodes))
+                owners.append(body)
+
+    def _call(self, owner: GraphModule, node: Node) -> TracedOp:
+        frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+        shapes = tuple(
+            tuple(size if isinstance(size, int) else -1 for size in each.shape)
+            for each in _tensors(node.meta.get("example_value"))
+        )
+        lines = self._lines((file, int(line), name) for file, line, name in frames)
+        return TracedOp(_name(owner, node), lines, tuple(modules_around(node)), shapes, node.name)
+
+    def _stop(self, graph: GraphModule) -> Stop | None:
+        reason = break_reason(graph)
+        if reason is None:
+            return None
+        frames = [(each.filename, each.lineno or 0, each.name) for each in reason.user_stack]
+        return Stop(str(reason.reason), self._lines(frames), bool(reason.graph_break))
+
+    def _lines(self, frames: Iterable[tuple[str, int, str]]) -> tuple[SourceLine, ...]:
+        """The user's lines among *frames*, which are given outermost first."""
+        named = ((self.file(file), line, name) for file, line, name in frames)
+        found = [SourceLine(file, line, _function(name)) for file, line, name in named if file]
+        return tuple(reversed(found))
+
+
+def _only_calls(node: Node) -> bool:
+    """Whether a node that is given a graph runs it once, as it stands."""
+    name = getattr(node.target, "__name__", "")
+    return any(part in name for part in ("checkpoint", "wrap", "autograd_function", "subgraph"))
+
+
+def _attribute(owner: GraphModule, node: Node) -> Any:
+    """What a node that reads an attribute of its graph reads."""
+    found: Any = owner if node.op == "get_attr" else None
+    for part in str(node.target).split(".") if found is not None else ():
+        found = getattr(found, part, None)
+    return found
+
+
+def _is_plumbing(node: Node) -> bool:
+    """Whether a node does nothing to a tensor: takes one from a tuple, reckons with sizes."""
+    value = node.meta.get("example_value")
+    if getattr(node.target, "__name__", "") == "getitem":
+        given = node.args[0]
+        if isinstance(given, Node) and not isinstance(given.meta.get("example_value"), Tensor):
+            return True
+    return not _tensors(value) and not _reads(node)
+
+
+def _reads(node: Node) -> bool:
+    """Whether a node is given a tensor."""
+    given = (each.meta.get("example_value") for each in node.all_input_nodes)
+    return any(isinstance(each, Tensor) for each in given)
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    return [each for each in pytree.tree_leaves(value) if isinstance(each, Tensor)]
+
+
+def _name(owner: GraphModule, node: Node) -> str:
+    if node.op == "call_module":
+        return type(owner.get_submodule(str(node.target))).__name__
+    if node.op == "call_method":
+        return canonical(str(node.target))
+    if node.target is getattr and len(node.args) > 1:
+        return canonical(str(node.args[1]))
+    target: Any = node.target
+    return canonical(getattr(target, "__name__", str(target)))
+
+
+def canonical(name: str) -> str:
+    """*name* without what tells the operator, the method and the function of one thing apart."""
+    plain = name.partition(".")[0]
+    found = _OPERATOR.match(plain)
+    plain = next(filter(None, found.groups())) if found else plain
+    return _SAME.get(plain, plain)
+
+
+_SAME: Mapping[str, str] = {
+    "truediv": "div", "true_divide": "div", "itruediv": "div", "divide": "div",
+    "multiply": "mul", "imul": "mul", "iadd": "add", "isub": "sub", "subtract": "sub",
+    "ifloordiv": "floor_divide", "floordiv": "floor_divide", "rsub": "sub",
+    "concat": "cat", "concatenate": "cat", "negative": "neg", "invert": "bitwise_not",
+    "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "mod": "remainder",
+    "iand": "bitwise_and", "ior": "bitwise_or", "matrixmultiply": "matmul", "rmatmul": "matmul",
+}
+
+
+def _function(name: str) -> str:
+    """The name of a function, also of the rest of one that the compiler made after a break."""
+    found = _RESUMED.match(name)
+    return found.group(1) if found else name

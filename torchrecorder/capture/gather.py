@@ -1,0 +1,92 @@
+"""gather: the recordings of all processes that run now, put together on one of them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from torchrecorder.capture.internals.processes import in_use
+from torchrecorder.checks import advised
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.recording import check_recording
+from torchrecorder.graph.storage import dumps, loads, packed
+from torchrecorder.ranks.digest import Digest, digest, packed as packed_digest, unpacked
+from torchrecorder.ranks.lanes import sort_alike
+from torchrecorder.ranks.ranks import Ranks, rank_of
+from torchrecorder.recording import Recording
+
+
+@advised
+def gather(recording: Recording, group: Any = None) -> Ranks | None:
+    """Put the recordings of all processes of a *group* together. Every member has to call it.
+
+    Of processes that did the same, one sends its whole recording; the others send what tells
+    them apart and their times.
+
+    Args:
+        recording: What this process recorded.
+        group: A process group, best one that works on the CPU; all processes if not given.
+
+    Returns:
+        The run, on the first rank of the group; None on the others.
+
+    Raises:
+        InvalidArgument: ``torch.distributed`` is not initialized, or a process gave something
+            else than a recording of itself. Then all members raise it.
+    """
+    if not in_use():
+        raise InvalidArgument(
+            "gather needs torch.distributed to be initialized; merge puts saved recordings together"
+        )
+    from gzip import decompress
+
+    meeting = _Meeting(group)
+    told = meeting.collect(_digest_of(recording))
+    wanted: Any = None
+    digests: list[Digest] = []
+    if told is not None:
+        wrong = [each for each in told if isinstance(each, str)]
+        digests = [unpacked(each) for each in told if not isinstance(each, str)]
+        wanted = wrong[0] if wrong else [each[0].rank.rank for each in sort_alike(digests)]
+    wanted = meeting.announce(wanted)
+    if isinstance(wanted, str):
+        raise InvalidArgument(wanted)
+    mine = meeting.rank in wanted
+    parts = meeting.collect(packed(dumps(recording).encode()) if mine else None)
+    if parts is None:
+        return None
+    texts = dict(zip(meeting.ranks, parts))
+    return Ranks(digests, {rank: loads(decompress(texts[rank]), Recording) for rank in wanted})
+
+
+def _digest_of(recording: Any) -> bytes | str:
+    """The digest of this process; what is wrong, if it has none: the others must not wait."""
+    try:
+        check_recording(recording)
+        return packed_digest(digest(recording, rank_of(recording, "a recording to gather")))
+    except InvalidArgument as error:
+        return str(error)
+
+
+class _Meeting:
+    """The members of a group, the first of which is told everything."""
+
+    def __init__(self, group: Any) -> None:
+        self.distributed: Any = sys.modules["torch.distributed"]
+        self.group = group
+        world = self.distributed.group.WORLD
+        self.ranks = self.distributed.get_process_group_ranks(world if group is None else group)
+        self.rank = self.distributed.get_rank()
+
+    def collect(self, told: Any) -> list[Any] | None:
+        """What each member tells, on the first; None on the others."""
+        first = self.rank == self.ranks[0]
+        found = [None for _ in self.ranks] if first else None
+        self.distributed.gather_object(told, found, dst=self.ranks[0], group=self.group)
+        return found
+
+    def announce(self, told: Any) -> Any:
+        """What the first tells all."""
+        found = [told]
+        self.distributed.broadcast_object_list(found, src=self.ranks[0], group=self.group)
+        return found[0]

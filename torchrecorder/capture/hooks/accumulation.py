@@ -1,0 +1,68 @@
+"""Accumulation: which backward pass left the gradient of a leaf, and to which a pass adds.
+
+Nobody calls a function to add to ``x.grad``: the nodes that do are found behind the roots of
+the pass before it runs. A gradient that an earlier pass or op of the run left there is read by
+the pass, and written if that is how PyTorch adds to it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+from torch.autograd.graph import GradientEdge
+
+from torchrecorder.capture.internals.access import ACCUMULATION
+from torchrecorder.events import OpId, ValueId
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.tensors.tensor_table import Values
+
+Gradients = list[tuple[str, "weakref.ref[Tensor]"]]
+"""Named gradients that a pass adds to; whoever frees one while it runs frees it."""
+
+
+class Accumulation:
+    """The gradients of leaves behind one call of ``backward``.
+
+    Args:
+        values: The table of tensors.
+        nodes: All nodes behind the roots of the call.
+        only: The leaves that the call was told to add to; None for all.
+    """
+
+    def __init__(self, values: Values, nodes: Iterable[Any], only: Any) -> None:
+        self.values = values
+        self.leaves: list[ValueId] = []
+        self.gradients: list[tuple[str, Tensor]] = []
+        wanted = None if only is None else _leaves(only)
+        for node in nodes:
+            if node.name() == ACCUMULATION:
+                variable = node.variable
+                if wanted is None or any(variable is each for each in wanted):
+                    self._add(variable)
+
+    def _add(self, variable: Tensor) -> None:
+        of = self.values.peek(variable)
+        if of is None:
+            return
+        self.leaves.append(of)
+        gradient = variable.grad
+        if gradient is not None and self.values.gradients.last is not None:
+            self.values.read_gradient(gradient, of)
+            if self.values.entries[id(gradient)].producer is not None:
+                self.gradients.append((f"{of}.grad", gradient))
+
+    def left_by(self, op: OpId) -> Gradients:
+        """The pass is *op*: what it leaves is its own. Returns the gradients it adds to."""
+        self.values.gradients.left.update(dict.fromkeys(self.leaves, op))
+        return [(name, weakref.ref(gradient)) for name, gradient in self.gradients]
+
+
+def _leaves(only: Any) -> list[Any]:
+    """What is listed in the argument ``inputs`` of a pass."""
+    listed = [only] if isinstance(only, (Tensor, GradientEdge)) else list(only)
+    return [getattr(each.node, "variable", None) if isinstance(each, GradientEdge) else each
+            for each in listed]

@@ -1,0 +1,320 @@
+"""``torch.distributed`` under plain names: its operators, groups and the tensors it spreads.
+
+Nothing here imports it: a program that has not does not use it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from torchrecorder.capture.internals.table import COLLECTIVES, find
+from torchrecorder.events import Group, Mesh
+
+_USUAL = (Tensor, torch.nn.Parameter)
+_SPREAD, _AWAITED = "DTensor", "AsyncCollectiveTensor"
+
+
+def in_use() -> bool:
+    """Whether this process is a member of process groups."""
+    found = sys.modules.get("torch.distributed")
+    return found is not None and found.is_available() and found.is_initialized()
+
+
+# Tensors --------------------------------------------------------------------------------
+
+
+def _is(tensor: Tensor, name: str) -> bool:
+    cls = type(tensor)
+    return cls not in _USUAL and any(
+        each.__name__ == name and _is_distributed(each) for each in cls.__mro__
+    )
+
+
+def _is_distributed(cls: type) -> bool:
+    return cls.__module__.startswith("torch.distributed")
+
+
+def is_spread(tensor: Tensor) -> bool:
+    """Whether *tensor* is a DTensor, of which each process has a part."""
+    return _is(tensor, _SPREAD)
+
+
+def local_part(tensor: Any) -> Tensor:
+    """This process's part of a DTensor, and what a collective gave; else *tensor* itself.
+
+    Reading it sends nothing and waits for nobody.
+    """
+    if _is(tensor, _SPREAD):
+        tensor = tensor._local_tensor
+    return tensor.elem if _is(tensor, _AWAITED) else tensor  # type: ignore[no-any-return]
+
+
+def is_awaited(tensor: Any) -> bool:
+    """Whether any use of *tensor* would wait for a collective."""
+    if type(tensor) in _USUAL:
+        return False
+    if _is(tensor, _SPREAD):
+        tensor = tensor._local_tensor
+    return _is(tensor, _AWAITED) and not tensor.completed
+
+
+class Spread(NamedTuple):
+    """How a DTensor lies over a mesh of processes."""
+
+    placements: tuple[str, ...]  # one per dimension of the mesh: "Shard(0)", "Replicate()"
+    mesh: Any
+
+
+def spread_of(tensor: Any) -> Spread:
+    """How a DTensor lies over its mesh."""
+    return Spread(tuple(map(_placement, tensor.placements)), tensor.device_mesh)
+
+
+def _placement(placement: Any) -> str:
+    name = type(placement).__name__.lstrip("_")
+    told = getattr(placement, "dim", None)
+    if told is None:
+        told = getattr(placement, "reduce_op", "")
+    return f"{name}({told})"
+
+
+# Modules --------------------------------------------------------------------------------
+
+
+def gathers_weights(module: Any) -> bool:
+    """Whether FSDP spreads the weights of *module*, and gathers them when it is called."""
+    names = {each.__name__ for each in type(module).__mro__ if _is_distributed(each)}
+    return not names.isdisjoint(("FSDPModule", "FullyShardedDataParallel"))
+
+
+# What is sent ---------------------------------------------------------------------------
+
+HEARS_COLLECTIVES = COLLECTIVES.present
+"""Whether operators that send tensors to other processes are heard."""
+
+_NAMES = {
+    "allreduce_": "all_reduce",
+    "allreduce_coalesced_": "all_reduce",
+    "broadcast_": "broadcast",
+    "allgather_": "all_gather",
+    "_allgather_base_": "all_gather",
+    "allgather_coalesced_": "all_gather",
+    "allgather_into_tensor_coalesced_": "all_gather",
+    "reduce_scatter_": "reduce_scatter",
+    "_reduce_scatter_base_": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced_": "reduce_scatter",
+    "reduce_": "reduce",
+    "gather_": "gather",
+    "scatter_": "scatter",
+    "alltoall_": "all_to_all",
+    "alltoall_base_": "all_to_all",
+    "barrier": "barrier",
+    "monitored_barrier_": "barrier",
+    "send": "send",
+    "recv_": "recv",
+    "recv_any_source_": "recv",
+}
+"""Operators of PyTorch's ``c10d`` library, and what people call them."""
+
+_REDUCTIONS = ("sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum")
+"""By the number that PyTorch gives them."""
+
+
+class Sent(NamedTuple):
+    """A collective, a send or a receive, as it is called."""
+
+    name: str
+    reduction: str
+    group: Any
+    peer: int  # in the group: to whom, from whom, or the root; -1 for nobody in particular
+    tag: int
+    given: list[Tensor]
+    received: list[Tensor]
+
+
+class Listener(Protocol):
+    """Who wants to know."""
+
+    def begins(self, operator: Any, args: tuple[Any, ...]) -> Any:
+        """An operator that sends begins, in this thread; gives what `ends` is to be given."""
+
+    def ends(self, begun: Any, result: Any) -> None:
+        """It has returned, and sends."""
+
+    def waits(self, on: Any) -> Any:
+        """Somebody begins to wait for *on*, a work or a tensor."""
+
+    def waited(self, begun: Any) -> None:
+        """It is done."""
+
+
+_lock = threading.Lock()
+_listeners: list[Listener] = []
+_heard = ExitStack()
+"""What is registered holds for all threads: the first listener does it, the last undoes it."""
+
+
+def listen(listener: Listener) -> Callable[[], None]:
+    """Tell *listener* of what is sent, whoever calls; what is given back ends that."""
+    with _lock:
+        if not _listeners:
+            with ExitStack() as stack:
+                _register(stack)
+                _heard.push(stack.pop_all())
+        _listeners.append(listener)
+    return functools.partial(_leave, listener)
+
+
+def _leave(listener: Listener) -> None:
+    with _lock:
+        _listeners.remove(listener)
+        if not _listeners:
+            _heard.close()
+
+
+def _register(stack: ExitStack) -> None:
+    """Put kernels in front of those of the devices, and a function around ``Work.wait``.
+
+    There everything passes: what Python calls and what C++ does, forward and backward, under
+    modes and without.
+    """
+    after = find("torch._C._dispatch_keyset_full_after")(find(_SELECT))
+    for space, names in (("c10d", _NAMES), ("_c10d_functional", ("wait_tensor",))):
+        library = torch.library.Library(space, "IMPL")
+        stack.callback(library._destroy)
+        for name in names:
+            packet = getattr(getattr(torch.ops, space), name, None)
+            if packet is not None:
+                kernel = _waits if space != "c10d" else _sends
+                library.impl(name, kernel(packet.default, after), "BackendSelect", with_keyset=True)
+    work: Any = find(_WORK)
+    stack.callback(setattr, work, "wait", work.wait)
+    work.wait = _waiting(work.wait)
+
+
+_SELECT = "torch._C.DispatchKey.BackendSelect"
+_WORK = "torch._C._distributed_c10d.Work"
+
+
+def _sends(operator: Any, after: Any) -> Callable[..., Any]:
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        told = [(each, each.begins(operator, args)) for each in tuple(_listeners)]
+        result = operator.redispatch(keys & after, *args, **kwargs)
+        for each, begun in told:
+            if begun is not None:
+                each.ends(begun, result)
+        return result
+
+    return kernel
+
+
+def _waits(operator: Any, after: Any) -> Callable[..., Any]:
+    def kernel(keys: Any, tensor: Any) -> Any:
+        told = [(each, each.waits(tensor)) for each in tuple(_listeners)]
+        result = operator.redispatch(keys & after, tensor)
+        _tell_waited(told)
+        return result
+
+    return kernel
+
+
+def _waiting(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+        told = [(each, each.waits(work)) for each in tuple(_listeners)]
+        result = plain(work, *args, **kwargs)
+        _tell_waited(told)
+        return result
+
+    return wait
+
+
+def _tell_waited(told: list[tuple[Listener, Any]]) -> None:
+    for each, begun in told:
+        if begun is not None:
+            each.waited(begun)
+
+
+def work_in(result: Any) -> Any:
+    """What can be waited for among the results of an operator; None if there is nothing."""
+    last = result[-1] if isinstance(result, tuple) else result
+    return find(_WORK).unbox(last) if isinstance(last, find("torch._C.ScriptObject")) else None
+
+
+def sent_by(operator: Any, args: tuple[Any, ...]) -> Sent:
+    """What *operator*, called with *args*, sends."""
+    schema = operator._schema
+    name = _NAMES[schema.name.partition("::")[2]]
+    named = dict(zip((each.name for each in schema.arguments), args))
+    peer = next((named[each] for each in ("dst", "src", "root_rank") if each in named), -1)
+    given, received = [], []
+    for argument, found in named.items():
+        if name != "barrier" and isinstance(found, (Tensor, list)):
+            tensors = list(_flat(found))
+            if not argument.startswith("output") and name != "recv":
+                given += tensors
+            if not argument.startswith("input") and name != "send":
+                received += tensors
+    group = find("torch._C._distributed_c10d.ProcessGroup").unbox(named["process_group"])
+    reduction = _reduction(named["reduce_op"]) if "reduce_op" in named else ""
+    return Sent(name, reduction, group, peer, named.get("tag", -1), given, received)
+
+
+def _reduction(reduce_op: Any) -> str:
+    number = int(reduce_op.op())
+    return _REDUCTIONS[number] if number < len(_REDUCTIONS) else "?"
+
+
+def _flat(found: Any) -> Iterator[Tensor]:
+    if isinstance(found, Tensor):
+        yield found
+    elif isinstance(found, list):
+        for each in found:
+            yield from _flat(each)
+
+
+def group_facts(group: Any = None) -> Group:
+    """What a process group is called, who is in it, and what it says that it is for.
+
+    The group of all processes if none is given.
+    """
+    distributed = sys.modules["torch.distributed"]
+    group = group or distributed.group.WORLD
+    ranks: Sequence[int] = distributed.get_process_group_ranks(group)
+    purpose = str(group.group_desc)
+    return Group(
+        str(group.group_name),
+        tuple(ranks),
+        "" if purpose == "undefined" else purpose,
+        str(distributed.get_backend(group)),
+    )
+
+
+def rank_and_world() -> tuple[int, int]:
+    """The number of this process, and how many there are."""
+    distributed = sys.modules["torch.distributed"]
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def mesh_facts(mesh: Any) -> Mesh:
+    """The dimensions of a mesh, and where this process is in it."""
+    names = mesh.mesh_dim_names or [f"dim{number}" for number in range(mesh.ndim)]
+    place = mesh.get_coordinate()
+    return Mesh(tuple(names), tuple(mesh.shape), tuple(place) if place is not None else ())
+
+
+def when_done(work: Any, tell: Callable[[], None]) -> bool:
+    """Have *tell* called, in whatever thread, when *work* is done; False if it will not be."""
+    try:
+        work.get_future().add_done_callback(lambda future: tell())
+    except (RuntimeError, NotImplementedError):  # a backend without futures
+        return False
+    return True

@@ -1,0 +1,291 @@
+"""Communications: what this process sends to others and receives from them.
+
+Heard where all of it passes, below Python and C++, forward and backward. What is received is
+written in a thread of its own: until somebody has waited for it, nobody looks at it.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from torchrecorder.capture.internals.access import current_graph_task
+from torchrecorder.capture.internals.processes import (
+    Sent,
+    group_facts,
+    is_spread,
+    listen,
+    local_part,
+    mesh_facts,
+    rank_and_world,
+    sent_by,
+    spread_of,
+    when_done,
+    work_in,
+)
+from torchrecorder.capture.observer import Observer
+from torchrecorder.events import (
+    BYTES_OF_GRADIENT,
+    Communication,
+    GradId,
+    Group,
+    Measured,
+    Mesh,
+    OpId,
+    Rank,
+    ScopeId,
+    Shard,
+    ValueId,
+)
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.hooks.backward import BackwardRuns
+    from torchrecorder.capture.running import Running
+    from torchrecorder.capture.tape import Tape
+    from torchrecorder.capture.tensors.tensor_table import Values
+
+NO_TIME = "fake"
+"""The backend that sends nothing, so that nothing takes any time."""
+
+
+class _Open:
+    """A communication, while the run goes on."""
+
+    def __init__(self, tape: Tape, told: Communication, received: list[Tensor]) -> None:
+        self.tape = tape
+        self.told = told
+        self.received = [weakref.ref(each) for each in received]
+        self.began = tape.clock()
+        self.seconds: float | None = None
+        self.blocked: float | None = None
+
+    def done(self) -> None:
+        """It is over; told in a thread of PyTorch's."""
+        self.seconds = self.tape.clock() - self.began
+
+    def waited(self, since: float) -> None:
+        """The program has waited for it."""
+        now = self.tape.clock()
+        self.blocked = (self.blocked or 0.0) + now - since
+        if self.seconds is None and self.told.name != "send":
+            self.seconds = now - self.began
+
+
+class Communications(Observer):
+    """Hears what the recorded thread sends, and the threads that run its backward passes."""
+
+    def __init__(
+        self, tape: Tape, values: Values, backward: BackwardRuns, running: Running
+    ) -> None:
+        self.tape = tape
+        self.values = values
+        self.backward = backward
+        self.running = running
+        self._found: list[_Open] = []
+        self._groups: dict[str, Group] = {}
+        self._meshes: dict[Any, Mesh] = {}
+        self._counts: dict[Any, int] = {}
+        self._works: dict[int, tuple[weakref.ref[Any], _Open]] = {}
+        self._writing: dict[int, _Open] = {}
+        self._last: Any = None  # nothing else holds a work until Python is given it
+        self._spread: set[ValueId] = set()
+        self._gradients: dict[ValueId, int] = {}
+
+    def __enter__(self) -> Communications:
+        world = group_facts()
+        self._groups[world.name] = world
+        self._leave = listen(self)
+        self.values.spread = self.spread
+        for entry in list(self.values.entries.values()):
+            tensor = entry()
+            if tensor is not None and is_spread(tensor):
+                self.spread(entry.value, tensor)
+        self.backward.left = self.backward_ended
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._leave()
+
+    # What is sent -------------------------------------------------------------------
+
+    def begins(self, operator: Any, args: tuple[Any, ...]) -> _Open | None:
+        """An operator that sends begins."""
+        if not self._is_meant():
+            return None
+        try:
+            self._pause()
+            sent = sent_by(operator, args)
+            opened = _Open(self.tape, self._describe(sent), sent.received)
+            for tensor in sent.received:
+                self.values.storages.expect(tensor)
+                self._writing[self.values.storages.of(tensor).number] = opened
+            self._found.append(opened)
+            return opened
+        except Exception as error:
+            self.tape.lose("communications", error)
+            return None
+        finally:
+            self._resume()
+
+    def ends(self, begun: _Open, result: Any) -> None:
+        """It has returned, and sends."""
+        try:
+            work = self._last = work_in(result)
+            if work is not None:
+                self._works[id(work)] = weakref.ref(work), begun
+                if self._is_timed(begun):
+                    when_done(work, begun.done)
+        except Exception as error:
+            self.tape.lose("communications", error)
+
+    def waits(self, on: Any) -> tuple[Any, _Open | None, float] | None:
+        """The program begins to wait."""
+        if not self._is_meant():
+            return None
+        try:
+            if isinstance(on, Tensor):
+                opened = self._writing.get(self.values.storages.of(on).number)
+            else:
+                ref, opened = self._works.get(id(on), (None, None))
+                opened = opened if ref is not None and ref() is on else None
+            return on, opened, self.tape.clock()
+        except Exception as error:
+            self.tape.lose("communications", error)
+            return None
+
+    def waited(self, begun: tuple[Any, _Open | None, float]) -> None:
+        """It has waited."""
+        on, opened, since = begun
+        try:
+            self._pause()
+            if opened is not None:
+                if self._is_timed(opened):
+                    opened.waited(since)
+                self._arrive(opened)
+            if isinstance(on, Tensor):
+                self.values.storages.arrive(on)
+            self._last = None
+        except Exception as error:
+            self.tape.lose("communications", error)
+        finally:
+            self._resume()
+
+    def _is_meant(self) -> bool:
+        """Whether what happens in this thread is the run's, and nothing of ours."""
+        if self.tape.deaf:
+            return False
+        if threading.get_ident() == self.tape.thread:
+            return self.tape.paused is None
+        return current_graph_task() != -1 and bool(self.backward.running)
+
+    def _pause(self) -> None:
+        if threading.get_ident() == self.tape.thread:
+            self.tape.pause()
+
+    def _resume(self) -> None:
+        if threading.get_ident() == self.tape.thread:
+            self.tape.resume()
+
+    def _is_timed(self, opened: _Open) -> bool:
+        return self._groups[opened.told.group].backend != NO_TIME
+
+    def _arrive(self, opened: _Open) -> None:
+        for ref in opened.received:
+            tensor = ref()
+            if tensor is not None:
+                self.values.storages.arrive(tensor)
+        opened.received.clear()
+
+    def _describe(self, sent: Sent) -> Communication:
+        name = str(sent.group.group_name)
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = group_facts(sent.group)
+        peer = group.ranks[sent.peer] if 0 <= sent.peer < len(group.ranks) else -1
+        pair = (sent.name, peer, sent.tag) if sent.name in ("send", "recv") else None
+        order = self._counts.get((name, pair), 0)
+        self._counts[name, pair] = order + 1
+        op, grad, scope = self._place()
+        return Communication(
+            sent.name,
+            sent.reduction,
+            name,
+            order,
+            peer,
+            sent.tag,
+            sum(map(_bytes, sent.given)),
+            sum(map(_bytes, sent.received)),
+            scope,
+            op,
+            grad,
+            self.running.is_backward,
+            None,
+            None,
+        )
+
+    def _place(self) -> tuple[OpId | None, GradId | None, ScopeId | None]:
+        """The op, the grad node and the scope that are running."""
+        if not self.running.is_backward:
+            return self.tape.op, None, self.tape.scope
+        grad = self.backward.current() or self.backward.last_started()
+        return None, grad, self.running.home(grad)
+
+    # What is told of the run ------------------------------------------------------------
+
+    def op_ended(self, op: OpId) -> None:
+        """Python has been given what there is to wait for."""
+        self._last = None
+
+    def node_ended(self, grad: GradId, run: int) -> None:
+        """The same in backward."""
+        self._last = None
+
+    def backward_ended(self) -> None:
+        """C++ has waited for what it sent in this pass; parameters have their gradients."""
+        for opened in self._found:
+            if opened.told.backward:
+                self._arrive(opened)
+        for ref, _, _ in list(self.values.named.values()):
+            parameter = ref()
+            if parameter is None or not parameter.is_leaf or parameter.grad is None:
+                continue
+            value = self.values.peek(parameter)
+            if value is not None and value in self._spread:
+                self._gradients[value] = _bytes(local_part(parameter.grad))
+
+    def spread(self, value: ValueId, tensor: Tensor) -> None:
+        """State which part of a DTensor is here."""
+        placements, mesh = spread_of(tensor)
+        facts = self._meshes.get(mesh)
+        if facts is None:
+            facts = self._meshes[mesh] = mesh_facts(mesh)
+        part = local_part(tensor)
+        self._spread.add(value)
+        shape = tuple([size if type(size) is int else -1 for size in part.shape])
+        self.tape.write(Shard(value, str(facts), placements, shape, _bytes(part)))
+
+    def finish(self) -> None:
+        """The run is over: state what was sent."""
+        self._last = None
+        for opened in self._found:
+            told = opened.told._replace(seconds=opened.seconds, blocked_seconds=opened.blocked)
+            self.tape.write(told)
+        for value, size in self._gradients.items():
+            self.tape.write(Measured(BYTES_OF_GRADIENT, value, size))
+        self._works.clear()
+        self._writing.clear()
+
+    def rank(self) -> Rank:
+        """Which process this is, and whom it works with."""
+        meshes = tuple(dict.fromkeys(self._meshes.values()))
+        return Rank(*rank_and_world(), socket.gethostname(), tuple(self._groups.values()), meshes)
+
+
+def _bytes(tensor: Tensor) -> int:
+    """The size of a tensor whose sizes may be symbols."""
+    number = tensor.numel()
+    return number * tensor.element_size() if type(number) is int else 0

@@ -1,0 +1,260 @@
+"""MemoryWatched: when the memory of tensors is allocated and released, on request.
+
+A dispatch mode sees every new tensor of both directions, also those that no Python code gets:
+what kernels save for backward, and gradients. A weak reference to the storage tells when its
+memory is released, whoever held it last. What existed before the run counts from its beginning:
+the model's parameters, buffers and gradients, and whatever else the run reads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+from torch.nn import Module
+from torch.nn.parameter import is_lazy
+
+from torchrecorder.capture.internals.access import SHOWS_OPERATORS, current_node
+from torchrecorder.capture.observer import Given, Observer
+from torchrecorder.capture.probes.device import in_use
+from torchrecorder.capture.probes.kernels import KernelsHeard
+from torchrecorder.capture.tensors.describe import bearer
+from torchrecorder.capture.tensors.storage import NO_STORAGE
+from torchrecorder.events import BYTES_PEAK, Allocation, GradId, Measured, OpId, made
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.hooks.backward import BackwardRuns
+    from torchrecorder.capture.scope import OpenScope
+    from torchrecorder.capture.tape import Tape
+
+_ADOPTS = frozenset(("aten::lift_fresh", "aten::lift", "aten::lift_fresh_copy"))
+"""Operators that are given a tensor which was made a moment before, out of sight."""
+
+
+class MemoryWatched(KernelsHeard, Observer):
+    """Notes allocations and releases while it is entered."""
+
+    def __init__(self, tape: Tape, backward: BackwardRuns) -> None:
+        super().__init__(tape, backward)
+        self.values = backward.autograd.values
+        self.moment = 0  # counts allocations and releases
+        self.begun: dict[int, tuple[int, str, int]] = {}  # by storage: bytes, node, moment
+        self.done: list[Allocation] = []
+        self.windows: dict[str, tuple[int, int]] = {}
+        self._references: dict[int, Any] = {}
+        self._node = ""
+        self._open: dict[str, int] = {}
+        self._roles: dict[int, tuple[str, int]] = {}
+        self._alias: set[int] = set()
+
+    def start(self, model: Module | None) -> None:
+        """What the model has before the run, and whether or not the run reads it."""
+        waiting, seen = [model] if model is not None else [], set()
+        while waiting:
+            module = waiting.pop()
+            if id(module) in seen:
+                continue
+            seen.add(id(module))
+            parts = vars(module)
+            for role, name in (("parameter", "_parameters"), ("buffer", "_buffers")):
+                for tensor in parts.get(name, {}).values():
+                    if isinstance(tensor, Tensor):
+                        self._has(tensor, role)
+            waiting.extend(
+                each for each in parts.get("_modules", {}).values() if isinstance(each, Module)
+            )
+
+    def _has(self, tensor: Tensor, role: str) -> None:
+        """The model has this tensor, and maybe a gradient of it."""
+        if is_lazy(tensor):
+            return
+        storage = self._state(tensor, role, -1)
+        gradient = tensor.grad if tensor.is_leaf else None
+        if gradient is not None:
+            self._state(gradient, "gradient", storage)
+
+    def _state(self, tensor: Tensor, role: str, leaf: int) -> int:
+        """The storage of *tensor*, which has this role."""
+        self._meet(tensor, None)
+        storage = self.values.storages.of(tensor).number
+        self._roles[storage] = role, leaf
+        return storage
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run *func*, and see what memory is new."""
+        kwargs = kwargs or {}
+        if not SHOWS_OPERATORS and self.tape.deaf:
+            return func(*args, **kwargs)
+        try:
+            self._hear(func, args, kwargs)
+        except Exception as error:
+            self.tape.lose("memory", error)
+        result = func(*args, **kwargs)
+        try:
+            shares = _gives_arguments(func)
+            for tensor in _tensors(result):
+                self._meet(tensor, self._node, shares=shares)
+        except Exception as error:
+            self.tape.lose("memory", error)
+        return result
+
+    def _hear(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A kernel is about to run: what it reads and nobody made was there before."""
+        if current_node() is not None:
+            self._node = self.backward.current() or self.backward.last_started() or self._node
+        else:
+            self._node = self.tape.op or self.tape.scope or ""
+        if _name(func) in _ADOPTS:
+            return
+        for tensor in itertools.chain(_tensors(args), _tensors(kwargs.values())):
+            self._meet(tensor, None)
+
+    def _meet(self, tensor: Tensor, node: str | None, *, shares: bool = False) -> None:
+        """A tensor, made in *node*; one that was there before, if that is None.
+
+        If it *shares* the memory of an argument, and that is not known, it is a fake tensor of
+        something real.
+        """
+        storage = self.values.storages.of(tensor).number
+        if storage == NO_STORAGE or storage in self._alias:
+            return
+        known = self.begun.get(storage)
+        if known is None and shares:
+            self._alias.add(storage)
+            return
+        if known is not None and node is None:
+            return
+        memory = bearer(tensor).untyped_storage()
+        amount = memory.nbytes()
+        if known is not None:
+            if known[0] == amount:
+                return
+            self._release(storage)  # it was resized
+        elif node is None:
+            self.begun[storage] = amount, "", 0
+        if node is not None:
+            self.moment += 1
+            self.begun[storage] = amount, node, self.moment
+        self._references[storage] = weakref.ref(memory, lambda _: self._gone(storage))
+
+    def _gone(self, storage: int) -> None:
+        """Nobody holds this memory any more; PyTorch calls it."""
+        try:
+            self._release(storage)
+        except Exception as error:
+            self.tape.lose("memory", error)
+
+    def _release(self, storage: int) -> None:
+        self._references.pop(storage, None)
+        found = self.begun.pop(storage, None)
+        if found is not None:
+            self.moment += 1
+            amount, node, moment = found
+            role = self._roles.pop(storage, ("", -1))
+            end = (storage, amount, node, moment, self._node, self.moment, *role)
+            self.done.append(made(Allocation, end))
+
+    # Where the run is -----------------------------------------------------------------
+
+    def op_begins(self, op: OpId) -> None:
+        """What is released from here on, is released in it."""
+        self._begin(op)
+
+    def op_ended(self, op: OpId) -> None:
+        """It has run."""
+        self._end(op)
+
+    def scope_entered(self, scope: OpenScope) -> None:
+        """A module call begins."""
+        self._begin(scope.scope, node=False)
+
+    def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
+        """It ended."""
+        self._end(scope.scope)
+
+    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+        """A grad node is about to run."""
+        self._begin(grad)
+
+    def node_ended(self, grad: GradId, run: int) -> None:
+        """It has run."""
+        self._end(grad)
+
+    def _begin(self, place: str, *, node: bool = True) -> None:
+        if node:
+            self._node = place
+        self._open[place] = self.moment
+
+    def _end(self, place: str) -> None:
+        begun = self._open.pop(place, self.moment)
+        first, last = self.windows.get(place, (begun, self.moment))
+        self.windows[place] = min(first, begun), max(last, self.moment)
+
+    # The end --------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """The run is over: write what was seen, and stop listening."""
+        for place in list(self._open):
+            self._end(place)
+        for reference, role, _ in list(self.values.named.values()):
+            tensor = reference()
+            if tensor is not None:
+                self._has(tensor, role.value)
+        self._references.clear()
+        open_ = [
+            made(
+                Allocation,
+                (storage, amount, node, moment, "", None, *self._roles.get(storage, ("", -1))),
+            )
+            for storage, (amount, node, moment) in self.begun.items()
+        ]
+        found = sorted((*self.done, *open_), key=lambda each: (each.begin, each.storage))
+        for each in found:
+            self.tape.write(each)
+        if not in_use():  # there the allocator tells
+            self._write_peaks(found)
+        self.begun.clear()
+        self.done.clear()
+
+    def _write_peaks(self, found: list[Allocation]) -> None:
+        """The most bytes that were live while each op, grad node and module call ran."""
+        changes = [0] * (self.moment + 1)
+        for each in found:
+            changes[each.begin] += each.bytes
+            if each.end is not None:
+                changes[each.end] -= each.bytes
+        live = list(itertools.accumulate(changes))
+        for place, (first, last) in self.windows.items():
+            self.tape.write(Measured(BYTES_PEAK, place, max(live[first : last + 1])))
+
+
+def _tensors(found: Any) -> list[Tensor]:
+    """The tensors in what a kernel is given or gives."""
+    if isinstance(found, Tensor):
+        return [found]
+    if not isinstance(found, (tuple, list, type({}.values()))):
+        return []
+    tensors: list[Tensor] = []
+    for each in found:
+        if isinstance(each, Tensor):
+            tensors.append(each)
+        elif isinstance(each, (tuple, list)):
+            tensors.extend(inner for inner in each if isinstance(inner, Tensor))
+    return tensors
+
+
+def _name(func: Any) -> str:
+    schema = getattr(func, "_schema", None)
+    return schema.name if schema is not None else ""
+
+
+def _gives_arguments(func: Any) -> bool:
+    """Whether what *func* gives is the memory of its arguments: a view, or written in place."""
+    schema = getattr(func, "_schema", None)
+    if schema is None or schema.name in _ADOPTS:
+        return False
+    return any(each.alias_info is not None for each in schema.returns)

@@ -1,0 +1,125 @@
+"""Ranges: ops, scopes and grad nodes as ranges of a profiler, and what it saw in them.
+
+The profiler is the user's, or the one of ``record(..., profile=True)``. It links kernels, copies
+and memory to what launched them; we only say where each op begins and ends. An op or scope is a
+range. A grad node leaves a mark that is over at once: it lies inside the slice in which the engine
+runs the node, whatever thread that is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from torchrecorder.capture.internals.access import profiler_range
+from torchrecorder.capture.observer import Given, Observer
+from torchrecorder.capture.scope import OpenScope
+from torchrecorder.checks import Check
+from torchrecorder.events import GradId, OpId
+from torchrecorder.trace.slices import MARK, Kernel, Slice
+
+PROFILER = Check(
+    "a torch.profiler.profile",
+    lambda value: callable(getattr(value, "events", None)) and hasattr(value, "key_averages"),
+)
+
+
+CALLS = ("cuda", "cuLaunch", "hip", "xpu", "ze")
+"""What the names of calls of a device's runtime or driver begin with."""
+
+
+class Ranges(Observer):
+    """Makes a range of each op and scope that runs, and marks grad nodes."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[str, Any]] = []
+
+    def op_begins(self, op: OpId) -> None:
+        """Its range begins."""
+        self._enter(op, MARK + op)
+
+    def op_ended(self, op: OpId) -> None:
+        """Its range ends."""
+        self._leave(op)
+
+    def scope_entered(self, scope: OpenScope) -> None:
+        """Its range begins; its path is for people who look at the trace."""
+        self._enter(scope.scope, f"{MARK}{scope.scope} {scope.event.path or scope.event.name}")
+
+    def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
+        """Its range ends."""
+        self._leave(scope.scope)
+
+    def node_begins(self, grad: GradId, run: int, given: Given) -> None:
+        """The mark is left."""
+        with profiler_range(MARK + grad):
+            pass
+
+    def finish(self) -> None:
+        """What is still open ends."""
+        while self._open:
+            self._open.pop()[1].__exit__(None, None, None)
+
+    def _enter(self, id: str, name: str) -> None:
+        opened = profiler_range(name)
+        opened.__enter__()
+        self._open.append((id, opened))
+
+    def _leave(self, id: str) -> None:
+        """End the range, and those inside it that an exception has left."""
+        if any(each == id for each, _ in reversed(self._open)):
+            while self._open:
+                last, opened = self._open.pop()
+                opened.__exit__(None, None, None)
+                if last == id:
+                    break
+
+
+def is_done(profiler: Any) -> bool:
+    """Whether *profiler* has stopped: while it runs, asking for its events would spoil them."""
+    inner = getattr(profiler, "profiler", profiler)
+    return getattr(inner, "kineto_results", None) is not None
+
+
+def slices_of(profiler: Any) -> list[Slice]:
+    """What *profiler* saw on the CPU, with the kernels that each launched."""
+    events = list(profiler.events())
+    begun = {each.id: each.time_range.start for each in events if not _is_on_cpu(each)}
+    return [_slice(each, begun) for each in events if _is_slice(each)]
+
+
+def _is_on_cpu(event: Any) -> bool:
+    return event.device_type.name == "CPU"  # type: ignore[no-any-return]
+
+
+def _is_slice(event: Any) -> bool:
+    return _is_on_cpu(event) and not event.is_async and event.name != "[memory]"
+
+
+def _slice(event: Any, begun: Mapping[int, float]) -> Slice:
+    own = float(event.self_cpu_memory_usage)
+    device = float(event.self_device_memory_usage)
+    return Slice(
+        name=event.name,
+        begin=event.time_range.start,
+        end=event.time_range.end,
+        thread=event.thread,
+        sequence=event.sequence_nr,
+        allocated=max(own, 0.0) + max(device, 0.0),
+        freed=max(-own, 0.0) + max(-device, 0.0),
+        flops=float(event.flops or 0),
+        kernels=tuple(_kernels(event, begun)),
+    )
+
+
+def _kernels(event: Any, begun: Mapping[int, float]) -> Iterator[Kernel]:
+    """What *event* launched itself, by calls of the driver that have the same number."""
+    calls = [each for each in event.cpu_children if each.name.startswith(CALLS)]
+    calls = [each for each in calls if each.id in begun]
+    for place, kernel in enumerate(event.kernels):
+        gap = None
+        if len(calls) == len(event.kernels):
+            gap = max(begun[calls[place].id] - calls[place].time_range.start, 0.0) / 1e6
+        yield Kernel(kernel.name, kernel.duration / 1e6, gap)

@@ -1,0 +1,187 @@
+"""AreaChart: amounts on top of each other in the course of a run, as a small SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+from torchrecorder.export.line_chart import FAINT, INK, PAPER
+
+WIDTH, HEIGHT = 760, 380
+LEFT, RIGHT, TOP, BOTTOM = 72, 196, 54, 48
+QUIET = "#5b6470"
+_LETTER = 5.6
+"""Points that a letter takes at most, on average."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of the run: it begins with this column."""
+
+    begin: int
+    name: str
+
+
+@dataclass(frozen=True)
+class AreaChart:
+    """What is to be drawn.
+
+    Attributes:
+        title: Above it.
+        across: What the horizontal axis counts.
+        columns: For each moment, the amount of each kind, the lowest first.
+        kinds: The kinds, with their colours, in that order.
+        phases: What the run was doing.
+        peak: The column with the largest sum.
+        said: What to say of it.
+        show: An amount as short text.
+    """
+
+    title: str
+    across: str
+    columns: Sequence[Sequence[float]]
+    kinds: Mapping[str, str]
+    phases: Sequence[Phase]
+    peak: int
+    said: str
+    show: Callable[[float], str]
+
+
+def area_chart(drawn: AreaChart) -> str:
+    """*drawn* as SVG text."""
+    return "\n".join(_Drawing(drawn).parts()) + "\n"
+
+
+class _Drawing:
+    """Places everything."""
+
+    def __init__(self, drawn: AreaChart) -> None:
+        self.drawn = drawn
+        self.sums = [sum(column) for column in drawn.columns]
+        self.highest = max(self.sums, default=0.0) or 1.0
+        self.step = _round_step(self.highest)
+        self.top = self.step * math.ceil(self.highest / self.step)
+        self.count = len(drawn.columns)
+        self.shown = self._sampled()
+
+    def _sampled(self) -> list[int]:
+        """The columns that are drawn: of many in the width of a point, the highest."""
+        room = WIDTH - LEFT - RIGHT
+        if self.count <= room:
+            return list(range(self.count))
+        best: dict[int, int] = {}
+        for place, total in enumerate(self.sums):
+            at = place * room // self.count
+            if at not in best or total > self.sums[best[at]]:
+                best[at] = place
+        return sorted(best.values())
+
+    def x(self, place: float) -> float:
+        """Where a column begins."""
+        return LEFT + place / max(1, self.count) * (WIDTH - LEFT - RIGHT)
+
+    def y(self, amount: float) -> float:
+        """Where an amount lies."""
+        return TOP + (1 - amount / self.top) * (HEIGHT - TOP - BOTTOM)
+
+    def parts(self) -> Iterator[str]:
+        """The elements of the file."""
+        yield (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
+            f'viewBox="0 0 {WIDTH} {HEIGHT}" font-family="Helvetica, Arial, sans-serif" '
+            f'font-size="11" fill="{INK}">'
+        )
+        yield f'<rect x="0" y="0" width="{WIDTH}" height="{HEIGHT}" fill="{PAPER}"/>'
+        yield f'<text x="{LEFT}" y="20" font-size="13">{escape(self.drawn.title)}</text>'
+        yield from self._axis()
+        yield from self._areas()
+        yield from self._phases()
+        yield from self._peak()
+        yield from self._legend()
+        yield "</svg>"
+
+    def _axis(self) -> Iterator[str]:
+        end = WIDTH - RIGHT
+        for number in range(round(self.top / self.step) + 1):
+            amount = number * self.step
+            y = self.y(amount)
+            said = escape(self.drawn.show(amount))
+            yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{end}" y2="{y:.1f}" stroke="{FAINT}"/>'
+            yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{said}</text>'
+        yield (
+            f'<text x="{(LEFT + end) / 2:.1f}" y="{HEIGHT - 8}" text-anchor="middle" '
+            f'fill="{QUIET}">{escape(self.drawn.across)}</text>'
+        )
+
+    def _areas(self) -> Iterator[str]:
+        """One polygon for each kind, over those before it."""
+        below = [0.0] * len(self.shown)
+        for number, color in enumerate(self.drawn.kinds.values()):
+            amounts = [self.drawn.columns[place][number] for place in self.shown]
+            if any(amounts):
+                above = [low + amount for low, amount in zip(below, amounts)]
+                edge = [*self._steps(above), *reversed(list(self._steps(below)))]
+                points = " ".join(f"{x:.1f},{y:.1f}" for x, y in edge)
+                yield f'<polygon points="{points}" fill="{color}"/>'
+                below = above
+
+    def _steps(self, amounts: Sequence[float]) -> Iterator[tuple[float, float]]:
+        ends = [*self.shown[1:], self.count]
+        for place, end, amount in zip(self.shown, ends, amounts):
+            yield self.x(place), self.y(amount)
+            yield self.x(end), self.y(amount)
+
+    def _phases(self) -> Iterator[str]:
+        """Names under the axis, with lines between them; those with no room have none."""
+        base, phases = HEIGHT - BOTTOM, self.drawn.phases
+        ends = [*(phase.begin for phase in phases[1:]), self.count]
+        for phase, end in zip(phases, ends):
+            left, right = self.x(phase.begin), self.x(end)
+            yield (
+                f'<line x1="{left:.1f}" y1="{base}" x2="{left:.1f}" y2="{base + 6}" '
+                f'stroke="{QUIET}"/>'
+            )
+            if right - left >= _LETTER * len(phase.name):
+                yield (
+                    f'<text x="{(left + right) / 2:.1f}" y="{base + 16}" '
+                    f'text-anchor="middle">{escape(phase.name)}</text>'
+                )
+
+    def _peak(self) -> Iterator[str]:
+        """A mark at the highest place, and above it what there is to say."""
+        if not self.count:
+            return
+        x, y = self.x(self.drawn.peak + 0.5), self.y(self.highest)
+        yield (
+            f'<line x1="{x:.1f}" y1="{TOP - 10}" x2="{x:.1f}" y2="{y - 2:.1f}" stroke="{INK}" '
+            f'stroke-width="0.8"/>'
+        )
+        half = _LETTER * len(self.drawn.said) / 2
+        middle = min(max(x, LEFT + half), max(WIDTH - 8 - half, LEFT + half))
+        yield (
+            f'<text x="{middle:.1f}" y="{TOP - 14}" text-anchor="middle">'
+            f"{escape(self.drawn.said)}</text>"
+        )
+
+    def _legend(self) -> Iterator[str]:
+        """The kinds, as they lie on top of each other, with their amounts at the peak."""
+        if not self.count:
+            return
+        x, y = WIDTH - RIGHT + 16, TOP + 4
+        yield f'<text x="{x}" y="{y + 9}" fill="{QUIET}">at the peak</text>'
+        column = self.drawn.columns[self.drawn.peak]
+        for amount, (kind, color) in reversed(list(zip(column, self.drawn.kinds.items()))):
+            if not any(each[list(self.drawn.kinds).index(kind)] for each in self.drawn.columns):
+                continue
+            y += 20
+            said = f"{kind}  {self.drawn.show(amount)}"
+            yield f'<rect x="{x}" y="{y}" width="11" height="11" fill="{color}"/>'
+            yield f'<text x="{x + 17}" y="{y + 9.5:.1f}">{escape(said)}</text>'
+
+
+def _round_step(highest: float) -> float:
+    """The distance of grid lines: 1, 2 or 5 times a power of ten, at most six of them."""
+    size = 10.0 ** math.floor(math.log10(highest / 5)) if highest > 5 else 1.0
+    return next(size * factor for factor in (1, 2, 5, 10) if size * factor * 6 >= highest)

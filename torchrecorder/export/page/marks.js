@@ -1,0 +1,70 @@
+// Marks: small names of arguments at the heads of lines that enter an op out of order.
+
+"use strict";
+
+const createMarks = model => {
+  const ASIDE = 3.5, BACK = 5, INK = 0.55, SMALL = 0.8;
+  const { consumers } = model.data.tensors, { fontsize, direction } = model.data;
+  const upright = direction === "TB" || direction === "BT", axis = upright ? 0 : 1;
+  const size = fontsize * SMALL;
+
+  // value -> [which of its consumers, text, place]; a negative place says it is shown anyway.
+  const known = new Map();
+  for (const [value, consumer, text, place] of model.data.marks ?? []) {
+    if (!known.has(value)) known.set(value, new Map());
+    known.get(value).set(consumer, { text: model.text(text), place });
+  }
+
+  // The mark of the line of `value` into `head`; of several such lines, that of number `copy`.
+  function markOf(value, head, copy) {
+    const found = known.get(value);
+    if (!found) return null;
+    const seats = consumers[value].map((item, seat) => (item === head ? seat : -1));
+    return found.get(seats.filter(seat => seat >= 0)[copy]) ?? null;
+  }
+
+  const wide = text => text.length * size * INK;
+
+  function spot(line, text, left) {
+    const [before, [x, y]] = line.points.slice(-2);
+    if (upright) {
+      const aside = left ? [x - ASIDE, "end"] : [x + ASIDE, "start"];
+      return [aside[0], y + (y > before[1] ? -BACK : BACK), aside[1]];
+    }
+    return x > before[0] ? [x - 2, y - size * 0.7, "end"] : [x + 2, y - size * 0.7, "start"];
+  }
+
+  function mark(group) {
+    const order = [...group].sort((a, b) => tip(a) - tip(b));
+    const places = order.map(line => line.mark.place).filter(place => place >= 0);
+    const sorted = places.every((place, seat) => !seat || places[seat - 1] <= place);
+    const fits = order.every(({ mark: { text } }, seat) => !upright || !seat ||
+      seat === order.length - 1 || wide(text) <= tip(order[seat + 1]) - tip(order[seat]) - ASIDE);
+    order.forEach((line, seat) => {
+      const { text, place } = line.mark;
+      const said = place >= 0 && !fits && text ? String(place + 1) : text;
+      if (!said || (sorted && place >= 0)) line.mark = null;
+      else line.mark = [said, ...spot(line, said, upright && !seat && order.length > 1)];
+    });
+  }
+
+  const tip = line => line.points[line.points.length - 1][axis];
+
+  // Gives each of `lines` that has one its mark: [text, x, y, anchor].
+  function give(lines) {
+    if (!known.size) return lines;
+    const groups = new Map(), copies = new Map();
+    for (const line of lines) {
+      const key = `${line.value} ${line.head}`, copy = copies.get(key) ?? 0;
+      copies.set(key, copy + 1);
+      line.mark = line.exits ? null : markOf(line.value, line.head, copy);
+      if (!line.mark) continue;
+      if (!groups.has(line.head)) groups.set(line.head, []);
+      groups.get(line.head).push(line);
+    }
+    for (const group of groups.values()) mark(group);
+    return lines;
+  }
+
+  return { give };
+};

@@ -1,0 +1,36 @@
+"""End names: what inputs and outputs are called, by their own names and as figures show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchrecorder.events import Slot, ValueId
+from torchrecorder.graph.recording import RecordedRun
+
+
+def end_title(kind: str, name: str) -> str:
+    """What a figure calls an ``"input"`` or ``"output"`` of this *name*.
+
+    ``"output"`` without a name, ``"output 1"`` for a place, else the name.
+    """
+    return f"{kind} {name}" if name[:1].isdigit() else name or kind
+
+
+def end_names(recording: RecordedRun) -> Iterator[tuple[str, ValueId, tuple[str, ...]]]:
+    """Each input and output: its box, its value, and every name by which it can be asked for.
+
+    An output without a name is ``output``, and ``out`` as pages call it; not where a module is
+    called so.
+    """
+    paths = {scope.path for scope in recording.scopes.values()}
+    for slot in recording.inputs:
+        yield slot.value, slot.value, _names("input", slot, (), paths)
+    for place, slot in enumerate(recording.outputs):
+        short = () if slot.name else ("out",)
+        yield f"out:{place}", slot.value, _names("output", slot, short, paths)
+
+
+def _names(kind: str, slot: Slot, short: tuple[str, ...], paths: set[str]) -> tuple[str, ...]:
+    shown = (end_title(kind, slot.name), *short)
+    own = (slot.name,) if slot.name else ()
+    return (*own, *(name for name in shown if name != slot.name and name not in paths))

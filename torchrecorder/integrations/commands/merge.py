@@ -1,0 +1,92 @@
+"""torchrecorder merge: the saved recordings of many processes as one run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from torchrecorder.integrations.drawing_arguments import (
+    add_drawing_arguments,
+    add_output_argument,
+    check,
+    drawing_options,
+    tell,
+    write,
+)
+from torchrecorder.integrations.progress import Progress
+from torchrecorder.ranks.merge import merge
+from torchrecorder.ranks.ranks import Ranks
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Put the recordings of many processes together: who sent what, who was late, what is wrong.
+
+    examples:
+      torchrecorder merge run/rank*.json.gz
+      torchrecorder merge run/rank*.json.gz -o step.svg -o step.html
+      torchrecorder merge run/rank*.json.gz --exit-code
+      torchrecorder merge run/rank*.json.gz --json
+
+    Each file is what one process recorded (recording.save). Without -o the tables are printed:
+    processes that did the same, and what is sent by module. Collectives that do not fit together
+    are said with rank, module and line.
+    """
+
+    name: str = "merge"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare its arguments."""
+        parser.add_argument("files", nargs="+", help="saved recordings, or patterns of their names")
+        parser.add_argument("-n", type=int, default=20, help="modules that are listed (20)")
+        parser.add_argument("--json", action="store_true", help="what was found, as JSON")
+        parser.add_argument(
+            "--exit-code", action="store_true", help="exit with 1 if something does not fit"
+        )
+        add_output_argument(parser)
+        add_drawing_arguments(parser)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Read, and write or print."""
+        chosen = drawing_options(options)
+        check(options.output or [], chosen)
+        with Progress() as progress:
+            progress.now("reading")
+            run = merge(options.files)
+            if options.output:
+                tell(write(run, options.output, chosen, progress), options.output)
+        if options.json:
+            print(json.dumps(_as_data(run), indent=2))
+        elif not options.output:
+            print(run.summary(options.n))
+        return int(options.exit_code and bool(run.problems))
+
+
+def _as_data(run: Ranks) -> dict[str, Any]:
+    """Lanes, collectives and problems, as JSON data."""
+    return {
+        "name": run.name,
+        "ranks": list(run.ranks),
+        "world": run.world,
+        "lanes": [
+            {"ranks": list(each.ranks), "differs": list(each.differs), "slowest": each.slowest}
+            for each in run.lanes
+        ],
+        "collectives": [
+            {
+                "name": each.name,
+                "group": each.group.name,
+                "order": each.order,
+                "path": each.path,
+                "bytes": each.bytes,
+                "backward": each.backward,
+                "ranks": [part.rank for part in each.parts],
+                "waited": each.waited,
+                "last": each.last,
+            }
+            for each in run.collectives
+        ],
+        "problems": list(run.problems),
+    }

@@ -1,0 +1,348 @@
+"""Memory: how much memory tensors take in the course of a run, the peak, and what takes it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torchrecorder.annotations.amounts import of_bytes
+from torchrecorder.annotations.annotation import Numbers
+from torchrecorder.annotations.memory import PEAK_BYTES
+from torchrecorder.annotations.parameter_owners import Owned
+from torchrecorder.annotations.places import op_in_words, op_name, scope_name
+from torchrecorder.annotations.registry import unmeasured
+from torchrecorder.checks import takes, whole_number
+from torchrecorder.console import encodable
+from torchrecorder.errors import UnknownAnnotation
+from torchrecorder.events import Allocation, GradId, OpId, Role, ScopeId, ScopeKind
+from torchrecorder.export.area_chart import AreaChart, Phase, area_chart
+from torchrecorder.export.chart_files import write_chart
+from torchrecorder.export.table.alignment import Column, table
+from torchrecorder.graph.nodes import Value
+from torchrecorder.graph.recording import RecordedRun
+
+KINDS = {
+    "parameters": "#0072b2",
+    "buffers": "#b0589a",
+    "optimizer": "#7a6fc0",
+    "gradients": "#56b4e9",
+    "inputs": "#009e73",
+    "others": "#9aa1ab",
+    "activations": "#e08a3c",
+    "backward": "#e3c53f",
+}
+"""Kinds of memory, those that stay longest first, with their colours: parameters and buffers; the
+optimizer's state and its work; gradients of parameters; inputs; what else there was before the
+run; what forward made; what backward made besides gradients of parameters."""
+
+
+class Moment(NamedTuple):
+    """Memory was allocated or released.
+
+    Attributes:
+        node: The op, grad node or scope that ran; empty for the state before the run.
+        place: It in words.
+        change: Bytes that were allocated, or released if negative.
+        live: Bytes in use afterwards.
+        phase: ``"forward"``, ``"backward"`` or ``"optimizer"``.
+    """
+
+    node: str
+    place: str
+    change: int
+    live: int
+    phase: str
+
+
+class Held(NamedTuple):
+    """Memory that is in use at some moment.
+
+    Attributes:
+        bytes: How much.
+        name: The tensor: its name, or what made it.
+        kind: One of `KINDS`.
+        shape: Of the first tensor in it; empty if none of the recorded ones is.
+        made_in: Id of the op, grad node or scope that ran when it was allocated.
+        freed_in: Id of that which ran when it was released; empty if it outlived the run.
+    """
+
+    bytes: int
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    made_in: str
+    freed_in: str
+
+
+class Memory:
+    """The memory of all tensors of a run, over time; ``print(memory)`` shows the peak.
+
+    Args:
+        recording: A run that was recorded with ``memory=True``.
+
+    Attributes:
+        moments: Every change, in order; the first is the state before the run.
+        peak: The most bytes that were in use at once.
+        peak_at: The number of that moment among the moments.
+
+    Raises:
+        UnknownAnnotation: It was recorded without, and is asked for anything.
+
+    Example:
+        >>> import torch, torchrecorder
+        >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU())
+        >>> recording = torchrecorder.record(model, torch.ones(2, 4), memory=True)
+        >>> recording.memory.peak  # 160 bytes of weights, 32 of input, two results of 64
+        320
+        >>> [(each.name, each.bytes, each.freed_in) for each in recording.memory.held(n=2)]
+        [('0.weight', 128, ''), ('0: linear', 64, 'o1')]
+    """
+
+    def __init__(self, recording: RecordedRun) -> None:
+        self._recording = recording
+        self._grads = _gradients(recording)
+        self._optimizers = {
+            scope.id for scope in recording.scopes.values() if scope.kind is ScopeKind.OPTIMIZER
+        }
+
+    def __repr__(self) -> str:
+        if not self._recording.allocations:
+            return f"<Memory of {self._recording.name}: not recorded>"
+        return f"<Memory of {self._recording.name}: peak {of_bytes(self.peak)} {self._where}>"
+
+    def __str__(self) -> str:
+        kinds = [f"{kind} {of_bytes(amount)}" for kind, amount in self.by_kind().items()]
+        held = self.held(n=10)
+        columns = [
+            Column("Bytes", [of_bytes(each.bytes) for each in held], right=True),
+            Column("Tensor", [each.name for each in held]),
+            Column("Shape", ["×".join(map(str, each.shape)) for each in held]),
+            Column("Kind", [each.kind for each in held]),
+            Column("Released in", [self._place(each.freed_in) for each in held]),
+        ]
+        head = f"Peak {of_bytes(self.peak)} {self._where}: {', '.join(kinds)}"
+        return encodable("\n".join([head, "", *table(columns)]))
+
+    @property
+    def _where(self) -> str:
+        found = self.moments[self.peak_at]
+        return f"in {found.place}" if found.node else "before the run"
+
+    @property
+    def _allocations(self) -> tuple[Allocation, ...]:
+        found = self._recording.allocations
+        if not found:
+            numbers = Numbers(PEAK_BYTES, {}, Owned(self._recording))
+            raise UnknownAnnotation(unmeasured(numbers))
+        return found
+
+    # Numbers --------------------------------------------------------------------------
+
+    @cached_property
+    def moments(self) -> tuple[Moment, ...]:
+        """Every change, in order; the first is the state before the run."""
+        changes: dict[int, tuple[str, int]] = {}
+        start = 0
+        for each in self._allocations:
+            if each.begin:
+                changes[each.begin] = each.made_in, each.bytes
+            else:
+                start += each.bytes
+            if each.end is not None:
+                changes[each.end] = each.freed_in, -each.bytes
+        found = [Moment("", "", start, start, "forward")]
+        for _, (node, change) in sorted(changes.items()):
+            live = found[-1].live + change
+            phase = self._phase(node) or found[-1].phase
+            found.append(Moment(node, self._place(node), change, live, phase))
+        return tuple(found)
+
+    @cached_property
+    def peak_at(self) -> int:
+        """The number of the moment with the most bytes in use; the first of several."""
+        return max(range(len(self.moments)), key=lambda at: (self.moments[at].live, -at))
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that were in use at once."""
+        return self.moments[self.peak_at].live
+
+    @takes(at=whole_number(0).or_none(), n=whole_number(0).or_none())
+    def held(self, at: int | None = None, n: int | None = None) -> list[Held]:
+        """What was in use at a moment, the largest first.
+
+        Args:
+            at: The number of the moment; the peak if not given.
+            n: How many; all if not given.
+        """
+        found = [self._held(each) for each in self._at(at)]
+        return sorted(found, key=lambda each: -each.bytes)[:n]
+
+    @takes(at=whole_number(0).or_none())
+    def by_kind(self, at: int | None = None) -> dict[str, int]:
+        """Bytes in use at a moment, by kind; the peak if it is not given.
+
+        The kinds are ``parameters``, ``buffers``, ``optimizer`` (its state and its work),
+        ``gradients`` (of parameters), ``inputs``, ``others`` (that were there before the run),
+        ``activations`` (made in forward) and ``backward`` (made there, and no gradients of
+        parameters).
+        """
+        found = dict.fromkeys(KINDS, 0)
+        for each in self._at(at):
+            found[self._kind(each)] += each.bytes
+        return {kind: amount for kind, amount in found.items() if amount}
+
+    def table(self) -> list[dict[str, Any]]:
+        """Every moment as a dict, ready for ``pandas.DataFrame``."""
+        return [each._asdict() for each in self.moments]
+
+    def _at(self, at: int | None) -> Iterator[Allocation]:
+        number = self._times[self.peak_at if at is None else min(at, len(self._times) - 1)]
+        for each in self._allocations:
+            if each.begin <= number and (each.end is None or each.end > number):
+                yield each
+
+    @cached_property
+    def _times(self) -> list[int]:
+        """The number that each moment has in the recording."""
+        times = {0}
+        for each in self._allocations:
+            times.update(time for time in (each.begin, each.end) if time is not None)
+        return sorted(times)
+
+    # What it is -----------------------------------------------------------------------
+
+    @cached_property
+    def _values(self) -> Mapping[int, Value]:
+        """The first value in each storage."""
+        found: dict[int, Value] = {}
+        for value in self._recording.values.values():
+            found.setdefault(value.storage, value)
+        return found
+
+    def _kind(self, found: Allocation) -> str:
+        value = self._values.get(found.storage)
+        role = value.role if value is not None and value.producer is None else None
+        if found.role == "parameter" or role is Role.PARAMETER:
+            return "parameters"
+        if found.role == "buffer" or role is Role.BUFFER:
+            return "buffers"
+        if found.role == "gradient" or found.storage in self._grads:
+            return "gradients"
+        if not found.begin:
+            if role is Role.INPUT:
+                return "inputs"
+            return "optimizer" if found.storage in self._stepped else "others"
+        phase = self._phase(found.made_in)
+        return {"backward": "backward", "optimizer": "optimizer"}.get(phase or "", "activations")
+
+    @cached_property
+    def _stepped(self) -> set[int]:
+        """What only an optimizer reads: its state."""
+        found: dict[int, bool] = {}
+        for op in self._recording.ops.values():
+            inside = self._phase(op.id) == "optimizer"
+            for slot in op.inputs:
+                storage = self._recording.values[slot.value].storage
+                found[storage] = found.get(storage, True) and inside
+        return {storage for storage, inside in found.items() if inside}
+
+    def _held(self, found: Allocation) -> Held:
+        value = self._values.get(found.storage)
+        kind = self._kind(found)
+        named = value is not None and value.names and value.producer is None
+        name = value.names[0] if value is not None and named else ""
+        if not name and kind == "gradients":
+            leaf = self._values.get(found.leaf)
+            name = f"gradient of {leaf.names[0]}" if leaf is not None and leaf.names else "gradient"
+        name = name or self._maker(found.made_in) or kind
+        shape = value.shape if value is not None else ()
+        return Held(found.bytes, name, kind, shape, found.made_in, found.freed_in)
+
+    def _maker(self, node: str) -> str:
+        """An op, grad node or scope in as few words as possible."""
+        recording = self._recording
+        if node in recording.ops:
+            return op_name(recording, recording.ops[OpId(node)])
+        if node in recording.grad_nodes:
+            grad = recording.grad_nodes[GradId(node)]
+            place = scope_name(recording, grad.scope)
+            return f"{place}: {grad.name}" if place else grad.name
+        return scope_name(recording, ScopeId(node)) if node else ""
+
+    def _place(self, node: str) -> str:
+        if node in self._recording.ops:
+            return op_in_words(self._recording, OpId(node))
+        return self._maker(node)
+
+    def _phase(self, node: str) -> str | None:
+        """When a node runs; None for no node."""
+        recording = self._recording
+        if node in recording.grad_nodes:
+            return "backward"
+        if node in recording.ops:
+            op = recording.ops[OpId(node)]
+            if any(run.op == op.id for run in recording.backward_runs):
+                return "backward"
+            scope = op.scope
+        elif node in recording.scopes:
+            scope = ScopeId(node)
+        else:
+            return None
+        around = recording.within(scope)
+        if any(each in self._optimizers for each in around):
+            return "optimizer"
+        again = any(recording.scopes[each].recompute for each in around)
+        return "backward" if again else "forward"
+
+    # Drawing --------------------------------------------------------------------------
+
+    def plot(self, path: str | Path) -> Path:
+        """Write a chart of the bytes in use over time, by kind, as SVG, PDF, PNG or a page.
+
+        Raises:
+            UnknownFormat: The name ends in something else.
+        """
+        return write_chart(self._chart(), path)
+
+    def _repr_html_(self) -> str | None:
+        """The chart, in a notebook."""
+        return self._chart() if self._recording.allocations else None
+
+    def _chart(self) -> str:
+        title = f"Memory of tensors in {self._recording.name}"
+        said = f"peak {of_bytes(self.peak)} {self._where}"
+        across = "allocations and releases, in order"
+        chart = AreaChart(
+            title, across, self._columns(), KINDS, self._phases(), self.peak_at, said, of_bytes
+        )
+        return area_chart(chart)
+
+    def _columns(self) -> list[list[int]]:
+        """The bytes of each kind, at each moment."""
+        places = {time: at for at, time in enumerate(self._times)}
+        changes = [[0] * len(KINDS) for _ in places]
+        kinds = {kind: number for number, kind in enumerate(KINDS)}
+        for each in self._allocations:
+            number = kinds[self._kind(each)]
+            changes[places[each.begin]][number] += each.bytes
+            if each.end is not None:
+                changes[places[each.end]][number] -= each.bytes
+        columns = zip(*(itertools.accumulate(kind) for kind in zip(*changes)))
+        return [list(column) for column in columns]
+
+    def _phases(self) -> list[Phase]:
+        phases: list[Phase] = []
+        for at, moment in enumerate(self.moments):
+            if not phases or phases[-1].name != moment.phase:
+                phases.append(Phase(at, moment.phase))
+        return phases
+
+
+def _gradients(recording: RecordedRun) -> set[int]:
+    """The storages of what backward passes added to leaves."""
+    runs = {run.op for run in recording.backward_runs}
+    return {value.storage for value in recording.values.values() if value.producer in runs}

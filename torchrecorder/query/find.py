@@ -1,0 +1,166 @@
+"""Find: the modules, calls, tensors and operations that a name, a line or an id stands for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar, Union
+
+from torchrecorder.annotations.places import op_in_words, op_name, scope_name
+from torchrecorder.checks import TEXT, check_one, guess
+from torchrecorder.errors import NotThere
+from torchrecorder.events import OpId, ScopeKind, SourceLine
+from torchrecorder.graph.end_names import end_names
+from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+from torchrecorder.graph.recording import RecordedRun
+
+Part = Union[Module, Scope, Op, Value, GradNode]
+Row = TypeVar("Row", Module, Scope, Op, Value, GradNode)
+
+_LINE = re.compile(r"(.*\.\w+):(\d+)")
+_MOST = 6
+"""A message names so many parts."""
+
+
+def find(recording: RecordedRun, what: str) -> list[Part]:
+    """Everything that *what* stands for; an empty list if nothing does.
+
+    See `torchrecorder.Recording.find`.
+    """
+    found = {part.id: part for kind in _by_kind(recording, what) for part in kind}
+    return list(found.values())
+
+
+def the_one(recording: RecordedRun, what: str) -> Part:
+    """The one part that *what* stands for, of the first kind that has any.
+
+    Raises:
+        NotThere: Nothing is called so, or several things are; the message lists names.
+    """
+    found = first_kind(recording, what)
+    if len(found) > 1:
+        listed = [f"{part.id} is {_in_words(recording, part)}" for part in found[:_MOST]]
+        more = f", and {len(found) - _MOST} more" if len(found) > _MOST else ""
+        raise NotThere(
+            f"{what!r} stands for {len(found)} parts: {', '.join(listed)}{more}. Ask for one by "
+            f"its id, or for all with find({what!r})"
+        )
+    return found[0]
+
+
+def first_kind(recording: RecordedRun, what: str) -> list[Part]:
+    """All parts of the first kind that has any: modules, else calls, tensors, ops, grad nodes.
+
+    Raises:
+        NotThere: Nothing is called so; the message suggests a name.
+    """
+    for kind in _by_kind(recording, what):
+        if kind:
+            return kind
+    names = dict.fromkeys(_names(recording))
+    close = guess(what, names) or f". Modules, tensors and operations are {_some(names)}"
+    raise NotThere(f"nothing in this recording is called {what!r}{close}")
+
+
+def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[Part]]:
+    """What is called so: by id, by the names of each kind, by line, by class."""
+    check_one("what", what, TEXT)
+    for table in _tables(recording):
+        if what in table:
+            yield [table[what]]
+            return
+    line = _LINE.fullmatch(what)
+    if line is not None:
+        yield [op for op in recording.ops.values() if _is_at(op.source, line)]
+        yield [each for each in recording.scopes.values() if _is_at(each.source, line)]
+        return
+    ends = _names_of_ends(recording)
+    yield _named(recording.modules.values(), lambda each: each.names, what)
+    yield _named(recording.scopes.values(), lambda each: (each.path,), what)
+    values = recording.values.values()
+    yield _named(values, lambda each: (*each.names, *ends.get(each.id, ())), what)
+    yield _named(recording.ops.values(), lambda each: _names_of_op(recording, each), what)
+    yield _named(recording.modules.values(), lambda each: (each.cls, each.qualname), what)
+    yield _named(recording.scopes.values(), _classes, what)
+    yield _named(recording.grad_nodes.values(), lambda each: (each.name,), what)
+
+
+def _tables(recording: RecordedRun) -> tuple[Mapping[Any, Part], ...]:
+    """The parts of each kind, by id."""
+    kinds = recording.modules, recording.scopes, recording.ops, recording.values
+    return (*kinds, recording.grad_nodes)
+
+
+def _named(
+    rows: Iterable[Row], names: Callable[[Row], Iterable[str]], what: str
+) -> list[Part]:
+    """Those of *rows* that are called so, else those that the pattern *what* fits."""
+    rows = list(rows)
+    found: list[Part] = [row for row in rows if what in names(row)]
+    if not found and any(letter in what for letter in "*?["):
+        found = [row for row in rows if any(fnmatchcase(name, what) for name in names(row))]
+    return found
+
+
+def _names_of_ends(recording: RecordedRun) -> dict[str, tuple[str, ...]]:
+    """By the id of a value, its names as an input and output."""
+    found: dict[str, tuple[str, ...]] = {}
+    for _, value, names in end_names(recording):
+        found[value] = (*found.get(value, ()), *names)
+    return found
+
+
+def _names_of_op(recording: RecordedRun, op: Op) -> Iterator[str]:
+    yield from (op.name, op.qualname, op_name(recording, op))
+    place = scope_name(recording, op.scope)
+    if place:
+        yield f"{place}.{op.name}"
+
+
+def _classes(scope: Scope) -> Iterator[str]:
+    """A call by its own name and class; a region by its kind as well."""
+    yield from (scope.name, scope.cls)
+    if scope.kind not in (ScopeKind.MODULE, ScopeKind.FUNCTION):
+        yield from (scope.kind.value, f"{scope.kind.value} {scope.cls}")
+
+
+def _is_at(source: SourceLine | None, line: re.Match[str]) -> bool:
+    if source is None or source.line != int(line[2]):
+        return False
+    return source.file == line[1] or source.file.replace("\\", "/").endswith(f"/{line[1]}")
+
+
+def _names(recording: RecordedRun) -> Iterator[str]:
+    """Everything that `find` knows by name."""
+    for module in recording.modules.values():
+        yield from filter(None, module.names)
+    for _, _, names in end_names(recording):
+        yield from names
+    for value in recording.values.values():
+        yield from value.names
+    for op in recording.ops.values():
+        yield op.name
+    for module in recording.modules.values():
+        yield module.cls
+    for scope in recording.scopes.values():
+        yield from filter(None, (scope.path, *_classes(scope)))
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(map(repr, listed[:_MOST])) + (" ..." if len(listed) > _MOST else "")
+
+
+def _in_words(recording: RecordedRun, part: Part) -> str:
+    if isinstance(part, Op):
+        return op_in_words(recording, OpId(part.id))
+    if isinstance(part, Scope):
+        call = f", call {part.call + 1}" if part.module is not None else ""
+        return f"{scope_name(recording, part.id)}{call}"
+    if isinstance(part, Module):
+        return part.names[0] if part.names else part.cls
+    if isinstance(part, GradNode):
+        owner = f" of {op_in_words(recording, part.owner)}" if part.owner is not None else ""
+        return f"{part.name}{owner}"
+    return part.names[0] if part.names else part.role.value

@@ -1,0 +1,266 @@
+"""Missing gradients: why a parameter got no gradient, with the op and line where it was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from torchrecorder.annotations.parameter_owners import given_to_leaves, run_again
+from torchrecorder.annotations.places import op_in_words
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import STORED, GradId, OpId, ScopeKind, ValueId
+from torchrecorder.graph.end_names import end_names
+from torchrecorder.graph.nodes import Op, Value
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.query.find import first_kind
+
+Reason = Literal[
+    "frozen", "unused", "not in the loss", "left autograd", "no backward", "not propagated"
+]
+
+_WITHOUT_GRADIENTS = (ScopeKind.NO_GRAD, ScopeKind.INFERENCE_MODE)
+
+_TO_PYTHON = frozenset(("item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"))
+"""Ops that give numbers to Python or NumPy, which autograd does not see."""
+
+
+@dataclass(frozen=True)
+class MissingGradient:
+    """Why a tensor got no gradient. ``str()`` of it is a sentence.
+
+    Attributes:
+        name: The tensor.
+        reason: ``"frozen"`` (it does not require grad), ``"unused"`` (no op read it),
+            ``"not in the loss"`` (nothing made of it reaches the loss), ``"left autograd"``
+            (what is made of it reaches the loss, but not through autograd), ``"no backward"``
+            (none ran), ``"not propagated"`` (a backward pass ran, and gave it none).
+        text: The reason in words.
+        ops: The operations where it was lost, in run order; empty where it is none's doing.
+    """
+
+    name: str
+    reason: Reason
+    text: str
+    ops: tuple[Op, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name} has no gradient: {self.text}"
+
+
+def why_no_gradient(recording: RecordedRun, name: str) -> MissingGradient | None:
+    """Why the parameter or input *name* got no gradient; None if it got one.
+
+    See `torchrecorder.Recording.why_no_gradient`.
+    """
+    found = [part for part in first_kind(recording, name) if isinstance(part, Value)]
+    if not found:
+        raise InvalidArgument(
+            f"{name!r} is no tensor: name a parameter, such as 'layer1.0.weight', or an input"
+        )
+    return _Search(recording, found[0]).answer()
+
+
+class _Search:
+    """Follows one tensor: through the data, and through autograd."""
+
+    def __init__(self, recording: RecordedRun, value: Value) -> None:
+        self.recording = recording
+        self.value = value
+        self.name = value.names[0] if value.names else value.id
+        apart = {
+            scope.id
+            for scope in recording.scopes.values()
+            if scope.kind is ScopeKind.OPTIMIZER or scope.recompute
+        }
+        backward = {run.op for run in recording.backward_runs}
+        self.forward = [
+            op
+            for op in recording.ops.values()
+            if not op.recompute
+            and op.id not in backward
+            and apart.isdisjoint(recording.within(op.scope))
+        ]
+
+    def answer(self) -> MissingGradient | None:
+        """The first reason that holds."""
+        if self.value.id in {*given_to_leaves(self.recording), *run_again(self.recording)}:
+            return None
+        if self.value.role in STORED and not (self.value.trainable or self.value.requires_grad):
+            return self._because("frozen", "it does not require grad (requires_grad=False)")
+        if not any(slot.value in self.same for op in self.forward for slot in op.inputs):
+            return self._because("unused", f"no operation read it{self._module_that_never_ran()}")
+        if not self.reached & self.loss:
+            return self._outside_the_loss()
+        if not self.live & self.loss:
+            return self._left(self._cuts())
+        if not self.recording.backward_runs:
+            return self._because("no backward", "no backward pass ran while this was recorded")
+        return self._not_propagated()
+
+    def _because(self, reason: Reason, text: str, ops: Iterable[Op] = ()) -> MissingGradient:
+        return MissingGradient(self.name, reason, text, tuple(ops))
+
+    # What is made of it ---------------------------------------------------------------
+
+    @cached_property
+    def same(self) -> set[ValueId]:
+        """The tensor before the run, and as an optimizer or the like wrote it."""
+        storage, values = self.value.storage, self.recording.values.values()
+        named = {
+            each.id for each in values
+            if storage >= 0 and each.storage == storage and each.names == self.value.names
+        }
+        return named | {self.value.id}
+
+    @cached_property
+    def reached(self) -> set[ValueId]:
+        """Every value that is made of it, by whatever operation."""
+        found = set(self.same)
+        for op in self.forward:
+            if any(slot.value in found for slot in op.inputs):
+                found.update(op.outputs)
+        return found
+
+    @cached_property
+    def live(self) -> set[ValueId]:
+        """Those of them that autograd knows to be made of it."""
+        grads, values = self.recording.grad_nodes, self.recording.values.values()
+        behind: dict[GradId, list[GradId]] = {}
+        for grad in grads.values():
+            for edge in grad.next:
+                if edge is not None:
+                    behind.setdefault(edge.grad, []).append(grad.id)
+        starts = [each.id for each in grads.values() if each.variable in self.same]
+        if self.value.grad is not None:
+            starts.append(self.value.grad.grad)
+        self.nodes = set(starts)
+        while starts:
+            for node in behind.get(starts.pop(), ()):
+                if node not in self.nodes:
+                    self.nodes.add(node)
+                    starts.append(node)
+        taped = {each.id for each in values if each.grad and each.grad.grad in self.nodes}
+        return taped | self.same
+
+    @cached_property
+    def loss(self) -> set[ValueId]:
+        """What backward passes started from; the outputs where none ran."""
+        runs = self.recording.backward_runs
+        if not runs:
+            return {slot.value for slot in self.recording.outputs}
+        return {slot.value for run in runs for slot in self.recording.ops[run.op].inputs}
+
+    @property
+    def target(self) -> str:
+        """What a gradient would come from."""
+        return "the loss" if self.recording.backward_runs else "an output"
+
+    # Reasons --------------------------------------------------------------------------
+
+    def _module_that_never_ran(self) -> str:
+        for module in self.recording.modules.values():
+            owns = any(slot.value in self.same for slot in module.stored)
+            if owns and not module.calls and module.names:
+                return f": module {module.names[0]!r} was never called"
+        return ""
+
+    def _outside_the_loss(self) -> MissingGradient:
+        """Nothing that is made of it reaches the loss: where it ends."""
+        ends = [
+            op for op in self._reading(self.reached)
+            if not any(value in self._read for value in op.outputs) and op.outputs
+        ]
+        outputs = dict.fromkeys(
+            "the output" if names[0] == "output" else f"output {names[0]}"
+            for box, value, names in end_names(self.recording)
+            if box.startswith("out:") and value in self.reached and names
+        )
+        to_python = [op for op in self._reading(self.reached) if op.name in _TO_PYTHON]
+        if to_python and not outputs:
+            said = (
+                f"nothing made of it reaches {self.target} as a tensor: "
+                f"{op_in_words(self.recording, OpId(to_python[0].id))} makes a Python number or "
+                "NumPy array of it, which autograd does not follow"
+            )
+            return self._because("left autograd", said, to_python)
+        if self.live == self.same and not outputs:
+            return self._left(self._reading(self.same))
+        last = f", and ends in {op_in_words(self.recording, OpId(ends[-1].id))}" if ends else ""
+        unused = f", only {' and '.join(outputs)}" if outputs else last
+        return self._because(
+            "not in the loss", f"nothing made of it reaches {self.target}{unused}", ends[-1:]
+        )
+
+    @cached_property
+    def _read(self) -> set[ValueId]:
+        return {slot.value for op in self.forward for slot in op.inputs}
+
+    def _reading(self, values: set[ValueId]) -> Iterator[Op]:
+        """The forward ops that read any of *values*."""
+        for op in self.forward:
+            if any(slot.value in values for slot in op.inputs):
+                yield op
+
+    def _cuts(self) -> Iterator[Op]:
+        """Where it reaches the loss, and not through autograd: the ops where autograd is left."""
+        needed = self._needed_by_loss()
+        for op in self._reading(self.live):
+            if any(value in needed and value not in self.live for value in op.outputs):
+                yield op
+
+    def _left(self, ops: Iterable[Op]) -> MissingGradient:
+        cuts = list(ops)
+        first = cuts[0]
+        more = f", and {len(cuts) - 1} more operation{'s' * (len(cuts) > 2)}" * (len(cuts) > 1)
+        said = f"autograd is left in {op_in_words(self.recording, OpId(first.id))}{more}"
+        return self._because("left autograd", f"{said}: {self._why_left(first)}", cuts)
+
+    def _needed_by_loss(self) -> set[ValueId]:
+        """Every value that the loss is made of."""
+        needed = set(self.loss)
+        for op in reversed(self.forward):
+            if any(value in needed for value in op.outputs):
+                needed.update(slot.value for slot in op.inputs)
+        return needed
+
+    def _why_left(self, op: Op) -> str:
+        values = self.recording.values
+        if op.name in ("detach", "detach_", "data"):
+            return "it gives the same numbers without their history"
+        for each in self.recording.within(op.scope):
+            kind = self.recording.scopes[each].kind
+            if kind is ScopeKind.ENABLE_GRAD:
+                break
+            if kind in _WITHOUT_GRADIENTS:
+                return f"it runs under {kind.value}"
+        if self.recording.run.grad_mode != "grad":
+            return f"the whole run was under {self.recording.run.grad_mode}"
+        dtypes = [values[value].dtype for value in op.outputs]
+        if dtypes and not any(dtype.startswith(("float", "bfloat", "complex")) for dtype in dtypes):
+            return f"its result is {dtypes[0]}, which has no gradient"
+        return "its result does not require grad"
+
+    def _not_propagated(self) -> MissingGradient:
+        """Autograd leads from the loss to it: which grad node gave it nothing."""
+        grads, ops = self.recording.grad_nodes, self.recording.ops
+        ran = [each for each in self.recording.grad_runs if each.grad in self.nodes]
+        for each in ran:
+            node = grads[each.grad]
+            own = not node.name[-1:].isdigit()  # of a custom function, not PyTorch's
+            for gradient, edge in zip(each.gave, node.next):
+                if own and gradient is None and edge is not None and edge.grad in self.nodes:
+                    owner = [ops[node.owner]] if node.owner is not None else []
+                    made = f" of {op_in_words(self.recording, node.owner)}" if node.owner else ""
+                    said = f"{node.name}{made} gave no gradient for it"
+                    return self._because("not propagated", said, owner)
+        failure = self.recording.run.failure
+        if failure is not None:
+            return self._because("not propagated", f"the run failed before: {failure.message}")
+        called = {ops[run.op].name for run in self.recording.backward_runs}
+        if called == {"grad"}:
+            said = "torch.autograd.grad() returns the gradients it is asked for and sets no .grad"
+        else:
+            said = "the backward pass was asked for the gradients of other tensors (inputs=)"
+        return self._because("not propagated", said)

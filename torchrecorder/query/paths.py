@@ -1,0 +1,204 @@
+"""Paths: the ways on which data flows from one part of a run to another."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+from torchrecorder.annotations.places import op_name
+from torchrecorder.checks import check_one, whole_number
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import OpId, ValueId
+from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+from torchrecorder.graph.recording import Node, RecordedRun
+from torchrecorder.query.find import first_kind
+
+Path = tuple[Node, ...]
+"""Ops and values in turn, in the direction of the data."""
+
+_SHOWN = 20
+"""A text shows so many paths."""
+
+
+@dataclass(frozen=True, repr=False)
+class Paths(Sequence[Path]):
+    """Paths from one part of a run to another, the shortest first.
+
+    ``len(paths)`` is how many are listed; ``str(paths)`` shows them, a line each.
+
+    Attributes:
+        total: How many there are, however many are listed.
+        through: Ids of all ops and values that lie on a path, listed or not, each after what it
+            is made of.
+    """
+
+    recording: RecordedRun
+    listed: tuple[Path, ...]
+    total: int
+    through: tuple[str, ...]
+
+    @overload
+    def __getitem__(self, place: int) -> Path: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Path, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> Path | tuple[Path, ...]:
+        return self.listed[place]
+
+    def __len__(self) -> int:
+        return len(self.listed)
+
+    def __repr__(self) -> str:
+        more = f", {len(self.listed)} listed" if len(self.listed) < self.total else ""
+        return f"<{self.total} path{'s' * (self.total != 1)} in {self.recording.name}{more}>"
+
+    def __str__(self) -> str:
+        lines = [" → ".join(self._steps(path)) for path in self.listed[:_SHOWN]]
+        left = self.total - len(lines)
+        return "\n".join([*lines, f"and {left} more"] if left else lines) or "no path"
+
+    def _steps(self, path: Path) -> Iterator[str]:
+        """The ops of a path, and the tensors at its ends that have a name."""
+        for node in path:
+            if isinstance(node, Op):
+                yield op_name(self.recording, node)
+            elif isinstance(node, Value) and (node.names or node.producer is None):
+                yield node.names[0] if node.names else node.role.value
+
+
+def paths(recording: RecordedRun, start: str, end: str, *, limit: int = 100) -> Paths:
+    """The paths on which data flows from *start* to *end*.
+
+    See `torchrecorder.Recording.paths`.
+    """
+    check_one("limit", limit, whole_number(0))
+    first, last = _nodes(recording, start), _nodes(recording, end)
+    if first & last:
+        raise InvalidArgument(
+            f"{start!r} and {end!r} share operations or tensors: a path leads from one part of "
+            "the run to another"
+        )
+    flow = _Flow(recording, first, last)
+    listed = tuple(
+        tuple(recording.node(node) for node in path) for path in flow.shortest(limit)
+    )
+    return Paths(recording, listed, flow.total(), flow.through())
+
+
+def _nodes(recording: RecordedRun, name: str) -> set[str]:
+    """The ops and values that *name* stands for; of a module or call the ops in it.
+
+    Raises:
+        NotThere: Nothing is called so.
+        InvalidArgument: Only grad nodes are, or a module that did not run.
+    """
+    found: set[str] = set()
+    for part in first_kind(recording, name):
+        if isinstance(part, GradNode):
+            raise InvalidArgument(
+                f"{name!r} is a node of the autograd graph: paths lead between modules, "
+                "operations and tensors"
+            )
+        if isinstance(part, (Op, Value)):
+            found.add(part.id)
+        else:
+            found.update(_ops_in(recording, part))
+    if not found:
+        raise InvalidArgument(f"no operation ran in {name!r}")
+    return found
+
+
+def _ops_in(recording: RecordedRun, part: Module | Scope) -> Iterator[OpId]:
+    waiting = list(part.calls) if isinstance(part, Module) else [part.id]
+    while waiting:
+        for child in recording.children[waiting.pop()]:
+            if isinstance(child, Op):
+                yield child.id
+            else:
+                waiting.append(child.id)
+
+
+class _Flow:
+    """What lies on a path, which leaves *first* once and enters *last* once."""
+
+    def __init__(self, recording: RecordedRun, first: set[str], last: set[str]) -> None:
+        self.recording = recording
+        self.first, self.last = first, last
+        self.place = {node: at for at, node in enumerate((*recording.values, *recording.ops))}
+        self.ordered = self._between()
+        self.next = self._steps()
+        self.left = self._lengths()
+
+    def _between(self) -> list[str]:
+        """What *first* reaches, in the direction of the data: whatever is read comes before."""
+        seen, ordered = set(self.first), sorted(self.first, key=self.place.__getitem__)
+        stack = [(node, self._readers(node)) for node in ordered]
+        done: list[str] = []
+        stack.reverse()
+        while stack:
+            node, readers = stack[-1]
+            following = next((each for each in readers if each not in seen), None)
+            if following is None:
+                done.append(stack.pop()[0])
+            else:
+                seen.add(following)
+                stack.append((following, self._readers(following)))
+        return done[::-1]
+
+    def _readers(self, node: str) -> Iterator[str]:
+        """What is made of *node* next; nothing of what a path ends at, or of what goes back."""
+        if node in self.last:
+            return
+        op = self.recording.ops.get(OpId(node))
+        found = self.recording.consumers.get(ValueId(node), ()) if op is None else op.outputs
+        yield from (each for each in dict.fromkeys(found) if each not in self.first)
+
+    def _steps(self) -> Mapping[str, tuple[str, ...]]:
+        """For each node from which *last* can be reached, the next ones that lie on a path."""
+        steps: dict[str, tuple[str, ...]] = {}
+        for node in reversed(self.ordered):
+            following = tuple(each for each in self._readers(node) if each in steps)
+            if following or node in self.last:
+                steps[node] = following
+        return steps
+
+    def _lengths(self) -> dict[str, int]:
+        """For each of them, the length of the shortest way to the end."""
+        left: dict[str, int] = {}
+        for node in reversed(self.ordered):
+            if node in self.next:
+                left[node] = 1 + min((left[each] for each in self.next[node]), default=-1)
+        return left
+
+    def total(self) -> int:
+        """The number of paths."""
+        ways: dict[str, int] = {}
+        for node in reversed(self.ordered):
+            if node in self.next:
+                ways[node] = sum(ways[each] for each in self.next[node]) or int(node in self.last)
+        return sum(ways.get(node, 0) for node in self.first)
+
+    def through(self) -> tuple[str, ...]:
+        """All nodes on a path."""
+        return tuple(node for node in self.ordered if node in self.next)
+
+    def shortest(self, limit: int) -> Iterator[tuple[str, ...]]:
+        """At most *limit* paths, the shortest first; of equally long ones in run order."""
+        starts = [each for each in self.ordered if each in self.first and each in self.next]
+        waiting: list[tuple[int, tuple[int, ...], tuple[str, ...]]] = [
+            (self.left[each], (self.place[each],), (each,)) for each in starts
+        ]
+        heapq.heapify(waiting)
+        found = 0
+        while waiting and found < limit:
+            _, order, path = heapq.heappop(waiting)
+            if path[-1] in self.last:
+                found += 1
+                yield path
+                continue
+            for each in self.next[path[-1]]:
+                length = len(path) + self.left[each]
+                heapq.heappush(waiting, (length, (*order, self.place[each]), (*path, each)))

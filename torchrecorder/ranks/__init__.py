@@ -1,0 +1,1 @@
+"""Many recordings of one run, one per process, put together."""

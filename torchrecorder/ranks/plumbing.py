@@ -1,0 +1,146 @@
+"""Plumbing: what FSDP and DTensor do to bring weights and tensors where they are needed.
+
+Without it a model of many processes looks like the model: what is sent is told of the module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from types import MappingProxyType
+
+from torchrecorder.events import MODES, OpId, OpKind, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.graph.nodes import Op
+from torchrecorder.recording import Recording
+
+CONVERSIONS = ("_FromTorchTensor", "_ToTorchTensor", "Redistribute", "RegisterPostBackwardFunction")
+"""Custom functions in which tensors change from one kind to the other, or are sent."""
+
+STEPS = ("wait_tensor", "_wrap_tensor_autograd", *CONVERSIONS)
+"""Ops that belong to a communication wherever they stand."""
+
+OF_FSDP = ("all_gather_copy_in", "split_with_sizes_copy", "chunk_cat")
+"""Ops by which FSDP is known: what runs in the same region belongs to it."""
+
+
+def without_plumbing(recording: Recording) -> Recording:
+    """*recording* without those ops and regions; what they passed on leads straight through."""
+    gone = _ops(recording)
+    if not gone:
+        return recording
+    through = _Through(recording, gone)
+    empty = _regions(recording, gone)
+    home = {scope: through.home(scope, empty) for scope in (None, *recording.scopes)}
+    return replace(
+        recording,
+        scopes=MappingProxyType({
+            scope.id: scope._replace(
+                parent=home[scope.parent],
+                inputs=through.slots(scope.inputs),
+                outputs=through.slots(scope.outputs),
+            )
+            for scope in recording.scopes.values() if scope.id not in empty
+        }),
+        ops=MappingProxyType({
+            op.id: op._replace(scope=home[op.scope], inputs=through.slots(op.inputs, several=True))
+            for op in recording.ops.values() if op.id not in gone
+        }),
+        values=MappingProxyType({
+            value.id: value._replace(producer=None if value.producer in gone else value.producer)
+            for value in recording.values.values()
+        }),
+        grad_nodes=MappingProxyType({
+            grad.id: grad._replace(
+                owner=None if grad.owner in gone else grad.owner, scope=home[grad.scope]
+            )
+            for grad in recording.grad_nodes.values()
+        }),
+        outputs=through.slots(recording.outputs),
+        communications=tuple(
+            told._replace(op=None if told.op in gone else told.op, scope=home[told.scope])
+            for told in recording.communications
+        ),
+        measured=MappingProxyType({
+            quantity: MappingProxyType({
+                node: amount for node, amount in found.items()
+                if node not in gone and node not in empty
+            })
+            for quantity, found in recording.measured.items()
+        }),
+    )
+
+
+def _ops(recording: Recording) -> set[OpId]:
+    """The ops that are plumbing."""
+    regions = {
+        scope.id for scope in recording.scopes.values()
+        if scope.kind is ScopeKind.CUSTOM_FUNCTION and scope.cls in CONVERSIONS
+    }
+    for op in recording.ops.values():
+        around = recording.scopes.get(op.scope) if op.scope is not None else None
+        if op.name in OF_FSDP and around is not None and around.kind in MODES:
+            regions.add(around.id)
+    gone: set[OpId] = set()
+    for op in recording.ops.values():
+        inside = not regions.isdisjoint(recording.within(op.scope))
+        if inside or op.name in STEPS or _only_prepares(recording, op, gone):
+            gone.add(op.id)
+    return gone
+
+
+def _only_prepares(recording: Recording, op: Op, gone: Iterable[OpId]) -> bool:
+    """Whether an op only looks at what plumbing made, as FSDP does to make parameters of it."""
+    if op.name not in ("as_strided", "detach") and op.kind is not OpKind.PASS:
+        return False
+    makers = {recording.values[slot.value].producer for slot in op.inputs}
+    return bool(makers) and makers <= {*gone}
+
+
+def _regions(recording: Recording, gone: set[OpId]) -> set[ScopeId]:
+    """The regions in which nothing else ran."""
+    full: set[ScopeId] = set()
+    for op in recording.ops.values():
+        if op.id not in gone:
+            full.update(recording.within(op.scope))
+    emptied = {
+        scope for op in gone for scope in recording.within(recording.ops[op].scope)
+    }
+    return {
+        each for each in emptied - full
+        if recording.scopes[each].kind not in (ScopeKind.MODULE, ScopeKind.FUNCTION)
+    }
+
+
+class _Through:
+    """Where values come from when the ops *gone* are not there."""
+
+    def __init__(self, recording: Recording, gone: set[OpId]) -> None:
+        self.recording = recording
+        self.gone = gone
+        self._known: dict[ValueId, tuple[ValueId, ...]] = {}
+        for value in recording.values.values():  # in the order they were met: makers first
+            self._known[value.id] = self._behind(value.id)
+
+    def _behind(self, value: ValueId) -> tuple[ValueId, ...]:
+        producer = self.recording.values[value].producer
+        if producer is None or producer not in self.gone:
+            return (value,)
+        found: dict[ValueId, None] = {}
+        for slot in self.recording.ops[producer].inputs:
+            if slot.value != value:
+                found.update(dict.fromkeys(self._known.get(slot.value, (slot.value,))))
+        return tuple(found)
+
+    def slots(self, slots: Iterable[Slot], *, several: bool = False) -> tuple[Slot, ...]:
+        """Slots with what is behind their values: the first of it, or all."""
+        found: dict[Slot, None] = {}
+        for slot in slots:
+            behind = self._known[slot.value]
+            for each in behind if several else behind[:1]:
+                found[Slot(slot.name, each)] = None
+        return tuple(found)
+
+    def home(self, scope: ScopeId | None, empty: set[ScopeId]) -> ScopeId | None:
+        """The innermost scope around that is still there."""
+        around = self.recording.within(scope)
+        return next((each for each in around if each not in empty), None)

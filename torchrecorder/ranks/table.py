@@ -1,0 +1,73 @@
+"""Tables of a run of many processes: lanes, modules that send, problems."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from torchrecorder.annotations.amounts import of_bytes, of_seconds
+from torchrecorder.export.table.alignment import Column, table
+from torchrecorder.ranks.join import Collective
+from torchrecorder.ranks.lanes import Lane
+
+MODEL = "(the model)"
+"""What is sent by the model itself, and outside of it."""
+
+
+def summary(
+    title: str,
+    lanes: Sequence[Lane],
+    collectives: Sequence[Collective],
+    problems: Sequence[str],
+    n: int,
+) -> str:
+    """All of it as text; of the modules that send, *n* at most."""
+    parts = [title, _table(_lanes(lanes), right=(1, 2, 3))]
+    if collectives:
+        parts.append(_table(_modules(collectives, n), right=(3, 4, 5)))
+    if problems:
+        parts.append("Problems\n" + "\n".join(f"  {each}" for each in problems))
+    return "\n\n".join(parts)
+
+
+def _table(rows: Iterator[Sequence[str]], right: Collection[int]) -> str:
+    """A table, whose first row is the headings; columns where nothing stands are left out."""
+    titles, *lines = rows
+    columns = [
+        Column(title, [line[number] for line in lines], number in right)
+        for number, title in enumerate(titles)
+        if any(line[number] for line in lines)
+    ]
+    return "\n".join(table(columns))
+
+
+def _lanes(lanes: Sequence[Lane]) -> Iterator[Sequence[str]]:
+    yield "Lane", "Ranks", "Params size", "Sent", "Slowest", "Not alike in"
+    for each in lanes:
+        slowest = "" if each.seconds is None else f"{of_seconds(each.seconds)}, rank {each.slowest}"
+        yield (
+            each.name, str(len(each.ranks)), _span(each.parameter_bytes), _span(each.sent_bytes),
+            slowest, ", ".join(each.differs),
+        )
+
+
+def _span(ends: tuple[int, int]) -> str:
+    low, high = map(of_bytes, ends)
+    return low if low == high else f"{low} – {high}"
+
+
+def _modules(collectives: Sequence[Collective], n: int) -> Iterator[Sequence[str]]:
+    """What is sent by module, the most bytes first."""
+    found: dict[tuple[str, str, str], list[Collective]] = {}
+    for each in collectives:
+        when = "backward" if each.backward else "forward"
+        found.setdefault((each.path or MODEL, each.name, when), []).append(each)
+    yield "Module", "Sends", "When", "Times", "Bytes", "Waited", "For"
+    order = sorted(found.items(), key=lambda item: -sum(each.bytes for each in item[1]))
+    for (path, name, when), all_of_it in order[:n]:
+        longest = max(all_of_it, key=lambda each: each.waited or 0.0)
+        waited = longest.waited
+        yield (
+            path, name, when, str(len(all_of_it)), of_bytes(sum(each.bytes for each in all_of_it)),
+            "" if waited is None else of_seconds(waited),
+            "" if waited is None else f"rank {longest.last}",
+        )

@@ -1,0 +1,108 @@
+"""Argument marks: small names of arguments, for lines that enter an op out of order.
+
+Arguments count from left to right, or from top to bottom. Only where they enter a box is known
+whether they do so in order; then those who place the lines leave the marks out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from torchrecorder.events import OpId, ScopeId, Slot
+from torchrecorder.views.bundles import ROLES, Bundle, Flow
+from torchrecorder.views.view import View
+
+COMMUTATIVE = frozenset(
+    """
+    add add_ mul mul_ multiply maximum minimum max min fmax fmin eq ne allclose isclose equal
+    logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor __and__ __or__ __xor__
+    hypot dot vdot inner mse_loss l1_loss logaddexp broadcast_tensors meshgrid block_diag
+    backward alias join
+    """.split()
+)
+"""Ops whose tensors may change places, or are equals of each other."""
+
+SIGNS = {
+    "sub": "−", "sub_": "−", "subtract": "−", "div": "÷", "div_": "÷", "divide": "÷",
+    "true_divide": "÷", "floor_divide": "÷", "remainder": "%", "fmod": "%", "pow": "^",
+    "lt": ">", "le": "≥", "gt": "<", "ge": "≤",
+}
+"""The mark of the second of two arguments; the first has none."""
+
+SHORT = {
+    "query": "q", "key": "k", "value": "v", "attn_mask": "mask", "mask": "mask", "weight": "w",
+    "key_padding_mask": "mask", "bias": "b", "condition": "if", "index": "index",
+    "target": "target", "indices": "index", "source": "source", "src": "source",
+}
+"""Marks of arguments; of others it is their number."""
+
+CHOICE = {"condition": "if", "self": "then", "input": "then", "other": "else"}
+"""Marks of the arguments of ``where``."""
+
+
+class Mark(NamedTuple):
+    """What may stand at the head of a line.
+
+    Attributes:
+        text: The small name; may be empty.
+        place: Which argument it is; negative where the text stands there in any case.
+    """
+
+    text: str = ""
+    place: int = -1
+
+
+def argument_marks(view: View, drawn: Sequence[Bundle]) -> dict[int, Mark]:
+    """The marks of lines, by index."""
+    entering: dict[str, list[int]] = {}
+    for number, bundle in enumerate(drawn):
+        if not view.backward and bundle.flow is Flow.TENSOR:
+            entering.setdefault(bundle.first.head, []).append(number)
+    found: dict[int, Mark] = {}
+    for head, numbers in entering.items():
+        name, slots = _arguments(view, head)
+        marks = {each: _mark(name, slots, drawn[each]) for each in numbers} if slots else {}
+        ordered = [each for each, mark in marks.items() if mark.place >= 0]
+        if name in COMMUTATIVE or len({_origin(drawn[each]) for each in ordered}) < 2:
+            marks = {each: mark for each, mark in marks.items() if mark.place < 0 and mark.text}
+        found.update(marks)
+    return found
+
+
+def _origin(bundle: Bundle) -> tuple[str, str | None]:
+    return bundle.first.tail, bundle.first.value
+
+
+def _arguments(view: View, head: str) -> tuple[str, tuple[Slot, ...]]:
+    """The name and the arguments of an op, or of a module that takes query, key and value."""
+    op, scope = view.recording.ops.get(OpId(head)), view.recording.scopes.get(ScopeId(head))
+    if op is not None:
+        return op.name, op.inputs
+    if scope is not None and len({slot.name for slot in scope.inputs} & set(ROLES)) > 1:
+        return scope.cls, scope.inputs
+    return "", ()
+
+
+def _mark(name: str, slots: Sequence[Slot], bundle: Bundle) -> Mark:
+    """The mark of the line of *bundle* into what is called *name* and takes *slots*."""
+    arrow = bundle.first
+    taken = dict.fromkeys(each.slot for each in bundle.arrows)
+    taken.update({slot.name: None for slot in slots if slot.value == arrow.value})
+    roles = [each for each in ROLES if each in taken]
+    if len(roles) > 1:
+        return Mark(" = ".join(roles))
+    names = [slot.name for slot in slots]
+    if len(bundle.arrows) > 1 or arrow.slot not in names:
+        return Mark()
+    place = names.index(arrow.slot)
+    return Mark(_text(name, arrow.slot, place), place)
+
+
+def _text(name: str, slot: str, place: int) -> str:
+    if name in SIGNS:
+        return SIGNS[name] if place else ""
+    if name == "where":
+        return CHOICE.get(slot, str(place + 1))
+    number = slot.rpartition(".")[2]
+    return SHORT.get(slot, str(int(number) + 1 if number.isdigit() else place + 1))

@@ -1,0 +1,88 @@
+"""What processes send to each other, as lines on the boxes of modules and ops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from torchrecorder.annotations.amounts import of_bytes, of_seconds
+from torchrecorder.annotations.communication import size
+from torchrecorder.events import Communication, ScopeId, ScopeKind
+from torchrecorder.graph.recording import RecordedRun
+
+SHORTEST = 1e-4
+"""Waits of less than this many seconds are not worth a line."""
+
+MOST = 4
+"""The maximum number of lines on a box."""
+
+
+class SentCaptions:
+    """The lines of one recording."""
+
+    def __init__(self, recording: RecordedRun) -> None:
+        self.recording = recording
+        rank = recording.run.rank
+        groups = rank.groups if rank is not None else ()
+        self.purposes = {group.name: group.purpose for group in groups}
+        self._inside: dict[ScopeId, list[Communication]] = {}
+        self._own: dict[ScopeId, list[Communication]] = {}
+        self._of: dict[str, list[Communication]] = {}
+        for told in recording.communications:
+            around = recording.within(told.scope)
+            for scope in around:
+                self._inside.setdefault(scope, []).append(told)
+            called = next((each for each in around if _is_called(recording, each)), None)
+            if told.op is not None:
+                self._of.setdefault(told.op, []).append(told)
+            elif called is not None:
+                self._own.setdefault(called, []).append(told)
+
+    def closed(self, scope: ScopeId) -> list[str]:
+        """What is sent in a closed scope."""
+        return _lines(self._inside.get(scope, ()), self.purposes)
+
+    def open(self, scope: ScopeId) -> list[str]:
+        """What is sent right in an open one, and by no op in it."""
+        return _lines(self._own.get(scope, ()), self.purposes)
+
+    def op(self, op: str) -> list[str]:
+        """How long an op waited for others."""
+        return [text for text in [_waited(self._of.get(op, ()))] if text]
+
+
+def _is_called(recording: RecordedRun, scope: ScopeId) -> bool:
+    return recording.scopes[scope].kind in (ScopeKind.MODULE, ScopeKind.FUNCTION)
+
+
+def _lines(sent: Iterable[Communication], purposes: dict[str, str]) -> list[str]:
+    found: dict[tuple[bool, str, str], list[Communication]] = {}
+    for told in sent:
+        purpose = purposes.get(told.group, "")
+        place = purpose.removeprefix("mesh_") if purpose.startswith("mesh_") else ""
+        found.setdefault((told.backward, told.name, place), []).append(told)
+    lines = list(_texts(sorted(found.items(), key=lambda item: item[0][0])))
+    more = len(lines) - MOST
+    return lines if more <= 0 else [*lines[: MOST - 1], f"{more + 1} more"]
+
+
+def _texts(
+    found: Iterable[tuple[tuple[bool, str, str], list[Communication]]]
+) -> Iterator[str]:
+    for (backward, name, place), sent in found:
+        times = f" ×{len(sent)}" if len(sent) > 1 else ""
+        amount = sum(map(size, sent))
+        told = f"{name}{times}{' ' + place if place else ''}"
+        told += f", {of_bytes(amount)}" if amount else ""
+        yield f"backward: {told}" if backward else told
+        waited = _waited(sent)
+        if waited:
+            yield waited
+
+
+def _waited(sent: Iterable[Communication]) -> str:
+    """The longest wait, and for whom; empty if there was none to speak of."""
+    known = [told for told in sent if told.waited_seconds is not None]
+    longest = max(known, key=lambda told: told.waited_seconds or 0.0, default=None)
+    if longest is None or (longest.waited_seconds or 0.0) < SHORTEST:
+        return ""
+    return f"waited {of_seconds(longest.waited_seconds or 0.0)} for rank {longest.last}"

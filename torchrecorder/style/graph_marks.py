@@ -1,0 +1,159 @@
+"""Graph marks: the regions of compiled graphs, and the places where they break."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+
+from torchrecorder.annotations.compiled import breaks_at, graphs_among, kernels_of
+from torchrecorder.events import COMPILED_GRAPH, GraphBreak, ScopeId
+from torchrecorder.graph.nodes import Op
+from torchrecorder.style.color import mix
+from torchrecorder.style.figure import LegendEntry, Look, Text
+from torchrecorder.style.themes import PRINT, Theme
+from torchrecorder.views.view import Arrow, Box, Cluster, View
+
+HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8a6d3b")
+"""Outlines of graphs, which take turns; colour-blind readers can tell them apart."""
+
+LISTED = 6
+"""So many graphs have a row of their own in the legend."""
+
+WIDTH = 30
+"""Characters in a line that says why a graph breaks."""
+
+ROWS = 3
+"""Breaks that are said on one box or cluster."""
+
+
+class GraphMarks:
+    """What a view shows of compiled graphs; nothing where the run was recorded without."""
+
+    def __init__(self, view: View, theme: Theme) -> None:
+        recording = view.recording
+        self.view = view
+        self.theme = theme
+        self.found = bool(recording.compiled_graphs) and not view.backward
+        self._known = recording.measured.get(COMPILED_GRAPH, {}) if self.found else {}
+        self._breaks = breaks_at(recording) if self.found else {}
+        self._kernels = kernels_of(recording) if self.found else {}
+
+    def __bool__(self) -> bool:
+        return self.found
+
+    def look(self, box: Box, look: Look) -> Look:
+        """*look* in the outline of the graph that *box* is in; marked where a graph breaks."""
+        if self._is_break(box.id):
+            return replace(self._at_break(look), bold=True)
+        return self._outlined(look, self._graph_of.get(box.id), 2.0)
+
+    def _is_break(self, box: str) -> bool:
+        """Whether a box is an op at which a graph breaks."""
+        return box in self._breaks and box in self.view.recording.ops
+
+    def _at_break(self, look: Look) -> Look:
+        return replace(look, stroke=self.theme.looks["failed"].stroke, dash="dotted", width=2.0)
+
+    def group_look(self, cluster: Cluster, look: Look) -> Look:
+        """The same for an open scope all of whose ops are in one graph."""
+        return self._outlined(look, self._only(self._inside(cluster.id)), 1.8)
+
+    def lines(self, box: Box) -> Iterator[Text]:
+        """The captions of a box: the breaks in it."""
+        found = [each for member in box.members for each in self._breaks.get(member, ())]
+        yield from self._told(found, len(found) > 1 or box.id not in self.view.recording.ops)
+
+    def corner(self, cluster: Cluster) -> Iterator[Text]:
+        """The captions of an open scope: the breaks in it that are at no op."""
+        yield from self._told(self._breaks.get(cluster.id, ()), True)
+
+    def tooltip(self, members: Iterable[str]) -> list[str]:
+        """The graphs of *members*, and all that PyTorch says of the breaks among them."""
+        chosen = list(members)
+        graphs = graphs_among(self.view.recording, chosen) if self.found else ""
+        said = [f"compiled graph {graphs}"] if graphs else []
+        fused = (one for member in chosen for one in self._kernels.get(member, ()))
+        said += [f"kernel {each.number}: {each.name}" for each in dict.fromkeys(fused)][:ROWS]
+        for each in (one for member in chosen for one in self._breaks.get(member, ())):
+            said += [f"graph break{_place(each)}: {each.reason}", each.explanation, *each.hints]
+        return list(filter(None, said))
+
+    def line(self, arrow: Arrow, look: Look) -> Look:
+        """*look*, marked where *arrow* leads out of a graph."""
+        if not self.crosses(arrow):
+            return look
+        mark = self.theme.looks["failed"]
+        return replace(look, stroke=mark.stroke, dash="dashed", width=max(look.width, 1.4))
+
+    def crosses(self, arrow: Arrow) -> bool:
+        """Whether *arrow* leads from one graph into another, or to or from Python."""
+        tail, head = self._graph_of.get(arrow.tail), self._graph_of.get(arrow.head)
+        return tail is not None and head is not None and tail != head
+
+    def legend(self) -> Iterator[LegendEntry]:
+        """A row for each graph, and for what marks a break."""
+        if not self.found:
+            return
+        plain = replace(self.theme.looks["op"], outline="box")
+        total = len(self.view.recording.compiled_graphs)
+        shown = sorted(set(self._graph_of.values()) - {0.0})
+        for number in shown[:LISTED]:
+            text = f"compiled graph {number:.0f} of {total}"
+            yield LegendEntry(text, self._outlined(plain, number, 2.0))
+        if len(shown) > LISTED:
+            yield LegendEntry("… and so on", plain)
+        python = [box for box, graph in self._graph_of.items() if graph == 0]
+        if not all(map(self._is_break, python)):
+            yield LegendEntry("runs in Python", self._outlined(plain, 0.0, 2.0))
+        if any(map(self._is_break, python)):
+            yield LegendEntry("breaks the graph, runs in Python", self._at_break(plain))
+        if any(map(self.crosses, self.view.arrows)):
+            mark = self.theme.looks["failed"]
+            dashed = replace(plain, stroke=mark.stroke, dash="dashed", width=1.4)
+            yield LegendEntry("arrow across a graph break", dashed)
+
+    @cached_property
+    def _graph_of(self) -> dict[str, float]:
+        """The graph of each box whose ops are all in one; 0 where they run in Python."""
+        found = {box.id: self._only(box.members) for box in self.view.boxes.values()}
+        return {box: graph for box, graph in found.items() if graph is not None}
+
+    def _only(self, members: Iterable[str]) -> float | None:
+        numbers = {self._known[each] for each in members if each in self._known}
+        return numbers.pop() if len(numbers) == 1 else None
+
+    def _inside(self, scope: str) -> Iterator[str]:
+        waiting = [ScopeId(scope)]
+        while waiting:
+            for each in self.view.recording.children.get(waiting.pop(), ()):
+                if isinstance(each, Op):
+                    yield each.id
+                else:
+                    waiting.append(each.id)
+
+    def _outlined(self, look: Look, graph: float | None, width: float) -> Look:
+        if graph is None:
+            return look
+        if graph == 0:
+            return replace(look, dash="dotted", width=width, stroke=self.theme.ink)
+        if self.theme is PRINT:
+            return replace(look, dash="dashed" if graph % 2 == 0 else "solid", width=width)
+        hue = HUES[(int(graph) - 1) % len(HUES)]
+        return replace(look, stroke=mix(hue, self.theme.ink, 0.1), width=width, dash="solid")
+
+    def _told(self, found: Iterable[GraphBreak], placed: bool) -> Iterator[Text]:
+        several = list(found)
+        for each in several[:ROWS]:
+            said = f"graph break{_place(each) if placed else ''}: {each.reason}"
+            lines = textwrap.wrap(said, WIDTH)
+            if len(lines) > 3:
+                lines = [*lines[:2], textwrap.shorten(" ".join(lines[2:]), WIDTH, placeholder="…")]
+            yield from map(Text, lines)
+        if len(several) > ROWS:
+            yield Text(f"and {len(several) - ROWS} more graph breaks")
+
+
+def _place(each: GraphBreak) -> str:
+    return f" at {each.source.file}:{each.source.line}" if each.source is not None else ""

@@ -1,0 +1,166 @@
+"""Line labels: what flows along the lines of a figure, as short text and in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from torchrecorder.events import OpId, ValueId
+from torchrecorder.style import labels
+from torchrecorder.style.captions import Captions
+from torchrecorder.style.circles import is_symbol
+from torchrecorder.style.merge_captions import first_to_last, given, same
+from torchrecorder.views.bundles import MOST, Bundle, Flow, values_of
+from torchrecorder.views.view import Arrow, BoxKind, View
+
+WITH_SHAPE = (
+    BoxKind.INPUT,
+    BoxKind.PARAMETER,
+    BoxKind.BUFFER,
+    BoxKind.CONSTANT,
+    BoxKind.TENSOR,
+)
+"""Boxes that show the shape of their tensor: lines do not repeat it."""
+
+STORED = (BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
+"""Boxes of what is not computed: what reads them has no shape from them."""
+
+LISTED = 12
+"""A tooltip names so many of the tensors on a line."""
+
+
+def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict[int, str]:
+    """The labels of lines, by index: each tensor is labelled on its first line.
+
+    Lines to outputs have none, as the box shows the shape, unless other lines of the same
+    tail would seem to show all of its results. Gradients and updated weights are counted.
+    """
+    found: dict[int, str] = {}
+    told: dict[str, set[object]] = {}
+    numbers = _numbers(drawn)
+    for number, bundle in sorted(enumerate(drawn), key=lambda each: is_final(view, each[1].first)):
+        tail, final = bundle.first.tail, is_final(view, bundle.first)
+        before = told.setdefault(tail, set())
+        text = counted(bundle.flow, numbers.get((tail, bundle.flow), 0))
+        carried: object = bundle.flow if text else bundle.trunk or same(view, bundle.first)
+        if carried in before or (final and not before):
+            continue
+        text = text or (_of_tensors(view, bundle, captions) if captions.style.shapes else "")
+        if text:
+            found[number] = text
+            before.add(carried)
+    if captions.style.shapes != "all" and not view.backward:
+        for number in _repeated(view, drawn, captions, found):
+            del found[number]
+    return found
+
+
+def _repeated(
+    view: View, drawn: Sequence[Bundle], captions: Captions, said: Mapping[int, str]
+) -> list[int]:
+    """The labels, by index, that only repeat the shape of all that their box reads.
+
+    A tensor keeps its label where several boxes read it, unless it is a sum or a product, and
+    where it is one of several results.
+    """
+    labelled: dict[str, list[int]] = {}
+    for number in said:
+        labelled.setdefault(drawn[number].first.tail, []).append(number)
+    readers: dict[str, set[str]] = {}
+    read: dict[str, set[str]] = {}
+    for arrow in view.arrows:
+        readers.setdefault(arrow.tail, set()).add(arrow.head)
+        if view.boxes[arrow.tail].kind not in STORED:
+            read.setdefault(arrow.head, set()).add(_shape_of(view, arrow, captions))
+    return [
+        numbers[0]
+        for tail, numbers in labelled.items()
+        if len(numbers) == 1 and read.get(tail) == {said[numbers[0]]}
+        if len(readers[tail]) == 1 or is_symbol(view, tail)
+    ]
+
+
+def counted(flow: Flow, number: int) -> str:
+    """``62 gradients``; empty where each tensor is told by its shape."""
+    few = MOST if flow is Flow.GRADIENT else 1
+    return flow.counted(number) if flow is not Flow.TENSOR and number > few else ""
+
+
+def _numbers(drawn: Iterable[Bundle]) -> dict[tuple[str, Flow], int]:
+    """How many values of each flow leave each box."""
+    found: dict[tuple[str, Flow], set[ValueId]] = {}
+    for bundle in drawn:
+        found.setdefault((bundle.first.tail, bundle.flow), set()).update(values_of(bundle.arrows))
+    return {key: len(values) for key, values in found.items()}
+
+
+def _of_tensors(view: View, bundle: Bundle, captions: Captions) -> str:
+    """The shape on a line; where it carries several, their number and the shape they share."""
+    by_value = {arrow.value: arrow for arrow in bundle.arrows}
+    texts = [carried(view, arrow, captions) for arrow in by_value.values()]
+    if len(texts) == 1 or not texts[0]:
+        return texts[0]
+    alike = all(each == texts[0] for each in texts)
+    return f"{len(texts)} of {texts[0]}" if alike else bundle.flow.counted(len(texts))
+
+
+def is_final(view: View, arrow: Arrow) -> bool:
+    """Whether it leads to an output of the run."""
+    return view.boxes[arrow.head].kind is BoxKind.OUTPUT
+
+
+def carried(view: View, arrow: Arrow, captions: Captions) -> str:
+    """The shape of what the tail of an arrow returns, unless one of its ends shows it."""
+    ends = (view.boxes[arrow.tail].kind, view.boxes[arrow.head].kind)
+    if any(kind in WITH_SHAPE for kind in ends):
+        return ""
+    return _shape_of(view, arrow, captions)
+
+
+def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
+    """The shape of what the tail of an arrow returns."""
+    value = view.given(arrow)
+    if value is None:
+        return ""
+    found = given(view, arrow, value) if view.boxes[arrow.tail].instances else (value,)
+    values = view.recording.values
+    return first_to_last([labels.value(values[each], captions.usual) for each in found])
+
+
+def line_tooltip(view: View, bundle: Bundle) -> str:
+    """What a line carries: one tensor and where it is from, or the first of several."""
+    if len(bundle.arrows) == 1:
+        return _about(view, bundle.first)
+    listed = list(_listed(view, bundle))
+    more = [f"… and {len(listed) - LISTED} more"] if len(listed) > LISTED else []
+    return "\n".join([bundle.flow.counted(len(bundle.arrows)), *listed[:LISTED], *more])
+
+
+def _listed(view: View, bundle: Bundle) -> Iterator[str]:
+    values = view.recording.values
+    for arrow in bundle.arrows:
+        if arrow.value is not None:
+            value = values[arrow.value]
+            name = full_name(view, value.names[0] if value.names else "") or arrow.slot
+            yield f"{name} {labels.shape(value.shape)} {value.dtype}".strip()
+
+
+def full_name(view: View, name: str) -> str:
+    """*name*, with that of the parameter in the name of its gradient."""
+    of, dot, grad = name.partition(".")
+    known = view.recording.values.get(ValueId(of)) if grad == "grad" else None
+    return f"{known.names[0]}{dot}{grad}" if known is not None and known.names else name
+
+
+def _about(view: View, arrow: Arrow) -> str:
+    if arrow.value is None:
+        return ""
+    value = view.recording.values[ValueId(arrow.value)]
+    name = f"{arrow.slot}: " if arrow.slot and not arrow.slot.isdigit() else ""
+    producer = view.recording.ops.get(OpId(value.producer or ""))
+    made = f"\nfrom {producer.name}" if producer else ""
+    said = f"{name}{labels.shape(value.shape)} {value.dtype}{made}"
+    leaving = view.given(arrow)
+    if leaving is None or leaving == arrow.value:
+        return said
+    leaves = view.recording.values[leaving]
+    return f"{labels.shape(leaves.shape)} {leaves.dtype}\nafter what is hidden: {said}"

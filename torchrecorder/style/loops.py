@@ -1,0 +1,71 @@
+"""Loops: what a repeated call gives to itself, as a short text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.style import labels
+from torchrecorder.views.bundles import UPDATES, Flow, Flows
+from torchrecorder.views.fold.blocks import is_block
+from torchrecorder.views.view import Arrow, Box, Cluster, View
+
+PLAIN = frozenset("input self other tensors tensor mat1 mat2 vec x args".split())
+"""Names of arguments that do not tell what is in them."""
+
+
+def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
+    """What one round of a loop gives to the next; empty where siblings are different modules.
+
+    Args:
+        view: What *drawn* is in.
+        drawn: A fold.
+    """
+    if drawn.count < 2:
+        return ()
+    return tuple(each for each in drawn.carried if _runs_again(view.recording, drawn, each.head))
+
+
+def next_round(view: View, drawn: Box | Cluster) -> str:
+    """``next: h, c`` for a loop, with the names of what it gives to itself."""
+    names = ", ".join(dict.fromkeys(_names(view, feedback(view, drawn))))
+    return f"next: {labels.shorten(names, 32)}" if names else ""
+
+
+def _names(view: View, arrows: tuple[Arrow, ...]) -> Iterator[str]:
+    """A name for each value: that of the argument it becomes, else of what gives it."""
+    flows, found = Flows(view), dict[object, str]()
+    for arrow in arrows:
+        flow = flows.of(arrow)
+        if flow is Flow.TENSOR and flows.step(arrow.tail) and flows.step(arrow.head):
+            flow = Flow.STATE  # from the step of one round to that of the next
+        if flow in UPDATES:
+            found.setdefault(flow, f"{flow.value}s")
+            continue
+        name, _, place = arrow.slot.partition(".")
+        if name in PLAIN or not name or name.isdigit():
+            found.setdefault(arrow.value, "")
+        elif not found.get(arrow.value):
+            found[arrow.value] = f"{name} {place}" if place else name
+    makers = {arrow.value: _maker(view.recording, arrow.tail) for arrow in reversed(arrows)}
+    yield from (name or makers[value] for value, name in found.items())  # type: ignore[index]
+
+
+def _maker(recording: RecordedRun, tail: str) -> str:
+    """What the box that an arrow leaves is called."""
+    scope, op = recording.scopes.get(ScopeId(tail)), recording.ops.get(OpId(tail))
+    return scope.name if scope is not None else op.name if op is not None else ""
+
+
+def _runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
+    """Whether what an arrow enters is called anew in each round, not another each time."""
+    op = recording.ops.get(OpId(head))
+    if op is not None and is_block(drawn.id):
+        return True
+    within = recording.within(op.scope if op is not None else ScopeId(head))
+    modules = (recording.module_of(recording.scopes[each]) for each in within)
+    module = next((each for each in modules if each is not None), None)
+    if module is None:
+        return is_block(drawn.id)
+    return len(module.calls) >= drawn.count

@@ -1,0 +1,123 @@
+"""Reading: the slices in a Chrome trace that a profiler has saved."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torchrecorder.checks import path_of
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.trace.slices import Kernel, Slice
+
+ON_CPU = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "xpu_runtime")
+"""Categories of what runs on a thread of the CPU."""
+
+ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+"""Categories of what runs on a device."""
+
+MEMORY = "[memory]"
+
+
+def slices_in(path: str | Path) -> list[Slice]:
+    """The slices of the trace in a file, compressed or not.
+
+    Raises:
+        InvalidArgument: The file is no Chrome trace.
+        OSError: It cannot be read.
+    """
+    target = path_of(path)
+    found = _events(target.read_bytes(), target.name)
+    on_cpu = [each for each in found if each.get("ph") == "X" and each.get("cat") in ON_CPU]
+    memory = [each for each in found if each.get("name") == MEMORY]
+    on_device = [each for each in found if each.get("ph") == "X" and each.get("cat") in ON_DEVICE]
+    try:
+        slices = [_slice(each) for each in on_cpu]
+        slices = _with_kernels(slices, on_cpu, on_device)
+        return _with_memory(slices, memory)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidArgument(f"{target.name} is no trace of torch.profiler: {error!r}") from None
+
+
+def _events(data: bytes, name: str) -> list[dict[str, Any]]:
+    try:
+        text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        found = json.loads(text)
+    except (ValueError, OSError, EOFError, zlib.error, RecursionError) as error:
+        raise InvalidArgument(f"{name} is no Chrome trace: {error}") from None
+    events = found.get("traceEvents") if isinstance(found, dict) else found
+    if not isinstance(events, list):
+        raise InvalidArgument(f"{name} is no Chrome trace: it has no list of traceEvents")
+    return [each for each in events if isinstance(each, dict)]
+
+
+def _slice(event: Mapping[str, Any]) -> Slice:
+    arguments = event.get("args", {})
+    begin = float(event["ts"])
+    return Slice(
+        name=str(event["name"]),
+        begin=begin,
+        end=begin + float(event.get("dur", 0)),
+        thread=(event.get("pid"), event.get("tid")),
+        sequence=int(arguments.get("Sequence number", -1)),
+    )
+
+
+def _with_kernels(
+    slices: list[Slice], events: list[dict[str, Any]], on_device: Iterable[Mapping[str, Any]]
+) -> list[Slice]:
+    """Kernels at the call that launched them, else at the operator that they belong to."""
+    calls: dict[Any, int] = {}
+    operators: dict[Any, int] = {}
+    for place, event in enumerate(events):
+        arguments = event.get("args", {})
+        if event["cat"] == "cpu_op":
+            operators.setdefault(arguments.get("External id"), place)
+        elif "correlation" in arguments:
+            calls.setdefault(arguments["correlation"], place)
+    launched: dict[int, list[Kernel]] = {}
+    for ran in on_device:
+        arguments = ran.get("args", {})
+        seconds = float(ran.get("dur", 0)) / 1e6
+        call = calls.get(arguments.get("correlation"))
+        place = call if call is not None else operators.get(arguments.get("External id"), -1)
+        gap = None
+        if call is not None:
+            gap = max(float(ran["ts"]) - slices[call].begin, 0.0) / 1e6
+        if place >= 0:
+            launched.setdefault(place, []).append(Kernel(str(ran["name"]), seconds, gap))
+    return [
+        replace(each, kernels=tuple(launched[place])) if place in launched else each
+        for place, each in enumerate(slices)
+    ]
+
+
+def _with_memory(slices: list[Slice], memory: Iterable[Mapping[str, Any]]) -> list[Slice]:
+    """What was allocated or freed, at the innermost slice in which it was."""
+    threads: dict[object, list[int]] = {}
+    for place in sorted(range(len(slices)), key=lambda each: slices[each].begin):
+        threads.setdefault(slices[place].thread, []).append(place)
+    begins = {
+        thread: [slices[place].begin for place in places] for thread, places in threads.items()
+    }
+    net: dict[int, float] = {}
+    for event in memory:
+        thread, when = (event.get("pid"), event.get("tid")), float(event["ts"])
+        places = threads.get(thread, [])
+        number = bisect_right(begins.get(thread, []), when) - 1
+        while number >= 0 and slices[places[number]].end < when:
+            number -= 1
+        if number >= 0:
+            place = places[number]
+            net[place] = net.get(place, 0.0) + float(event.get("args", {})["Bytes"])
+    return [
+        replace(each, allocated=max(net[place], 0.0), freed=max(-net[place], 0.0))
+        if place in net
+        else each
+        for place, each in enumerate(slices)
+    ]

@@ -1,0 +1,121 @@
+"""Writing: a recording as a Chrome trace, for Perfetto and ``chrome://tracing``.
+
+A recording knows how long each op, scope and grad node took, and in which order they ran, but not
+when each began. So they are laid out one after the other: what a scope took beyond what is in it
+is spread evenly around that.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torchrecorder.checks import path_of
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import RecordedRun
+
+SUFFIXES = (".json", ".json.gz")
+
+FORWARD, BACKWARD = 1, 2
+"""The threads of a trace: calls, and grad nodes."""
+
+
+def write(recording: RecordedRun, path: str | Path) -> Path:
+    """Write *recording* as a Chrome trace; see `Recording.to_trace`."""
+    target = path_of(path)
+    if not target.name.lower().endswith(SUFFIXES):
+        raise InvalidArgument(f"a trace is called {' or '.join(SUFFIXES)}, not {target.name!r}")
+    text = json.dumps({"displayTimeUnit": "ms", "traceEvents": list(events(recording))}) + "\n"
+    data = text.encode()
+    target.write_bytes(gzip.compress(data, mtime=0) if target.suffix.lower() == ".gz" else data)
+    return target
+
+
+def events(recording: RecordedRun) -> Iterator[dict[str, Any]]:
+    """The entries of the trace.
+
+    Raises:
+        InvalidArgument: The recording has no times.
+    """
+    laid = _Laid(recording)
+    if not any(laid.lasting.values()):
+        raise InvalidArgument(
+            f"this recording of {recording.name} has no times: fake tensors have none, nor has "
+            "what was saved with times=False"
+        )
+    yield _named("process_name", 0, recording.name)
+    yield _named("thread_name", FORWARD, "calls")
+    if recording.grad_runs:
+        yield _named("thread_name", BACKWARD, "grad nodes")
+    for each in laid.items:
+        yield _entry(FORWARD, each.name, laid.begin[each.id], laid.lasting[each.id], _about(each))
+    yield from _backward(recording, laid)
+
+
+class _Laid:
+    """Where each scope and op begins, and how long it lasts, in seconds."""
+
+    def __init__(self, recording: RecordedRun) -> None:
+        self.children = recording.children
+        found: list[Scope | Op] = [*recording.scopes.values(), *recording.ops.values()]
+        self.items = sorted(found, key=lambda each: each.index)
+        self.lasting: dict[str, float] = {}
+        self.begin: dict[str, float] = {}
+        for each in reversed(self.items):  # what is inside comes later in the run
+            self.lasting[each.id] = max(each.seconds or 0.0, self._inside(each))
+        now = 0.0
+        for item in self.children[None]:
+            self.begin[item.id] = now
+            now += self.lasting[item.id]
+        for each in self.items:
+            self._place(each)
+
+    def _inside(self, item: Scope | Op) -> float:
+        if isinstance(item, Op):
+            return 0.0
+        return sum(self.lasting[each.id] for each in self.children.get(item.id, ()))
+
+    def _place(self, item: Scope | Op) -> None:
+        """Lay out what is in *item*, whose own place is known."""
+        inner = self.children.get(item.id, ()) if isinstance(item, Scope) else ()
+        gap = (self.lasting[item.id] - self._inside(item)) / (len(inner) + 1)
+        now = self.begin[item.id] + gap
+        for each in inner:
+            self.begin[each.id] = now
+            now += self.lasting[each.id] + gap
+
+
+def _backward(recording: RecordedRun, laid: _Laid) -> Iterator[dict[str, Any]]:
+    """Grad nodes in the order in which they ran, from the beginning of the call on."""
+    now = {run.run: laid.begin.get(run.op, 0.0) for run in recording.backward_runs}
+    for ran in sorted(recording.grad_runs, key=lambda each: (each.run, each.order)):
+        grad, seconds = recording.grad_nodes[ran.grad], ran.seconds or 0.0
+        about = {"id": grad.id, "op": grad.owner or ""}
+        yield _entry(BACKWARD, grad.name, now.get(ran.run, 0.0), seconds, about)
+        now[ran.run] = now.get(ran.run, 0.0) + seconds
+
+
+def _about(item: Scope | Op) -> dict[str, str]:
+    about: dict[str, str] = {"id": item.id}
+    if isinstance(item, Scope):
+        about.update(path=item.path, **{"class": item.cls})
+    else:
+        about.update(function=item.qualname, **dict(item.arguments))
+    if item.source is not None:
+        about["source"] = f"{item.source.file}:{item.source.line}"
+    return {name: text for name, text in about.items() if text}
+
+
+def _entry(
+    thread: int, name: str, begin: float, lasting: float, about: dict[str, str]
+) -> dict[str, Any]:
+    when = {"ts": round(begin * 1e6, 3), "dur": round(lasting * 1e6, 3)}
+    return {"ph": "X", "pid": 1, "tid": thread, "name": name, **when, "args": about}
+
+
+def _named(what: str, thread: int, name: str) -> dict[str, Any]:
+    return {"ph": "M", "pid": 1, "tid": thread, "name": what, "args": {"name": name}}

@@ -1,0 +1,160 @@
+"""Bundles: the arrows of a view as they are drawn, several as one line.
+
+A training step has an arrow for every gradient, weight and buffer that passes from one box to
+another. Between the same two boxes, more than three arrows are one line; updated weights,
+buffers and the state of optimizers are one line from the second arrow on, and so is one tensor
+that is query, key and value. No arrow is left out, and none is in two bundles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from enum import Enum
+from operator import itemgetter
+from typing import NamedTuple
+
+from torchrecorder.events import STORED, OpId, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.nodes import Value
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.full_view import SOURCES
+from torchrecorder.views.view import Arrow, BoxKind, View
+
+MOST = 3
+"""So many arrows between two boxes are drawn one by one."""
+
+
+ROLES = ("query", "key", "value")
+"""Arguments of attention: one tensor that is several of them is one line."""
+
+
+class Flow(str, Enum):
+    """What an arrow carries, where that has a name; spelled as it is counted."""
+
+    GRADIENT = "gradient"
+    WEIGHT = "weight"  # a parameter with a new value
+    BUFFER = "buffer"  # a buffer with a new value
+    STATE = "state tensor"  # from one step of an optimizer to another
+    TENSOR = "tensor"
+
+    def counted(self, number: int) -> str:
+        """``62 gradients``."""
+        return f"{number} {self.value}{'s' * (number != 1)}"
+
+
+UPDATES = (Flow.WEIGHT, Flow.BUFFER, Flow.STATE)
+"""What passes from one call of a module or optimizer to the next, beside what it computes."""
+
+
+class Bundle(NamedTuple):
+    """Arrows with the same tail and head that are one line.
+
+    Attributes:
+        arrows: At least one.
+        flow: What they carry.
+        trunk: Lines with the same tail and trunk may share their first piece; empty for an
+            arrow on its own, which shares it with those of the same value.
+    """
+
+    arrows: tuple[Arrow, ...]
+    flow: Flow
+    trunk: str = ""
+
+    @property
+    def first(self) -> Arrow:
+        """The first of the arrows."""
+        return self.arrows[0]
+
+
+class Flows:
+    """Says what arrows carry.
+
+    Args:
+        view: What they are arrows of.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self._stored = view.recording.stored
+        self._steps = _steps(view.recording)
+        self._memory = {
+            value.storage: value.role
+            for value in view.recording.values.values()
+            if value.role in STORED and value.storage >= 0
+        }
+
+    def of(self, arrow: Arrow) -> Flow:
+        """What *arrow* carries."""
+        if self.view.backward or arrow.value is None:
+            return Flow.TENSOR
+        if self.view.boxes[arrow.tail].kind in _MADE_BEFORE:
+            return Flow.TENSOR
+        value = self.view.recording.values[arrow.value]
+        if value.role is Role.INNER and value.names and value.names[0].endswith(".grad"):
+            return Flow.GRADIENT
+        role = self._role(value)
+        if role is not None:
+            return Flow.WEIGHT if role is Role.PARAMETER else Flow.BUFFER
+        tail, head = self.step(arrow.tail), self.step(arrow.head)
+        return Flow.STATE if tail and head and tail != head else Flow.TENSOR
+
+    def _role(self, value: Value) -> Role | None:
+        """Whether a value is a parameter or buffer, or what was written into one."""
+        producer = self.view.recording.ops.get(value.producer) if value.producer else None
+        if producer is not None and value.id in producer.writes and value.storage in self._memory:
+            return self._memory[value.storage]
+        return self._stored.get(value.id)
+
+    def step(self, box: str) -> ScopeId | None:
+        """The step of an optimizer that a box is, or lies in."""
+        op = self.view.recording.ops.get(OpId(box))
+        scope = ScopeId(box) if op is None else op.scope
+        return None if scope is None else self._steps.get(scope)
+
+
+_MADE_BEFORE = frozenset((*SOURCES.values(), BoxKind.OUTPUT))
+
+
+def _steps(recording: RecordedRun) -> dict[ScopeId, ScopeId]:
+    """For each scope in a step of an optimizer, itself included, that step."""
+    found: dict[ScopeId, ScopeId] = {}
+    for scope in recording.scopes.values():
+        if scope.kind is ScopeKind.OPTIMIZER:
+            found[scope.id] = scope.id
+        elif scope.parent in found:
+            found[scope.id] = found[scope.parent]
+    return found
+
+
+def bundles(view: View) -> tuple[Bundle, ...]:
+    """The arrows of *view* as they are drawn, in the order of the first arrow of each."""
+    flows = Flows(view)
+    together: dict[tuple[str, str, Flow, bool], list[int]] = {}
+    attended: dict[Arrow, list[int]] = {}
+    for place, arrow in enumerate(view.arrows):
+        if arrow.slot in ROLES:
+            attended.setdefault(replace(arrow, slot=""), []).append(place)
+            continue
+        key = arrow.tail, arrow.head, flows.of(arrow), arrow.some
+        together.setdefault(key, []).append(place)
+    trunks: dict[tuple[object, ...], str] = {}
+    found: list[tuple[int, Bundle]] = []
+    for arrow, places in attended.items():
+        alike = tuple(view.arrows[place] for place in places)
+        found.append((places[0], Bundle(alike, flows.of(arrow))))
+    for (_, _, flow, _), places in together.items():
+        arrows = tuple(view.arrows[place] for place in places)
+        shared = "" if flow is Flow.TENSOR else flow.value
+        if len(arrows) <= (1 if flow in UPDATES else MOST):
+            found += [(place, Bundle((view.arrows[place],), flow, shared)) for place in places]
+            continue
+        if not shared:
+            carried = values_of(arrows) or (arrows[0].tail, arrows[0].head)
+            shared = trunks.setdefault(carried, f"{flow.value} {len(trunks)}")
+        found.append((places[0], Bundle(arrows, flow, shared)))
+    return tuple(bundle for _, bundle in sorted(found, key=itemgetter(0)))
+
+
+def values_of(arrows: Iterable[Arrow]) -> tuple[ValueId, ...]:
+    """What *arrows* carry, each value once."""
+    return tuple(dict.fromkeys(arrow.value for arrow in arrows if arrow.value is not None))
