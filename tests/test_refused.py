@@ -24,6 +24,7 @@ from torchrecorder.style.themes import LIGHT
 
 WRONG = {
     "depth": (-1, 1.5, "2", True),
+    "max_boxes": (0, 1.5, "2", None),
     "parameters": ("yes", 1),
     "tensors": ("no", None),
     "passes": (0,),
@@ -52,6 +53,7 @@ WRONG = {
     "fontsize": (0, -3, "large", float("nan"), float("inf"), 10**400, True),
     "width": (3, "3", "3 miles"),
     "height": ("",),
+    "fit": (3, "pages", ("85mm",), ("85mm", None), ("85", "3mm"), ("1mm", "2mm", "3mm")),
     "min_fontsize": (-1, "small"),
     "background": ("", 3, "nocolour"),
     "attributes": (3, {"rnksep": 1}, {"shape": "box"}, {"nodesep": "wide"}, {"rankdir": "XX"}),

@@ -20,6 +20,7 @@ from torchrecorder.errors import LayoutFailed
 
 if TYPE_CHECKING:
     from torchrecorder.graph.recording import RecordedRun
+    from torchrecorder.style.style import Style
     from torchrecorder.views.view import View
 
 _PATIENCE = 15.0
@@ -135,8 +136,8 @@ def _quoted(page: str) -> str:
 
 def _height(svg: str | None) -> int:
     """Pixels that a frame needs for what the figure shows."""
-    said = re.search(r'<svg[^>]* height="([\d.]+)pt"', svg or "")
-    wanted = float(said[1]) * 4 / 3 + _AROUND if said else _TALLEST
+    said = re.search(r'<svg[^>]* height="([\d.]+)mm"', svg or "")
+    wanted = float(said[1]) / 25.4 * 96 + _AROUND if said else _TALLEST
     return round(min(max(wanted, _LOWEST), _TALLEST))
 
 
@@ -165,29 +166,31 @@ def _figure(recording: RecordedRun, pdf: bool) -> tuple[str | None, bytes | None
     from torchrecorder.export.graphviz import Pdf, Svg
     from torchrecorder.style.style import Style
 
+    style = Style(fit="cell", min_fontsize=0)
     deadline = time.monotonic() + _PATIENCE
     whole = True
-    for view in _views(recording):
+    for view in _views(recording, style):
         left = max(deadline - time.monotonic(), 1.0)
         try:
             if len(view.boxes) <= _BOXES:
-                svg = Svg(timeout=left * _SHARE).export(view, Style()).decode()
+                svg = Svg(timeout=left * _SHARE).export(view, style).decode()
                 _say_if_closed(recording, whole)
                 small = pdf and len(svg) <= _BEHIND
-                return svg, Pdf(timeout=left).export(view, Style()) if small else None
+                return svg, Pdf(timeout=left).export(view, style) if small else None
         except LayoutFailed:
             pass
         whole = False
     return None, None
 
 
-def _views(recording: RecordedRun) -> Iterator[View]:
+def _views(recording: RecordedRun, style: Style) -> Iterator[View]:
     """The view at its default depth, then what is simpler: each with fewer boxes."""
-    from torchrecorder.views.pipeline import ViewOptions, make_view
+    from torchrecorder.export.readable import readable_view
+    from torchrecorder.views.pipeline import ViewOptions
 
     fewest = None
     for depth in (None, 1, 0):
-        view = make_view(recording, ViewOptions(depth=depth))
+        view = readable_view(recording, ViewOptions(depth=depth), style, None)
         if fewest is None or len(view.boxes) < fewest:
             fewest = len(view.boxes)
             yield view

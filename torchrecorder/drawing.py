@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from torchrecorder.checks import FLAG, check_one, path_of
 from torchrecorder.export.exporter import write_file
 from torchrecorder.export.formats import by_suffix
+from torchrecorder.export.readable import readable_view
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.options import Drawing, drawing
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure
 from torchrecorder.style.renaming import Renaming
-from torchrecorder.views.pipeline import make_view
 from torchrecorder.views.view import View
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def view(recording: RecordedRun, **options: Unpack[DrawingOptions]) -> View:
 
 def chosen_view(recording: RecordedRun, chosen: Drawing) -> View:
     """The view of *recording* that was chosen; warns of names to replace that do not occur."""
-    view = make_view(recording, chosen.view)
+    view = readable_view(recording, chosen.view, chosen.style, chosen.exporter)
     Renaming(chosen.style.rename).check(recording, view.recording)
     return view
 

@@ -42,6 +42,10 @@ class LargerThanAPage(Notice):
     """A figure for paper whose width or height alone was given is longer than a page."""
 
 
+class SmallText(Notice):
+    """A figure that was made to fit a place has text that is smaller than what was asked for."""
+
+
 class NothingFound(Notice):
     """A name or number was asked for that this recording does not have; the rest was done.
 

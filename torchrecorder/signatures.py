@@ -47,6 +47,7 @@ class DrawingOptions(GraphvizAttributes, total=False):
     """What `Recording.render` takes, besides the path."""
 
     depth: int | None
+    max_boxes: int
     focus: str | None
     since: str | None
     until: str | None
@@ -65,7 +66,7 @@ class DrawingOptions(GraphvizAttributes, total=False):
     color_by: Union[str, Annotation, None]
     color_range: Union[Sequence[float], None]
     numbers: Union[str, Annotation, Sequence[Union[str, Annotation]]]
-    shapes: bool
+    shapes: bool | Literal["all"]
     details: bool
     counts: bool
     rename: Mapping[str, str]
@@ -73,6 +74,7 @@ class DrawingOptions(GraphvizAttributes, total=False):
     fontname: str
     fontsize: float
     width: str | None
+    fit: str | tuple[str, str] | None
     height: str | None
     min_fontsize: float
     background: str | None

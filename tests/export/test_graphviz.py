@@ -283,7 +283,8 @@ def test_lines_of_small_print_keep_apart():
     run = Builder()
     with run.scope("Net"):
         run.op("getitem", run.input("x", (2, 4)), arguments=(("index", "3"), ("dim", "1")))
-        run.op("tanh", run.op("conv", run.input("y"), arguments=(("stride", "2"),)))
+        made = run.op("conv", run.input("y", (4, 8)), arguments=(("stride", "2"),))
+        run.op("tanh", made)
     picture = Svg().export(make_view(run.recording()), Style()).decode()
     found = xml.etree.ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")
     lines = [(line.text or "", float(line.get("y", "0"))) for line in found]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from torchrecorder.layout.layered import Drawn, Item, Link, Picture, Plan, place, plan
 from torchrecorder.layout.layered.positions import Point
-from torchrecorder.layout.layered.constants import APART, GAP, LEVEL
+from torchrecorder.layout.layered.constants import APART, GAP
 from torchrecorder.layout.layered.edge_routing import Trunks, whole
 
 SOME = settings(max_examples=60, deadline=None)
@@ -185,40 +185,6 @@ def _passes(points: Sequence[Point], point: Point) -> bool:
         and min(ay, by) - SLACK <= y <= max(ay, by) + SLACK
         for (ax, ay), (bx, by) in zip(points, points[1:])
     )
-
-
-@SOME
-@given(trees(), directions, st.floats(100, 800), st.floats(100, 800))
-def test_boxes_and_lines_keep_apart_in_columns(
-    tree: tuple[list[Item], list[Link]], direction: str, width: float, height: float
-) -> None:
-    """On a page that is too small all holds that holds without one, and nothing is smaller."""
-    planned = plan(*tree, direction)  # type: ignore[arg-type]
-    plain, picture = place(planned), place(planned, page=(width, height))
-    check(picture, planned)
-    assert {box.item for box in picture.boxes} == {box.item for box in plain.boxes}
-    scale, before = (
-        min(1.0, width / each.width, height / each.height) for each in (picture, plain)
-    )
-    assert scale >= before
-    for points in whole(picture, tree[1]):
-        for (ax, ay), (bx, by) in zip(points, points[1:]):
-            assert min(abs(ax - bx), abs(ay - by)) < LEVEL
-
-
-def test_a_long_chain_stands_in_columns_on_a_page() -> None:
-    """It begins at the top left, goes on at the top of the next column, and is much larger."""
-    items = [Item("model", -1, 60, 30, (50.0, 12.0))]
-    items += [Item(str(number), 0, 100, 40) for number in range(40)]
-    links = [Link(number, number + 1, "x") for number in range(1, 40)]
-    planned = plan(items, links)
-    picture = place(planned, page=(500.0, 750.0))
-    check(picture, planned)
-    assert place(planned).height > 2000 and picture.height < 750 and picture.width < 600
-    boxes = {box.item: box for box in picture.boxes}
-    starts = [n for n in range(2, 41) if boxes[n].y < boxes[n - 1].y]
-    assert len(starts) == 3 and len({round(boxes[n].y) for n in starts}) == 1
-    assert all(boxes[n].x > boxes[n - 1].x + 100 for n in starts)
 
 
 def test_equal_scopes_share_a_template() -> None:

@@ -23,7 +23,7 @@ def test_a_hidden_op_lends_no_shape_to_the_box_before() -> None:
         h = run.op("max_pool2d", h, shape=(1, 4))
         run.op("tanh", h, shape=(1, 4))
     view = make_view(run.recording(), ViewOptions(depth=5, hide="max_pool2d"))
-    figure = draw(view)
+    figure = draw(view, Style(shapes="all"))
     assert [line.label for line in figure.lines if line.label] == ["1×8"]
 
 
@@ -56,3 +56,58 @@ def test_impossible_values_are_refused_early() -> None:
 def test_one_number_needs_no_tuple() -> None:
     """The name of an annotation is not taken apart into letters."""
     assert Style(numbers="parameters").numbers == ("parameters",)  # type: ignore[arg-type]
+
+
+def _labels(run: Builder, style: Style = Style(), **options: Any) -> dict[str, str]:
+    """What each box gives, by the name of its op."""
+    recording = run.recording()
+    figure = draw(make_view(recording, ViewOptions(depth=5, **options)), style)
+    ops = {op.id: op.name for op in recording.ops.values()}
+    return {ops[line.tail]: line.label for line in figure.lines if line.label}
+
+
+def test_a_shape_stands_where_it_changes() -> None:
+    """Not where a box gives what it reads; a weight that it reads besides is no matter."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.op("relu", run.input("x", (1, 8)), shape=(1, 8))
+        h = run.op("linear", h, run.parameter("weight", (4, 8)), shape=(1, 4))
+        h = run.op("linear_same", h, run.parameter("square", (4, 4)), shape=(1, 4))
+        run.op("cos", h, shape=(1, 4))
+    assert _labels(run, parameters=True) == {"linear": "1×4"}
+    every = _labels(run, Style(shapes="all"), parameters=True)
+    assert every == {"relu": "1×8", "linear": "1×4", "linear_same": "1×4"}
+    assert _labels(run, Style(shapes=False)) == {}
+
+
+def test_a_shape_stands_at_forks() -> None:
+    """And where a box reads two shapes, of which it gives one; not on the circle of a sum."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x", (1, 8))
+        h = run.op("relu", x, shape=(1, 8))
+        one, other = run.op("sin", h, shape=(1, 8)), run.op("cos", h, shape=(1, 8))
+        both = run.op("add", one, other, shape=(1, 8))
+        wide = run.op("sub", both, run.op("mean", both, shape=(1, 1)), shape=(1, 8))
+        run.op("tanh", wide, shape=(1, 8))
+    assert _labels(run) == {"relu": "1×8", "mean": "1×1", "sub": "1×8"}
+
+
+def test_sums_and_products_are_circles() -> None:
+    """Where there is nothing else to say: not with a number, a name of one's own, or a shape."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x, y = run.input("x", (1, 8)), run.input("y", (1, 1))
+        h = run.op("add", x, x, shape=(1, 8))
+        h = run.op("mul", h, shape=(1, 8), arguments=(("other", "2.0"),))
+        h = run.op("mul", h, y, shape=(1, 8))
+        h = run.op("mul_", h, h, shape=(1, 8))
+        run.op("tanh", h, shape=(1, 8))
+    view = make_view(run.recording(), ViewOptions(depth=5))
+    drawn = [(each.label[0].text, each.look.outline) for each in draw(view).shapes[2:7]]
+    box = "rounded"
+    assert drawn == [("+", "circle"), ("mul", box), ("mul", box), ("×", "circle"), ("tanh", box)]
+    named = draw(view, Style(rename={"add": "sum"})).shapes[2]
+    assert (named.label[0].text, named.look.outline) == ("sum", box)
+    told = draw(view, Style(color_by="output_bytes")).shapes[2]
+    assert (told.label[0].text, told.look.outline) == ("add", box)

@@ -176,3 +176,33 @@ def test_numbers_say_what_they_are_for(op: str, name: str, said: str) -> None:
 def test_names_of_a_fold(siblings: tuple[str, ...], text: str) -> None:
     """The range, or the name that all have."""
     assert labels.names(siblings) == text
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("1.7320508075688772", "× 1.732"),
+        ("-0.00012345678", "× -0.0001235"),
+        ("1.23456e-07", "× 1.235e-07"),
+        ("28.0", "× 28.0"),
+        ("25088", "× 25088"),
+        ("0.125", "× 0.125"),
+    ],
+)
+def test_decimals_have_four_digits(given: str, said: str) -> None:
+    """Of an operation; a whole number is a size and stays."""
+    assert arguments("mul", (("other", given),)) == (said,)
+
+
+def test_decimals_of_modules_have_four_digits() -> None:
+    """What a schedule has computed is no text that anybody reads."""
+    assert hyperparameters("Dropout", "p=0.30000000000000004, inplace=False") == ("p 0.3",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("3×4 int64", "2 × [3, 4] int64"), ("[7]", "2 × [7]"), ("scalar", "2 × scalar")],
+)
+def test_equal_tensors_are_counted(text: str, said: str) -> None:
+    """The number is apart from the sizes."""
+    assert labels.alike(text, 2) == said

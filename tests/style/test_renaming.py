@@ -23,15 +23,15 @@ def titles(recording: Recording, names: Mapping[str, str], depth: int = 1) -> li
 
 
 @pytest.mark.parametrize("names, said", [
-    ({"body": "Trunk"}, ["Net", "x", "Trunk", "skip: Identity", "add", "output"]),
-    ({"Sequential": "Stack"}, ["Net", "x", "body: Stack", "skip: Identity", "add", "output"]),
+    ({"body": "Trunk"}, ["Net", "x", "Trunk", "skip: Identity", "+", "output"]),
+    ({"Sequential": "Stack"}, ["Net", "x", "body: Stack", "skip: Identity", "+", "output"]),
     ({"*": "?", "add": "+"}, ["?", "?", "?", "?", "+", "?"]),
-    ({"s*p": "Shortcut", "Ident*": "I"}, ["Net", "x", "body: Sequential", "Shortcut", "add",
+    ({"s*p": "Shortcut", "Ident*": "I"}, ["Net", "x", "body: Sequential", "Shortcut", "+",
                                           "output"]),
-    ({"Sequential": "", "Identity": ""}, ["Net", "x", "body", "skip", "add", "output"]),
-    ({"body": ""}, ["Net", "x", "Sequential", "skip: Identity", "add", "output"]),
+    ({"Sequential": "", "Identity": ""}, ["Net", "x", "body", "skip", "+", "output"]),
+    ({"body": ""}, ["Net", "x", "Sequential", "skip: Identity", "+", "output"]),
     ({"x": "image", "output": "score", "Net": "Ours"},
-     ["Ours", "image", "body: Sequential", "skip: Identity", "add", "score"]),
+     ["Ours", "image", "body: Sequential", "skip: Identity", "+", "score"]),
 ])
 def test_titles(names: Mapping[str, str], said: list[str]) -> None:
     """A path or name gives the title, a class what stands after the colon."""
@@ -54,7 +54,7 @@ def test_an_op_by_its_path() -> None:
 def test_looks_stay() -> None:
     """A new name changes no colour, no hyperparameter and no fold."""
     view = make_view(convnet(), ViewOptions(depth=3))
-    plain, other = draw(view), draw(view, Style(rename={"Linear": "Dense", "add": "sum"}))
+    plain, other = draw(view), draw(view, Style(rename={"Linear": "Dense", "relu": "max"}))
     assert [each.look for each in plain.shapes] == [each.look for each in other.shapes]
     assert [each.label[1:] for each in plain.shapes] == [each.label[1:] for each in other.shapes]
 

@@ -98,7 +98,7 @@ def test_a_pattern_groups_in_each_scope() -> None:
     group = {"Half": ["layers.*.a", "layers.*.b"]}
     view = view_of(convnet(), depth=3, group=group)
     assert [each.count for each in view.clusters.values()] == [1, 1, 4]
-    assert titles(view)[4:7] == ["Half", "c: Linear", "add"]
+    assert titles(view)[4:7] == ["Half", "c: Linear", "+"]
     apart = view_of(convnet(), depth=3, group=group, fold=False)
     assert titles(apart).count("Half") == 4
     assert [name for name in boxes(apart) if "Half" in name][1] == "layers.1.Half"

@@ -25,6 +25,7 @@ from torchrecorder.style.figure import (
     Shape,
     Text,
 )
+from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.paper import Paper
 
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ GraphT = TypeVar("GraphT", bound="graphviz.Digraph")
 
 SHAPES = {"rounded": "box", "plain": "plain"}
 """Outlines that Graphviz knows by another name."""
+
+_MARGIN = {"margin": quote("0,0")}
+TIGHT = {
+    **dict.fromkeys(("parallelogram", "octagon", "ellipse"), _MARGIN),
+    "circle": {**_MARGIN, "width": quote("0.25")},
+}
+"""Attributes of outlines around which Graphviz would leave more room than there need be."""
 
 LARGE = 400
 """From so many lines on, Graphviz is asked to think less."""
@@ -126,12 +134,6 @@ def given_out(figure: Figure) -> dict[str, Text]:
     return {tail: Text(in_a_line(labels)) for tail, labels in told.items()}
 
 
-def in_a_line(labels: Counter[str]) -> str:
-    """What a box gives out, as one line: each shape once, the first two of them."""
-    said = [f"{number} of {text}" if number > 1 else text for text, number in labels.items()]
-    return "→ " + ", ".join([*said[:2], *(["…"] if len(said) > 2 else [])])
-
-
 def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
     if figure.legend and not pins.legend:
         yield f"graph [{joined(quoted(legend.ON_ITS_OWN))}]"
@@ -178,7 +180,7 @@ def _defaults(figure: Figure) -> Iterator[str]:
 
 def _page(paper: Paper) -> dict[str, str]:
     """The most room that Graphviz may take, where the size of the page is given."""
-    sides = (paper.width, paper.height)
+    sides = paper.place or (paper.width, paper.height)
     room = ",".join(f"{(side or 1e5) / 72:.4f}" for side in sides)
     return {"size": room} if paper else {}
 
@@ -245,8 +247,7 @@ def _shape(
     attributes = {"label": _label(label, shape.look, figure)}
     if "label" not in own:
         attributes["class"] = quote(MARK)
-    if shape.look.outline in ("parallelogram", "octagon", "ellipse"):
-        attributes["margin"] = quote("0,0")
+    attributes.update(TIGHT.get(shape.look.outline, {}))
     if shape.count > 1:
         attributes["peripheries"] = quote("2")
     if shape.tooltip:

@@ -15,12 +15,13 @@ from torchrecorder.export import paper_pdf, paper_svg
 from torchrecorder.export.dot import dot_text
 from torchrecorder.export.layers import layered, names_of
 from torchrecorder.export.legend import SMALL
-from torchrecorder.export.nested import PAINTER, nested_text
+from torchrecorder.export.nested import PAINTER, nested_text, sheet_of
 from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.export.svg import centred, with_fallbacks, with_tooltips
 from torchrecorder.export.exporter import timeout_option
 from torchrecorder.layout import engine
 from torchrecorder.layout.fonts import stand_in
+from torchrecorder.layout.layered.place import Sheet
 from torchrecorder.option_table import check_options, documented, option
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Shape
@@ -62,7 +63,7 @@ class Gv(Dot):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Picture:
+class Painted:
     """What Graphviz writes for people to see."""
 
     timeout: float = timeout_option()
@@ -80,7 +81,7 @@ class _Picture:
 
 @documented
 @dataclass(frozen=True)
-class Svg(_Picture):
+class Svg(Painted):
     """A figure for documents and browsers."""
 
     suffix: ClassVar[str] = ".svg"
@@ -92,7 +93,7 @@ class Svg(_Picture):
 
 @documented
 @dataclass(frozen=True)
-class Pdf(_Picture):
+class Pdf(Painted):
     """A figure for papers."""
 
     suffix: ClassVar[str] = ".pdf"
@@ -104,7 +105,7 @@ class Pdf(_Picture):
 
 @documented
 @dataclass(frozen=True)
-class Png(_Picture):
+class Png(Painted):
     """A bitmap, for where vectors cannot go."""
 
     suffix: ClassVar[str] = ".png"
@@ -168,12 +169,12 @@ def _painted(
     natural = replace(figure, paper=Paper())
     nested = is_nested(figure, layout)
     if nested and format == "svg" and (is_large(natural) or not engine.available()):
-        return _on_paper(_without_graphviz(natural, figure.paper, timeout), figure)
+        return _on_paper(_without_graphviz(natural, figure, timeout), figure)
     engine.require()
     if format != "svg":
         _say_if_replaced(figure.fontname)
     if nested:
-        text, program = nested_text(natural, **_room(figure.paper), timeout=timeout), PAINTER
+        text, program = nested_text(natural, **_room(figure), timeout=timeout), PAINTER
     else:
         text, program = dot_text(natural), "dot"
     paint = partial(rendered, text, program=program, timeout=timeout, names=names_of(figure))
@@ -201,21 +202,21 @@ def _say_if_replaced(fontname: str) -> None:
         )
 
 
-def _without_graphviz(figure: Figure, paper: Paper, timeout: float) -> bytes:
+def _without_graphviz(natural: Figure, figure: Figure, timeout: float) -> bytes:
     """SVG on platforms where Graphviz cannot be installed, and where it would take long."""
-    return finished(plain_svg(figure, **_room(paper), timeout=timeout), names_of(figure))
+    return finished(plain_svg(natural, **_room(figure), timeout=timeout), names_of(figure))
 
 
 class _Room(TypedDict):
     """What the nested layout has to know of the paper."""
 
     legend_below: bool
-    page: tuple[float, float] | None
+    sheet: Sheet | None
 
 
-def _room(paper: Paper) -> _Room:
-    page = (paper.width, paper.height) if paper.width and paper.height else None
-    return {"legend_below": bool(paper.width), "page": page}
+def _room(figure: Figure) -> _Room:
+    below = bool(figure.paper.width)
+    return {"legend_below": below, "sheet": sheet_of(figure, smallest(figure), below)}
 
 
 def _on_paper(svg: bytes, figure: Figure) -> bytes:

@@ -26,6 +26,7 @@ OUTLINES = {
     "box": ("[", "]"),
     "rounded": ("(", ")"),
     "ellipse": ("([", "])"),
+    "circle": ("((", "))"),
     "cylinder": ("[(", ")]"),
     "note": (">", "]"),
     "parallelogram": ("[/", "/]"),

@@ -14,12 +14,16 @@ from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.layout import engine
 from torchrecorder.layout.measure import label_size
 from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
+from torchrecorder.layout.layered.place import Sheet
 from torchrecorder.layout.layered.positions import Point
 from torchrecorder.layout.layered.edge_routing import Trunks, rounded, toward, whole
 from torchrecorder.style.figure import Figure, Group, Line, Shape, Text
 
 PAINTER = "nop2"
 """The layout program of Graphviz that leaves everything where it is."""
+
+PAD = 7.2
+"""Free space around everything, in points."""
 
 ARROW = 6.0
 """Length of the tip of an arrow, in points."""
@@ -36,6 +40,9 @@ ROOM: Mapping[str, tuple[float, float, float]] = {
 }
 """For each outline: times the width of its text, and how much wider and higher it is."""
 
+ROUND = 2.0
+"""The diameter of a circle, in sizes of the letters."""
+
 INSIDE, TURN = 4.5, 9.0
 """Between the border of a loop and the line back in it, and the length of that line's ends."""
 
@@ -48,7 +55,7 @@ def nested_text(
     figure: Figure,
     *,
     legend_below: bool = False,
-    page: tuple[float, float] | None = None,
+    sheet: Sheet | None = None,
     timeout: float = engine.TIMEOUT,
 ) -> str:
     """*figure* in DOT with the place of everything in it, for `PAINTER`.
@@ -56,10 +63,10 @@ def nested_text(
     Args:
         figure: What to place.
         legend_below: Put the legend under the figure, even if beside it took less room.
-        page: Width and height that it is to fit into, in columns if need be.
+        sheet: What it is to fit, in columns if need be.
         timeout: Seconds that the layout of single scopes may take.
     """
-    placed = Placed.of(figure, page, timeout)
+    placed = Placed.of(figure, sheet, timeout)
     return dot_text(figure, _pins(figure, placed, legend_below))
 
 
@@ -77,13 +84,13 @@ class Placed(NamedTuple):
     picture: Picture
 
     @classmethod
-    def of(cls, figure: Figure, page: tuple[float, float] | None, timeout: float) -> Placed:
+    def of(cls, figure: Figure, sheet: Sheet | None, timeout: float) -> Placed:
         """Lay out *figure*; the arguments are those of `nested_text`."""
         items = tuple(_items(figure))
         number = {item.id: place for place, item in enumerate(items)}
         links = [_link(line, number) for line in figure.lines]
         planned = plan(items, links, figure.direction, timeout=timeout)
-        return cls(items, links, place(planned, page=page))
+        return cls(items, links, place(planned, sheet=sheet, side_by_side=True))
 
     def boxes(self) -> dict[str, Drawn]:
         """Each box and open group by its id."""
@@ -98,6 +105,8 @@ class Placed(NamedTuple):
 
 def closed_size(shape: Shape, figure: Figure, told: Text | None) -> tuple[float, float]:
     """Width and height of a box around its label, in points."""
+    if shape.look.outline == "circle" and told is None:
+        return figure.fontsize * ROUND, figure.fontsize * ROUND
     label = shape.label if told is None else (*shape.label, told)
     width, height = label_size(
         label, figure.fontsize, bold=shape.look.bold, fontname=figure.fontname
@@ -237,6 +246,30 @@ def _spot(point: Point) -> str:
 
 def _numbers(*at: float) -> str:
     return ",".join(f"{each:.2f}" for each in at)
+
+
+def sheet_of(figure: Figure, smallest: float, legend_below: bool) -> Sheet | None:
+    """What a figure is to fit, with its legend; None where any size will do.
+
+    Args:
+        figure: The figure, on its paper.
+        smallest: The size of its smallest text, in points.
+        legend_below: As in `nested_text`.
+    """
+    paper = figure.paper
+    if paper.limits is None:
+        return None
+
+    def scale(width: float, height: float) -> float:
+        if figure.legend:
+            bare = Picture(width, height, (), ())
+            left, top, columns = legend_corner(figure, bare, legend_below)
+            wide, high = legend.size(figure, columns)
+            width = max(width, left + wide) - min(0.0, left)
+            height = max(height, top) - min(0.0, top - high)
+        return paper.scale(width + 2 * PAD, height + 2 * PAD)
+
+    return Sheet(scale, min(1.0, paper.min_fontsize / smallest))
 
 
 def legend_corner(figure: Figure, picture: Picture, below: bool) -> tuple[float, float, int]:

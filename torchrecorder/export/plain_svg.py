@@ -15,16 +15,14 @@ from torchrecorder.export import legend
 from torchrecorder.export.dot import given_out, in_two, node_name
 from torchrecorder.export.head_marks import HeadMark, head_marks
 from torchrecorder.export.legend import SMALL
-from torchrecorder.export.nested import AGAIN, Placed, arrow, legend_corner, loop_way
+from torchrecorder.export.nested import AGAIN, PAD, Placed, arrow, legend_corner, loop_way
 from torchrecorder.export.quoting import clean
 from torchrecorder.layout.measure import line_height, text_size
 from torchrecorder.layout.layered import Drawn
+from torchrecorder.layout.layered.place import Sheet
 from torchrecorder.layout.layered.positions import Point
 from torchrecorder.style.color import faded, solid
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
-
-PAD = 7.2
-"""Free space around everything, in points."""
 
 BASELINE = 0.35
 """From the middle of a line of text down to the feet of its letters, in sizes of the letters."""
@@ -50,10 +48,10 @@ Box = tuple[float, float, float, float]
 
 
 def plain_svg(
-    figure: Figure, *, legend_below: bool, page: tuple[float, float] | None, timeout: float
+    figure: Figure, *, legend_below: bool, sheet: Sheet | None, timeout: float
 ) -> str:
     """*figure* as SVG; the arguments are those of `nested_text`."""
-    placed = Placed.of(figure, page, timeout)
+    placed = Placed.of(figure, sheet, timeout)
     boxes, ways = placed.boxes(), list(placed.ways())
     frames = [_box(box) for box in boxes.values()]
     if figure.legend:
@@ -232,7 +230,7 @@ def _outline(look: Look, box: Box) -> Iterator[str]:
         return
     left, top, width, height = box
     paint = _filled(look.attributes.get("fillcolor", look.fill)) + _stroke(look)
-    if look.outline == "ellipse":
+    if look.outline in ("ellipse", "circle"):
         center = f'cx="{left + width / 2:.2f}" cy="{top + height / 2:.2f}"'
         yield f'<ellipse{paint} {center} rx="{width / 2:.2f}" ry="{height / 2:.2f}"/>'
     elif look.outline in POLYGONS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from torchrecorder.checks import shown
@@ -11,6 +11,7 @@ from torchrecorder.events import ScopeId, ScopeKind
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.style.argument_marks import Mark, argument_marks
 from torchrecorder.style.captions import Captions
+from torchrecorder.style.circles import circles, encircled
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 from torchrecorder.style.line_labels import WITH_SHAPE, line_labels, line_tooltip
 from torchrecorder.style.color_scale import BoxNumbers, Heat
@@ -37,14 +38,17 @@ def draw(view: View, style: Style = Style()) -> Figure:
     heat = None
     if style.color_by is not None:
         heat = Heat(view, style.color_by, style.theme, style.color_range)
-    shapes = tuple(_shapes(view, style, captions, graphs, heat))
+    drawn = bundles(view)
+    texts = line_labels(view, drawn, captions)
+    round_ = circles(view, {drawn[number].first.tail for number in texts})
+    shapes = tuple(_shapes(view, style, captions, graphs, heat, round_))
     if not view.boxes and not view.clusters:
         shapes = (_nothing(style),)
     figure = Figure(
         name=view.recording.name,
         shapes=shapes,
         groups=tuple(_groups(view, style, captions, graphs)),
-        lines=tuple(_lines(view, style, captions, graphs)),
+        lines=tuple(_lines(view, style, graphs, drawn, texts)),
         direction=style.direction,
         background=style.theme.paper if style.background is None else style.background,
         fontname=style.fontname,
@@ -94,7 +98,12 @@ def finished(figure: Figure, view: View, style: Style) -> Figure:
 
 
 def _shapes(
-    view: View, style: Style, captions: Captions, graphs: GraphMarks, heat: Heat | None
+    view: View,
+    style: Style,
+    captions: Captions,
+    graphs: GraphMarks,
+    heat: Heat | None,
+    round_: Mapping[str, str],
 ) -> Iterator[Shape]:
     marks = Marks(view)
     numbers = BoxNumbers(view, tuple(each for each in style.numbers if each != style.color_by))
@@ -109,11 +118,15 @@ def _shapes(
         heated = heat is not None and not failed(box.id, view)
         if heat is not None and heated:
             look, label = heat.look(box, look), (*label, *heat.lines(box))
+        if numbers or marks:
+            label = (*label, *numbers.lines(box), *marks.lines(box))
+            look = marks.look(box, look, style.theme, heated=heated)
+        label, look = encircled(label, look, round_.get(box.id))
         yield Shape(
             id=box.id,
             group=box.cluster,
-            label=(*label, *numbers.lines(box), *marks.lines(box)) if numbers or marks else label,
-            look=marks.look(box, look, style.theme, heated=heated) if marks else look,
+            label=label,
+            look=look,
             tooltip="\n".join(filter(None, [captions.tooltip(box), *graphs.tooltip(box.members)])),
             count=box.count,
             kind=box.kind.value,
@@ -197,10 +210,13 @@ def _dashed(look: Look) -> Look:
 
 
 def _lines(
-    view: View, style: Style, captions: Captions, graphs: GraphMarks
+    view: View,
+    style: Style,
+    graphs: GraphMarks,
+    drawn: Sequence[Bundle],
+    texts: Mapping[int, str],
 ) -> Iterator[Line]:
-    drawn = bundles(view)
-    texts, marks = line_labels(view, drawn, captions), argument_marks(view, drawn)
+    marks = argument_marks(view, drawn)
     for number, bundle in enumerate(drawn):
         arrow, look = bundle.first, _line_look(bundle, style.theme, graphs)
         if style.edge_attributes:

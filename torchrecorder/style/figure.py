@@ -14,7 +14,7 @@ from torchrecorder.style.paper import Paper
 from torchrecorder.style.values import SHAPES, checked
 
 Outline = Literal[
-    "box", "rounded", "ellipse", "cylinder", "note", "parallelogram", "octagon", "plain"
+    "box", "rounded", "ellipse", "circle", "cylinder", "note", "parallelogram", "octagon", "plain"
 ]
 Dash = Literal["solid", "dashed", "dotted"]
 

@@ -108,6 +108,9 @@ SIDES = frozenset("stride padding dilation output_padding scale_factor size shap
 SIZES = ("in_features", "in_channels", "nx")
 TO_SIZES = ("out_features", "out_channels", "nf")
 
+DECIMAL = re.compile(r"\d+\.\d{3,}(?:e[-+]?\d+)?")
+"""A number that may have more digits than anybody reads."""
+
 ITEM = re.compile(r"\s*((?:[^,()\[\]]|\([^()]*\)|\[[^\[\]]*\])+)\s*(?:,|$)")
 
 
@@ -121,7 +124,7 @@ def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
         limit: At most so many.
     """
     plain, named = split(detail)
-    said = [*_flow(cls, plain, named), *_worded(cls, named)]
+    said = map(_rounded, (*_flow(cls, plain, named), *_worded(cls, named)))
     return tuple(text for text in said if len(text) <= 24)[:limit]
 
 
@@ -140,8 +143,13 @@ def arguments(op: str, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
         plain.insert(0, f"{first} {sign} …")
     elif sign and len(plain) == 1:
         plain = [f"{sign} {plain[0]}"]
-    said = [*plain, *_worded(op, named)]
+    said = map(_rounded, (*plain, *_worded(op, named)))
     return tuple(text for text in said if text and len(text) <= 20)[:4]
+
+
+def _rounded(text: str) -> str:
+    """*text* with no more decimals than four digits leave."""
+    return DECIMAL.sub(lambda found: min(found[0], f"{float(found[0]):.4g}", key=len), text)
 
 
 def split(detail: str) -> tuple[list[str], dict[str, str]]:

@@ -47,6 +47,20 @@ def value(found: Value, usual: str = "float32") -> str:
     return text if found.dtype == usual else f"{text} {DTYPES.get(found.dtype, found.dtype)}"
 
 
+def alike(text: str, number: int) -> str:
+    """Equal tensors, of which *text* is one: ``2 × [3, 4]`` for ``3×4``."""
+    sizes, space, kind = text.partition(" ")
+    if sizes[:1].isdigit():
+        sizes = f"[{sizes.replace('×', ', ')}]"
+    return f"{number} × {sizes}{space}{kind}"
+
+
+def in_a_line(given: Counter[str]) -> str:
+    """What a box gives out, as one line: each shape once, the first two of them."""
+    said = [alike(text, number) if number > 1 else text for text, number in given.items()]
+    return "→ " + ", ".join([*said[:2], *(["…"] if len(said) > 2 else [])])
+
+
 @lru_cache(maxsize=4096)
 def source(line: SourceLine | None) -> str:
     """Where in the user's code, without the folder."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
+from torchrecorder.style.circles import is_symbol
 from torchrecorder.style.merge_captions import first_to_last, given, same
 from torchrecorder.views.bundles import MOST, Bundle, Flow, values_of
 from torchrecorder.views.view import Arrow, BoxKind, View
@@ -19,6 +20,9 @@ WITH_SHAPE = (
     BoxKind.TENSOR,
 )
 """Boxes that show the shape of their tensor: lines do not repeat it."""
+
+STORED = (BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
+"""Boxes of what is not computed: what reads them has no shape from them."""
 
 LISTED = 12
 """A tooltip names so many of the tensors on a line."""
@@ -44,7 +48,35 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
         if text:
             found[number] = text
             before.add(carried)
+    if captions.style.shapes != "all" and not view.backward:
+        for number in _repeated(view, drawn, captions, found):
+            del found[number]
     return found
+
+
+def _repeated(
+    view: View, drawn: Sequence[Bundle], captions: Captions, said: Mapping[int, str]
+) -> list[int]:
+    """The labels, by index, that only repeat the shape of all that their box reads.
+
+    A tensor keeps its label where several boxes read it, unless it is a sum or a product, and
+    where it is one of several results.
+    """
+    labelled: dict[str, list[int]] = {}
+    for number in said:
+        labelled.setdefault(drawn[number].first.tail, []).append(number)
+    readers: dict[str, set[str]] = {}
+    read: dict[str, set[str]] = {}
+    for arrow in view.arrows:
+        readers.setdefault(arrow.tail, set()).add(arrow.head)
+        if view.boxes[arrow.tail].kind not in STORED:
+            read.setdefault(arrow.head, set()).add(_shape_of(view, arrow, captions))
+    return [
+        numbers[0]
+        for tail, numbers in labelled.items()
+        if len(numbers) == 1 and read.get(tail) == {said[numbers[0]]}
+        if len(readers[tail]) == 1 or is_symbol(view, tail)
+    ]
 
 
 def counted(flow: Flow, number: int) -> str:
@@ -81,6 +113,11 @@ def carried(view: View, arrow: Arrow, captions: Captions) -> str:
     ends = (view.boxes[arrow.tail].kind, view.boxes[arrow.head].kind)
     if any(kind in WITH_SHAPE for kind in ends):
         return ""
+    return _shape_of(view, arrow, captions)
+
+
+def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
+    """The shape of what the tail of an arrow returns."""
     value = view.given(arrow)
     if value is None:
         return ""

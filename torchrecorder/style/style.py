@@ -32,7 +32,7 @@ from torchrecorder.style.attributes import as_written
 from torchrecorder.style.color import COLOR, listed, solid
 from torchrecorder.style.families import class_family, op_family
 from torchrecorder.style.figure import Figure, Look
-from torchrecorder.style.paper import Paper, points
+from torchrecorder.style.paper import PLACES, READABLE, Paper, place, points
 from torchrecorder.style.renaming import check_names
 from torchrecorder.style.themes import LIGHT, THEMES, Theme
 from torchrecorder.views.view import Box, BoxKind, View
@@ -121,8 +121,16 @@ THEME = Check(
     read=str,
 )
 LENGTH = Check("a length", lambda value: True, read=str)
+FIT = Check(
+    "a place, or a width and a height",
+    lambda value: True,
+    tuple(PLACES),
+    read=lambda text: words(text) if "," in text else text,
+    optional=True,
+)
 PAIRS = Check("a mapping from names", lambda value: True, read=pair, several=True)
-"""What these take besides is checked where they are used: `points`, `check_names`, `as_written`."""
+"""What these take besides is checked where they are used: `points`, `place`, `check_names`,
+`as_written`."""
 
 
 @documented
@@ -162,10 +170,10 @@ class Style:
         default=(),
         placeholder="NUMBER,...",
     )
-    shapes: bool = option(
-        "Write shapes of tensors on arrows. Where Graphviz places all boxes at once, they stand "
-        "on the boxes that the arrows leave.",
-        FLAG,
+    shapes: Union[bool, Literal["all"]] = option(
+        "Write shapes of tensors on the boxes that give them. True: where they change, and where "
+        "several boxes read a tensor; ``\"all\"``: on all boxes.",
+        one_of(True, False, "all"),
         default=True,
     )
     details: bool = option("Write hyperparameters and arguments on boxes.", FLAG, default=True)
@@ -196,10 +204,20 @@ class Style:
     height: str | None = option(
         "Exact height of the page.", LENGTH, default=None, placeholder="LENGTH"
     )
+    fit: Union[str, tuple[str, str], None] = option(
+        "The place that the figure is made to fit: ``\"page\"``, ``\"column\"`` of a paper, "
+        "``\"slide\"``, ``\"cell\"`` of a notebook, or a width and a height. Long modules stand in "
+        "columns where that makes the figure larger. It has its own size where there is more "
+        "room, and is never made larger.",
+        FIT,
+        default=None,
+        placeholder="PLACE",
+    )
     min_fontsize: float = option(
-        "The smallest text allowed on a page of exact size, in points.",
+        "The smallest text allowed on a page of exact size, in points. A figure that fits a "
+        "place only with smaller text is drawn with a warning.",
         Check("a number of points from 0 on", FROM_0.holds, read=FROM_0.read),
-        default=5.0,
+        default=READABLE,
         placeholder="POINTS",
     )
     background: str | None = option(
@@ -258,9 +276,12 @@ class Style:
         Raises:
             InvalidArgument: A length or size cannot be read.
         """
-        return Paper(
-            points("width", self.width), points("height", self.height), self.min_fontsize
-        )
+        width, height = points("width", self.width), points("height", self.height)
+        if self.fit is not None and (width or height):
+            raise InvalidArgument(
+                "fit= says what there is room for, width= and height= an exact size: give either"
+            )
+        return Paper(width, height, self.min_fontsize, place(self.fit))
 
     def look(self, box: Box, view: View) -> Look:
         """The look of *box*: the answer of the first rule that has one."""

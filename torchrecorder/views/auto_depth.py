@@ -12,7 +12,7 @@ from torchrecorder.views.hide import is_pass, is_query, is_reshape
 from torchrecorder.views.training import training_steps
 
 ENOUGH = 40
-"""The default depth draws at most so many boxes if possible."""
+"""The default depth draws at most so many boxes if possible, unless told otherwise."""
 
 
 def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
@@ -103,23 +103,24 @@ def choose(
     depth: int | None,
     quiet: Quiet,
     repeated: frozenset[str] = frozenset(),
+    enough: int = ENOUGH,
 ) -> Choice:
     """What to open for a *depth*; None chooses one.
 
     The last level opens everything; the levels before keep plain modules, the steps of
     optimizers, clipping and gradient scalers closed. By default those stay closed too: show
-    every other op that is not alone in its module if that makes at most 40 boxes; otherwise keep
-    all innermost modules closed, and choose the deepest level with at most 40 boxes. *repeated*
-    boxes do not count.
+    every other op that is not alone in its module if that makes at most *enough* boxes; otherwise
+    keep all innermost modules closed, and choose the deepest level with at most so many.
+    *repeated* boxes do not count.
     """
     deepest = max_depth(recording)
     beside = training_steps(recording)
     closed = plain_modules(recording, quiet) | beside
     if depth is not None:
         return Choice(depth, frozenset() if depth >= deepest else closed)
-    if boxes_at(recording, quiet, closed, repeated)[-1] <= ENOUGH:
+    if boxes_at(recording, quiet, closed, repeated)[-1] <= enough:
         return Choice(deepest, closed)
     closed = innermost(recording) | beside
     counts = boxes_at(recording, quiet, closed, repeated)
-    fitting = [depth for depth, count in enumerate(counts) if count <= ENOUGH]
+    fitting = [depth for depth, count in enumerate(counts) if count <= enough]
     return Choice(max([min(1, deepest), *fitting]), closed)

@@ -16,7 +16,7 @@ from torchrecorder.option_table import check_options, documented, option
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.auto_depth import choose, max_depth
+from torchrecorder.views.auto_depth import ENOUGH, Choice, choose, max_depth
 from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
 from torchrecorder.select.group import Group
@@ -58,12 +58,19 @@ class ViewOptions:
         "How many levels of modules are open. 0 is one box per outermost call, 1 its children, "
         "and so on. A module that stands for a single op (a convolution, an activation) stays a "
         "box until the last level, which shows every op; one more opens ops to their grad nodes. "
-        "None chooses what keeps to about 40 boxes: all ops of a small network, the blocks of a "
-        "ResNet. Steps of optimizers, clipping and gradient scalers stay one box each then.",
+        "None chooses what keeps to *max_boxes*: all ops of a small network, the blocks of a "
+        "ResNet; fewer levels where the figure would not *fit* its place. Steps of optimizers, "
+        "clipping and gradient scalers stay one box each then.",
         whole_number(0).or_none(),
         default=None,
         flag="-d",
         placeholder="LEVELS",
+    )
+    max_boxes: int = option(
+        "How many boxes the default depth keeps to, if it can.",
+        whole_number(1),
+        default=ENOUGH,
+        placeholder="NUMBER",
     )
     focus: str | None = option(
         "Show only this module, by its path or a pattern. Such as ``\"encoder.layer.*\"``; *depth* "
@@ -202,7 +209,7 @@ def plan(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> list[S
     """The steps that make the view of *recording*, in the order in which they are taken."""
     quiet = _quiet(recording, options)
     judge = partial(_any_holds, quiet)
-    choice = choose(recording, options.depth, judge, _repeated(recording, options))
+    choice = choice_of(recording, options)
     unwanted = HideNamed(_patterns(options.hide))
     closed = Named(_patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
@@ -220,6 +227,13 @@ def plan(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> list[S
     if options.tensors:
         steps.append(ShowTensors())
     return steps
+
+
+def choice_of(recording: RecordedRun, options: ViewOptions) -> Choice:
+    """What *options* open of *recording*."""
+    judge = partial(_any_holds, _quiet(recording, options))
+    repeated = _repeated(recording, options)
+    return choose(recording, options.depth, judge, repeated, options.max_boxes)
 
 
 def _repeated(recording: RecordedRun, options: ViewOptions) -> frozenset[str]:

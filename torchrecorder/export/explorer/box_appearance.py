@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from torchrecorder.export.dot import given_out, in_a_line, in_two
+from torchrecorder.export.dot import given_out, in_two
 from torchrecorder.export.explorer.equal import representatives
 from torchrecorder.export.explorer.themes import pair
 from torchrecorder.export.nested import closed_size, header_size
@@ -19,6 +19,7 @@ from torchrecorder.style.figure import Figure, Group, LegendEntry, Look, Shape, 
 from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.legend import legend
 from torchrecorder.style.style import Style
+from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.merge_captions import result, same
 from torchrecorder.views.bundles import Flow, Flows
 from torchrecorder.views.tree import Tree
@@ -60,7 +61,7 @@ class Drawn:
 
     def __init__(self, tree: Tree, style: Style) -> None:
         self.tree = tree
-        self.style = replace(style, color_by=None)
+        self.style = replace(style, color_by=None, shapes="all" if style.shapes else False)
         self.themes = pair(style)
         self.equal = representatives(tree, self.style)
         self.closed_boxes = {box.id: box for box in tree.closed()}

@@ -48,7 +48,7 @@ const shapes = (() => {
     box: (w, h) => rectangle(w, h, 1.5),
     rounded: (w, h) => rectangle(w, h, Math.min(8, w / 2, h / 2)),
     plain: (w, h) => rectangle(w, h, 0),
-    ellipse, cylinder, note, parallelogram, octagon,
+    ellipse, circle: ellipse, cylinder, note, parallelogram, octagon,
   };
 
   // The outline of a box of this size with its corner at 0, 0; what is unknown is round.

@@ -21,6 +21,10 @@ from torchrecorder.integrations.sphinx.sources import Sources, digest, own_state
 from torchrecorder.recording import Recording, load
 
 
+FITTED: Mapping[str, Any] = {"fit": "page", "min_fontsize": 0}
+"""Options of figures in documents, if not given: they fit a page, without a complaint."""
+
+
 class Cache:
     """Recordings and figures in *folder*."""
 
@@ -66,7 +70,8 @@ class Cache:
         path = self.folder / f"{digest(name, asked, own_state())}{suffix}"
         if not path.is_file():
             more: dict[str, Any] = {"finish": finish} if finish is not None else {}
-            drawing.render(self.recording(name), path, **options, **more)
+            usual = FITTED if suffix in (".svg", ".pdf") and "fit" not in options else {}
+            drawing.render(self.recording(name), path, **{**usual, **options}, **more)
         return path
 
     def _recording(self, name: str) -> Path:

@@ -1,163 +1,340 @@
-"""Wrap: a long open scope -> the same in columns, as text on a page.
+"""A long open scope in columns, as text on a page.
 
-The scope is cut between rows. What follows a cut stands beside what is before it, and lines
-that go on run around: below their column, up between the two, and into the next from above.
+The scope is cut between rows, and what follows a cut stands beside what is before it. A line
+that is read in another column turns off below the last row in which it is needed, runs up beside
+its own column and above the others to where it is read: it passes no column in full that does not
+read it.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
 
-from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point
 from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
+from torchrecorder.layout.layered.cuts import SAME, by_trunk, even_cuts, row_ends, since, until
+from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, Room
 
 BESIDE = 12.0
 """Points between a column and the lines beside it."""
 
-CROSSED = 12.0
-"""Points of length that a column may rather have more than one more line that goes on."""
+SAVED = 0.4
+"""What one more column is to take off the longest, at least, in shares of a column."""
 
-SAME = 0.01
-
-Piece = tuple[int, list[Point]]
-"""What a line does in one column."""
+CLEAR = 4.0
+"""Points between a line that turns off beside a longer box and what else is there."""
 
 
-def wrapped(scope: Composed, columns: int, top: float) -> Composed | None:
-    """*scope* in some columns, which begin at *top*; None if it cannot be cut so often."""
-    cuts = _cuts(scope, columns)
-    return None if len(cuts) < columns - 1 else _Columns(scope, cuts, top).composed()
+def wrapped(scope: Composed, columns: int, room: Room) -> Composed | None:
+    """*scope* in some columns; None if it cannot be cut so often, or the last cut saves little.
+
+    Args:
+        scope: What to cut.
+        columns: How many columns there are to be.
+        room: What is kept free in the scope for the text in its corner.
+    """
+    levels = row_ends(scope)
+    cuts, before = (even_cuts(scope, levels, count) for count in (columns, columns - 1))
+    longest, without = (_longest([room.before, *each, scope.height]) for each in (cuts, before))
+    if len(cuts) < columns - 1 or longest > without * (1 - SAVED / columns):
+        return None
+    return _Columns(scope, cuts, [room.before, *levels], room).composed()
 
 
-def _cuts(scope: Composed, columns: int) -> list[float]:
-    """Where to cut for columns of about one length, with few lines that go on."""
-    ends = sorted({frame.along + frame.height for frame in scope.frames})
-    free = [
-        end + 1.0
-        for end in ends[:-1]
-        if not any(each.along < end + 1.0 < each.along + each.height for each in scope.frames)
-    ]
-    cuts = [0.0]
-    for left in range(columns, 1, -1):
-        wish = cuts[-1] + (scope.height - cuts[-1]) / left
-        later = [each for each in free if each > cuts[-1]]
-        if not later:
-            break
-        cuts.append(min(later, key=lambda cut: abs(cut - wish) + CROSSED * _crossing(scope, cut)))
-    return cuts[1:]
+def cut_before(scope: Composed, places: Sequence[float], room: Room) -> Composed | None:
+    """*scope* with a new column before each of some places; None if one cannot be cut off."""
+    levels = row_ends(scope)
+    cuts = [levels[bisect_right(levels, place) - 1] for place in places if levels[0] <= place]
+    if len(set(cuts)) < len(places):
+        return None
+    return _Columns(scope, cuts, [room.before, *levels], room).composed()
 
 
-def _crossing(scope: Composed, cut: float) -> int:
-    """How many lines go on after a cut."""
-    return len({
-        (path.trunk, round(ax, 2))
-        for path in scope.paths
-        for (ax, ay), (_, by) in zip(path.points, path.points[1:])
-        if min(ay, by) <= cut < max(ay, by)
-    })
+def _longest(ends: Sequence[float]) -> float:
+    return max(end - begin for begin, end in zip(ends, ends[1:]))
+
+
+Part = tuple[int, list[Point]]
+"""The number of a column, and what a path does in it."""
+
+
+class _Turn(NamedTuple):
+    """Where a trunk leaves its column.
+
+    Attributes:
+        trunk: Its number.
+        column: The number of the column.
+        across: Where it is in the scope.
+        level: The level at which it turns off, among all others that do.
+        aside: Where it turns off before that, if it can.
+    """
+
+    trunk: int
+    column: int
+    across: float
+    level: float
+    aside: float | None
+
+    @property
+    def at(self) -> float:
+        """Where it turns off."""
+        return self.level if self.aside is None else self.aside
 
 
 class _Columns:
-    def __init__(self, scope: Composed, cuts: Sequence[float], top: float) -> None:
-        self.scope, self.cuts, self.top = scope, cuts, top
-        self.pieces = [list(self._split(path.points)) for path in scope.paths]
-        self.track = [self._tracks(cut) for cut in range(len(cuts))]
-        self.across, self.along, self.channel = [0.0], [0.0], [0.0]
-        reach = [self._reach(column) for column in range(len(cuts) + 1)]
-        right = reach[0][1]
-        for column, (low, high) in enumerate(reach[1:], 1):
-            count = len(self.track[column - 1])
-            self.channel.append(right + BESIDE)
-            self.across.append(right + 2 * BESIDE + TRACK * max(count - 1, 0) - low)
-            self.along.append(top + 2 * BEFORE + TRACK * max(count - 1, 0) - cuts[column - 1])
-            right = high + self.across[-1]
-        self.width = right + PAD
-        below = [
-            self._below(cut, len(track) - 1) + PAD for cut, track in enumerate(self.track)
+    """A scope with its cuts, on the way to its columns.
+
+    Args:
+        scope: What is cut.
+        cuts: Where.
+        levels: Where lines may turn off: where the first row begins, and where rows end.
+        room: What is kept free in the scope for the text in its corner.
+    """
+
+    def __init__(
+        self, scope: Composed, cuts: Sequence[float], levels: Sequence[float], room: Room
+    ) -> None:
+        self.scope, self.cuts, self.levels, self.room = scope, cuts, levels, room
+        self.last: dict[int, int] = {}
+        self.turns: dict[int, _Turn] = {}
+        for trunk, paths in by_trunk(scope):
+            self._follow(trunk, paths)
+        self.parts = [list(self._parts(path)) for path in scope.paths]
+        self.track = self._tracks()
+        self.channels = [self._channel(column) for column in range(len(cuts) + 1)]
+        self._across()
+        self._above()
+
+    def _column(self, level: float) -> int:
+        return bisect_left(self.cuts, level)
+
+    def _leaves(self, path: Path) -> bool:
+        return path.points[-1][1] > self.scope.height - SAME
+
+    def _end(self, path: Path) -> int:
+        """The column in which a path ends; one that leaves the scope, where its trunk does."""
+        return self.last[path.trunk] if self._leaves(path) else self._column(path.points[-1][1])
+
+    def _follow(self, trunk: int, paths: Sequence[Path]) -> None:
+        """Find out where a trunk ends, and where it turns off if others read it."""
+        start = paths[0].points[0][1]
+        here = self._column(start)
+        inside = [path.points[-1][1] for path in paths if not self._leaves(path)]
+        self.last[trunk] = max([here, *map(self._column, inside)])
+        away = [path for path in paths if self._end(path) > here]
+        if not away:
+            return
+        before = (
+            self.levels[max(bisect_right(self.levels, end) - 1, 0)]
+            for end in inside
+            if self._column(end) == here
+        )
+        needed = max([start, *before])
+        level = self.levels[bisect_left(self.levels, needed)]
+        aside = self._aside(trunk, needed, level, away[0].points)
+        across = until(away[0].points, level if aside is None else aside)[-1][0]
+        self.turns[trunk] = _Turn(trunk, here, across, level, aside)
+
+    def _aside(
+        self, trunk: int, needed: float, level: float, points: Sequence[Point]
+    ) -> float | None:
+        """Where a trunk can turn off beside a longer box, before the level at which all can."""
+        at = needed + BEFORE
+        while at + BEFORE < level:
+            across, (x, y) = until(points, at)[-1][0], since(points, at)[1]
+            if x == across and y > at and self._is_free(trunk, across, at):
+                return at
+            at += TRACK
+        return None
+
+    def _is_free(self, trunk: int, across: float, at: float) -> bool:
+        """Whether nothing is in the way of a line that runs to the end of its column."""
+        for frame in self.scope.frames:
+            begin, end = frame.along - CLEAR, frame.along + frame.height + CLEAR
+            if begin < at < end and frame.across + frame.width > across - CLEAR:
+                return False
+        for path in self.scope.paths:
+            for (ax, ay), (bx, by) in zip(path.points, path.points[1:]):
+                if ay == by and abs(ay - at) < CLEAR and max(ax, bx) > across - CLEAR:
+                    return False
+        return not any(
+            turn.aside is not None and abs(turn.aside - at) < CLEAR
+            for turn in self.turns.values()
+        )
+
+    def _comes_in(self, turn: _Turn) -> bool:
+        """Whether it turns off before the first row, above all columns."""
+        return turn.at <= self.levels[0]
+
+    def _tracks(self) -> dict[int, int]:
+        """The track of each trunk that turns off at a level, the rightmost first."""
+        found: dict[int, int] = {}
+        used: dict[float, int] = {}
+        turns = [turn for turn in self.turns.values() if turn.aside is None]
+        for turn in sorted(turns, key=lambda each: (-each.across, each.trunk)):
+            found[turn.trunk] = used.get(turn.level, 0)
+            used[turn.level] = found[turn.trunk] + 1
+        self.growth = {
+            level: TRACK * count
+            for level, count in sorted(used.items())
+            if level > self.levels[0] and level not in self.cuts
+        }
+        return found
+
+    def _channel(self, column: int) -> list[int]:
+        """The trunks that run up beside a column; what turns off first is the nearest."""
+        found = [
+            turn
+            for turn in self.turns.values()
+            if turn.column == column and not self._comes_in(turn)
         ]
-        self.length = max(scope.height + self.along[-1], *below)
+        found.sort(key=lambda turn: (turn.at, self.track.get(turn.trunk, 0)))
+        return [turn.trunk for turn in found]
+
+    def _across(self) -> None:
+        """Put the columns beside each other."""
+        reach = self._reach()
+        self.across, self.channel = [0.0], [reach[0][1] + BESIDE]
+        for column in range(1, len(self.cuts) + 1):
+            low, high = reach[column]
+            count = max(len(self.channels[column - 1]) - 1, 0)
+            self.across.append(self.channel[-1] + TRACK * count + BESIDE - low)
+            self.channel.append(high + self.across[-1] + BESIDE)
+        self.width = max(self.channel[-1] - BESIDE + PAD, self.room.least)
+
+    def _reach(self) -> list[tuple[float, float]]:
+        """From where to where boxes and lines of each column are, across."""
+        found: list[list[float]] = [[] for _ in range(len(self.cuts) + 1)]
+        for frame in self.scope.frames:
+            here = found[self._column(frame.along + frame.height)]
+            here += (frame.across, frame.across + frame.width)
+        for column, points in chain.from_iterable(self.parts):
+            found[column] += (x for x, _ in points)
+        return [(min(each), max(each)) for each in found]
+
+    def _parts(self, path: Path) -> Iterator[Part]:
+        """What a path does in the column that it begins in, and in that in which it ends."""
+        turn, end = self.turns.get(path.trunk), self._end(path)
+        here, points = self._column(path.points[0][1]), list(path.points)
+        if end < len(self.cuts):
+            points = until(points, self.cuts[end])
+        if turn is None or here == end:
+            yield here, points
+        else:
+            yield here, until(points, turn.at)
+            yield end, self._straight(path.trunk, since(points, self.cuts[end - 1]))
+
+    def _straight(self, trunk: int, points: list[Point]) -> list[Point]:
+        """The way to a box from the beginning of its column: straight down where that is free."""
+        (_, begin), (across, end) = points[0], points[-1]
+        for frame in self.scope.frames:
+            if begin < frame.along + frame.height and frame.along < end - SAME:
+                if frame.across - CLEAR < across < frame.across + frame.width + CLEAR:
+                    return points
+        for path in self.scope.paths:
+            for (ax, ay), (bx, by) in zip(path.points, path.points[1:]):
+                if path.trunk != trunk and ax == bx and abs(ax - across) < CLEAR:
+                    if max(ay, begin) < min(by, end):
+                        return points
+        return [(across, begin), (across, end)]
+
+    def _above(self) -> None:
+        """Find the tracks above the columns; lines that go farther are above those of later
+        columns."""
+        order = [turn for turn in self.turns.values() if self._comes_in(turn)]
+        order.sort(key=lambda turn: (-turn.across, turn.trunk))
+        order += [self.turns[trunk] for channel in self.channels for trunk in channel]
+        ends: dict[int, float] = {}
+        for path, (_, *rest) in zip(self.scope.paths, self.parts):
+            for column, points in rest:
+                at = points[0][0] + self.across[column]
+                ends[path.trunk] = max(at, ends.get(path.trunk, at))
+        height: dict[int, int] = {}
+        placed: list[tuple[float, float, int]] = []
+        for turn in reversed(order):
+            begin, end = self._beside(turn), ends[turn.trunk]
+            begin, end = min(begin, end), max(begin, end)
+            over = [at for low, high, at in placed if low <= end + 2 and high >= begin - 2]
+            height[turn.trunk] = max(over, default=-1) + 1
+            placed.append((begin, end, height[turn.trunk]))
+        most = max(height.values(), default=0)
+        top = self.room.before + BEFORE
+        self.bar = {trunk: top + TRACK * (most - at) for trunk, at in height.items()}
+        first = top + TRACK * most + BEFORE
+        self.along = [first - begin for begin in (self.room.before, *self.cuts)]
+        below = [
+            self._below(column, max(map(self.track.__getitem__, here), default=0)) + PAD
+            for column, cut in enumerate(self.cuts)
+            for here in [[each for each in self.track if self.turns[each].level == cut]]
+        ]
+        ending = self._moved(len(self.cuts), self.scope.height)
+        self.length = max(ending, self.room.length, *below)
+
+    def _below(self, column: int, track: int) -> float:
+        """Where a trunk runs that turns off at the end of a column."""
+        return self._moved(column, self.cuts[column]) + BEFORE + TRACK * track
+
+    def _beside(self, turn: _Turn) -> float:
+        """Where a trunk rises to the tracks above the columns."""
+        if self._comes_in(turn):
+            return turn.across
+        return self.channel[turn.column] + TRACK * self.channels[turn.column].index(turn.trunk)
+
+    def _moved(self, column: int, level: float) -> float:
+        """Where in its column a level comes to be."""
+        start = self.cuts[column - 1] if column else 0.0
+        grown = (more for at, more in self.growth.items() if start < at < level)
+        return level + self.along[column] + sum(grown)
 
     def composed(self) -> Composed:
-        scope = self.scope
+        """The scope in its columns."""
+        scope, leaving = self.scope, {}
+        paths = []
+        for path, parts in zip(scope.paths, self.parts):
+            points = self._points(path, parts)
+            if self._leaves(path):
+                leaving[round(path.points[-1][0], 2)] = points[-1][0]
+            paths.append(path._replace(points=points))
+        ports = [*scope.entries, *leaving.values()]
         return scope._replace(
-            width=max(self.width, scope.entries[-1] + PAD if scope.entries else 0.0),
+            width=max(self.width, *(at + PAD for at in ports)) if ports else self.width,
             height=self.length,
-            exits=tuple(at + self.across[-1] for at in scope.exits),
+            exits=tuple(leaving[round(at, 2)] for at in scope.exits),
             frames=tuple(map(self._frame, scope.frames)),
-            paths=tuple(
-                Path(path.trunk, path.branch, tuple(self._points(path.trunk, pieces)))
-                for path, pieces in zip(scope.paths, self.pieces)
-            ),
+            paths=tuple(paths),
+            through=None,
         )
-
-    def _split(self, points: Sequence[Point]) -> Iterator[Piece]:
-        """A line in pieces that each stay in a column."""
-        here = bisect_left(self.cuts, points[0][1])
-        piece = [points[0]]
-        for point in points[1:]:
-            there = bisect_left(self.cuts, point[1])
-            while here != there:
-                step = 1 if there > here else -1
-                at = (point[0], self.cuts[min(here, here + step)])
-                yield here, [*piece, at]
-                here, piece = here + step, [at]
-            piece.append(point)
-        yield here, piece
-
-    def _tracks(self, cut: int) -> dict[tuple[int, float], int]:
-        """The track of each line that goes on after a cut, the rightmost first."""
-        found = {
-            (path.trunk, round(one[-1][0], 2))
-            for path, pieces in zip(self.scope.paths, self.pieces)
-            for (here, one), (there, _) in zip(pieces, pieces[1:])
-            if min(here, there) == cut
-        }
-        order = sorted(found, key=lambda line: (-line[1], line[0]))
-        return {line: number for number, line in enumerate(order)}
-
-    def _reach(self, column: int) -> tuple[float, float]:
-        """From where to where boxes and lines of a column are, across."""
-        found = [
-            at
-            for frame in self.scope.frames
-            if self._column(frame) == column
-            for at in (frame.across, frame.across + frame.width)
-        ]
-        found += [
-            x for pieces in self.pieces for at, points in pieces if at == column for x, _ in points
-        ]
-        return min(found), max(found)
-
-    def _column(self, frame: Frame) -> int:
-        return bisect_left(self.cuts, frame.along + frame.height)
 
     def _frame(self, frame: Frame) -> Frame:
-        column = self._column(frame)
+        column = self._column(frame.along + frame.height)
         return frame._replace(
-            across=frame.across + self.across[column], along=frame.along + self.along[column]
+            across=frame.across + self.across[column], along=self._moved(column, frame.along)
         )
 
-    def _below(self, cut: int, track: int) -> float:
-        return self.cuts[cut] + self.along[cut] + BEFORE + TRACK * track
+    def _points(self, path: Path, parts: Sequence[Part]) -> tuple[Point, ...]:
+        """A path through its columns."""
+        (here, first), *rest = parts
+        found = list(self._placed(here, first))
+        if path.points[0][1] <= 0.0:
+            found[0] = (found[0][0], 0.0)
+        for column, points in rest:
+            turn = self.turns[path.trunk]
+            bar, beside = self.bar[path.trunk], self._beside(turn)
+            if self._comes_in(turn):
+                found = [found[0], (found[0][0], bar)]
+            else:
+                track = self._moved(here, turn.at)
+                if turn.aside is None:
+                    track += BEFORE + TRACK * self.track[path.trunk]
+                found += [(found[-1][0], track), (beside, track), (beside, bar)]
+            placed = list(self._placed(column, points))
+            found += [(placed[0][0], bar), *placed]
+        if self._leaves(path):
+            found[-1:] = [found[-1], (found[-1][0], self.length)]
+        return tuple(found)
 
-    def _points(self, trunk: int, pieces: Sequence[Piece]) -> Iterator[Point]:
-        """A line through all its columns."""
-        for number, (column, points) in enumerate(pieces):
-            for x, y in points:
-                end = self.length if y > self.scope.height - SAME else y + self.along[column]
-                yield x + self.across[column], end
-            if number + 1 < len(pieces):
-                yield from self._around(trunk, points[-1][0], column, pieces[number + 1][0])
-
-    def _around(self, trunk: int, x: float, one: int, other: int) -> Iterator[Point]:
-        """From the end of a column to the beginning of the next, or back."""
-        cut, after = min(one, other), max(one, other)
-        track = self.track[cut][trunk, round(x, 2)]
-        below, above = self._below(cut, track), self.top + BEFORE + TRACK * track
-        channel = self.channel[after] + TRACK * track
-        way = [
-            (x + self.across[cut], below), (channel, below),
-            (channel, above), (x + self.across[after], above),
-        ]
-        yield from way if one < other else reversed(way)
+    def _placed(self, column: int, points: Iterable[Point]) -> Iterator[Point]:
+        for x, y in points:
+            yield x + self.across[column], self._moved(column, y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from math import ceil, inf
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.compound import compose
@@ -11,16 +12,23 @@ from torchrecorder.layout.layered.positions import Composed, Point, Room
 from torchrecorder.layout.layered.constants import BELOW, PAD
 from torchrecorder.layout.layered.ports import OUTSIDE, End
 from torchrecorder.layout.layered.plan import Plan
-from torchrecorder.layout.layered.multi_column import wrapped
+from torchrecorder.layout.layered.multi_column import cut_before, wrapped
+from torchrecorder.layout.layered.stacks import beginnings
 
-COLUMNS = 4
-"""Columns on a page, at most."""
+COLUMNS = 12
+"""Columns of one scope, at most."""
 
-GAIN = 1.1
-"""How much larger a picture is to become by one more column, at least."""
+SHORTER = 0.87
+"""Each length of columns that is tried, as a share of the one before."""
 
-MOST = 0.6
-"""Share of the length of a scope from which a child of it is the one to stand in columns."""
+TRIED = 22
+"""How many lengths of columns are tried for a sheet; they do not depend on its size."""
+
+FEWEST, WORK = 6, 20_000
+"""Of large pictures so many are tried at least, and times the items so many at most."""
+
+GAIN = 1.04
+"""How much larger a picture is to become by more columns, at least."""
 
 
 Turn = Callable[[float, float, float, float], tuple[float, float, float, float]]
@@ -36,6 +44,18 @@ class Drawn(NamedTuple):
     width: float
     height: float
     open: bool
+
+
+class Sheet(NamedTuple):
+    """What a picture is to fit.
+
+    Attributes:
+        scale: How large a picture of a width and height is on it; 1 at most.
+        enough: The scale from which on its text can be read.
+    """
+
+    scale: Callable[[float, float], float]
+    enough: float = 1.0
 
 
 class Piece(NamedTuple):
@@ -72,15 +92,17 @@ class Picture(NamedTuple):
 def place(
     plan: Plan,
     opened: Collection[int] | None = None,
-    page: tuple[float, float] | None = None,
+    sheet: Sheet | None = None,
+    side_by_side: bool = False,
 ) -> Picture:
     """Where everything is, with the items *opened* open; all that can be, if not given.
 
     Closed items hide what is in them; whether something in them is open makes no difference.
-    If the width and height of a *page* are given, the longest scope stands in columns where
-    that makes the picture larger on it.
+    If there is a *sheet* that it is to fit, long scopes stand in columns where that makes the
+    picture larger on it. A larger sheet never makes it smaller. With *side_by_side*, stacks that
+    are joined only across stand beside each other.
     """
-    return _Placing(plan, opened).picture(page)
+    return _Placing(plan, opened).picture(sheet, side_by_side)
 
 
 class _Placing:
@@ -91,20 +113,38 @@ class _Placing:
         can = [number for number, each in enumerate(plan.items) if each.header is not None]
         wanted = set(can if opened is None else opened)
         self.open = [number for number in can if number in wanted]
+        self.known: dict[object, Composed] = {}
+        self.in_columns: dict[tuple[int, int], Composed] = {}
 
-    def picture(self, page: tuple[float, float] | None) -> Picture:
+    def picture(self, sheet: Sheet | None, side_by_side: bool) -> Picture:
         """Compose scopes from the innermost outwards, then put them on the paper."""
+        tall = self._all(side_by_side=side_by_side)
+        return self._spread(tall if sheet is None else self._fitted(tall, sheet))
+
+    def _all(self, limit: float = inf, side_by_side: bool = False) -> dict[int, Composed]:
+        """All open scopes; those that are longer than a limit in columns."""
         composed: dict[int, Composed] = {}
-        known: dict[object, Composed] = {}
         for scope in (*reversed(self.open), -1):
             inner = self._inner(scope, composed)
             header = self.plan.items[scope].header if scope >= 0 else None
             template = self.plan.template[scope + 1]
             key = (template, header, tuple((place, id(each)) for place, each in inner.items()))
-            if key not in known:
-                known[key] = self._composed(scope, inner)
-            composed[scope] = known[key]
-        return self._spread(composed if page is None else self._wrapped(composed, page))
+            if key not in self.known:
+                self.known[key] = self._composed(scope, inner)
+            whole, room = self.known[key], self._room(header)
+            if side_by_side:
+                composed[scope] = self._side_by_side(scope, whole, room)
+            else:
+                composed[scope] = self._limited(whole, limit, room)
+        return composed
+
+    def _side_by_side(self, scope: int, whole: Composed, room: Room) -> Composed:
+        """A scope with its stacks beside each other."""
+        template = self.plan.templates[self.plan.template[scope + 1]]
+        inside = enumerate(self.children[scope + 1])
+        inputs = {place for place, child in inside if self.plan.items[child].first}
+        places = beginnings(template, whole, inputs)
+        return (cut_before(whole, places, room) if places else None) or whole
 
     def _inner(self, scope: int, composed: Mapping[int, Composed]) -> dict[int, Composed]:
         """The open children of a scope, by their place in it."""
@@ -116,38 +156,40 @@ class _Placing:
         template = self.plan.templates[self.plan.template[scope + 1]]
         return compose(template, inner, self._room(header))
 
-    def _wrapped(
-        self, composed: dict[int, Composed], page: tuple[float, float]
-    ) -> dict[int, Composed]:
-        """The same with the longest scope in as many columns as make it largest on a page."""
-        chain = self._longest(composed)
-        best, largest = composed, self._scale(composed[-1], page)
-        for columns in range(2, COLUMNS + 1):
-            header = self.plan.items[chain[-1]].header if chain[-1] >= 0 else None
-            found = wrapped(composed[chain[-1]], columns, self._room(header).before)
-            if found is None or largest >= 1.0:
+    def _limited(self, scope: Composed, limit: float, room: Room) -> Composed:
+        """A scope in so many columns that none is much longer than a limit."""
+        columns = min(ceil((scope.height - room.before) / max(limit - room.before, 1)), COLUMNS)
+        while columns > 1:
+            key = (id(scope), columns)
+            if key not in self.in_columns:
+                self.in_columns[key] = wrapped(scope, columns, room) or scope
+            if self.in_columns[key] is not scope:
+                return self.in_columns[key]
+            columns -= 1
+        return scope
+
+    def _fitted(self, tall: dict[int, Composed], sheet: Sheet) -> dict[int, Composed]:
+        """All open scopes as they are largest on a sheet; as they are if that does as well."""
+        found = [(self._scale(tall[-1], sheet), tall)]
+        limit = tall[-1].height
+        tries = max(FEWEST, min(TRIED, WORK // max(len(self.plan.items), 1)))
+        for _ in range(tries):
+            if found[-1][0] >= 1.0:
                 break
-            changed = {**composed, chain[-1]: found}
-            for scope in reversed(chain[:-1]):
-                changed[scope] = self._composed(scope, self._inner(scope, changed))
-            if self._scale(changed[-1], page) > GAIN * largest:
-                best, largest = changed, self._scale(changed[-1], page)
-        return best
+            limit *= SHORTER ** (TRIED / tries)
+            tried = self._all(limit)
+            if tried[-1] is not found[-1][1][-1]:
+                found.append((self._scale(tried[-1], sheet), tried))
+        best = max(scale for scale, _ in found)
+        least = max(best / GAIN, min(best, sheet.enough))
+        return next(composed for scale, composed in found if scale >= least)
 
-    def _scale(self, root: Composed, page: tuple[float, float]) -> float:
-        """How large the picture is on a page, at most as it is."""
-        size = (root.height, root.width) if self.turned else (root.width, root.height)
-        return min(1.0, *(room / side for room, side in zip(page, size) if side))
+    def _scale(self, root: Composed, sheet: Sheet) -> float:
+        return sheet.scale(*self._size(root))
 
-    def _longest(self, composed: Mapping[int, Composed]) -> list[int]:
-        """From the paper inwards, each scope that makes up most of the one around it."""
-        chain = [-1]
-        while True:
-            here, inside = composed[chain[-1]], self.children[chain[-1] + 1]
-            child = max(here.inner, key=lambda each: here.inner[each].height, default=None)
-            if child is None or here.inner[child].height < MOST * here.height:
-                return chain
-            chain.append(inside[child])
+    def _size(self, root: Composed) -> tuple[float, float]:
+        """Width and height on the paper."""
+        return (root.height, root.width) if self.turned else (root.width, root.height)
 
     def _room(self, header: tuple[float, float] | None) -> Room:
         if header is None:
@@ -176,8 +218,7 @@ class _Placing:
                 if opened:
                     inside.append((child, *at))
             waiting.extend(reversed(inside))
-        width, height = (root.height, root.width) if self.turned else (root.width, root.height)
-        return Picture(width, height, tuple(boxes), tuple(pieces))
+        return Picture(*self._size(root), tuple(boxes), tuple(pieces))
 
     def _turning(self, root: Composed) -> Turn:
         back, length, turned = self.plan.direction in ("BT", "RL"), root.height, self.turned

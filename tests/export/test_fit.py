@@ -1,0 +1,191 @@
+"""Figures that are made to fit a place: a page, a column, a slide, a cell, or any size."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.figures import linear, network
+from tests.views.test_fold import stack
+from torchrecorder.errors import DoesNotFit, InvalidArgument, SmallText
+from torchrecorder.export.formats import by_suffix
+from torchrecorder.integrations.cli import main
+from torchrecorder.layout import layered as layout
+from torchrecorder.options import drawing
+from torchrecorder.recording import Recording
+from torchrecorder.style.paper import PLACES, Paper, place, points
+from torchrecorder.testing import Builder
+
+MM = 72 / 25.4
+OPEN = {"depth": 2, "fold": False}
+
+
+def size_of(svg: bytes) -> tuple[float, float]:
+    """Width and height of an SVG, in millimetres."""
+    found = re.search(rb'<svg width="([\d.]+)mm" height="([\d.]+)mm"', svg)
+    assert found is not None
+    return float(found[1]), float(found[2])
+
+
+def drawn(recording: Recording, folder: Path, suffix: str = ".svg", **options: Any) -> bytes:
+    """A figure as it is written to a file."""
+    return recording.render(folder / f"figure{suffix}", **options).read_bytes()
+
+
+@pytest.mark.parametrize("fit", [*PLACES, ("120mm", "5cm")])
+@pytest.mark.parametrize("direction", ["TB", "LR"])
+def test_a_figure_is_no_larger_than_its_place(fit: Any, direction: Any, tmp_path: Path) -> None:
+    """Long chains and small networks, whatever the direction."""
+    room = place(fit)
+    assert room is not None
+    for recording, options in ((stack(24), OPEN), (network(), {})):
+        svg = drawn(recording, tmp_path, fit=fit, direction=direction, min_fontsize=0, **options)
+        for side, most in zip(size_of(svg), room):
+            assert side <= most / MM + 0.01
+
+
+def test_the_ratio_is_that_of_the_place(tmp_path: Path) -> None:
+    """A chain of 24 modules fills a page and a cell; it is 26 times as high as wide."""
+    options = {"fold": False, "depth": 2, "min_fontsize": 0}
+    for fit, low, high in (("page", 1.0, 2.0), ("cell", 0.5, 1.0), ("slide", 0.3, 0.8)):
+        width, height = size_of(drawn(stack(24), tmp_path, fit=fit, **options))
+        assert low < height / width < high
+
+
+def test_a_small_figure_keeps_its_size(tmp_path: Path) -> None:
+    """It is not made larger, and no paper is added around it."""
+    plain = re.search(rb'<svg width="(\d+)pt" height="(\d+)pt"', drawn(network(), tmp_path))
+    assert plain is not None
+    width, height = size_of(drawn(network(), tmp_path, fit="page"))
+    assert (width * MM, height * MM) == pytest.approx((float(plain[1]), float(plain[2])), abs=0.01)
+
+
+def test_a_larger_place_never_refuses(tmp_path: Path) -> None:
+    """What can be read on a page of some width and height can be read on every larger one."""
+    readable = []
+    for width in range(60, 240, 10):
+        size = {"width": f"{width}mm", "height": "150mm"}
+        try:
+            assert size_of(drawn(stack(16), tmp_path, **size, **OPEN)) == (width, 150)
+            readable.append(True)
+        except DoesNotFit:
+            readable.append(False)
+    assert readable == sorted(readable) and len(set(readable)) == 2
+
+
+def test_small_text_is_told(tmp_path: Path) -> None:
+    """A figure is made, with a warning that says what would help; any size is asked for with 0."""
+    tiny = {"fit": ("20mm", "20mm"), **OPEN}
+    with pytest.warns(SmallText, match=r"in a place 20 mm .* would have [\d.]+ pt, and min_fonts"):
+        svg = drawn(stack(12), tmp_path, **tiny)
+    assert max(size_of(svg)) == pytest.approx(20, abs=0.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn(stack(12), tmp_path, **tiny, min_fontsize=0)
+
+
+def test_fewer_levels_where_text_would_be_small(tmp_path: Path) -> None:
+    """By default a figure shows what can be read in its place; a depth that is asked for stays."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        value = run.input("x")
+        for part in ("first", "second"):
+            with run.scope(part, "Sequential"):
+                for number in range(12):
+                    value = linear(run, str(number), value)
+    chosen: Any = {"fold": False, "max_boxes": 100}
+    small = {"fit": ("60mm", "60mm"), **chosen}
+    figures = ({}, small, {"fit": ("900mm", "900mm")}, {**small, "depth": 2, "min_fontsize": 0})
+    plain, small, wide, asked = (
+        drawn(run.recording(), tmp_path, **{**chosen, **options}) for options in figures
+    )
+    boxes = [svg.count(b'class="node') for svg in (plain, small, wide, asked)]
+    assert boxes[1] == 4 and boxes[0] == boxes[2] == boxes[3] == 26
+
+
+def test_fit_is_for_pictures(tmp_path: Path) -> None:
+    """A format without places shows as much with it as without."""
+    text = drawn(stack(30), tmp_path, ".mmd", fit=("30mm", "30mm"), fold=False)
+    assert text == drawn(stack(30), tmp_path, ".mmd", fold=False)
+
+
+@pytest.mark.parametrize("suffix", [".pdf", ".png"])
+def test_other_pictures(suffix: str, tmp_path: Path) -> None:
+    """A PDF and a bitmap have the size of the SVG."""
+    width, height = size_of(drawn(stack(16), tmp_path, fit="page", **OPEN))
+    made = drawn(stack(16), tmp_path, suffix, fit="page", **OPEN)
+    if suffix == ".pdf":
+        from torchrecorder.export.paper_pdf import size_of as pages
+
+        assert pages(made) == pytest.approx((width * MM, height * MM), abs=1.5)
+    else:
+        pixels = [int.from_bytes(made[at : at + 4], "big") for at in (16, 20)]
+        assert pixels == pytest.approx([width / 25.4 * 144, height / 25.4 * 144], abs=2)
+
+
+def test_graphviz_makes_it_smaller(tmp_path: Path) -> None:
+    """Where it places the boxes there are no columns, but the place is kept to."""
+    svg = drawn(stack(12), tmp_path, fit="cell", layout="dot", min_fontsize=0, **OPEN)
+    assert size_of(svg)[1] == pytest.approx(450 / MM, abs=0.01)
+    assert 'size="9.3750,6.2500"' in drawn(stack(2), tmp_path, ".dot", fit="cell").decode()
+
+
+def test_the_legend_is_in_the_place(tmp_path: Path) -> None:
+    """With it the figure is still no larger."""
+    svg = drawn(stack(24), tmp_path, fit="cell", legend=True, min_fontsize=0, **OPEN)
+    assert svg.count(b">weights<") == 1
+    assert size_of(svg)[0] <= 675 / MM + 0.01 and size_of(svg)[1] <= 450 / MM + 0.01
+
+
+def test_a_place_or_an_exact_size() -> None:
+    """Both at once is no question that has an answer; a name is guessed."""
+    with pytest.raises(InvalidArgument, match="give either"):
+        drawing(by_suffix(".svg"), fit="page", width="3in")
+    with pytest.raises(InvalidArgument, match="did you mean 'column'"):
+        drawing(by_suffix(".svg"), fit="colum")
+
+
+def test_scale_of_a_paper() -> None:
+    """It is that of the tighter side, and never above 1."""
+    assert Paper(place=(100, 50)).scale(200, 60) == 0.5
+    assert Paper(place=(100, 50)).scale(100, 100) == 0.5
+    assert Paper(place=(100, 50)).scale(10, 10) == 1 == Paper().scale(1e5, 1e5)
+    assert points("width", "96px") == 72
+    assert not Paper(min_fontsize=3) and Paper(place=(1, 1)) and Paper(height=3)
+
+
+def test_from_a_shell(tmp_path: Path) -> None:
+    """By name, or width and height with a comma."""
+    stack(24).save(tmp_path / "run.json")
+    for fit, most in (("cell", 450 / MM), ("100mm,40mm", 40)):
+        out = str(tmp_path / "figure.svg")
+        deep = ["--depth", "2", "--no-fold", "--min-fontsize", "0"]
+        main(["render", str(tmp_path / "run.json"), "-o", out, "--fit", fit, *deep])
+        assert size_of(Path(out).read_bytes())[1] <= most + 0.01
+
+
+def test_a_large_figure_is_not_laid_out_to_be_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where boxes alone are too many for the place, only the figure that is written is."""
+    laid_out: list[int] = []
+    plain = layout.plan
+
+    def plan(items: Any, *args: Any, **options: Any) -> Any:
+        laid_out.append(len(items))
+        return plain(items, *args, **options)
+
+    monkeypatch.setattr("torchrecorder.export.nested.plan", plan)
+    run = Builder("Net")
+    with run.scope("Net"):
+        with run.scope("body", "Sequential"):
+            value = run.input("x")
+            for number in range(600):
+                value = run.op(f"f{number}", value)
+    chosen: Any = {"max_boxes": 1000, "fit": ("40mm", "40mm"), "min_fontsize": 0}
+    svg = drawn(run.recording(), tmp_path, **chosen)
+    assert svg.count(b'class="node') == 3 and max(laid_out) < 10

@@ -1,0 +1,68 @@
+"""Stacks side by side: encoder and decoder, and what is none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from tests.layout.test_nested import SOME, check, directions, trees
+from torchrecorder.layout.layered import Drawn, Item, Link, place, plan
+
+
+def _boxes(items: list[Item], links: list[Link]) -> dict[int, Drawn]:
+    planned = plan(items, links)
+    picture = place(planned, side_by_side=True)
+    check(picture, planned)
+    return {box.item: box for box in picture.boxes}
+
+
+def _pair(length: int = 8, second: int = 8) -> tuple[list[Item], list[Link], int]:
+    """Two open modules with a chain each; two inputs, of which the first goes to the first."""
+    items = [Item("src", -1, 40, 20, first=True), Item("tgt", -1, 40, 20, first=True)]
+    links = []
+    for count in (length, second):
+        items.append(Item(f"m{len(items)}", -1, 60, 30, (50.0, 12.0)))
+        around = len(items) - 1
+        items += [Item(f"i{len(items) + n}", around, 100, 40) for n in range(count)]
+        links += [Link(n, n + 1, "x") for n in range(around + 1, around + count)]
+    return items, [Link(0, 3, "x"), *links], 3 + length
+
+
+def test_encoder_and_decoder_stand_side_by_side() -> None:
+    """What reads an input of its own begins beside what it also reads, not below it."""
+    items, links, decoder = _pair()
+    boxes = _boxes(items, [*links, Link(1, decoder + 1, "x"), Link(decoder - 1, decoder + 4, "m")])
+    assert boxes[decoder].x > boxes[2].x + boxes[2].width
+    assert boxes[decoder].y < boxes[2].y + 50
+
+
+@pytest.mark.parametrize("own", ["none", "same", "skip"])
+def test_a_chain_stays_a_chain(own: str) -> None:
+    """Without an input of its own, with one that both read, and with a skip from before both."""
+    items, links, decoder = _pair()
+    links.append(Link(decoder - 1, decoder + 1, "m"))
+    if own == "same":
+        links += [Link(1, 4, "mask"), Link(1, decoder + 4, "mask")]
+    elif own == "skip":
+        links.append(Link(0, decoder + 4, "x"))
+    boxes = _boxes(items, links)
+    assert boxes[decoder].y > boxes[2].y + boxes[2].height
+
+
+@pytest.mark.parametrize("lengths", [(2, 2), (12, 4)])
+def test_short_modules_are_no_stacks(lengths: tuple[int, int]) -> None:
+    """Nor is one that is much shorter than the other."""
+    items, links, decoder = _pair(*lengths)
+    boxes = _boxes(items, [*links, Link(1, decoder + 1, "x"), Link(decoder - 1, decoder + 2, "m")])
+    assert boxes[decoder].y > boxes[2].y + boxes[2].height
+
+
+@SOME
+@given(trees(), directions)
+def test_boxes_and_lines_keep_apart(
+    tree: tuple[list[Item], list[Link]], direction: str
+) -> None:
+    """Whatever stands beside what."""
+    items = [each._replace(height=each.height * 4, width=each.width * 4) for each in tree[0]]
+    planned = plan(items, tree[1], direction)  # type: ignore[arg-type]
+    check(place(planned, side_by_side=True), planned)

@@ -1,0 +1,74 @@
+"""Readable: the default view as deep as it can be read in the place that the figure is to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import inf, sqrt
+
+from torchrecorder.export.exporter import Exporter
+from torchrecorder.export.graphviz import Painted, Svg, is_nested, smallest
+from torchrecorder.export.nested import Placed, sheet_of
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.style.draw import draw
+from torchrecorder.style.paper import READABLE, place
+from torchrecorder.style.style import Style
+from torchrecorder.views.pipeline import ViewOptions, choice_of, make_view
+from torchrecorder.views.view import View
+
+SMALLEST_BOX = 400.0
+"""Square points that a box with text of 10 points takes, at least."""
+
+SHARES = (1.0, 0.7, 0.5, 0.35, 0.2)
+"""Parts of the most boxes that are tried until the text is large enough."""
+
+
+def readable_view(
+    recording: RecordedRun, options: ViewOptions, style: Style, exporter: Exporter | None
+) -> View:
+    """The view that *options* ask for, with fewer boxes where its text would be too small.
+
+    That is so where no *depth* was asked for, and the figure is to fit a place: then it is the
+    first of some numbers of boxes whose text has *min_fontsize* there, or 5 points if that is 0.
+    If there is none, it is that with the largest text.
+    """
+    painted = Svg() if exporter is None else exporter
+    if style.fit is None or not isinstance(painted, Painted) or options.view == "backward":
+        return make_view(recording, options)
+    least = style.min_fontsize or READABLE
+    found: list[tuple[float, View]] = []
+    for tried in _fewer(recording, options):
+        view = make_view(recording, tried)
+        size = _text_size(view, style, painted)
+        if size is None or size >= least:
+            return view
+        found.append((size, view))
+    return max(found, key=lambda each: each[0])[1]
+
+
+def _fewer(recording: RecordedRun, options: ViewOptions) -> Iterator[ViewOptions]:
+    """The options, then those that open less, each once."""
+    before = None
+    for share in SHARES if options.depth is None else SHARES[:1]:
+        tried = replace(options, max_boxes=max(round(options.max_boxes * share), 1))
+        choice = choice_of(recording, tried)
+        if choice != before:
+            yield tried
+        before = choice
+
+
+def _text_size(view: View, style: Style, painted: Painted) -> float | None:
+    """The size of the smallest text of a figure, in points; None if others lay it out.
+
+    Where the boxes alone would be too many for the place, that is not laid out to find out.
+    """
+    across, down = place(style.fit) or (inf, inf)
+    bound = style.fontsize * sqrt(across * down / (max(len(view.boxes), 1) * SMALLEST_BOX))
+    if bound < (style.min_fontsize or READABLE):
+        return bound
+    figure = draw(view, style)
+    sheet = sheet_of(figure, smallest(figure), False)
+    if sheet is None or not is_nested(figure, painted.layout):
+        return None
+    picture = Placed.of(figure, sheet, painted.timeout).picture
+    return smallest(figure) * sheet.scale(picture.width, picture.height)

@@ -1,0 +1,77 @@
+"""Cuts: where a long scope can be cut between rows, and ways cut at a level."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, groupby
+
+from torchrecorder.layout.layered.positions import Composed, Path, Point
+
+CROSSED = 12.0
+"""Points of length that a column may rather have more than one more line that goes on."""
+
+SAME = 0.01
+
+
+def row_ends(scope: Composed) -> list[float]:
+    """Where rows end that no box reaches across, and no line that runs back."""
+    barriers = [(frame.along, frame.along + frame.height) for frame in scope.frames]
+    for path in scope.paths:
+        for (_, here), (_, there) in zip(path.points, path.points[1:]):
+            if there < here:
+                barriers.append((there, here))
+    found: list[float] = []
+    for begin, end in sorted(barriers):
+        if found and begin < found[-1]:
+            found[-1] = max(found[-1], end)
+        else:
+            found.append(end)
+    return found
+
+
+def even_cuts(scope: Composed, levels: Sequence[float], columns: int) -> list[float]:
+    """Where to cut for columns of about one length, with few lines that go on."""
+    crossing = dict(zip(levels, _crossing(scope, levels)))
+    found = [0.0]
+    for left in range(columns, 1, -1):
+        wish = found[-1] + (scope.height - found[-1]) / left
+        later = levels[bisect_right(levels, found[-1]) : -1]
+        if not later:
+            break
+        found.append(min(later, key=lambda cut: abs(cut - wish) + CROSSED * crossing[cut]))
+    return found[1:]
+
+
+def _crossing(scope: Composed, levels: Sequence[float]) -> Iterator[int]:
+    """How many trunks go on after each level."""
+    change = [0] * (len(levels) + 1)
+    for _, paths in by_trunk(scope):
+        ends = [path.points[-1][1] for path in paths]
+        inside = [end for end in ends if end < scope.height - SAME]
+        begin = bisect_left(levels, paths[0].points[0][1])
+        change[begin] += 1
+        change[max(begin, bisect_left(levels, max(inside, default=0.0)))] -= 1
+    return accumulate(change[:-1])
+
+
+def by_trunk(scope: Composed) -> Iterator[tuple[int, list[Path]]]:
+    """The paths of each trunk."""
+    for trunk, paths in groupby(scope.paths, key=lambda path: path.trunk):
+        yield trunk, list(paths)
+
+
+def until(points: Sequence[Point], level: float) -> list[Point]:
+    """The part of a way up to a level that it crosses straight along."""
+    found = [points[0]]
+    for point in points[1:]:
+        if point[1] > level:
+            return found if found[-1][1] >= level else [*found, (point[0], level)]
+        found.append(point)
+    return found
+
+
+def since(points: Sequence[Point], level: float) -> list[Point]:
+    """The part of a way from a level on that it crosses straight along."""
+    back = [(x, -y) for x, y in reversed(points)]
+    return [(x, -y) for x, y in reversed(until(back, -level))]

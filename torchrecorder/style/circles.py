@@ -1,0 +1,49 @@
+"""Circles: sums and products that have nothing to say but what they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from torchrecorder.events import OpId
+from torchrecorder.style.figure import Look, Text
+from torchrecorder.views.view import BoxKind, View
+
+SYMBOLS = {"add": "+", "add_": "+", "iadd": "+", "mul": "×", "mul_": "×", "imul": "×"}
+"""What stands in the circle of an operation that has nothing else to say."""
+
+
+def is_symbol(view: View, box: str) -> bool:
+    """Whether a box is an operation that may be a circle."""
+    op = view.recording.ops.get(OpId(box))
+    return op is not None and op.name in SYMBOLS
+
+
+def circles(view: View, told: Collection[str]) -> dict[str, str]:
+    """The names of the operations, by box, that may be circles.
+
+    Args:
+        view: What is drawn.
+        told: Boxes that say what they give.
+    """
+    reads = Counter(arrow.head for arrow in view.arrows)
+    return {
+        box.id: view.recording.ops[OpId(box.id)].name
+        for box in view.boxes.values()
+        if box.kind is BoxKind.OP and box.count == 1 and is_symbol(view, box.id)
+        if box.id not in told and reads[box.id] == 2
+    }
+
+
+def encircled(
+    label: tuple[Text, ...], look: Look, name: str | None
+) -> tuple[tuple[Text, ...], Look]:
+    """The label and look of a box: those of a circle if its *name* is all that it says."""
+    if not _says_only(label, name):
+        return label, look
+    return (Text(SYMBOLS[name or ""], "title"),), replace(look, outline="circle")
+
+
+def _says_only(label: Sequence[Text], name: str | None) -> bool:
+    return [text.text for text in label] == [name]
