@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal
 
 from torchrecorder.checks import advised
 from torchrecorder.console import encodable
@@ -40,13 +40,6 @@ class Recording(RecordedRun):
     runs of the same model give equal recordings (times aside). `RecordedRun` lists its
     attributes.
     """
-
-    def __getattr__(self, name: str) -> NoReturn:
-        """Say where to find what recordings of torchrecorder 1.x had."""
-        advice = ""
-        if name in ("nodes", "edges"):
-            advice = f": use recording.graph.{name}, or its scopes, ops and values"
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{advice}")
 
     def find(self, what: str) -> list[Part]:
         """Everything that *what* stands for: modules, calls, tensors, operations, grad nodes.
@@ -102,8 +95,7 @@ class Recording(RecordedRun):
             limit: So many are listed at most; ``paths.total`` is the number of all.
 
         Returns:
-            A sequence of tuples of ops and values; ``print(paths)`` shows them. It is empty
-            where nothing flows from *start* to *end*.
+            A sequence of tuples of ops and values, which prints as text; empty if nothing flows.
 
         Raises:
             NotThere: Nothing is called so.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, Union
 
 from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
@@ -180,6 +180,13 @@ class RecordedRun:
             for source, edge in enumerate(grad.next):
                 if edge is not None:
                     yield grad.id, edge.grad, {"edge": GradFlow(source, edge.index)}
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say where to find what recordings of torchrecorder 1.x had."""
+        advice = ""
+        if name in ("nodes", "edges"):
+            advice = f": use recording.graph.{name}, or its scopes, ops and values"
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{advice}")
 
     @cached_property
     def roots(self) -> tuple[ScopeId, ...]:

@@ -170,10 +170,11 @@ def _groups(
         scope = view.recording.scopes.get(ScopeId(cluster.id))
         about = [captions.scope_tooltip(scope, cluster)] if scope else []
         back = feedback(view, cluster)
+        label = *captions.cluster(cluster), *graphs.corner(cluster), *_next_round(view, cluster)
         yield Group(
             id=cluster.id,
             parent=cluster.parent,
-            label=(*captions.cluster(cluster), *graphs.corner(cluster), *_next_round(view, cluster)),
+            label=label,
             look=_group_look(view, style, graphs, cluster, depth[cluster.id]),
             tooltip="\n".join([*about, *graphs.tooltip([cluster.id])]),
             count=cluster.count,
