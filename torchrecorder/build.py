@@ -196,7 +196,7 @@ class _Builder:
             grad_runs=tuple(self.grad_runs),
             measured=self._amounts(),
             statistics=tuple(filter(self._is_of_known, self.statistics)),
-            shards=tuple(each for each in self.shards if each.value in self.values),
+            shards=tuple(shard for shard in self.shards if shard.value in self.values),
             communications=tuple(map(self._placed, self.communications)),
             kept=kept,
             compiled_graphs=tuple(self.graphs),
@@ -217,7 +217,7 @@ class _Builder:
         """An allocation that names only what was recorded."""
         known = self.entered, self.ops, self.grads
         nodes = (found.made_in, found.freed_in)
-        first, last = (each if any(each in one for one in known) else "" for each in nodes)
+        first, last = (node if any(node in one for one in known) else "" for node in nodes)
         return found._replace(made_in=first, freed_in=last)
 
     def _amounts(self) -> Mapping[str, Mapping[str, float]]:

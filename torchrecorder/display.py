@@ -92,7 +92,7 @@ def mimebundle(
     return {kind: data for kind, data in bundle.items() if _wanted(kind, include, exclude)}
 
 
-def framed(page: str, said: str, svg: str | None) -> str:
+def framed(page: str, text: str, svg: str | None) -> str:
     """*page* in a frame, over what is seen where frames are not shown.
 
     Args:
@@ -100,25 +100,25 @@ def framed(page: str, said: str, svg: str | None) -> str:
         said: What it is, in a few words.
         svg: The figure to show instead.
     """
-    said = html.escape(said)
+    text = html.escape(text)
     full = "position:absolute;left:0;top:0;width:100%;height:calc(100% - 12px)"
     place = f"{full};box-sizing:border-box;border:1px solid #8885;border-radius:6px"
     around = f"position:relative;height:{_height(svg)}px;resize:vertical;overflow:hidden"
     return (
         f'<div style="{around}"><style>{_following()}</style>'
-        f'<div style="height:calc(100% - 20px);overflow:auto" tabindex="-1">{_instead(said, svg)}'
-        f'</div><iframe class="{_FRAME}" title="{said}" style="{place}"'
+        f'<div style="height:calc(100% - 20px);overflow:auto" tabindex="-1">{_instead(text, svg)}'
+        f'</div><iframe class="{_FRAME}" title="{text}" style="{place}"'
         f" sandbox=\"allow-scripts allow-downloads\" srcdoc='{_quoted(page)}'></iframe></div>"
     )
 
 
-def _instead(said: str, svg: str | None) -> str:
+def _instead(text: str, svg: str | None) -> str:
     """What is seen where frames are not: the figure, unless it is large."""
     if svg is None or len(svg) > _BEHIND:
-        return f"<p>{said}</p>"
+        return f"<p>{text}</p>"
     data = base64.b64encode(svg.encode()).decode()
     fitting = "display:block;max-width:calc(100% - 8px);margin:4px"
-    return f'<img alt="{said}" style="{fitting}" src="data:image/svg+xml;base64,{data}">'
+    return f'<img alt="{text}" style="{fitting}" src="data:image/svg+xml;base64,{data}">'
 
 
 def _following() -> str:
@@ -136,8 +136,8 @@ def _quoted(page: str) -> str:
 
 def _height(svg: str | None) -> int:
     """Pixels that a frame needs for what the figure shows."""
-    said = re.search(r'<svg[^>]* height="([\d.]+)mm"', svg or "")
-    wanted = float(said[1]) / 25.4 * 96 + _AROUND if said else _TALLEST
+    height = re.search(r'<svg[^>]* height="([\d.]+)mm"', svg or "")
+    wanted = float(height[1]) / 25.4 * 96 + _AROUND if height else _TALLEST
     return round(min(max(wanted, _LOWEST), _TALLEST))
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def file_name(name: str) -> str:
     """*name* as the name of a file, without what file systems object to."""
-    kept = "".join(each if each.isalnum() or each in " -_.+()" else "_" for each in name)
+    kept = "".join(item if item.isalnum() or item in " -_.+()" else "_" for item in name)
     return kept.strip()[:100] or "model"
 
 

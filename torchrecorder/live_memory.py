@@ -117,11 +117,11 @@ class Memory:
         kinds = [f"{kind} {of_bytes(amount)}" for kind, amount in self.by_kind().items()]
         held = self.held(n=10)
         columns = [
-            Column("Bytes", [of_bytes(each.bytes) for each in held], right=True),
-            Column("Tensor", [each.name for each in held]),
-            Column("Shape", ["×".join(map(str, each.shape)) for each in held]),
-            Column("Kind", [each.kind for each in held]),
-            Column("Released in", [self._place(each.freed_in) for each in held]),
+            Column("Bytes", [of_bytes(item.bytes) for item in held], right=True),
+            Column("Tensor", [item.name for item in held]),
+            Column("Shape", ["×".join(map(str, item.shape)) for item in held]),
+            Column("Kind", [item.kind for item in held]),
+            Column("Released in", [self._place(item.freed_in) for item in held]),
         ]
         head = f"Peak {of_bytes(self.peak)} {self._where}: {', '.join(kinds)}"
         return encodable("\n".join([head, "", *table(columns)]))
@@ -146,13 +146,13 @@ class Memory:
         """Every change, in order; the first is the state before the run."""
         changes: dict[int, tuple[str, int]] = {}
         start = 0
-        for each in self._allocations:
-            if each.begin:
-                changes[each.begin] = each.made_in, each.bytes
+        for allocation in self._allocations:
+            if allocation.begin:
+                changes[allocation.begin] = allocation.made_in, allocation.bytes
             else:
-                start += each.bytes
-            if each.end is not None:
-                changes[each.end] = each.freed_in, -each.bytes
+                start += allocation.bytes
+            if allocation.end is not None:
+                changes[allocation.end] = allocation.freed_in, -allocation.bytes
         found = [Moment("", "", start, start, "forward")]
         for _, (node, change) in sorted(changes.items()):
             live = found[-1].live + change
@@ -178,8 +178,8 @@ class Memory:
             at: The number of the moment; the peak if not given.
             n: How many; all if not given.
         """
-        found = [self._held(each) for each in self._at(at)]
-        return sorted(found, key=lambda each: -each.bytes)[:n]
+        found = [self._held(item) for item in self._at(at)]
+        return sorted(found, key=lambda item: -item.bytes)[:n]
 
     @takes(at=whole_number(0).or_none())
     def by_kind(self, at: int | None = None) -> dict[str, int]:
@@ -191,26 +191,26 @@ class Memory:
         parameters).
         """
         found = dict.fromkeys(KINDS, 0)
-        for each in self._at(at):
-            found[self._kind(each)] += each.bytes
+        for item in self._at(at):
+            found[self._kind(item)] += item.bytes
         return {kind: amount for kind, amount in found.items() if amount}
 
     def table(self) -> list[dict[str, Any]]:
         """Every moment as a dict, ready for ``pandas.DataFrame``."""
-        return [each._asdict() for each in self.moments]
+        return [moment._asdict() for moment in self.moments]
 
     def _at(self, at: int | None) -> Iterator[Allocation]:
         number = self._times[self.peak_at if at is None else min(at, len(self._times) - 1)]
-        for each in self._allocations:
-            if each.begin <= number and (each.end is None or each.end > number):
-                yield each
+        for allocation in self._allocations:
+            if allocation.begin <= number and (allocation.end is None or allocation.end > number):
+                yield allocation
 
     @cached_property
     def _times(self) -> list[int]:
         """The number that each moment has in the recording."""
         times = {0}
-        for each in self._allocations:
-            times.update(time for time in (each.begin, each.end) if time is not None)
+        for allocation in self._allocations:
+            times.update(time for time in (allocation.begin, allocation.end) if time is not None)
         return sorted(times)
 
     # What it is -----------------------------------------------------------------------
@@ -293,9 +293,9 @@ class Memory:
         else:
             return None
         around = recording.within(scope)
-        if any(each in self._optimizers for each in around):
+        if any(outer in self._optimizers for outer in around):
             return "optimizer"
-        again = any(recording.scopes[each].recompute for each in around)
+        again = any(recording.scopes[outer].recompute for outer in around)
         return "backward" if again else "forward"
 
     # Drawing --------------------------------------------------------------------------
@@ -314,10 +314,10 @@ class Memory:
 
     def _chart(self) -> str:
         title = f"Memory of tensors in {self._recording.name}"
-        said = f"peak {of_bytes(self.peak)} {self._where}"
+        text = f"peak {of_bytes(self.peak)} {self._where}"
         across = "allocations and releases, in order"
         chart = AreaChart(
-            title, across, self._columns(), KINDS, self._phases(), self.peak_at, said, of_bytes
+            title, across, self._columns(), KINDS, self._phases(), self.peak_at, text, of_bytes
         )
         return area_chart(chart)
 
@@ -326,11 +326,11 @@ class Memory:
         places = {time: at for at, time in enumerate(self._times)}
         changes = [[0] * len(KINDS) for _ in places]
         kinds = {kind: number for number, kind in enumerate(KINDS)}
-        for each in self._allocations:
-            number = kinds[self._kind(each)]
-            changes[places[each.begin]][number] += each.bytes
-            if each.end is not None:
-                changes[places[each.end]][number] -= each.bytes
+        for allocation in self._allocations:
+            number = kinds[self._kind(allocation)]
+            changes[places[allocation.begin]][number] += allocation.bytes
+            if allocation.end is not None:
+                changes[places[allocation.end]][number] -= allocation.bytes
         columns = zip(*(itertools.accumulate(kind) for kind in zip(*changes)))
         return [list(column) for column in columns]
 

@@ -71,7 +71,7 @@ def shown_numbers(options: Mapping[str, Any]) -> list[Annotation]:
     """
     numbers, color_by = options.get("numbers") or (), options.get("color_by")
     several = numbers if isinstance(numbers, (tuple, list)) else [numbers]
-    return [annotation(each) for each in (*several, color_by) if each is not None]
+    return [annotation(item) for item in (*several, color_by) if item is not None]
 
 
 def _sorted(exporter: Exporter | None, given: Mapping[str, Any]) -> Drawing:

@@ -52,8 +52,7 @@ class Recording(RecordedRun):
                 and tables show are known: ``"output"``.
 
         Returns:
-            `Module`, `Scope`, `Value`, `Op` and `GradNode` objects; an empty list if nothing is
-            called so. ``recording["layer1.0.conv1"]`` gives the one that is, or raises.
+            `Module`, `Scope`, `Value`, `Op` and `GradNode` objects; empty if nothing matches.
 
         Example:
             >>> import torch, torchrecorder

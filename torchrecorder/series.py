@@ -209,8 +209,8 @@ class Series:
         cells = [Column(title, list(lines))]
         for step in shown:
             found = [dict(line).get(step) for line in lines.values()]
-            said = ["" if each is None else show(each) for each in found]
-            cells.append(Column(str(step), said, right=True))
+            texts = ["" if item is None else show(item) for item in found]
+            cells.append(Column(str(step), texts, right=True))
         return encodable("\n".join([*table(cells), *self.remarks()]))
 
     @takes(what=WHAT)
@@ -270,8 +270,11 @@ def points(
     followed: Mapping[str, Weight] = MappingProxyType({}),
 ) -> Iterator[Point]:
     """What a recording with statistics says of its scopes, or of those in *scopes*."""
-    made = {each.node: each for each in values(recording)}
-    flowed = {GradEdge(GradId(each.node), each.index): each for each in gradients(recording)}
+    made = {value.node: value for value in values(recording)}
+    flowed = {
+        GradEdge(GradId(gradient.node), gradient.index): gradient
+        for gradient in gradients(recording)
+    }
     added = {
         leaf: flowed[GradEdge(grad.id, 0)]
         for grad in recording.grad_nodes.values()
@@ -298,15 +301,15 @@ def _of_weights(
     """Of the weights of a scope together: gradient as applied, norm, update over norm."""
     names = [name for weight in weights for name in recording.values[weight].names[:1]]
     found = [followed[name] for name in names if name in followed]
-    norm = _together(each.norm for each in found)
-    update = _together(each.update for each in found)
+    norm = _together(item.norm for item in found)
+    update = _together(item.update for item in found)
     ratio = update / norm if update is not None and norm else None
-    return _together(each.gradient for each in found), norm, ratio
+    return _together(item.gradient for item in found), norm, ratio
 
 
 def _together(norms: Iterable[float | None]) -> float | None:
     """The norm of several tensors, of those that have one; None if none has."""
-    found = [each for each in norms if each is not None]
+    found = [norm for norm in norms if norm is not None]
     return root_of_squares(found) if found else None
 
 
@@ -314,8 +317,8 @@ def _follows(recording: Recording, scope: Scope, scopes: Sequence[str] | None) -
     if scope.recompute or scope.module is None:
         return False
     if scopes is None:
-        inner = (each for each in recording.children[scope.id] if isinstance(each, Scope))
-        return not any(each.module is not None for each in inner)
+        inner = (child for child in recording.children[scope.id] if isinstance(child, Scope))
+        return not any(item.module is not None for item in inner)
     return _fits(scope_name(recording, scope.id), scopes)
 
 
@@ -338,12 +341,12 @@ def _point(
     return Point(
         step,
         scope,
-        root_of_squares(each.norm for each in flowed) if flowed else None,
-        root_of_squares(each.norm for each in added) if added else None,
+        root_of_squares(item.norm for item in flowed) if flowed else None,
+        root_of_squares(item.norm for item in added) if added else None,
         first.mean if first is not None else None,
         first.std if first is not None else None,
         first.zeros / first.count if first is not None and first.count else None,
-        sum(each.nans + each.infs for each in every) if every else None,
+        sum(item.nans + item.infs for item in every) if every else None,
         applied,
         norm,
         ratio,
@@ -353,7 +356,7 @@ def _point(
 def _remark(what: str, found: Mapping[str, str]) -> Iterator[str]:
     """One line about the scopes that were found, at most six of them by name."""
     if found:
-        named = [f"{scope} ({said})" for scope, said in found.items()]
+        named = [f"{scope} ({text})" for scope, text in found.items()]
         more = f" and {len(named) - 6} more" if len(named) > 6 else ""
         yield f"{what}: {', '.join(named[:6])}{more}"
 

@@ -19,7 +19,7 @@ def of_bytes(number: float) -> str:
 
 def of_flops(number: float) -> str:
     """Floating-point operations in three digits: ``4.09 GFLOP``."""
-    return _in_thousands(number, ("FLOP", *(f"{each}FLOP" for each in "kMGTPE")))
+    return _in_thousands(number, ("FLOP", *(f"{item}FLOP" for item in "kMGTPE")))
 
 
 def of_seconds(number: float) -> str:

@@ -31,7 +31,7 @@ CHECKS: Mapping[str, Check] = {
 NUMBERS = Check(
     "a mapping from ids to numbers",
     lambda value: isinstance(value, Mapping)
-    and all(isinstance(each, Real) for each in islice(value.values(), 1)),
+    and all(isinstance(item, Real) for item in islice(value.values(), 1)),
 )
 """The first number stands for all: there may be a hundred thousand."""
 
@@ -106,7 +106,9 @@ class Numbers:
         A module or scope among the members brings the parameters and buffers of the
         module. What is named twice, as a tied parameter is, counts once.
         """
-        found = [self.by_node[each] for each in self.owned.within(members) if each in self.by_node]
+        found = [
+            self.by_node[inner] for inner in self.owned.within(members) if inner in self.by_node
+        ]
         if len(found) == 1:
             return found[0]
         merge = self.annotation.merge
@@ -121,8 +123,8 @@ class Numbers:
 
     def _by_pass(self, members: tuple[str, ...]) -> str:
         grads, show = self.owned.recording.grad_nodes, self.annotation.show
-        back = [each for each in members if each in grads]
-        forward = [each for each in members if each not in grads]
+        back = [member for member in members if member in grads]
+        forward = [member for member in members if member not in grads]
         found = {"forward": self.of(forward), "backward": self.of(back)}
         told = [f"{show(number)} {when}" for when, number in found.items() if number]
         return ", ".join(told) or ("" if self.of(members) is None else show(0))

@@ -26,7 +26,7 @@ def graph_name(number: float) -> str:
 def graphs_among(recording: RecordedRun, members: Iterable[str]) -> str:
     """The graphs that *members* are in: ``1-3, 5``, and whether some run in Python."""
     known = recording.measured.get(COMPILED_GRAPH, {})
-    numbers = sorted({int(known[each]) for each in members if each in known})
+    numbers = sorted({int(known[member]) for member in members if member in known})
     if not numbers:
         return ""
     runs: list[list[int]] = []
@@ -35,8 +35,8 @@ def graphs_among(recording: RecordedRun, members: Iterable[str]) -> str:
             runs[-1].append(number)
         elif number:
             runs.append([number])
-    said = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
-    return ", ".join([*said, *(["Python"] if not numbers[0] else [])])
+    texts = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return ", ".join([*texts, *(["Python"] if not numbers[0] else [])])
 
 
 def breaks_at(recording: RecordedRun) -> dict[str, list[GraphBreak]]:
@@ -46,44 +46,44 @@ def breaks_at(recording: RecordedRun) -> dict[str, list[GraphBreak]]:
     with its op if one of the two is known to end there.
     """
     distinct: dict[Any, GraphBreak] = {}
-    for each in recording.graph_breaks:
-        key = each.reason, each.source
-        if key not in distinct or distinct[key].op is None and each.op is not None:
-            distinct[key] = each
+    for entry in recording.graph_breaks:
+        key = entry.reason, entry.source
+        if key not in distinct or distinct[key].op is None and entry.op is not None:
+            distinct[key] = entry
     found: dict[str, list[GraphBreak]] = {}
-    for each in distinct.values():
-        place = each.op or each.scope or next(iter(recording.scopes), "")
-        found.setdefault(place, []).append(each)
+    for item in distinct.values():
+        place = item.op or item.scope or next(iter(recording.scopes), "")
+        found.setdefault(place, []).append(item)
     return found
 
 
 def break_table(recording: RecordedRun) -> list[dict[str, Any]]:
     """One mapping per break; `Recording.breaks` says more."""
     ends: dict[Any, list[int]] = {}
-    for each in recording.graph_breaks:
-        ends.setdefault((each.reason, each.source), []).append(each.graph)
+    for entry in recording.graph_breaks:
+        ends.setdefault((entry.reason, entry.source), []).append(entry.graph)
     found = (one for breaks in breaks_at(recording).values() for one in breaks)
     return [
         {
-            "reason": each.reason,
-            "line": f"{each.source.file}:{each.source.line}" if each.source is not None else "",
-            "module": scope_name(recording, each.scope),
-            "op": recording.ops[each.op].name if each.op is not None else "",
-            "graphs": tuple(ends[each.reason, each.source]),
-            "explanation": each.explanation,
-            "hints": each.hints,
-            "link": each.link,
+            "reason": item.reason,
+            "line": f"{item.source.file}:{item.source.line}" if item.source is not None else "",
+            "module": scope_name(recording, item.scope),
+            "op": recording.ops[item.op].name if item.op is not None else "",
+            "graphs": tuple(ends[item.reason, item.source]),
+            "explanation": item.explanation,
+            "hints": item.hints,
+            "link": item.link,
         }
-        for each in found
+        for item in found
     ]
 
 
 def kernels_of(recording: RecordedRun) -> dict[str, list[FusedKernel]]:
     """The kernels that compute each op, in run order."""
     found: dict[str, list[FusedKernel]] = {}
-    for each in recording.fused_kernels:
-        for op in each.ops:
-            found.setdefault(op, []).append(each)
+    for kernel in recording.fused_kernels:
+        for op in kernel.ops:
+            found.setdefault(op, []).append(kernel)
     return found
 
 

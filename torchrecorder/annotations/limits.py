@@ -57,7 +57,9 @@ class _Check:
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
         self.inside = Inside(recording)
-        self.named = {name: each for each in recording.modules.values() for name in each.names}
+        self.named = {
+            name: module for module in recording.modules.values() for name in module.names
+        }
 
     def all(self, budgets: Budgets) -> Iterator[str]:
         for path, limits in budgets.items():

@@ -35,8 +35,8 @@ def first_bad_ops(recording: RecordedRun) -> Iterator[FirstBad]:
 
     An infinity that an op was given as a number, such as the -inf of a mask, is meant.
     """
-    bad = {each.node: each for each in values(recording) if each.nans or each.infs}
-    nan = _first(recording, {node: each for node, each in bad.items() if each.nans})
+    bad = {one.node: one for one in values(recording) if one.nans or one.infs}
+    nan = _first(recording, {node: item for node, item in bad.items() if item.nans})
     first = _first(recording, bad)
     if first is not None and (nan is None or _index(recording, first) < _index(recording, nan)):
         yield first
@@ -62,10 +62,10 @@ def _index(recording: RecordedRun, found: FirstBad) -> int:
 def first_bad_grad(recording: RecordedRun) -> FirstBad | None:
     """The first grad node that made them of gradients that had none; None if none did."""
     bad: dict[tuple[int, str], tuple[int, int]] = {}
-    for each in gradients(recording):
-        if each.nans or each.infs:
-            nans, infs = bad.get((each.run, each.node), (0, 0))
-            bad[each.run, each.node] = (nans + each.nans, infs + each.infs)
+    for gradient in gradients(recording):
+        if gradient.nans or gradient.infs:
+            nans, infs = bad.get((gradient.run, gradient.node), (0, 0))
+            bad[gradient.run, gradient.node] = (nans + gradient.nans, infs + gradient.infs)
     for ran in recording.grad_runs:
         found = bad.get((ran.run, ran.grad))
         if found is not None:
@@ -79,12 +79,12 @@ def _maker(
 ) -> GradId | None:
     """Which node gave *ran* what was not finite; None if it was handed in from outside."""
     makers = [
-        each.grad
-        for each in recording.grad_runs
-        if each.run == ran.run
-        and each.order < ran.order
-        and (each.run, each.grad) not in bad
-        and any(edge and edge.grad == ran.grad for edge in recording.grad_nodes[each.grad].next)
+        run.grad
+        for run in recording.grad_runs
+        if run.run == ran.run
+        and run.order < ran.order
+        and (run.run, run.grad) not in bad
+        and any(edge and edge.grad == ran.grad for edge in recording.grad_nodes[run.grad].next)
     ]
     return makers[-1] if makers else None
 
@@ -132,5 +132,5 @@ def describe(recording: RecordedRun) -> Iterator[str]:
 
 
 def _counts(found: FirstBad) -> str:
-    said = [f"{found.nans} NaN" * bool(found.nans), f"{found.infs} Inf" * bool(found.infs)]
-    return ", ".join(filter(None, said))
+    texts = [f"{found.nans} NaN" * bool(found.nans), f"{found.infs} Inf" * bool(found.infs)]
+    return ", ".join(filter(None, texts))

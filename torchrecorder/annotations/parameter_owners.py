@@ -35,14 +35,14 @@ class Owned:
             return (module,)
         first = bisect_left(self._listed, (_key(names[0]), ModuleId("")))
         last = bisect_left(self._listed, (_key(names[0]) + _AFTER, ModuleId("")))
-        below = dict.fromkeys(each for _, each in self._listed[first:last])
+        below = dict.fromkeys(item for _, item in self._listed[first:last])
         return sorted(below, key=self._places.__getitem__)
 
     def by_module(self, module: ModuleId) -> dict[ValueId, None]:
         """What a module and all below it own."""
         owned: dict[ValueId, None] = {}
-        for each in self.modules(module):
-            owned.update(own(self.recording.modules[each]))
+        for item in self.modules(module):
+            owned.update(own(self.recording.modules[item]))
         return owned
 
     def within(self, members: Iterable[str]) -> dict[str, None]:
@@ -79,7 +79,7 @@ class Owned:
         reached = {*given_to_leaves(self.recording), *spread}
         values = self.recording.values.values() if reached else ()
         return frozenset(
-            each.id for each in values if each.trainable and each.id not in reached
+            value.id for value in values if value.trainable and value.id not in reached
         ) - run_again(self.recording)
 
 

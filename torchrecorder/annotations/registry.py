@@ -46,7 +46,7 @@ def flags_for(numbers: Iterable[Annotation]) -> set[str]:
 def unmeasured(numbers: Numbers) -> str:
     """A message: why there are no such numbers, how to get them, and which ones there are."""
     recording, wanted = numbers.owned.recording, numbers.annotation
-    present = ", ".join(each.name for each in ANNOTATIONS if each.on(recording).by_node)
+    present = ", ".join(item.name for item in ANNOTATIONS if item.on(recording).by_node)
     return (
         f"this recording of {recording.name} has no {wanted.name!r}: {_how(wanted.needs)}. "
         f"It has {present or 'no numbers at all'}"
@@ -54,8 +54,8 @@ def unmeasured(numbers: Numbers) -> str:
 
 
 def _how(needs: tuple[str, ...]) -> str:
-    reasons = [_WHY[each] for each in needs if each in _WHY]
-    flags = ", ".join(f"{each}=True" for each in needs if each not in _WHY)
+    reasons = [_WHY[need] for need in needs if need in _WHY]
+    flags = ", ".join(f"{need}=True" for need in needs if need not in _WHY)
     if not flags:
         return reasons[0]
     grad = " of what requires grad" if {"saved", "backward"} & {*needs} else ""
@@ -77,11 +77,11 @@ def by_name(name: str) -> Annotation:
     Raises:
         UnknownAnnotation: There is none; the message lists those there are.
     """
-    known = {each.name: each for each in ANNOTATIONS}
+    known = {item.name: item for item in ANNOTATIONS}
     if isinstance(name, str) and name in known:
         return known[name]
     problem = f"no annotation is called {name!r}"
-    if measured_so := [each.name for each in ANNOTATIONS if name in each.needs]:
+    if measured_so := [item.name for item in ANNOTATIONS if name in item.needs]:
         raise UnknownAnnotation(
             f"{problem}: record(..., {name}=True) measures {', '.join(measured_so)}"
         )

@@ -57,7 +57,7 @@ class Results(Mapping[str, Numbers]):
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
-        return tuple(each.name for each in ANNOTATIONS if self[each.name].by_node)
+        return tuple(annotation.name for annotation in ANNOTATIONS if self[annotation.name].by_node)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -126,14 +126,18 @@ def table(
     """
     check_one("columns", columns, LIST.or_none())
     wanted = columns if columns is not None else tuple(Results(recording))
-    filled = [numbers_of(recording, each) for each in wanted]
+    filled = [numbers_of(recording, item) for item in wanted]
     inside = Inside(recording)
     rows = []
     for place, ids, members in _places(recording, by):
         facts = {"count": len(ids)} if by == "type" else _facts(recording, ids[0])
         row: dict[str, Any] = {"id": ids[0], "name": place, **facts}
         nested = by in ("module", "scope")
-        whole = [m for each in ids for m in inside.of_scope(ScopeId(each))] if nested else members
+        whole = (
+            [m for identifier in ids for m in inside.of_scope(ScopeId(identifier))]
+            if nested
+            else members
+        )
         for numbers in filled:
             row[numbers.annotation.name] = numbers.of(whole)
             if nested and numbers.annotation.merge is not None:
@@ -146,9 +150,9 @@ def table(
 def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list[str]:
     """*members*, with the weights of the module itself and not those of its children."""
     recording = numbers.owned.recording
-    found = [each for each in members if each not in ids or each in numbers.by_node]
-    for each in ids[:1]:
-        scope = recording.scopes.get(ScopeId(each))
+    found = [member for member in members if member not in ids or member in numbers.by_node]
+    for identifier in ids[:1]:
+        scope = recording.scopes.get(ScopeId(identifier))
         module = recording.module_of(scope) if scope is not None else None
         if module is not None:
             found.extend(slot.value for slot in module.stored)
@@ -179,7 +183,7 @@ def _modules(recording: RecordedRun) -> Iterator[_Place]:
             calls.setdefault((scope_name(recording, scope.id), scope.cls), []).append(scope.id)
     inside = Inside(recording)
     for (name, _), ids in calls.items():
-        yield name, tuple(ids), [each for scope in ids for each in inside.alone(scope)]
+        yield name, tuple(ids), [item for scope in ids for item in inside.alone(scope)]
 
 
 def _scopes(recording: RecordedRun) -> Iterator[_Place]:
@@ -204,7 +208,7 @@ def _types(recording: RecordedRun) -> Iterator[_Place]:
         if not op.recompute:
             found.setdefault(op.name, []).append(op.id)
     for name, ids in found.items():
-        yield name, tuple(ids), [each for op in ids for each in inside.of_op(op)]
+        yield name, tuple(ids), [item for op in ids for item in inside.of_op(op)]
 
 
 def _grads(recording: RecordedRun) -> Iterator[_Place]:

@@ -32,14 +32,14 @@ class Inside:
     def alone(self, scope: ScopeId) -> list[str]:
         """A scope and the ops right in it, without its inner scopes."""
         found: list[str] = [scope]
-        for each in self.recording.children.get(scope, ()):
-            if isinstance(each, Op):
-                found.extend(self.of_op(each.id))
+        for child in self.recording.children.get(scope, ()):
+            if isinstance(child, Op):
+                found.extend(self.of_op(child.id))
         return found
 
     def of_scope(self, scope: ScopeId) -> list[str]:
         """A scope and all that lies in it."""
-        return [member for each in self.scopes(scope) for member in self.alone(each)]
+        return [member for item in self.scopes(scope) for member in self.alone(item)]
 
     def scopes(self, scope: ScopeId) -> Iterator[ScopeId]:
         """A scope and all scopes in it."""

@@ -23,17 +23,17 @@ def share(found: float) -> str:
 
 def root_of_squares(found: Iterable[float]) -> float:
     """The norm of several tensors together, from the norms of each."""
-    return math.sqrt(sum(each * each for each in found))
+    return math.sqrt(sum(item * item for item in found))
 
 
 def values(recording: RecordedRun) -> Iterator[Statistics]:
     """Statistics of values: those that forward made."""
-    return (each for each in recording.statistics if each.run < 0)
+    return (statistic for statistic in recording.statistics if statistic.run < 0)
 
 
 def gradients(recording: RecordedRun) -> Iterator[Statistics]:
     """Statistics of gradients, by the grad node that was given them."""
-    return (each for each in recording.statistics if each.run >= 0)
+    return (statistic for statistic in recording.statistics if statistic.run >= 0)
 
 
 def _activation(
@@ -46,7 +46,7 @@ def _activation(
     """A number of what is finite, by value; where nothing is there is none."""
 
     def compute(recording: RecordedRun) -> dict[str, float]:
-        return {each.node: take(each) for each in values(recording) if _bad(each) < each.count}
+        return {one.node: take(one) for one in values(recording) if _bad(one) < one.count}
 
     return Annotation(name, title, "", compute, merge, show, needs=("stats",))
 
@@ -62,23 +62,23 @@ def _zeros(each: Statistics) -> float:
 def bad_numbers(recording: RecordedRun) -> dict[str, float]:
     """NaNs and infinities in values and gradients together."""
     found: dict[str, float] = {}
-    for each in recording.statistics:
-        found[each.node] = found.get(each.node, 0) + _bad(each)
+    for statistic in recording.statistics:
+        found[statistic.node] = found.get(statistic.node, 0) + _bad(statistic)
     return found
 
 
 def activation_norms(recording: RecordedRun) -> dict[str, float]:
     """For each value that was made, its norm."""
-    return {each.node: each.norm for each in values(recording)}
+    return {one.node: one.norm for one in values(recording)}
 
 
 def parameter_gradient_norms(recording: RecordedRun) -> dict[str, float]:
     """For each parameter or input, the norm of the last gradient that was added to it."""
     found: dict[str, float] = {}
-    for each in gradients(recording):
-        leaf = recording.grad_nodes[GradId(each.node)].variable
+    for gradient in gradients(recording):
+        leaf = recording.grad_nodes[GradId(gradient.node)].variable
         if leaf is not None:
-            found[leaf] = each.norm
+            found[leaf] = gradient.norm
     return found
 
 
@@ -86,22 +86,22 @@ def gradient_norms(recording: RecordedRun) -> dict[str, float]:
     """For each value that an op made, the norm of its gradient in the last backward run."""
     edges = {value.grad: value.id for value in recording.values.values() if value.grad}
     found: dict[str, float] = {}
-    for each in gradients(recording):
-        value = edges.get((GradId(each.node), each.index))  # type: ignore[call-overload]
+    for gradient in gradients(recording):
+        value = edges.get((GradId(gradient.node), gradient.index))  # type: ignore[call-overload]
         if value is not None and recording.values[ValueId(value)].producer is not None:
-            found[value] = each.norm
+            found[value] = gradient.norm
     return found
 
 
-ACTIVATION_MEAN = _activation("activation_mean", "Mean", lambda each: each.mean)
-ACTIVATION_STD = _activation("activation_std", "Std", lambda each: each.std)
+ACTIVATION_MEAN = _activation("activation_mean", "Mean", lambda item: item.mean)
+ACTIVATION_STD = _activation("activation_std", "Std", lambda item: item.std)
 ACTIVATION_NORM = Annotation(
     "activation_norm", "Norm", "", activation_norms, None, number, needs=("stats",)
 )
 """Norm of what ops made; NaN, or infinite, where a number in it is."""
 
-ACTIVATION_LOW = _activation("activation_min", "Min", lambda each: each.low, min)
-ACTIVATION_HIGH = _activation("activation_max", "Max", lambda each: each.high, max)
+ACTIVATION_LOW = _activation("activation_min", "Min", lambda item: item.low, min)
+ACTIVATION_HIGH = _activation("activation_max", "Max", lambda item: item.high, max)
 ZEROS = _activation("zeros", "Zeros", _zeros, None, share)
 """Share of zeros in what ops made."""
 

@@ -60,7 +60,7 @@ def backward_seconds(recording: RecordedRun) -> dict[str, float]:
 
 
 def _ran_on_device(ran: GradRun) -> bool:
-    return any(each is not None and each.device.startswith("cuda") for each in ran.given)
+    return any(item is not None and item.device.startswith("cuda") for item in ran.given)
 
 
 def first_feeders(recording: RecordedRun) -> dict[GradId, GradId]:

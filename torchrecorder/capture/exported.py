@@ -73,16 +73,16 @@ class Exported(NamedTuple):
             return self.classes.get(path, cls).rpartition(".")[2]
 
         scopes = {
-            key: each._replace(cls=renamed(each.path, each.cls)) if each.module else each
-            for key, each in recording.scopes.items()
+            key: scope._replace(cls=renamed(scope.path, scope.cls)) if scope.module else scope
+            for key, scope in recording.scopes.items()
         }
         modules = {
-            key: each._replace(
-                cls=renamed(each.names[0], each.cls),
-                qualname=self.classes.get(each.names[0], each.qualname),
+            key: module._replace(
+                cls=renamed(module.names[0], module.cls),
+                qualname=self.classes.get(module.names[0], module.qualname),
             )
-            if each.names else each
-            for key, each in recording.modules.items()
+            if module.names else module
+            for key, module in recording.modules.items()
         }
         return replace(
             recording, scopes=MappingProxyType(scopes), modules=MappingProxyType(modules)
@@ -127,8 +127,8 @@ def _nested(program: Any) -> Any:
 def _inputs(program: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     metas = {node.name: node.meta.get("val") for node in program.graph.nodes}
     flat = [
-        _made(metas.get(each) if isinstance(each, str) else each)
-        for each in program.graph_signature.user_inputs
+        _made(metas.get(given) if isinstance(given, str) else given)
+        for given in program.graph_signature.user_inputs
     ]
     args, kwargs = pytree.tree_unflatten(flat, program.call_spec.in_spec)
     return tuple(args), dict(kwargs)

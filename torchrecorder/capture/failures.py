@@ -140,8 +140,8 @@ def _describe_node(grad: GradId, events: Sequence[Event]) -> str:
             name = event.name
         elif isinstance(event, GradNodeRan) and event.grad == grad:
             forms = [
-                "none" if each is None else f"{each.dtype}{list(each.shape)}"
-                for each in event.given
+                "none" if item is None else f"{item.dtype}{list(item.shape)}"
+                for item in event.given
             ]
             given = ", ".join(forms) or given
     return f"`{name}`, given gradients {given}"

@@ -46,10 +46,10 @@ def gather(recording: Recording, group: Any = None) -> Ranks | None:
     wanted: Any = None
     digests: list[Digest] = []
     if told is not None:
-        wrong = [each for each in told if isinstance(each, str)]
+        wrong = [item for item in told if isinstance(item, str)]
         with uncollected():
-            digests = [unpacked(each) for each in told if not isinstance(each, str)]
-        wanted = wrong[0] if wrong else [each[0].rank.rank for each in sort_alike(digests)]
+            digests = [unpacked(item) for item in told if not isinstance(item, str)]
+        wanted = wrong[0] if wrong else [item[0].rank.rank for item in sort_alike(digests)]
     wanted = meeting.announce(wanted)
     if isinstance(wanted, str):
         raise InvalidArgument(wanted)

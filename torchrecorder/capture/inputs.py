@@ -74,8 +74,8 @@ def _check_signature(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         signature.bind(*args, **kwargs)
     except TypeError as error:
         name = type(model).__name__ if isinstance(model, Module) else model.__name__
-        given = [type(each).__name__ for each in args]
-        given += [f"{key}={type(each).__name__}" for key, each in kwargs.items()]
+        given = [type(argument).__name__ for argument in args]
+        given += [f"{key}={type(argument).__name__}" for key, argument in kwargs.items()]
         raise ArgumentMismatch(
             f"{name} takes {signature}, but was given ({', '.join(given)}): {error}. "
             "Give inputs as a tensor, a tuple, a mapping of keyword arguments, or input_shapes."
@@ -198,8 +198,8 @@ def detached(
 def _swap_all(
     args: tuple[Any, ...], kwargs: dict[str, Any], swapped: dict[int, Tensor]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    return tuple(_swap(each, swapped) for each in args), {
-        key: _swap(each, swapped) for key, each in kwargs.items()
+    return tuple(_swap(argument, swapped) for argument in args), {
+        key: _swap(argument, swapped) for key, argument in kwargs.items()
     }
 
 
@@ -207,7 +207,7 @@ def _swap(found: Any, swapped: dict[int, Tensor]) -> Any:
     if isinstance(found, Tensor):
         return swapped.get(id(found), found)
     if type(found) in (tuple, list):
-        return type(found)(_swap(each, swapped) for each in found)
+        return type(found)(_swap(item, swapped) for item in found)
     if type(found) is dict:
-        return {key: _swap(each, swapped) for key, each in found.items()}
+        return {key: _swap(item, swapped) for key, item in found.items()}
     return found

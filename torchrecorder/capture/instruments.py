@@ -111,7 +111,7 @@ class Instruments:
             leave,
             self.catalog.finish,
             self.backward.finish,
-            *(each.finish for each in self.tape.observers),
+            *(observer.finish for observer in self.tape.observers),
         ]
         for step in steps:
             with self.tape.losing("end"):

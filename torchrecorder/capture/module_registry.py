@@ -245,8 +245,8 @@ class Catalog:
             (Role.BUFFER, module.__dict__.get("_buffers")),
             (Role.CONSTANT, module.__dict__),
         ):
-            for name, each in (found or {}).items():
-                if each is tensor:
+            for name, item in (found or {}).items():
+                if item is tensor:
                     return role, str(name)
         return None
 
@@ -302,7 +302,7 @@ def _holdings(module: Module) -> list[tuple[Role, _Held]]:
 
 def _waits(module: Module) -> bool:
     """Whether it is a lazy module, whose parameters have no shape yet."""
-    return any(_is_lazy(each) for _, held in _holdings(module) for each in held.values())
+    return any(_is_lazy(item) for _, held in _holdings(module) for item in held.values())
 
 
 def _is_lazy(tensor: Any) -> bool:

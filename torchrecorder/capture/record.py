@@ -201,7 +201,9 @@ def record(
 def _refuse_real_shards(model: Any) -> None:
     """A model of FSDP keeps what it gathers: fake weights would be in its next real step."""
     if isinstance(model, Module) and any(map(gathers_weights, model.modules())):
-        if not all(isinstance(local_part(each), FakeTensor) for each in model.parameters()):
+        if not all(
+            isinstance(local_part(parameter), FakeTensor) for parameter in model.parameters()
+        ):
             raise InvalidArgument(
                 "fake=True would leave fake weights in this FSDP model, and spoil its next step: "
                 "record it without fake=True, or make it under FakeTensorMode, weights and all"
@@ -281,7 +283,7 @@ def _set_apart(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Start from no gradients, and keep away from graphs that the user has behind inputs."""
     parameters = model.parameters() if isinstance(model, Module) else ()
-    given = [each for _, each in tensors_in((args, kwargs)) if each.requires_grad and each.is_leaf]
+    given = [item for _, item in tensors_in((args, kwargs)) if item.requires_grad and item.is_leaf]
     for leaf in given if restore else ():
         stack.callback(setattr, leaf, "grad", leaf.grad)
     for leaf in (*parameters, *given):
@@ -292,10 +294,10 @@ def _set_apart(
 def _run_backward(output: Any, *, retain: bool) -> None:
     given = tensors_in(output) or tensors_in_objects([("", output)], [])
     found = [(name, tensor) for name, tensor in given if tensor.requires_grad]
-    losses = [each for name, each in found if name == "loss"] or [each for _, each in found]
+    losses = [item for name, item in found if name == "loss"] or [item for _, item in found]
     if losses:
         with DisableTorchFunction():  # no op of the model's
-            ones = [None if _is_scalar(each) else torch.ones_like(each) for each in losses]
+            ones = [None if _is_scalar(loss) else torch.ones_like(loss) for loss in losses]
         run_backward(losses, ones, retain_graph=retain)
     else:
         warn(

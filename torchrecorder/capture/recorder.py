@@ -171,7 +171,7 @@ class Recorder:
         with self._tape.losing("end"):
             self._exit.close()
         if self._second is not None and error is None:
-            known = {key: each.module for key, each in self._instruments.catalog.entries.items()}
+            known = {key: entry.module for key, entry in self._instruments.catalog.entries.items()}
             self._second.look(self._tape, self._instruments.regions.sources, known)
         with DisableTorchFunction():
             self._finish(error)
@@ -309,7 +309,7 @@ def _module_of(model: Any) -> Module | None:
 
 def _is_heard(module: Module) -> bool:
     """Whether a call of *module* is PyTorch's own, which runs hooks, and not the user's."""
-    owner = next(each for each in type(module).__mro__ if "__call__" in vars(each))
+    owner = next(base for base in type(module).__mro__ if "__call__" in vars(base))
     return owner.__module__.partition(".")[0] == "torch"
 
 

@@ -56,7 +56,7 @@ def plain_detail(module: Module) -> str | None:
     it is given a copy of the class that it belongs to.
     """
     cls = type(module)
-    owner = next(each for each in cls.__mro__ if "extra_repr" in vars(each))
+    owner = next(base for base in cls.__mro__ if "extra_repr" in vars(base))
     if owner is Module:
         return ""
     if owner.__module__.partition(".")[0] != "torch":

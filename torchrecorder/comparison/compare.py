@@ -85,7 +85,7 @@ def compare(
         *_measured(before, after, matching, wanted),
         *_overall(summed, wanted),
     ]
-    changes = tuple(change for _, change in sorted(found, key=lambda each: each[0]))
+    changes = tuple(change for _, change in sorted(found, key=lambda item: item[0]))
     return Comparison(before, after, changes, matching, summed)
 
 
@@ -93,17 +93,17 @@ def _measured(
     before: RecordedRun, after: RecordedRun, matching: Matching, wanted: Mapping[str, float]
 ) -> Iterator[Placed]:
     """Changes of the numbers that were asked for, module by module."""
-    said = DisplayNames(after)
+    names = DisplayNames(after)
     for one, other, text in places(before, after, matching.scopes, wanted):
         place = after.scopes[other].index, 4
-        yield place, Change(ChangeKind.MEASURED, one, other, said.scope(other), text)
+        yield place, Change(ChangeKind.MEASURED, one, other, names.scope(other), text)
 
 
 def _overall(summed: Iterable[Total], wanted: Mapping[str, float]) -> Iterator[Placed]:
     """Changes of the numbers that were asked for, of the whole run."""
-    for each in summed:
-        if each.name in wanted and each.text:
-            yield (-1, 1), Change(ChangeKind.MEASURED, "", "", "the whole run", each.said)
+    for total in summed:
+        if total.name in wanted and total.text:
+            yield (-1, 1), Change(ChangeKind.MEASURED, "", "", "the whole run", total.said)
 
 
 class _Comparer:
@@ -150,7 +150,7 @@ class _Comparer:
 
     def _roots_differ(self) -> bool:
         """Whether the outermost scopes do not say what is returned."""
-        roots = [self.matching.scopes.get(each) for each in self.before.roots]
+        roots = [self.matching.scopes.get(root) for root in self.before.roots]
         return roots != list(self.after.roots)
 
     def _scopes(self) -> Iterator[Placed]:
@@ -193,11 +193,11 @@ class _Comparer:
         if left is None or right is None:
             return
         if one.cls == other.cls and one.call == other.call == 0 and left.detail != right.detail:
-            details = [hyperparameters(one.cls, each.detail) for each in (left, right)]
+            details = [hyperparameters(one.cls, item.detail) for item in (left, right)]
             yield differences(*details) or "its hyperparameters"
         flags = left.training, right.training
         if flags[0] != flags[1] and self._flags_around(one, other) != flags:
-            yield " → ".join("training" if each else "evaluation" for each in flags)
+            yield " → ".join("training" if flag else "evaluation" for flag in flags)
 
     def _flags_around(self, one: Scope, other: Scope) -> tuple[bool | None, bool | None]:
         return _training(self.before, one.parent), _training(self.after, other.parent)
@@ -249,15 +249,15 @@ class _Comparer:
         added: bool,
     ) -> Iterator[Placed]:
         """Scopes and ops with no counterpart, in scopes that have one."""
-        said = self.new if added else self.old
+        names = self.new if added else self.old
         kind = ChangeKind.ADDED if added else ChangeKind.REMOVED
         for scope in recording.scopes.values():
             if scope.id not in scopes and self._listed(scope.parent, recording, scopes):
-                change = _alone(kind, scope.id, said.scope_title(scope.id), size(scope, recording))
+                change = _alone(kind, scope.id, names.scope_title(scope.id), size(scope, recording))
                 yield (self._place(scope, added), 2), change
         for op in recording.ops.values():
             if op.id not in ops and self._listed(op.scope, recording, scopes):
-                yield (self._place(op, added), 2), _alone(kind, op.id, said.op(op.id))
+                yield (self._place(op, added), 2), _alone(kind, op.id, names.op(op.id))
 
     def _listed(
         self,
@@ -268,7 +268,7 @@ class _Comparer:
         """Whether what is in this scope is worth a line of its own."""
         if around is None:
             return True
-        inner = any(isinstance(each, Scope) for each in recording.children[around])
+        inner = any(isinstance(child, Scope) for child in recording.children[around])
         return around in scopes and (around not in self.replaced or inner)
 
     def _place(self, step: Union[Scope, Op], added: bool) -> float:
@@ -285,7 +285,7 @@ class _Comparer:
         """For each step that is gone: half a place after the last one before it that is not."""
         steps: list[Union[Scope, Op]] = [*self.before.scopes.values(), *self.before.ops.values()]
         last = -1.0
-        for step in sorted(steps, key=lambda each: each.index):
+        for step in sorted(steps, key=lambda step: step.index):
             if isinstance(step, Op) and step.id in self.matching.ops:
                 last = self.after.ops[self.matching.ops[step.id]].index
             elif isinstance(step, Scope) and step.id in self.matching.scopes:
@@ -303,7 +303,7 @@ class _Comparer:
             (True, self.after, met),
         ):
             kind = ChangeKind.ADDED if added else ChangeKind.REMOVED
-            lonely = [each for each in recording.modules.values() if each.id not in known]
+            lonely = [module for module in recording.modules.values() if module.id not in known]
             names = {name for module in lonely for name in module.names}
             for module in lonely:
                 if module.names and not module.calls and not _around(module, names):
@@ -365,8 +365,8 @@ def _failure(recording: RecordedRun) -> str:
 
 def _training(recording: RecordedRun, scope: ScopeId | None) -> bool | None:
     """Whether the innermost module around was in training mode."""
-    for each in recording.within(scope):
-        module = recording.module_of(recording.scopes[each])
+    for inner in recording.within(scope):
+        module = recording.module_of(recording.scopes[inner])
         if module is not None:
             return module.training
     return None
@@ -386,7 +386,7 @@ def _stored(one: Value, other: Value) -> Iterator[str]:
     """What is different about a parameter or buffer, besides its form."""
     if one.role in STORED and one.producer is other.producer is None:
         if one.trainable != other.trainable:
-            yield " → ".join("trainable" if each.trainable else "frozen" for each in (one, other))
+            yield " → ".join("trainable" if item.trainable else "frozen" for item in (one, other))
         if len(one.names) != len(other.names):
             yield f"names: {', '.join(one.names)} → {', '.join(other.names)}"
 

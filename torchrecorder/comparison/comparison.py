@@ -51,9 +51,9 @@ class Comparison:
     @property
     def changed_totals(self) -> tuple[str, ...]:
         """How the numbers of the whole changed, without those that go with others."""
-        asked = {each.text for each in self.changes}
-        found = (each for each in self.totals if each.text)
-        return tuple(each.said for each in found if each.name in BRIEF or each.said in asked)
+        asked = {change.text for change in self.changes}
+        found = (total for total in self.totals if total.text)
+        return tuple(item.said for item in found if item.name in BRIEF or item.said in asked)
 
     def __bool__(self) -> bool:
         return bool(self.changes)
@@ -79,18 +79,18 @@ class Comparison:
             "before": self.before.name,
             "after": self.after.name,
             "totals": {
-                each.name: {"before": _plain(each.before), "after": _plain(each.after)}
-                for each in self.totals
+                total.name: {"before": _plain(total.before), "after": _plain(total.after)}
+                for total in self.totals
             },
             "changes": [
                 {
-                    "kind": each.kind.value,
-                    "before": each.before,
-                    "after": each.after,
-                    "where": each.where,
-                    "text": each.text,
+                    "kind": change.kind.value,
+                    "before": change.before,
+                    "after": change.after,
+                    "where": change.where,
+                    "text": change.text,
                 }
-                for each in self.changes
+                for change in self.changes
             ],
         }
 
@@ -131,11 +131,11 @@ class Comparison:
         if not self.changes:
             yield f"{self.name}: no difference"
             return
-        counts = Counter(each.kind for each in self.changes)
-        said = ", ".join(f"{counts[kind]} {kind.value}" for kind in ChangeKind if counts[kind])
-        yield f"{self.name}: {said}"
-        listed = {each.text for each in self.changes}
-        if summed := [each for each in self.changed_totals if each not in listed]:
+        counts = Counter(change.kind for change in self.changes)
+        message = ", ".join(f"{counts[kind]} {kind.value}" for kind in ChangeKind if counts[kind])
+        yield f"{self.name}: {message}"
+        listed = {change.text for change in self.changes}
+        if summed := [total for total in self.changed_totals if total not in listed]:
             yield f"  total     {', '.join(summed)}"
         lines = list(_grouped(self.changes))
         first = lines if limit is None else lines[:limit]
@@ -154,10 +154,12 @@ def _plain(number: float) -> float | str:
 def _grouped(changes: Iterable[Change]) -> Iterator[tuple[ChangeKind, str, str]]:
     """One line for all that changed in the same way, where the first of them is."""
     groups: dict[tuple[ChangeKind, str, str], list[str]] = {}
-    for each in changes:
-        what = each.text or each.where.rpartition(": ")[2]
-        alone = each.kind in (ChangeKind.ADDED, ChangeKind.REMOVED) and each.text
-        groups.setdefault((each.kind, what, each.where if alone else ""), []).append(each.where)
+    for change in changes:
+        what = change.text or change.where.rpartition(": ")[2]
+        alone = change.kind in (ChangeKind.ADDED, ChangeKind.REMOVED) and change.text
+        groups.setdefault((change.kind, what, change.where if alone else ""), []).append(
+            change.where
+        )
     for (kind, what, _), places in groups.items():
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
         yield kind, places[0] + more, what if what != places[0].rpartition(": ")[2] else ""

@@ -69,11 +69,11 @@ class DisplayNames:
         if found.producer is None:
             return self.value(value)
         around, name = set(self.recording.within(reader)), self.op(found.producer)
-        for each in self.recording.within(self.recording.ops[found.producer].scope):
-            scope = self.recording.scopes[each]
-            if each in around or not any(slot.value == value for slot in scope.outputs):
+        for inner in self.recording.within(self.recording.ops[found.producer].scope):
+            scope = self.recording.scopes[inner]
+            if inner in around or not any(slot.value == value for slot in scope.outputs):
                 break
-            name = self.scope(each) if scope.kind is ScopeKind.MODULE else name
+            name = self.scope(inner) if scope.kind is ScopeKind.MODULE else name
         return name
 
     def scope_title(self, scope: ScopeId) -> str:
@@ -85,10 +85,10 @@ class DisplayNames:
     def _path(self, scope: ScopeId | None) -> str:
         """The path of the innermost module around, and the region in it."""
         pieces: list[str] = []
-        for each in self.recording.within(scope):
-            found = self.recording.scopes[each]
+        for inner in self.recording.within(scope):
+            found = self.recording.scopes[inner]
             if found.kind is ScopeKind.MODULE:
-                return ": ".join([*([self.scope(each)] if found.path else []), *pieces[::-1]])
+                return ": ".join([*([self.scope(inner)] if found.path else []), *pieces[::-1]])
             pieces.append(found.name)
         return ": ".join(pieces[::-1])
 
@@ -129,14 +129,14 @@ def form(value: Value) -> str:
 def size(scope: Scope, recording: RecordedRun) -> str:
     """How much is in a scope: ``12 ops, 3 parameters``."""
     ops = parameters = 0
-    for each in map(recording.scopes.__getitem__, Inside(recording).scopes(scope.id)):
-        module = recording.module_of(each) if each.call == 0 else None
+    for item in map(recording.scopes.__getitem__, Inside(recording).scopes(scope.id)):
+        module = recording.module_of(item) if item.call == 0 else None
         parameters += len(module.parameters) if module is not None else 0
-        ops += sum(isinstance(step, Op) for step in recording.children[each.id])
-    said = [f"{ops} op{'s' if ops != 1 else ''}"]
+        ops += sum(isinstance(step, Op) for step in recording.children[item.id])
+    texts = [f"{ops} op{'s' if ops != 1 else ''}"]
     if parameters:
-        said.append(f"{parameters} parameter{'s' if parameters != 1 else ''}")
-    return ", ".join(said)
+        texts.append(f"{parameters} parameter{'s' if parameters != 1 else ''}")
+    return ", ".join(texts)
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> str:

@@ -53,8 +53,8 @@ class Side:
 
     def op(self, op: Op) -> tuple[Any, ...]:
         """All that is known of an op, but for where its inputs come from."""
-        values = [self.recording.values[each] for each in op.outputs]
-        return op.qualname, op.arguments, len(op.inputs), *(each.shape for each in values)
+        values = [self.recording.values[output] for output in op.outputs]
+        return op.qualname, op.arguments, len(op.inputs), *(value.shape for value in values)
 
 
 def _exact(side: Side, step: Step) -> Hashable:
@@ -154,9 +154,9 @@ class _Matcher:
     def _comparable(self, a: Scope, b: Scope) -> bool:
         """Innermost modules of different classes have nothing in common."""
         return a.cls == b.cls or any(
-            isinstance(each, Scope)
+            isinstance(child, Scope)
             for side, scope in ((self.a, a), (self.b, b))
-            for each in side.recording.children[scope.id]
+            for child in side.recording.children[scope.id]
         )
 
     def _inside(self, a: ScopeId | None, b: ScopeId | None) -> Iterator[tuple[Step, Step]]:
@@ -165,8 +165,8 @@ class _Matcher:
         pairs = self._aligned(left, right)
         taken = {i for i, _ in pairs}, {j for _, j in pairs}
         rest = (
-            [each for i, each in enumerate(left) if i not in taken[0]],
-            [each for j, each in enumerate(right) if j not in taken[1]],
+            [item for i, item in enumerate(left) if i not in taken[0]],
+            [item for j, item in enumerate(right) if j not in taken[1]],
         )
         yield from ((left[i], right[j]) for i, j in pairs)
         yield from self._anywhere(*rest)
@@ -187,17 +187,17 @@ class _Matcher:
 
     def _anywhere(self, a: Iterable[Step], b: Iterable[Step]) -> Iterator[tuple[Step, Step]]:
         """Scopes that changed places with others, by name and class, then by their inside."""
-        left = [each for each in a if isinstance(each, Scope)]
-        right = [each for each in b if isinstance(each, Scope)]
+        left = [item for item in a if isinstance(item, Scope)]
+        right = [item for item in b if isinstance(item, Scope)]
         for key in (_named, _made_of):
             places: dict[Hashable, list[Scope]] = {}
-            for each in reversed(right):
-                places.setdefault(key(self.b, each), []).append(each)
-            found = [(each, places[k].pop()) for each in left if places.get(k := key(self.a, each))]
+            for entry in reversed(right):
+                places.setdefault(key(self.b, entry), []).append(entry)
+            found = [(item, places[k].pop()) for item in left if places.get(k := key(self.a, item))]
             yield from found
-            taken = {each.id for pair in found for each in pair}
-            left = [each for each in left if each.id not in taken]
-            right = [each for each in right if each.id not in taken]
+            taken = {item.id for pair in found for item in pair}
+            left = [item for item in left if item.id not in taken]
+            right = [item for item in right if item.id not in taken]
 
     def _strays(self) -> Iterator[tuple[ScopeId, ScopeId]]:
         """Scopes with weights that are made of the same, wherever they went; outermost first."""
@@ -271,7 +271,7 @@ class _Matcher:
 
 
 def _free(steps: Iterable[Step], taken: Mapping[ScopeId, ScopeId]) -> list[Step]:
-    return [each for each in steps if isinstance(each, Op) or each.id not in taken]
+    return [step for step in steps if isinstance(step, Op) or step.id not in taken]
 
 
 def _seen(value: Value) -> Hashable:

@@ -35,7 +35,7 @@ FACTORS = Check(
     "names of annotations, or factors from 1 on by name, such as {'gradient_norm': 2}",
     lambda value: TEXTS.holds(value)
     or isinstance(value, Mapping)
-    and all(ABOVE_0.holds(each) and each >= 1 for each in value.values()),
+    and all(ABOVE_0.holds(item) and item >= 1 for item in value.values()),
 )
 
 
@@ -124,7 +124,7 @@ def places(
 
 def _by_first_call(numbers: Numbers) -> dict[str, Ranked]:
     ranked = top(numbers.owned.recording, numbers.annotation, sys.maxsize)
-    return {each.ids[0]: each for each in ranked}
+    return {entry.ids[0]: entry for entry in ranked}
 
 
 def change_text(annotation: Annotation, before: float, after: float, factor: float) -> str:

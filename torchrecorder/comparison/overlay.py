@@ -82,9 +82,9 @@ class _Merger:
     def merged(self) -> Overlay:
         """The whole, with marks."""
         steps = {step.id: step for step in self._steps()}
-        scopes = {ScopeId(k): each for k, each in steps.items() if isinstance(each, Scope)}
-        kept = {OpId(k): each for k, each in steps.items() if isinstance(each, Op)}
-        made = {each: op.index for op in kept.values() for each in self._outputs(op)}
+        scopes = {ScopeId(k): step for k, step in steps.items() if isinstance(step, Scope)}
+        kept = {OpId(k): step for k, step in steps.items() if isinstance(step, Op)}
+        made = {output: op.index for op in kept.values() for output in self._outputs(op)}
         ops = {name: self._wired(op, made) for name, op in kept.items()}
         recording = replace(
             self.after,
@@ -156,8 +156,8 @@ class _Merger:
                 id=self._there(step.id),
                 scope=self._there(step.scope),
                 inputs=self._slots(step.inputs),
-                outputs=tuple(self._there(each) for each in step.outputs),
-                writes=tuple(self._there(each) for each in step.writes),
+                outputs=tuple(self._there(output) for output in step.outputs),
+                writes=tuple(self._there(write) for write in step.writes),
             )
         return step._replace(
             id=self._there(step.id),
@@ -176,7 +176,7 @@ class _Merger:
         """What an op gives, with what its counterpart gave besides."""
         old = self._back.get(op.id)
         more = self.before.ops[OpId(old)].outputs if old is not None else ()
-        return (*op.outputs, *(ValueId(GONE + each) for each in more if each not in self.twins))
+        return (*op.outputs, *(ValueId(GONE + item) for item in more if item not in self.twins))
 
     @cached_property
     def _back(self) -> Mapping[str, str]:
@@ -192,7 +192,7 @@ class _Merger:
             self.gone.update((slot.value, op.id) for slot in lost)
             self.new.update((slot.value, op.id) for slot in op.inputs if slot.value in got)
         inputs = (*op.inputs, *lost)
-        reads = tuple(each for each in inputs if made.get(each.value, -1) < op.index)
+        reads = tuple(slot for slot in inputs if made.get(slot.value, -1) < op.index)
         return op._replace(inputs=reads, outputs=self._outputs(op))
 
     def _differing(self, op: Op) -> Turn:
@@ -243,7 +243,7 @@ class _Merger:
         old = Slot(one.name, self._there(one.value))
         if old.value in after:
             return old
-        return next((each for each in now if self.wiring.same(one, each, reader)), old)
+        return next((item for item in now if self.wiring.same(one, item, reader)), old)
 
     def _values(self) -> Iterator[tuple[ValueId, Any]]:
         yield from self.after.values.items()
@@ -265,7 +265,11 @@ class _Merger:
         back = {new: old for old, new in self.matching.modules.items()}
         for module in self.after.modules.values():
             old = self.before.modules[back[module.id]] if module.id in back else None
-            lost = [each for each in old.parameters if each.value not in self.twins] if old else []
+            lost = (
+                [parameter for parameter in old.parameters if parameter.value not in self.twins]
+                if old
+                else []
+            )
             parameters = (*module.parameters, *self._slots(lost))
             mine = tuple(calls.get(module.id, ()))
             yield module.id, module._replace(calls=mine, parameters=parameters)
@@ -284,32 +288,32 @@ class _Merger:
     def _marks(self) -> Iterator[tuple[str, ChangeKind]]:
         """Pairs of id and mark; of several for one id the last counts, which is the weightiest."""
         weights = {kind: place for place, kind in enumerate(reversed(ChangeKind))}
-        for each in sorted(self.changes, key=lambda each: weights[each.kind]):
-            value = self.after.values.get(ValueId(each.after or ""))
+        for entry in sorted(self.changes, key=lambda change: weights[change.kind]):
+            value = self.after.values.get(ValueId(entry.after or ""))
             if value is not None and value.producer is not None:
-                yield value.producer, each.kind
-            if each.after:
-                yield each.after, each.kind
+                yield value.producer, entry.kind
+            if entry.after:
+                yield entry.after, entry.kind
         there = set(self.twins.values())
         for name in ("scopes", "ops", "values", "modules"):
             for old in getattr(self.before, name):
                 if old not in self.twins:
                     yield GONE + old, ChangeKind.REMOVED
-            for new, each in getattr(self.after, name).items():
-                if new not in there and self._there_before(each) not in self.replaced:
+            for new, item in getattr(self.after, name).items():
+                if new not in there and self._there_before(item) not in self.replaced:
                     yield new, ChangeKind.ADDED
 
     def _notes(self) -> Mapping[str, tuple[str, ...]]:
         """The changes of each scope, op, value and module; of a value also where it is made."""
         notes: dict[str, list[str]] = {}
-        for each in self.changes:
-            said = f"{each.kind.value}: {each.text}" if each.text else each.kind.value
-            node = each.after or self._there(each.before)
+        for change in self.changes:
+            text = f"{change.kind.value}: {change.text}" if change.text else change.kind.value
+            node = change.after or self._there(change.before)
             value = self.after.values.get(ValueId(node or ""))
             for place in (node, value.producer if value is not None else None):
                 if place:
-                    notes.setdefault(place, []).append(said)
-        return MappingProxyType({node: tuple(dict.fromkeys(said)) for node, said in notes.items()})
+                    notes.setdefault(place, []).append(text)
+        return MappingProxyType({node: tuple(dict.fromkeys(text)) for node, text in notes.items()})
 
     def _there_before(self, node: Any) -> ScopeId | None:
         """The counterpart of the scope that an op or value of the second was made in."""
@@ -333,7 +337,7 @@ def _replaced(
     """Innermost scopes of another class in the second recording: one box says it all."""
     for old, new in matching.scopes.items():
         inside = (*before.children[old], *after.children[new])
-        plain = not any(isinstance(each, Scope) for each in inside)
+        plain = not any(isinstance(item, Scope) for item in inside)
         if plain and before.scopes[old].cls != after.scopes[new].cls:
             yield old
 

@@ -36,9 +36,9 @@ def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
         module = recording.module_of(scope)
         weights = len(module.parameters) if module is not None else 0
         weights += sum(
-            found[each.id].weights
-            for each in recording.children[scope.id]
-            if isinstance(each, Scope)
+            found[child.id].weights
+            for child in recording.children[scope.id]
+            if isinstance(child, Scope)
         )
         found[scope.id] = Skeleton(digest.hexdigest(), weights)
     return found

@@ -107,9 +107,9 @@ class _Drawing:
         for number in range(round(self.top / self.step) + 1):
             amount = number * self.step
             y = self.y(amount)
-            said = escape(self.drawn.show(amount))
+            text = escape(self.drawn.show(amount))
             yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{end}" y2="{y:.1f}" stroke="{FAINT}"/>'
-            yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{said}</text>'
+            yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
         yield (
             f'<text x="{(LEFT + end) / 2:.1f}" y="{HEIGHT - 8}" text-anchor="middle" '
             f'fill="{QUIET}">{escape(self.drawn.across)}</text>'
@@ -173,12 +173,12 @@ class _Drawing:
         yield f'<text x="{x}" y="{y + 9}" fill="{QUIET}">at the peak</text>'
         column = self.drawn.columns[self.drawn.peak]
         for amount, (kind, color) in reversed(list(zip(column, self.drawn.kinds.items()))):
-            if not any(each[list(self.drawn.kinds).index(kind)] for each in self.drawn.columns):
+            if not any(column[list(self.drawn.kinds).index(kind)] for column in self.drawn.columns):
                 continue
             y += 20
-            said = f"{kind}  {self.drawn.show(amount)}"
+            text = f"{kind}  {self.drawn.show(amount)}"
             yield f'<rect x="{x}" y="{y}" width="11" height="11" fill="{color}"/>'
-            yield f'<text x="{x + 17}" y="{y + 9.5:.1f}">{escape(said)}</text>'
+            yield f'<text x="{x + 17}" y="{y + 9.5:.1f}">{escape(text)}</text>'
 
 
 def _round_step(highest: float) -> float:

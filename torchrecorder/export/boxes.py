@@ -47,7 +47,7 @@ def box_graph(view: View, style: Style = Style(), *, times: bool = True) -> nx.M
 
 def _box(box: Box, view: View, captions: Captions) -> Attributes:
     label = captions.box(box)
-    title, details = title_of(label), [each for each in label[1:] if each.part != "title"]
+    title, details = title_of(label), [item for item in label[1:] if item.part != "title"]
     return {
         "type": box.kind.value,
         "label": printable(title),

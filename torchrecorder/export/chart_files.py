@@ -55,7 +55,7 @@ def write_page(title: str, svgs: Iterable[str], notes: Iterable[str], path: str 
 def _page(title: str, svgs: Iterable[str], notes: Iterable[str] = ()) -> str:
     style = "body{margin:24px;background:#fff;color:#1b1f24;font:14px Helvetica,Arial,sans-serif}"
     style += "svg{display:block;max-width:100%;height:auto;margin-bottom:16px}"
-    told = "".join(f"<p>{escape(each)}</p>\n" for each in notes)
+    told = "".join(f"<p>{escape(note)}</p>\n" for note in notes)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}'
         f"</title><style>{style}</style></head>\n<body>\n{told}{''.join(svgs)}</body></html>\n"
@@ -67,7 +67,7 @@ def _in_format(svg: str, suffix: str) -> bytes:
         return svg.encode()
     root = tree.fromstring(svg)
     if suffix == ".html":
-        title = next((each.text or "" for each in root.iter() if _kind(each) == "text"), "")
+        title = next((item.text or "" for item in root.iter() if _kind(item) == "text"), "")
         return _page(title, [svg]).encode()
     drawn = engine.run(
         _as_graph(root), suffix[1:], program="nop2",

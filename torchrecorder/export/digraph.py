@@ -113,7 +113,7 @@ class Digraph(graphviz.Digraph):  # type: ignore[misc]
         graphviz.parameters.verify_engine(engine or self.engine)
         if formatter is not None and renderer is None:
             raise graphviz.RequiredArgumentError("formatter given without renderer")
-        return [each for each in (format, renderer, formatter) if each is not None]
+        return [item for item in (format, renderer, formatter) if item is not None]
 
 
 def _format_of(outfile: Path, format: str | None) -> str:

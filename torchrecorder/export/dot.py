@@ -205,7 +205,7 @@ def _nested(figure: Figure, pins: Pins) -> Iterator[str]:
         around = item.group if isinstance(item, Shape) else item.parent
         inside.setdefault(around, []).append(item)
     waiting: list[tuple[int, Shape | Group | None]] = [
-        (0, each) for each in reversed(inside.get(None, []))
+        (0, item) for item in reversed(inside.get(None, []))
     ]
     while waiting:
         depth, each = waiting.pop()
@@ -214,8 +214,8 @@ def _nested(figure: Figure, pins: Pins) -> Iterator[str]:
             yield f"{tabs}}}"
         elif isinstance(each, Shape):
             pinned = pins.shapes.get(each.id, {})
-            said = _shape(each, figure, told.get(each.id), pinned)
-            yield f"{tabs}{quote(node_name(each.id))} [{said}]"
+            text = _shape(each, figure, told.get(each.id), pinned)
+            yield f"{tabs}{quote(node_name(each.id))} [{text}]"
         else:
             yield f"{tabs}subgraph {quote('cluster_' + node_name(each.id))} {{"
             yield f"{tabs}\tgraph [{_group(each, figure, pins.groups.get(each.id, {}))}]"
@@ -308,11 +308,11 @@ def _corner(group: Group, figure: Figure) -> str:
     Graphviz makes a cluster as wide as its label, and draws arrows over it.
     """
     label = tuple(in_two(group.label, figure))
-    said = "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
+    text = "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
     if figure.direction in ("LR", "RL"):
-        return f"<{said}>"
+        return f"<{text}>"
     width, _ = label_size(label, figure.fontsize, fontname=figure.fontname)
-    left = f'<td align="left" balign="left">{said}</td>'
+    left = f'<td align="left" balign="left">{text}</td>'
     table = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
     return f'<{table}<tr>{left}<td width="{round(width + 16)}"></td></tr></table>>'
 
@@ -336,13 +336,13 @@ def pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]
     """
     small, apart = _small_print(figure.fontsize)
     for number, text in enumerate(label):
-        said = html(text.text) or " "
+        message = html(text.text) or " "
         if text.part == "title":
             beside = apart if number and label[number - 1].part == "title" else ""
-            yield (f"<b>{said}</b>" if look.bold else said) + beside
+            yield (f"<b>{message}</b>" if look.bold else message) + beside
         else:
             color = faded(look.text, look.fill)
-            yield f'{apart}<font point-size="{small}" color="{color}">{said}</font>{apart}'
+            yield f'{apart}<font point-size="{small}" color="{color}">{message}</font>{apart}'
 
 
 @lru_cache(maxsize=64)

@@ -229,7 +229,7 @@ def _on_paper(svg: bytes, figure: Figure) -> bytes:
 
 def smallest(figure: Figure) -> float:
     """The smallest size of text in a figure, in points."""
-    labels = [shape.label for shape in figure.shapes] + [each.label for each in figure.groups]
+    labels = [shape.label for shape in figure.shapes] + [group.label for group in figure.groups]
     small = any(text.part != "title" for label in labels for text in label)
     small = small or bool(figure.legend) or any(line.label for line in figure.lines)
     return figure.fontsize * (SMALL if small else 1.0)

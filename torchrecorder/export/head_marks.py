@@ -33,10 +33,10 @@ def head_marks(figure: Figure, ways: Sequence[Sequence[Point]]) -> dict[int, Hea
     upright = figure.direction in ("TB", "BT")
     found: dict[int, HeadMark] = {}
     for numbers in entering.values():
-        numbers.sort(key=lambda each: ways[each][-1][0 if upright else 1])
-        shown = [figure.lines[each] for each in numbers]
+        numbers.sort(key=lambda number: ways[number][-1][0 if upright else 1])
+        shown = [figure.lines[number] for number in numbers]
         if not _in_order(shown):
-            tips = [ways[each][-1][0 if upright else 1] for each in numbers]
+            tips = [ways[number][-1][0 if upright else 1] for number in numbers]
             texts = list(_texts(figure, shown, tips, upright))
         else:
             texts = [line.mark if line.place < 0 else "" for line in shown]

@@ -40,7 +40,7 @@ def entry_height(figure: Figure) -> float:
 def widths(figure: Figure, columns: int = 1) -> list[float]:
     """How wide the entries in each column are, in points."""
     small = figure.fontsize * SMALL
-    wide = [label_size(each.label, small, fontname=figure.fontname)[0] for each in shapes(figure)]
+    wide = [label_size(shape.label, small, fontname=figure.fontname)[0] for shape in shapes(figure)]
     return [max(wide[column::columns]) + 2.0 * small for column in range(columns)]
 
 
@@ -48,7 +48,7 @@ def columns_in(figure: Figure, width: float) -> int:
     """How many columns of the legend stand side by side in *width* points."""
     most = len(figure.legend)
     wanted = range(most, 1, -1)
-    fitting = next((each for each in wanted if size(figure, each)[0] <= width), 1)
+    fitting = next((item for item in wanted if size(figure, item)[0] <= width), 1)
     return -(-most // -(-most // fitting))  # as many as make full rows
 
 

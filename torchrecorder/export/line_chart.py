@@ -88,9 +88,9 @@ class _Drawing:
         end = WIDTH - RIGHT
         for height in self._ticks():
             y = self.y(height)
-            said = self.drawn.show(10**height if self.drawn.logarithmic else height)
+            text = self.drawn.show(10**height if self.drawn.logarithmic else height)
             yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{end}" y2="{y:.1f}" stroke="{FAINT}"/>'
-            yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(said)}</text>'
+            yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{escape(text)}</text>'
         base = HEIGHT - BOTTOM + 16
         for step in dict.fromkeys((self.first, self.last)):
             yield f'<text x="{self.x(step):.1f}" y="{base}" text-anchor="middle">{step:g}</text>'
@@ -128,7 +128,7 @@ class _Drawing:
     def _label_places(self) -> dict[str, float]:
         """Beside the ends of the lines, moved apart and kept on the paper."""
         ends = [(self.y(self._height(line[-1][1])), name) for name, line in self.lines.items()]
-        ends.sort(key=lambda each: each[0])
+        ends.sort(key=lambda end: end[0])
         spacing = min(SPACING, (HEIGHT - TOP) / max(1, len(ends)))
         placed: dict[str, float] = {}
         span, last = spacing * (len(ends) - 1), TOP - spacing

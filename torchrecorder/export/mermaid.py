@@ -116,7 +116,9 @@ def mermaid(figure: Figure, note: str = "") -> str:
 
 def escaped(text: str) -> str:
     """*text* so that Mermaid shows it as it is."""
-    return "".join(each for each in text if each.isprintable() or each == "\n").translate(ESCAPED)
+    return "".join(
+        character for character in text if character.isprintable() or character == "\n"
+    ).translate(ESCAPED)
 
 
 class _Flowchart:
@@ -163,8 +165,8 @@ class _Flowchart:
             elif isinstance(item, Shape):
                 yield pad + self._shape(item)
             else:
-                said = _label((Text(title_of(item.label), "title"),))
-                yield f'{pad}subgraph {self.groups[item.id]}["{said}"]'
+                text = _label((Text(title_of(item.label), "title"),))
+                yield f'{pad}subgraph {self.groups[item.id]}["{text}"]'
                 waiting.append((depth, None))
                 waiting.extend(_turned(depth + 1, inside.get(item.id, [])))
 
@@ -181,12 +183,12 @@ class _Flowchart:
 
     def _look(self, look: Look) -> str:
         """The name of a look, the same for all that look alike."""
-        said = f"fill:{look.fill},stroke:{look.stroke},color:{look.text}"
+        text = f"fill:{look.fill},stroke:{look.stroke},color:{look.text}"
         if look.width != 1:
-            said += f",stroke-width:{look.width:g}px"
+            text += f",stroke-width:{look.width:g}px"
         if look.dash != "solid":
-            said += f",stroke-dasharray:{'2 2' if look.dash == 'dotted' else '5 3'}"
-        return self.looks.setdefault(said, f"k{len(self.looks)}")
+            text += f",stroke-dasharray:{'2 2' if look.dash == 'dotted' else '5 3'}"
+        return self.looks.setdefault(text, f"k{len(self.looks)}")
 
 
 def _turned(depth: int, items: list[Shape | Group]) -> list[tuple[int, Shape | Group | None]]:
@@ -209,4 +211,4 @@ def _note(depth: int) -> str:
 
 def _length(text: str) -> int:
     """How many characters JavaScript counts."""
-    return len(text) + sum(1 for each in text if ord(each) > 0xFFFF)
+    return len(text) + sum(1 for character in text if ord(character) > 0xFFFF)

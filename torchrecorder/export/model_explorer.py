@@ -245,9 +245,9 @@ class _Writer:
         }
 
 
-def _pairs(said: Mapping[str, str]) -> list[KeyValue]:
+def _pairs(texts: Mapping[str, str]) -> list[KeyValue]:
     """What has something to say, line by line."""
-    return [KeyValue(key=key, value=text) for key, text in said.items() if text]
+    return [KeyValue(key=key, value=text) for key, text in texts.items() if text]
 
 
 def _json(data: Any) -> str:

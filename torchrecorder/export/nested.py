@@ -184,9 +184,9 @@ def _shape(shape: Shape, box: Drawn, below: float) -> Mapping[str, str]:
 def _group(group: Group, figure: Figure, box: Drawn, below: float) -> Mapping[str, str]:
     width, height = header_size(group, figure)
     label = tuple(in_two(group.label, figure))
-    said = "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
+    text = "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
     table = '<table border="0" cellborder="0" cellspacing="0" cellpadding="0">'
-    cell = f'<td align="left" balign="left" width="{width:.0f}">{said}</td>'
+    cell = f'<td align="left" balign="left" width="{width:.0f}">{text}</td>'
     y = box.y + 4.0 + height / 2
     if figure.direction == "BT":  # where the flow begins, as in the other directions
         y = box.y + box.height - 4.0 - height / 2
@@ -225,12 +225,12 @@ def loop_way(box: Drawn, figure: Figure) -> list[Point]:
 def _spline(points: Sequence[Point]) -> str:
     """A way in Graphviz' words: the tip of the arrow, and the curve up to its base."""
     tip, curve = arrow(points)
-    said, last, text = [f"e,{_spot(tip)}"], tip, ""
+    parts, last, text = [f"e,{_spot(tip)}"], tip, ""
     for point in curve:
         if point is not last:
             last, text = point, _spot(point)
-        said.append(text)
-    return " ".join(said)
+        parts.append(text)
+    return " ".join(parts)
 
 
 def arrow(points: Sequence[Point]) -> tuple[Point, list[Point]]:
@@ -245,7 +245,7 @@ def _spot(point: Point) -> str:
 
 
 def _numbers(*at: float) -> str:
-    return ",".join(f"{each:.2f}" for each in at)
+    return ",".join(f"{item:.2f}" for item in at)
 
 
 def sheet_of(figure: Figure, smallest: float, legend_below: bool) -> Sheet | None:

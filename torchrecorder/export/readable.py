@@ -43,7 +43,7 @@ def readable_view(
         if size is None or size >= least:
             return view
         found.append((size, view))
-    return max(found, key=lambda each: each[0])[1]
+    return max(found, key=lambda item: item[0])[1]
 
 
 def _fewer(recording: RecordedRun, options: ViewOptions) -> Iterator[ViewOptions]:

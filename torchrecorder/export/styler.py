@@ -107,7 +107,7 @@ class GraphvizStyler:
     def __init__(self, **styler_args: Any) -> None:
         given = {name: str(value) for name, value in styler_args.items() if value is not None}
         classes = (BaseNode, LayerNode, OpNode, TensorNode, ParamNode)
-        self.styles: dict[type[BaseNode], dict[str, str]] = {each: dict(given) for each in classes}
+        self.styles: dict[type[BaseNode], dict[str, str]] = {cls: dict(given) for cls in classes}
 
     def style_node(self, node: BaseNode) -> dict[str, Any]:
         """The attributes of a box, or of the cluster that an open layer is.
@@ -153,7 +153,7 @@ def own_arguments(styler_cls: Any, options: Mapping[str, Any]) -> dict[str, Any]
     if not isinstance(styler_cls, type):
         return {}
     asked = inspect.signature(styler_cls).parameters.values()
-    named = (each.name for each in asked if each.kind is not each.VAR_KEYWORD)
+    named = (item.name for item in asked if item.kind is not item.VAR_KEYWORD)
     return {name: options[name] for name in named if name in options}
 
 

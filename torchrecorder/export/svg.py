@@ -85,8 +85,8 @@ def with_tooltips(svg: str) -> str:
 
 def _title(match: re.Match[str]) -> str:
     tip = (match["tip"] or "").replace("\n", "&#10;")
-    said = f"<title>{tip}</title>" if tip else ""
-    return said + (match["open"] or "") + (match["link"] or "")
+    text = f"<title>{tip}</title>" if tip else ""
+    return text + (match["open"] or "") + (match["link"] or "")
 
 
 def _link(match: re.Match[str]) -> str:

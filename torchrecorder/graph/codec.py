@@ -250,7 +250,7 @@ def _read(name: str, make: Any, table: Any) -> Any:
 
 
 def _floats(numbers: Iterable[Any]) -> list[Any]:
-    return [float(each) if each in ("nan", "inf", "-inf") else each for each in numbers]
+    return [float(number) if number in ("nan", "inf", "-inf") else number for number in numbers]
 
 
 def _measured(found: Mapping[str, Amounts]) -> Mapping[str, Mapping[str, float]]:

@@ -19,9 +19,9 @@ def problems(recording: RecordedRun) -> Iterator[str]:
             yield f"{table}: there is no {name!r}, which another part refers to"
     yield from _nesting(recording)
     yield from _calls(recording)
-    for each in recording.statistics:
-        if each.node not in (recording.values if each.run < 0 else recording.grad_nodes):
-            yield f"statistics: {each.node!r} has no such numbers"
+    for statistic in recording.statistics:
+        if statistic.node not in (recording.values if statistic.run < 0 else recording.grad_nodes):
+            yield f"statistics: {statistic.node!r} has no such numbers"
     for allocation in recording.allocations:
         yield from _allocation(recording, allocation)
 
@@ -52,9 +52,9 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (scope.parent for scope in scopes),
         (op.scope for op in ops),
         (grad.scope for grad in grads),
-        (each.scope for each in sent),
+        (item.scope for item in sent),
         (call for module in modules for call in module.calls),
-        (each.scope for each in recording.graph_breaks),
+        (item.scope for item in recording.graph_breaks),
         [failure.scope if failure is not None else None],
     )
     yield "modules", _ids_in(scope.module for scope in scopes)
@@ -62,9 +62,9 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (value.producer for value in values),
         (grad.owner for grad in grads),
         (run.op for run in recording.backward_runs),
-        (each.op for each in sent),
-        (each.op for each in recording.graph_breaks),
-        (op for each in recording.fused_kernels for op in each.ops),
+        (item.op for item in sent),
+        (item.op for item in recording.graph_breaks),
+        (op for kernel in recording.fused_kernels for op in kernel.ops),
         [failure.op if failure is not None else None],
     )
     yield "values", _ids_in(
@@ -81,7 +81,7 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (edge.grad for grad in grads for edge in grad.next if edge is not None),
         (grad.made_by for grad in grads),
         (ran.grad for ran in recording.grad_runs),
-        (each.grad for each in sent),
+        (item.grad for item in sent),
         [failure.grad if failure is not None else None],
     )
 

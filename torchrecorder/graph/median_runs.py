@@ -22,8 +22,8 @@ def medians(recording: Made, repeats: Sequence[Made]) -> Made:
     Repeats in which something else ran than in *recording* do not count; a note says so.
     """
     did = _did(recording)
-    same = [each for each in repeats if _did(each) == did]
-    notes = tuple(each for each in recording.run.notes if each != COUNTING)
+    same = [repeat for repeat in repeats if _did(repeat) == did]
+    notes = tuple(note for note in recording.run.notes if note != COUNTING)
     if len(same) < len(repeats):
         differing = len(repeats) - len(same)
         notes = (*notes, f"{differing} of {len(repeats)} repeats ran differently and do not count")
@@ -32,17 +32,17 @@ def medians(recording: Made, repeats: Sequence[Made]) -> Made:
     run = replace(
         recording.run,
         notes=notes,
-        seconds=_middle(each.run.seconds for each in same),
-        overhead=_middle(each.run.overhead for each in same),
+        seconds=_middle(item.run.seconds for item in same),
+        overhead=_middle(item.run.overhead for item in same),
     )
-    ops = _keyed(recording.ops, [each.ops for each in same])
+    ops = _keyed(recording.ops, [item.ops for item in same])
     return replace(
         recording,
         run=run,
         ops=ops,
         scopes=_scopes(recording, ops, same),
-        grad_runs=_listed(recording.grad_runs, [each.grad_runs for each in same]),
-        backward_runs=_listed(recording.backward_runs, [each.backward_runs for each in same]),
+        grad_runs=_listed(recording.grad_runs, [item.grad_runs for item in same]),
+        backward_runs=_listed(recording.backward_runs, [item.backward_runs for item in same]),
         measured=_measured(recording, same),
     )
 
@@ -76,15 +76,15 @@ def _did(recording: RecordedRun) -> tuple[Any, ...]:
 
 
 def _middle(found: Iterable[float | None]) -> float | None:
-    numbers = [each for each in found if each is not None]
+    numbers = [item for item in found if item is not None]
     return median(numbers) if numbers else None
 
 
 def _keyed(into: Mapping[Any, Any], repeats: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any]:
     return MappingProxyType(
         {
-            key: each._replace(seconds=_middle(repeat[key].seconds for repeat in repeats))
-            for key, each in into.items()
+            key: item._replace(seconds=_middle(repeat[key].seconds for repeat in repeats))
+            for key, item in into.items()
         }
     )
 
@@ -97,8 +97,8 @@ def _scopes(
     The medians of whole scopes would not do: they are more than the medians inside them
     add up to, and the rest would pass for time of the scope itself.
     """
-    own = [own_seconds(each) for each in repeats]
-    seconds = {scope: median(each[scope] for each in own) for scope in own[0]}
+    own = [own_seconds(repeat) for repeat in repeats]
+    seconds = {scope: median(item[scope] for item in own) for scope in own[0]}
     for op in ops.values():
         if op.seconds is not None and op.scope in seconds and not op.recompute:
             seconds[op.scope] += op.seconds
@@ -131,8 +131,8 @@ def own_seconds(recording: RecordedRun) -> dict[ScopeId, float]:
 
 def _listed(into: Sequence[Any], repeats: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
     return tuple(
-        each._replace(seconds=_middle(repeat[place].seconds for repeat in repeats))
-        for place, each in enumerate(into)
+        item._replace(seconds=_middle(repeat[place].seconds for repeat in repeats))
+        for place, item in enumerate(into)
     )
 
 
@@ -145,6 +145,6 @@ def _measured(
         for node, amount in repeat.measured.get(SECONDS_ON_DEVICE, {}).items():
             amounts.setdefault(node, []).append(amount)
     if amounts:
-        medians_ = {node: median(each) for node, each in amounts.items()}
+        medians_ = {node: median(amount) for node, amount in amounts.items()}
         found[SECONDS_ON_DEVICE] = MappingProxyType(medians_)
     return MappingProxyType(found)

@@ -146,7 +146,7 @@ class RecordedRun:
 
         The modules behind it and the autograd graph for `replay` stay with the original.
         """
-        state = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}
+        state = {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
         return {**state, "live": None, "kept": replace(self.kept, replay=None)}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -202,7 +202,7 @@ class RecordedRun:
         for op in self.ops.values():
             inside.setdefault(op.scope, []).append(op)
         return MappingProxyType(
-            {each: tuple(sorted(found, key=attrgetter("index"))) for each, found in inside.items()}
+            {item: tuple(sorted(found, key=attrgetter("index"))) for item, found in inside.items()}
         )
 
     @cached_property

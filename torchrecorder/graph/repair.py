@@ -33,10 +33,10 @@ def repaired(recording: Made) -> Made:
         return recording
     recording = _without_scopes(recording, lost.get("scopes", ()), lost.get("modules", ()))
     made_by = {value: op.id for op in recording.ops.values() for value in op.outputs}
-    values = [_value(ValueId(each), made_by.get(ValueId(each))) for each in _sorted(lost, "values")]
+    values = [_value(ValueId(item), made_by.get(ValueId(item))) for item in _sorted(lost, "values")]
     grads = [
-        GradNode(GradId(each), UNKNOWN, None, None, (), None)
-        for each in _sorted(lost, "grad_nodes")
+        GradNode(GradId(item), UNKNOWN, None, None, (), None)
+        for item in _sorted(lost, "grad_nodes")
     ]
     steps = list(_with_hidden(recording, _sorted(lost, "ops")))
     note = "not seen while it ran: " + ", ".join(
@@ -98,7 +98,7 @@ def _with_hidden(recording: RecordedRun, missing_ops: Collection[str]) -> Iterat
     """Scopes and ops in run order, each hidden op right before the first that reads from it."""
     steps: list[Step] = [*recording.scopes.values(), *recording.ops.values()]
     steps.sort(key=lambda step: step.index)
-    outputs: dict[str, list[ValueId]] = {each: [] for each in missing_ops}
+    outputs: dict[str, list[ValueId]] = {op: [] for op in missing_ops}
     for value in recording.values.values():
         if value.producer in outputs:
             outputs[value.producer].append(value.id)
@@ -111,7 +111,7 @@ def _with_hidden(recording: RecordedRun, missing_ops: Collection[str]) -> Iterat
             None, reader is not None and reader.recompute,
         )
         before.setdefault(reader.id if reader is not None else None, []).append(hidden)
-    ordered = [each for step in steps for each in (*before.get(step.id, ()), step)]
+    ordered = [item for step in steps for item in (*before.get(step.id, ()), step)]
     for index, step in enumerate([*ordered, *before.get(None, ())]):
         yield step._replace(index=index) if missing_ops else step
 

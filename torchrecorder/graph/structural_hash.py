@@ -78,7 +78,7 @@ class _Forms:
     def _run_through(self) -> None:
         """Number the values in the order of making, and note where each scope starts."""
         steps: list[Scope | Op] = [*self.recording.scopes.values(), *self.recording.ops.values()]
-        for step in sorted(steps, key=lambda each: each.index):
+        for step in sorted(steps, key=lambda step: step.index):
             if isinstance(step, Scope):
                 self.found[step.id] = _Form(len(self.rank))
                 continue
@@ -89,8 +89,8 @@ class _Forms:
     def _complete(self, scope: Scope) -> None:
         """Join the steps of a scope; its children are complete, as they came later."""
         form = self.found[scope.id]
-        said = repr(list(self._parts(scope, form))).encode("utf-8", "backslashreplace")
-        form.digest = blake2b(said, digest_size=16).hexdigest()
+        text = repr(list(self._parts(scope, form))).encode("utf-8", "backslashreplace")
+        form.digest = blake2b(text, digest_size=16).hexdigest()
 
     def _parts(self, scope: Scope, form: _Form) -> Iterator[Any]:
         module = self.recording.module_of(scope)

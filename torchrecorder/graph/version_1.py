@@ -87,7 +87,9 @@ class _Reader:
     def __init__(self, file: _File) -> None:
         self.file = file
         self.ids = {name: getattr(file, name).get("id", []) for name in _KEYED}
-        self.nodes = [each for name in _KEYED if name != "modules" for each in self.ids[name]]
+        self.nodes = [
+            identifier for name in _KEYED if name != "modules" for identifier in self.ids[name]
+        ]
 
     def table(self, table: str, make: Any) -> dict[str, Any]:
         """A table whose rows are *make*, column by column."""
@@ -111,7 +113,9 @@ class _Reader:
             table = _IDS[hint]
             return lambda number: _at(self.ids[table], number, f"row of {table}")
         if get_origin(hint) in (Union, UnionType):
-            inner = self.of(next(each for each in get_args(hint) if each is not type(None)))
+            inner = self.of(
+                next(argument for argument in get_args(hint) if argument is not type(None))
+            )
             return lambda fact: None if fact is None else inner(fact)
         if get_origin(hint) is tuple:
             return self._tuple(get_args(hint))

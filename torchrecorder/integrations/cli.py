@@ -102,7 +102,7 @@ def _warned() -> Iterator[None]:
 
 def parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """What is ours, and what follows ``--`` where a command hands that on."""
-    takes = [each.name for each in COMMANDS if getattr(each, "takes_rest", False)]
+    takes = [command.name for command in COMMANDS if getattr(command, "takes_rest", False)]
     if "--" not in arguments or arguments[0] not in takes:
         return arguments, ()
     place = list(arguments).index("--")
@@ -158,7 +158,7 @@ def _add(below: argparse._SubParsersAction[Any], command: Command) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_arguments(added)
-    given = [each.dest.upper() for each in added._positionals._group_actions]
+    given = [action.dest.upper() for action in added._positionals._group_actions]
     rest = ["[-- arguments]"] if getattr(command, "takes_rest", False) else []
     added.usage = " ".join(["torchrecorder", command.name, *given, "[options]", *rest])
     added.add_argument("--traceback", action="store_true", help="show where an error comes from")

@@ -35,7 +35,7 @@ class ModelFailed(TorchRecorderError):
 def _line(error: BaseException) -> str:
     """Where it was raised, for what says nothing, as a bare ``assert``."""
     frames = traceback.extract_tb(error.__traceback__)
-    last = [f"{Path(each.filename).name}:{each.lineno}: {each.line}" for each in frames[-1:]]
+    last = [f"{Path(frame.filename).name}:{frame.lineno}: {frame.line}" for frame in frames[-1:]]
     return "".join(last)
 
 
@@ -85,12 +85,12 @@ def _from_file(file: Path) -> ModuleType:
 
 
 def _missing(place: str, name: str, module: ModuleType) -> str:
-    here = [each for each in vars(module) if not each.startswith("_")]
+    here = [var for var in vars(module) if not var.startswith("_")]
     close = difflib.get_close_matches(name, here, 3)
     own = [
-        each
-        for each in here
-        if callable(vars(module)[each]) and vars(module)[each].__module__ == module.__name__
+        item
+        for item in here
+        if callable(vars(module)[item]) and vars(module)[item].__module__ == module.__name__
     ]
     listed = close or own[:12]
     hint = f"; there are {', '.join(listed)}" if listed else ""

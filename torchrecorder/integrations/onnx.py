@@ -86,10 +86,10 @@ class _Writer:
     def __init__(self, graph: Any) -> None:
         self.graph = graph
         self.types = {
-            each.name: each.type.tensor_type
-            for each in (*graph.input, *graph.value_info, *graph.output)
+            item.name: item.type.tensor_type
+            for item in (*graph.input, *graph.value_info, *graph.output)
         }
-        self.stored = {each.name: each for each in graph.initializer}
+        self.stored = {item.name: item for item in graph.initializer}
         self.values: dict[str, ValueId] = {}
         self.forms: dict[ValueId, ValueSeen] = {}
         self.written: list[Event] = []
@@ -104,8 +104,8 @@ class _Writer:
     def events(self) -> Iterator[Event]:
         """All of them, in order."""
         name = self.graph.name or "model"
-        inputs = [each.name for each in self.graph.input if each.name not in self.stored]
-        given = [Slot(each, self._value(each, Role.CONSTANT)) for each in inputs]
+        inputs = [item.name for item in self.graph.input if item.name not in self.stored]
+        given = [Slot(slot, self._value(slot, Role.CONSTANT)) for slot in inputs]
         self._enter("", name)
         later = self._readers()
         for number, node in enumerate(self.graph.node):
@@ -113,8 +113,8 @@ class _Writer:
             self._op(node)
         self._go_to([""], [name], later, len(self.graph.node))
         outputs = [
-            Slot(each.name, self.values[each.name])
-            for each in self.graph.output if each.name in self.values
+            Slot(item.name, self.values[item.name])
+            for item in self.graph.output if item.name in self.values
         ]
         root = self.open.pop()[0]
         self.written.append(ScopeLeft(root, tuple(given), tuple(outputs), None, False))
@@ -125,7 +125,7 @@ class _Writer:
     def _readers(self) -> dict[str, int]:
         """The last node that reads each value; outputs are read after all of them."""
         last = {name: at for at, node in enumerate(self.graph.node) for name in node.input}
-        return {**last, **{each.name: len(self.graph.node) for each in self.graph.output}}
+        return {**last, **{item.name: len(self.graph.node) for item in self.graph.output}}
 
     # Scopes ---------------------------------------------------------------------------
 
@@ -169,7 +169,9 @@ class _Writer:
             ScopeLeft(
                 scope,
                 tuple(Slot(str(at), value) for at, value in enumerate(inputs)),
-                tuple(Slot(str(at) if several else "", each) for at, each in enumerate(outputs)),
+                tuple(
+                    Slot(str(at) if several else "", output) for at, output in enumerate(outputs)
+                ),
                 None,
                 False,
             )
@@ -238,7 +240,7 @@ class _Writer:
             return tuple(stored.dims), _dtype(onnx.TensorProto.DataType.Name(stored.data_type))
         if kind is None:
             return (), "unknown"
-        sizes = [each.dim_value if each.HasField("dim_value") else -1 for each in kind.shape.dim]
+        sizes = [item.dim_value if item.HasField("dim_value") else -1 for item in kind.shape.dim]
         return tuple(sizes), _dtype(onnx.TensorProto.DataType.Name(kind.elem_type))
 
     def _next(self) -> int:
@@ -251,20 +253,20 @@ def _dtype(name: str) -> str:
 
 
 def _size(dtype: str) -> int:
-    bits = "".join(each for each in dtype if each.isdigit())
+    bits = "".join(item for item in dtype if item.isdigit())
     return _BYTES.get(dtype) or max(1, int(bits or 8) // 8)
 
 
 def _place(node: Any) -> tuple[list[str], list[str]]:
     """The dotted paths of the scopes around a node, outermost first, and their classes."""
-    told = {each.key: each.value for each in node.metadata_props}
+    told = {prop.key: prop.value for prop in node.metadata_props}
     if _SCOPES in told:
-        paths = [str(each) for each in ast.literal_eval(told[_SCOPES])[:-1]]
-        classes = [str(each) for each in ast.literal_eval(told.get(_CLASSES, "[]"))]
-        pairs = dict(zip(paths, [each.rpartition(".")[2] for each in classes] or paths))
+        paths = [str(item) for item in ast.literal_eval(told[_SCOPES])[:-1]]
+        classes = [str(item) for item in ast.literal_eval(told.get(_CLASSES, "[]"))]
+        pairs = dict(zip(paths, [cls.rpartition(".")[2] for cls in classes] or paths))
         pairs = {path: cls for path, cls in pairs.items() if path}
         return ["", *pairs], ["", *pairs.values()]
-    parts = [each for each in node.name.split("/")[:-1] if each]
+    parts = [part for part in node.name.split("/")[:-1] if part]
     paths = list(_joined(parts))
     return ["", *paths], ["", *(path.rpartition(".")[2] for path in paths)]
 
@@ -284,9 +286,9 @@ def _arguments(node: Any) -> Iterator[tuple[str, str]]:
     """Attributes that are numbers, texts or short lists of them."""
     import onnx
 
-    for each in node.attribute:
-        kind = onnx.AttributeProto.AttributeType.Name(each.type)
+    for item in node.attribute:
+        kind = onnx.AttributeProto.AttributeType.Name(item.type)
         if kind in ("FLOAT", "INT", "STRING", "FLOATS", "INTS"):
-            value = onnx.helper.get_attribute_value(each)
+            value = onnx.helper.get_attribute_value(item)
             value = value.decode(errors="replace") if isinstance(value, bytes) else value
-            yield each.name, str(list(value) if kind.endswith("S") else value)
+            yield item.name, str(list(value) if kind.endswith("S") else value)

@@ -57,7 +57,7 @@ class Parts:
         until = time.monotonic() + patience
         while time.monotonic() < until and not all(map(Path.exists, self._files())):
             time.sleep(0.1)
-        return merge([each for each in self._files() if each.exists()])
+        return merge([file for file in self._files() if file.exists()])
 
     def _files(self) -> list[Path]:
         return [self._file(rank) for rank in range(self.world)]

@@ -181,8 +181,8 @@ class AssertBudgets:
 def portable(recording: Recording) -> Recording:
     """*recording* without what depends on the machine: source lines, versions, measures."""
     run = replace(recording.run, torch_version="", notes=(), lost=0)
-    scopes = {key: each._replace(source=None) for key, each in recording.scopes.items()}
-    ops = {key: each._replace(source=None) for key, each in recording.ops.items()}
+    scopes = {key: scope._replace(source=None) for key, scope in recording.scopes.items()}
+    ops = {key: op._replace(source=None) for key, op in recording.ops.items()}
     return replace(
         recording,
         run=run,
@@ -213,8 +213,8 @@ def _others(traceback: TracebackType | None) -> TracebackType | None:
             frames.append(traceback)
         traceback = traceback.tb_next
     kept: TracebackType | None = None
-    for each in reversed(frames):
-        kept = TracebackType(kept, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    for frame in reversed(frames):
+        kept = TracebackType(kept, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     return kept
 
 

@@ -79,7 +79,7 @@ class Script:
         arguments, path = sys.argv, sys.path
         sys.argv = [self.path, *self.arguments]
         folder = os.getcwd() if self.as_module else os.path.dirname(os.path.abspath(self.path))
-        sys.path = [folder, *(each for each in path if each != folder)]
+        sys.path = [folder, *(item for item in path if item != folder)]
         try:
             yield
         finally:

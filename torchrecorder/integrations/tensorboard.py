@@ -36,10 +36,10 @@ def write_series(series: Series, writer: Any) -> None:
         for scope, line in series.lines(what).items():
             for step, number in line:
                 writer.add_scalar(f"{what}/{scope}", number, step)
-    for each in series.histograms:
-        bars = each.bars
+    for histogram in series.histograms:
+        bars = histogram.bars
         writer.add_histogram_raw(
-            f"{each.what}/{each.name}",
+            f"{histogram.what}/{histogram.name}",
             min=bars.edges[0],
             max=bars.edges[-1],
             num=sum(bars.counts),
@@ -47,7 +47,7 @@ def write_series(series: Series, writer: Any) -> None:
             sum_squares=bars.squares,
             bucket_limits=bars.edges[1:],
             bucket_counts=bars.counts,
-            global_step=each.step,
+            global_step=histogram.step,
         )
 
 

@@ -37,10 +37,12 @@ def write_series(series: Series, run: Any) -> None:
         for scope, line in series.lines(what).items():
             for step, number in line:
                 logged.setdefault(step, {})[f"torchrecorder/{what}/{scope}"] = number
-    for each in series.histograms:
-        counts, edges = numpy.array(each.bars.counts), numpy.array(each.bars.edges)
+    for histogram in series.histograms:
+        counts, edges = numpy.array(histogram.bars.counts), numpy.array(histogram.bars.edges)
         bars = Histogram(np_histogram=(counts, edges))
-        logged.setdefault(each.step, {})[f"torchrecorder/{each.what}/{each.name}"] = bars
+        logged.setdefault(histogram.step, {})[
+            f"torchrecorder/{histogram.what}/{histogram.name}"
+        ] = bars
     for step, metrics in sorted(logged.items()):
         run.log({"torchrecorder/step": step, **metrics})
 

@@ -134,7 +134,7 @@ def _rendered(graphviz: Any, context: Any, graph: Any, fmt: bytes) -> tuple[int,
 def _too_large(graphviz: Any, context: Any, graph: Any) -> bytes:
     """``width height`` in pixels if a bitmap of *graph* would be too large, else nothing."""
     plain = _rendered(graphviz, context, graph, b"plain")[1]
-    scale, width, height = (float(each) for each in plain.split(None, 4)[1:4])
+    scale, width, height = (float(part) for part in plain.split(None, 4)[1:4])
     dpi = float(graphviz.agget(graph, b"dpi") or 0) or _USUAL_DPI
     across, down = ((side * scale + _PAD) * dpi for side in (width, height))
     if max(across, down) > SIDE or across * down > AREA:

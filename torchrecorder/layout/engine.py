@@ -147,7 +147,7 @@ def _attempt(
     command = [python, "-I", "-S", str(_CHILD), require(), str(int(limit) + _GRACE)]
     try:
         with fonts.environment() as variables:
-            code, answer, said = _spoken_to(command, request, variables, limit)
+            code, answer, text = _spoken_to(command, request, variables, limit)
     except OSError as error:
         return [], _Trouble(f"no child process can be started for Graphviz: {error}", final=True)
     fields = _fields(answer)
@@ -156,7 +156,7 @@ def _attempt(
     if len(pictures) == len(jobs):
         return pictures, None
     failed = [pair for pair in pairs if pair[0] != b"done"]
-    return pictures, _refusal(*failed[0], said) if failed else _breakdown(code, said)
+    return pictures, _refusal(*failed[0], text) if failed else _breakdown(code, text)
 
 
 def _request(jobs: Sequence[Job], cheaper: Mapping[str, str]) -> Iterator[bytes]:
@@ -184,15 +184,15 @@ def _spoken_to(
     ) as child:
         code: int | None = None
         try:
-            answer, said = child.communicate(request, timeout=limit)
+            answer, text = child.communicate(request, timeout=limit)
             code = child.returncode
         except subprocess.TimeoutExpired:
             child.kill()
-            answer, said = child.communicate()
+            answer, text = child.communicate()
         except BaseException:
             child.kill()
             raise
-    return code, answer, said.decode(errors="replace").rpartition("\f")[2]
+    return code, answer, text.decode(errors="replace").rpartition("\f")[2]
 
 
 def _fields(answer: bytes) -> Iterator[bytes]:
@@ -205,12 +205,12 @@ def _fields(answer: bytes) -> Iterator[bytes]:
         yield answer[start:position]
 
 
-def _refusal(status: bytes, content: bytes, said: str) -> _Trouble:
+def _refusal(status: bytes, content: bytes, text: str) -> _Trouble:
     """What the child itself says about a job."""
     if status == b"large":
         return _too_large(*map(int, content.split()))
-    mistaken = any(word in said for word in ("syntax error", "not recognized"))
-    return _Trouble(f"Graphviz: {_complaint(said) or content.decode()}", final=mistaken)
+    mistaken = any(word in text for word in ("syntax error", "not recognized"))
+    return _Trouble(f"Graphviz: {_complaint(text) or content.decode()}", final=mistaken)
 
 
 def _too_large(width: int, height: int) -> _Trouble:
@@ -223,14 +223,14 @@ def _too_large(width: int, height: int) -> _Trouble:
     )
 
 
-def _breakdown(code: int | None, said: str) -> _Trouble:
+def _breakdown(code: int | None, text: str) -> _Trouble:
     """What is known about a child that gave no answer."""
     if code is None:
         return _Trouble("Graphviz did not finish in time, not even with cheaper settings")
     crash = _crash(code)
     if crash is not None:
-        return _Trouble(f"Graphviz crashed ({crash}) {_complaint(said)}".strip())
-    last = said.strip().splitlines()[-1:] or ["it said nothing"]
+        return _Trouble(f"Graphviz crashed ({crash}) {_complaint(text)}".strip())
+    last = text.strip().splitlines()[-1:] or ["it said nothing"]
     return _Trouble(f"Graphviz did not work in its child process: {last[0]}", final=True)
 
 
@@ -243,9 +243,9 @@ def _crash(code: int) -> str | None:
     return None
 
 
-def _complaint(said: str) -> str:
+def _complaint(text: str) -> str:
     """What Graphviz calls an error, without the chatter around it."""
-    lines = [line.strip() for line in said.splitlines()]
+    lines = [line.strip() for line in text.splitlines()]
     return "; ".join(line for line in lines if line.startswith("Error"))[:500]
 
 

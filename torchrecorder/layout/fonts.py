@@ -71,7 +71,7 @@ def stand_in(family: str) -> str | None:
     one is there, is not missing.
     """
     program = shutil.which("fc-match")
-    wanted = [each.strip().casefold() for each in family.split(",")]
+    wanted = [part.strip().casefold() for part in family.split(",")]
     if program is None or not wanted or wanted[0] in _GENERIC:
         return None
     with environment() as variables:
@@ -82,7 +82,7 @@ def stand_in(family: str) -> str | None:
             ).stdout
         except (OSError, subprocess.SubprocessError):
             return None
-    given = [each.strip() for each in found.split(",")]
+    given = [part.strip() for part in found.split(",")]
     there = any(name.casefold() in wanted for name in given)
     return None if there or not given[0] else given[0]
 
@@ -95,7 +95,7 @@ def configuration(folder: str) -> str:
 
 
 def _alias(family: str) -> str:
-    stand_ins = "".join(f"<family>{each}</family>" for each in _LIKE_HELVETICA)
+    stand_ins = "".join(f"<family>{item}</family>" for item in _LIKE_HELVETICA)
     return f"<alias><family>{family}</family><accept>{stand_ins}</accept></alias>"
 
 

@@ -73,17 +73,17 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[Part]]:
     line = _LINE.fullmatch(what)
     if line is not None:
         yield [op for op in recording.ops.values() if _is_at(op.source, line)]
-        yield [each for each in recording.scopes.values() if _is_at(each.source, line)]
+        yield [scope for scope in recording.scopes.values() if _is_at(scope.source, line)]
         return
     ends = _names_of_ends(recording)
-    yield _named(recording.modules.values(), lambda each: each.names, what)
-    yield _named(recording.scopes.values(), lambda each: (each.path,), what)
+    yield _named(recording.modules.values(), lambda item: item.names, what)
+    yield _named(recording.scopes.values(), lambda item: (item.path,), what)
     values = recording.values.values()
-    yield _named(values, lambda each: (*each.names, *ends.get(each.id, ())), what)
-    yield _named(recording.ops.values(), lambda each: _names_of_op(recording, each), what)
-    yield _named(recording.modules.values(), lambda each: (each.cls, each.qualname), what)
+    yield _named(values, lambda item: (*item.names, *ends.get(item.id, ())), what)
+    yield _named(recording.ops.values(), lambda item: _names_of_op(recording, item), what)
+    yield _named(recording.modules.values(), lambda item: (item.cls, item.qualname), what)
     yield _named(recording.scopes.values(), _classes, what)
-    yield _named(recording.grad_nodes.values(), lambda each: (each.name,), what)
+    yield _named(recording.grad_nodes.values(), lambda item: (item.name,), what)
 
 
 def _tables(recording: RecordedRun) -> tuple[Mapping[Any, Part], ...]:

@@ -109,8 +109,8 @@ class _Search:
         """The tensor before the run, and as an optimizer or the like wrote it."""
         storage, values = self.value.storage, self.recording.values.values()
         named = {
-            each.id for each in values
-            if storage >= 0 and each.storage == storage and each.names == self.value.names
+            value.id for value in values
+            if storage >= 0 and value.storage == storage and value.names == self.value.names
         }
         return named | {self.value.id}
 
@@ -132,7 +132,7 @@ class _Search:
             for edge in grad.next:
                 if edge is not None:
                     behind.setdefault(edge.grad, []).append(grad.id)
-        starts = [each.id for each in grads.values() if each.variable in self.same]
+        starts = [grad.id for grad in grads.values() if grad.variable in self.same]
         if self.value.grad is not None:
             starts.append(self.value.grad.grad)
         self.nodes = set(starts)
@@ -141,7 +141,7 @@ class _Search:
                 if node not in self.nodes:
                     self.nodes.add(node)
                     starts.append(node)
-        taped = {each.id for each in values if each.grad and each.grad.grad in self.nodes}
+        taped = {value.id for value in values if value.grad and value.grad.grad in self.nodes}
         return taped | self.same
 
     @cached_property
@@ -179,12 +179,12 @@ class _Search:
         )
         to_python = [op for op in self._reading(self.reached) if op.name in _TO_PYTHON]
         if to_python and not outputs:
-            said = (
+            text = (
                 f"nothing made of it reaches {self.target} as a tensor: "
                 f"{op_in_words(self.recording, OpId(to_python[0].id))} makes a Python number or "
                 "NumPy array of it, which autograd does not follow"
             )
-            return self._because("left autograd", said, to_python)
+            return self._because("left autograd", text, to_python)
         if self.live == self.same and not outputs:
             return self._left(self._reading(self.same))
         last = f", and ends in {op_in_words(self.recording, OpId(ends[-1].id))}" if ends else ""
@@ -214,8 +214,8 @@ class _Search:
         cuts = list(ops)
         first = cuts[0]
         more = f", and {len(cuts) - 1} more operation{'s' * (len(cuts) > 2)}" * (len(cuts) > 1)
-        said = f"autograd is left in {op_in_words(self.recording, OpId(first.id))}{more}"
-        return self._because("left autograd", f"{said}: {self._why_left(first)}", cuts)
+        text = f"autograd is left in {op_in_words(self.recording, OpId(first.id))}{more}"
+        return self._because("left autograd", f"{text}: {self._why_left(first)}", cuts)
 
     def _needed_by_loss(self) -> set[ValueId]:
         """Every value that the loss is made of."""
@@ -229,8 +229,8 @@ class _Search:
         values = self.recording.values
         if op.name in ("detach", "detach_", "data"):
             return "it gives the same numbers without their history"
-        for each in self.recording.within(op.scope):
-            kind = self.recording.scopes[each].kind
+        for inner in self.recording.within(op.scope):
+            kind = self.recording.scopes[inner].kind
             if kind is ScopeKind.ENABLE_GRAD:
                 break
             if kind in _WITHOUT_GRADIENTS:
@@ -245,22 +245,22 @@ class _Search:
     def _not_propagated(self) -> MissingGradient:
         """Autograd leads from the loss to it: which grad node gave it nothing."""
         grads, ops = self.recording.grad_nodes, self.recording.ops
-        ran = [each for each in self.recording.grad_runs if each.grad in self.nodes]
-        for each in ran:
-            node = grads[each.grad]
+        ran = [run for run in self.recording.grad_runs if run.grad in self.nodes]
+        for item in ran:
+            node = grads[item.grad]
             own = not node.name[-1:].isdigit()  # of a custom function, not PyTorch's
-            for gradient, edge in zip(each.gave, node.next):
+            for gradient, edge in zip(item.gave, node.next):
                 if own and gradient is None and edge is not None and edge.grad in self.nodes:
                     owner = [ops[node.owner]] if node.owner is not None else []
                     made = f" of {op_in_words(self.recording, node.owner)}" if node.owner else ""
-                    said = f"{node.name}{made} gave no gradient for it"
-                    return self._because("not propagated", said, owner)
+                    text = f"{node.name}{made} gave no gradient for it"
+                    return self._because("not propagated", text, owner)
         failure = self.recording.run.failure
         if failure is not None:
             return self._because("not propagated", f"the run failed before: {failure.message}")
         called = {ops[run.op].name for run in self.recording.backward_runs}
         if called == {"grad"}:
-            said = "torch.autograd.grad() returns the gradients it is asked for and sets no .grad"
+            text = "torch.autograd.grad() returns the gradients it is asked for and sets no .grad"
         else:
-            said = "the backward pass was asked for the gradients of other tensors (inputs=)"
-        return self._because("not propagated", said)
+            text = "the backward pass was asked for the gradients of other tensors (inputs=)"
+        return self._because("not propagated", text)

@@ -140,7 +140,7 @@ class _Flow:
         stack.reverse()
         while stack:
             node, readers = stack[-1]
-            following = next((each for each in readers if each not in seen), None)
+            following = next((reader for reader in readers if reader not in seen), None)
             if following is None:
                 done.append(stack.pop()[0])
             else:
@@ -154,13 +154,13 @@ class _Flow:
             return
         op = self.recording.ops.get(OpId(node))
         found = self.recording.consumers.get(ValueId(node), ()) if op is None else op.outputs
-        yield from (each for each in dict.fromkeys(found) if each not in self.first)
+        yield from (item for item in dict.fromkeys(found) if item not in self.first)
 
     def _steps(self) -> Mapping[str, tuple[str, ...]]:
         """For each node from which *last* can be reached, the next ones that lie on a path."""
         steps: dict[str, tuple[str, ...]] = {}
         for node in reversed(self.ordered):
-            following = tuple(each for each in self._readers(node) if each in steps)
+            following = tuple(reader for reader in self._readers(node) if reader in steps)
             if following or node in self.last:
                 steps[node] = following
         return steps
@@ -170,7 +170,7 @@ class _Flow:
         left: dict[str, int] = {}
         for node in reversed(self.ordered):
             if node in self.next:
-                left[node] = 1 + min((left[each] for each in self.next[node]), default=-1)
+                left[node] = 1 + min((left[item] for item in self.next[node]), default=-1)
         return left
 
     def total(self) -> int:
@@ -178,7 +178,7 @@ class _Flow:
         ways: dict[str, int] = {}
         for node in reversed(self.ordered):
             if node in self.next:
-                ways[node] = sum(ways[each] for each in self.next[node]) or int(node in self.last)
+                ways[node] = sum(ways[item] for item in self.next[node]) or int(node in self.last)
         return sum(ways.get(node, 0) for node in self.first)
 
     def through(self) -> tuple[str, ...]:
@@ -187,9 +187,9 @@ class _Flow:
 
     def shortest(self, limit: int) -> Iterator[tuple[str, ...]]:
         """At most *limit* paths, the shortest first; of equally long ones in run order."""
-        starts = [each for each in self.ordered if each in self.first and each in self.next]
+        starts = [item for item in self.ordered if item in self.first and item in self.next]
         waiting: list[tuple[int, tuple[int, ...], tuple[str, ...]]] = [
-            (self.left[each], (self.place[each],), (each,)) for each in starts
+            (self.left[start], (self.place[start],), (start,)) for start in starts
         ]
         heapq.heapify(waiting)
         found = 0
@@ -199,6 +199,6 @@ class _Flow:
                 found += 1
                 yield path
                 continue
-            for each in self.next[path[-1]]:
-                length = len(path) + self.left[each]
-                heapq.heappush(waiting, (length, (*order, self.place[each]), (*path, each)))
+            for item in self.next[path[-1]]:
+                length = len(path) + self.left[item]
+                heapq.heappush(waiting, (length, (*order, self.place[item]), (*path, item)))

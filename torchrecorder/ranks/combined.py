@@ -46,11 +46,11 @@ def combined(
     """
     if not plumbing:
         lanes = [
-            each._replace(recording=without_plumbing(each.recording)) for each in lanes
+            lane._replace(recording=without_plumbing(lane.recording)) for lane in lanes
         ]
     parts = _Parts()
-    for each in lanes:
-        parts.add(each, _waits(each, collectives))
+    for item in lanes:
+        parts.add(item, _waits(item, collectives))
     parts.connect(lanes, collectives)
     return parts.recording(name, lanes)
 
@@ -59,12 +59,12 @@ def _waits(lane: Lane, collectives: Sequence[Collective]) -> dict[int, tuple[flo
     """By the place of each communication of a lane: the longest wait, and for whom."""
     found: dict[int, tuple[float | None, int]] = {}
     members = set(lane.ranks)
-    for each in collectives:
-        for part in each.parts:
-            if part.rank in members and part.waited is not None and each.last is not None:
+    for collective in collectives:
+        for part in collective.parts:
+            if part.rank in members and part.waited is not None and collective.last is not None:
                 longest, _ = found.get(part.place, (None, -1))
                 if longest is None or part.waited > longest:
-                    found[part.place] = part.waited, each.last
+                    found[part.place] = part.waited, collective.last
     return found
 
 
@@ -111,7 +111,7 @@ class _Parts:
         for module in recording.modules.values():
             self.modules[new.id(module.id)] = module._replace(
                 id=new.id(module.id),
-                names=tuple(_below(prefix, each) for each in module.names),
+                names=tuple(_below(prefix, name) for name in module.names),
                 parameters=new.slots(module.parameters),
                 buffers=new.slots(module.buffers),
                 calls=new.ids(module.calls),
@@ -129,7 +129,7 @@ class _Parts:
             stored = value.role in (Role.PARAMETER, Role.BUFFER)
             self.values[new.id(value.id)] = value._replace(
                 id=new.id(value.id),
-                names=tuple(_below(prefix, each) for each in value.names) if stored
+                names=tuple(_below(prefix, name) for name in value.names) if stored
                 else value.names,
                 producer=new.id(value.producer),
                 grad=new.edge(value.grad),
@@ -148,7 +148,7 @@ class _Parts:
         indices = [scope.index for scope in self.scopes.values()]
         indices += [op.index for op in self.ops.values()]
         self.index = 1 + max(indices)
-        self.storages += 1 + max((each.storage for each in recording.values.values()), default=-1)
+        self.storages += 1 + max((value.storage for value in recording.values.values()), default=-1)
 
     def _add_lists(
         self,
@@ -162,18 +162,20 @@ class _Parts:
         lists["outputs"] += new.slots(recording.outputs)
         runs = len(lists["backward_runs"])
         lists["backward_runs"] += [
-            each._replace(run=each.run + runs, op=new.id(each.op))
-            for each in recording.backward_runs
+            run._replace(run=run.run + runs, op=new.id(run.op))
+            for run in recording.backward_runs
         ]
         lists["grad_runs"] += [
-            each._replace(run=each.run + runs, grad=new.id(each.grad))
-            for each in recording.grad_runs
+            run._replace(run=run.run + runs, grad=new.id(run.grad))
+            for run in recording.grad_runs
         ]
         lists["statistics"] += [
-            each._replace(node=new.id(each.node), run=each.run + runs if each.run >= 0 else -1)
-            for each in recording.statistics
+            statistic._replace(
+                node=new.id(statistic.node), run=statistic.run + runs if statistic.run >= 0 else -1
+            )
+            for statistic in recording.statistics
         ]
-        lists["shards"] += [each._replace(value=new.id(each.value)) for each in recording.shards]
+        lists["shards"] += [shard._replace(value=new.id(shard.value)) for shard in recording.shards]
         placed = [
             told._replace(
                 scope=top if told.scope is None else new.id(told.scope),
@@ -192,13 +194,13 @@ class _Parts:
 
     def connect(self, lanes: Sequence[Lane], collectives: Iterable[Collective]) -> None:
         """An edge from each send to its receive, where they are of the ranks that are shown."""
-        lane_of = {rank: number for number, each in enumerate(lanes) for rank in each.ranks}
+        lane_of = {rank: number for number, lane in enumerate(lanes) for rank in lane.ranks}
         known: set[tuple[str, str]] = set()
-        for each in collectives:
-            if each.name != "send" or len(each.parts) < 2:
+        for collective in collectives:
+            if collective.name != "send" or len(collective.parts) < 2:
                 continue
             send, receive = (
-                self.placed[lane_of[part.rank]][part.place] for part in each.parts
+                self.placed[lane_of[part.rank]][part.place] for part in collective.parts
             )
             if send.op is None or receive.op is None or send.op == receive.op:
                 continue
@@ -218,8 +220,8 @@ class _Parts:
             op = self.ops.get(maker) if maker is not None else None
             if op is not None and not op.inputs and read.isdisjoint(op.outputs):
                 del self.ops[op.id]
-                for each in op.outputs:
-                    self.values[each] = self.values[each]._replace(producer=None)
+                for output in op.outputs:
+                    self.values[output] = self.values[output]._replace(producer=None)
                 for amounts in self.measured.values():
                     amounts.pop(op.id, None)
 
@@ -227,7 +229,7 @@ class _Parts:
         value = ValueId(f"v{len(self.values)}")
         sender, receiver = self.ops[source], self.ops[target]
         given = [self.values[slot.value] for slot in sender.inputs]
-        like = next((each for each in given if each.bytes == told.given), given[0])
+        like = next((item for item in given if item.bytes == told.given), given[0])
         self.values[value] = like._replace(
             id=value, role=Role.INNER, names=(), producer=source, grad=None, storage=-1,
             kind="Tensor", trainable=False, requires_grad=False,
@@ -235,13 +237,13 @@ class _Parts:
         self.ops[source] = sender._replace(outputs=(*sender.outputs, value))
         kept = receiver.inputs
         if receiver.name in ("recv", "irecv"):  # what the buffer held before is gone
-            kept = tuple(each for each in receiver.inputs if each.name == MESSAGE)
-            self.buffers += [each.value for each in receiver.inputs if each not in kept]
+            kept = tuple(slot for slot in receiver.inputs if slot.name == MESSAGE)
+            self.buffers += [slot.value for slot in receiver.inputs if slot not in kept]
         self.ops[target] = receiver._replace(inputs=(*kept, Slot(MESSAGE, value)))
 
     def recording(self, name: str, lanes: Sequence[Lane]) -> Recording:
         """All of it."""
-        runs = [each.recording.run for each in lanes]
+        runs = [lane.recording.run for lane in lanes]
         ranks = [run.rank for run in runs if run.rank is not None]
         groups = dict.fromkeys(group for rank in ranks for group in rank.groups)
         first = ranks[0]._replace(groups=tuple(groups)) if ranks else None
@@ -287,7 +289,7 @@ class _Renumbered:
 
     def ids(self, old: Iterable[Any]) -> tuple[Any, ...]:
         """Several."""
-        return tuple([self._new[each] for each in old])
+        return tuple([self._new[item] for item in old])
 
     def index(self, old: int) -> int:
         """The position in the whole."""
@@ -295,7 +297,7 @@ class _Renumbered:
 
     def slots(self, old: Iterable[Slot]) -> tuple[Slot, ...]:
         """Slots with new values."""
-        return tuple([Slot(each.name, ValueId(self._new[each.value])) for each in old])
+        return tuple([Slot(item.name, ValueId(self._new[item.value])) for item in old])
 
     def edge(self, old: GradEdge | None) -> GradEdge | None:
         """An edge to a new grad node."""
@@ -308,6 +310,6 @@ def _below(prefix: str, path: str) -> str:
 
 def _told(lane: Lane) -> str:
     """What a lane says of itself beside its name."""
-    said = [f"×{len(lane.ranks)}"] if len(lane.ranks) > 1 else []
-    said += [f"not alike in {', '.join(lane.differs)}"] if lane.differs else []
-    return ", ".join(said)
+    text = [f"×{len(lane.ranks)}"] if len(lane.ranks) > 1 else []
+    text += [f"not alike in {', '.join(lane.differs)}"] if lane.differs else []
+    return ", ".join(text)

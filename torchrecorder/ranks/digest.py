@@ -86,7 +86,9 @@ def unpacked(text: bytes) -> Digest:
 def module_path(recording: RecordedRun, scope: ScopeId | None) -> str:
     """The dotted path of the innermost module that *scope* lies in; empty for the model."""
     around = recording.within(scope)
-    return next((recording.scopes[each].path for each in around if recording.scopes[each].path), "")
+    return next(
+        (recording.scopes[outer].path for outer in around if recording.scopes[outer].path), ""
+    )
 
 
 def _sent(recording: RecordedRun) -> Iterator[Sent]:
@@ -127,7 +129,7 @@ def _structure(recording: RecordedRun, rank: Rank, *, sizes: bool) -> Iterator[A
     shapes = {value.id: value.shape for value in recording.values.values()}
     shapes.update((shard.value, shard.shape) for shard in recording.shards)
     for op in recording.ops.values():
-        made = [shapes[each] for each in op.outputs] if sizes else len(op.outputs)
+        made = [shapes[output] for output in op.outputs] if sizes else len(op.outputs)
         yield op.name, op.scope, op.index, made, [slot.value for slot in op.inputs]
     for value in recording.values.values():
         if value.role is Role.PARAMETER:

@@ -86,17 +86,17 @@ def join(digests: Sequence[Digest]) -> tuple[list[Collective], list[str]]:
     """All collectives, in an order in which they may have run, and what does not fit."""
     groups: dict[RankGroup, dict[int, _Queue]] = {}
     pairs: _Pairs = {}
-    for each in digests:
-        _sort(each, groups, pairs)
+    for entry in digests:
+        _sort(entry, groups, pairs)
     _find_senders(pairs)
-    recorded = {each.rank.rank for each in digests}
+    recorded = {digest.rank.rank for digest in digests}
     found: list[Collective] = []
     problems = list(_absent(digests, recorded))
     for group, queues in groups.items():
         found += _in_group(group, queues, problems, recorded)
     for (group, source, target, tag), queues_of in pairs.items():
         found += _sent_and_received(group, source, target, tag, queues_of, problems, recorded)
-    found.sort(key=lambda each: (min(part.place for part in each.parts), each.parts[0].rank))
+    found.sort(key=lambda item: (min(part.place for part in item.parts), item.parts[0].rank))
     return found, problems
 
 
@@ -132,13 +132,13 @@ def _find_senders(pairs: _Pairs) -> None:
 
 def _absent(digests: Sequence[Digest], recorded: Iterable[int]) -> Iterator[str]:
     """Processes that gave no recording, or did not come to the end."""
-    world = max((each.rank.world for each in digests), default=0)
+    world = max((digest.rank.world for digest in digests), default=0)
     missing = sorted(set(range(world)) - set(recorded))
     if missing:
         yield f"there is no recording of {ranks_text(missing)}"
-    for each in digests:
-        if each.failure:
-            yield f"rank {each.rank.rank} ended with {each.failure}"
+    for item in digests:
+        if item.failure:
+            yield f"rank {item.rank.rank} ended with {item.failure}"
 
 
 # Collectives of a group -----------------------------------------------------------------
@@ -173,12 +173,12 @@ def _disagreement(
     alone = [rank for rank in members if rank not in parts]
     if len(kinds) < 2 and not alone:
         return ""
-    said = "; ".join(_did(ranks, parts[ranks[0]][1]) for ranks in kinds.values())
+    text = "; ".join(_did(ranks, parts[ranks[0]][1]) for ranks in kinds.values())
     if alone:
-        said += f"; {ranks_text(alone)} ran none"
+        text += f"; {ranks_text(alone)} ran none"
     more = max(map(len, members.values())) - order - 1
     after = f" ({more} more after it are not compared)" if more else ""
-    return f"no. {order + 1} of {group_text(group)}: {said}{after}"
+    return f"no. {order + 1} of {group_text(group)}: {text}{after}"
 
 
 def _did(ranks: Sequence[int], sent: Sent) -> str:

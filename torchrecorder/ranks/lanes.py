@@ -48,9 +48,9 @@ def sort_alike(digests: Sequence[Digest]) -> list[list[Digest]]:
     Those that send messages to different kinds of processes are not alike: the stages of a
     pipeline are told apart by how far they are from its ends.
     """
-    ordered = sorted(digests, key=lambda each: each.rank.rank)
-    kinds: dict[int, object] = {each.rank.rank: kind_of(each) for each in ordered}
-    peers = {each.rank.rank: _peers(each) for each in ordered}
+    ordered = sorted(digests, key=lambda digest: digest.rank.rank)
+    kinds: dict[int, object] = {item.rank.rank: kind_of(item) for item in ordered}
+    peers = {item.rank.rank: _peers(item) for item in ordered}
     number = len(set(kinds.values()))
     while True:
         finer = {
@@ -63,8 +63,8 @@ def sort_alike(digests: Sequence[Digest]) -> list[list[Digest]]:
             break
         number = len(numbers)
     found: dict[object, list[Digest]] = {}
-    for each in ordered:
-        found.setdefault(kinds[each.rank.rank], []).append(each)
+    for entry in ordered:
+        found.setdefault(kinds[entry.rank.rank], []).append(entry)
     return list(found.values())
 
 
@@ -77,12 +77,12 @@ def _peers(found: Digest) -> frozenset[tuple[str, int]]:
 
 def lane(alike: Sequence[Digest], recording: Recording) -> Lane:
     """The lane of processes that are *alike*; *recording* is that of the first."""
-    timed = [each for each in alike if each.seconds is not None]
-    slowest = max(timed, key=lambda each: each.seconds or 0.0, default=None)
-    held = [each.parameter_bytes for each in alike]
-    sent = [sum(_size(each) for each in digest.sent) for digest in alike]
+    timed = [item for item in alike if item.seconds is not None]
+    slowest = max(timed, key=lambda item: item.seconds or 0.0, default=None)
+    held = [item.parameter_bytes for item in alike]
+    sent = [sum(_size(item) for item in digest.sent) for digest in alike]
     return Lane(
-        tuple(each.rank.rank for each in alike),
+        tuple(item.rank.rank for item in alike),
         recording,
         tuple(_differences(alike, {"bytes of weights": held, "bytes sent": sent})),
         None if slowest is None else slowest.rank.rank,
@@ -99,7 +99,7 @@ def _size(sent: Sent) -> int:
 
 def _differences(alike: Sequence[Digest], amounts: Mapping[str, list[int]]) -> list[str]:
     """In what they differ."""
-    if len({each.exact for each in alike}) < 2:
+    if len({item.exact for item in alike}) < 2:
         return []
-    found = [what for what, each in amounts.items() if len(set(each)) > 1]
+    found = [what for what, amount in amounts.items() if len(set(amount)) > 1]
     return found or ["shapes of tensors"]

@@ -42,7 +42,7 @@ def merge(recordings: Given | Sequence[Given], *, limit: int = LIMIT) -> Ranks:
         raise InvalidArgument(
             f"merge takes paths, patterns or recordings, not {shown(recordings)}"
         )
-    return ranks_of([each for source in given for each in _found(source, limit)])
+    return ranks_of([item for source in given for item in _found(source, limit)])
 
 
 def _found(source: Given, limit: int) -> Iterator[Source]:

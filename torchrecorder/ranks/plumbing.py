@@ -106,8 +106,8 @@ def _regions(recording: Recording, gone: set[OpId]) -> set[ScopeId]:
         scope for op in gone for scope in recording.within(recording.ops[op].scope)
     }
     return {
-        each for each in emptied - full
-        if recording.scopes[each].kind not in (ScopeKind.MODULE, ScopeKind.FUNCTION)
+        item for item in emptied - full
+        if recording.scopes[item].kind not in (ScopeKind.MODULE, ScopeKind.FUNCTION)
     }
 
 
@@ -136,11 +136,11 @@ class _Through:
         found: dict[Slot, None] = {}
         for slot in slots:
             behind = self._known[slot.value]
-            for each in behind if several else behind[:1]:
-                found[Slot(slot.name, each)] = None
+            for item in behind if several else behind[:1]:
+                found[Slot(slot.name, item)] = None
         return tuple(found)
 
     def home(self, scope: ScopeId | None, empty: set[ScopeId]) -> ScopeId | None:
         """The innermost scope around that is still there."""
         around = self.recording.within(scope)
-        return next((each for each in around if each not in empty), None)
+        return next((outer for outer in around if outer not in empty), None)

@@ -36,9 +36,9 @@ class Ranks:
     """
 
     def __init__(self, digests: Sequence[Digest], recordings: Mapping[int, Recording]) -> None:
-        self.name = min(digests, key=lambda each: each.rank.rank).name
-        self.ranks = tuple(sorted(each.rank.rank for each in digests))
-        self.world = max(each.rank.world for each in digests)
+        self.name = min(digests, key=lambda item: item.rank.rank).name
+        self.ranks = tuple(sorted(item.rank.rank for item in digests))
+        self.world = max(item.rank.world for item in digests)
         found, problems = join(digests)
         self.collectives: tuple[Collective, ...] = tuple(found)
         self.problems: tuple[str, ...] = tuple(problems)
@@ -123,8 +123,8 @@ class Ranks:
         check_one("n", n, whole_number(1))
         if name not in ("waited", "bytes"):
             raise InvalidArgument(f"collectives have 'waited' and 'bytes', not {name!r}")
-        numbers = ((each, getattr(each, name)) for each in self.collectives)
-        known = [(each, float(number)) for each, number in numbers if number is not None]
+        numbers = ((collective, getattr(collective, name)) for collective in self.collectives)
+        known = [(item, float(number)) for item, number in numbers if number is not None]
         return sorted(known, key=lambda pair: -pair[1])[:n]
 
 

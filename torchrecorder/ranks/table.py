@@ -25,7 +25,7 @@ def summary(
     if collectives:
         parts.append(_table(_modules(collectives, n), right=(3, 4, 5)))
     if problems:
-        parts.append("Problems\n" + "\n".join(f"  {each}" for each in problems))
+        parts.append("Problems\n" + "\n".join(f"  {problem}" for problem in problems))
     return "\n\n".join(parts)
 
 
@@ -42,11 +42,11 @@ def _table(rows: Iterator[Sequence[str]], right: Collection[int]) -> str:
 
 def _lanes(lanes: Sequence[Lane]) -> Iterator[Sequence[str]]:
     yield "Lane", "Ranks", "Params size", "Sent", "Slowest", "Not alike in"
-    for each in lanes:
-        slowest = "" if each.seconds is None else f"{of_seconds(each.seconds)}, rank {each.slowest}"
+    for lane in lanes:
+        slowest = "" if lane.seconds is None else f"{of_seconds(lane.seconds)}, rank {lane.slowest}"
         yield (
-            each.name, str(len(each.ranks)), _span(each.parameter_bytes), _span(each.sent_bytes),
-            slowest, ", ".join(each.differs),
+            lane.name, str(len(lane.ranks)), _span(lane.parameter_bytes), _span(lane.sent_bytes),
+            slowest, ", ".join(lane.differs),
         )
 
 
@@ -58,16 +58,16 @@ def _span(ends: tuple[int, int]) -> str:
 def _modules(collectives: Sequence[Collective], n: int) -> Iterator[Sequence[str]]:
     """What is sent by module, the most bytes first."""
     found: dict[tuple[str, str, str], list[Collective]] = {}
-    for each in collectives:
-        when = "backward" if each.backward else "forward"
-        found.setdefault((each.path or MODEL, each.name, when), []).append(each)
+    for collective in collectives:
+        when = "backward" if collective.backward else "forward"
+        found.setdefault((collective.path or MODEL, collective.name, when), []).append(collective)
     yield "Module", "Sends", "When", "Times", "Bytes", "Waited", "For"
-    order = sorted(found.items(), key=lambda item: -sum(each.bytes for each in item[1]))
+    order = sorted(found.items(), key=lambda item: -sum(entry.bytes for entry in item[1]))
     for (path, name, when), all_of_it in order[:n]:
-        longest = max(all_of_it, key=lambda each: each.waited or 0.0)
+        longest = max(all_of_it, key=lambda item: item.waited or 0.0)
         waited = longest.waited
         yield (
-            path, name, when, str(len(all_of_it)), of_bytes(sum(each.bytes for each in all_of_it)),
+            path, name, when, str(len(all_of_it)), of_bytes(sum(item.bytes for item in all_of_it)),
             "" if waited is None else of_seconds(waited),
             "" if waited is None else f"rank {longest.last}",
         )

@@ -74,8 +74,8 @@ class Focus:
             if swapped or not _after(recording, since) & _before(recording, until):
                 return f"nothing lies between since={since!r} and until={until!r}: {advice}"
         asked = {"focus": self.scope, "since": since, "until": until}
-        said = ", ".join(f"{name}={each!r}" for name, each in asked.items() if each is not None)
-        return f"no operation is left of {said}"
+        text = ", ".join(f"{name}={item!r}" for name, item in asked.items() if item is not None)
+        return f"no operation is left of {text}"
 
 
 def scopes_like(recording: RecordedRun, pattern: str) -> tuple[ScopeId, ...]:
@@ -92,14 +92,14 @@ def scopes_like(recording: RecordedRun, pattern: str) -> tuple[ScopeId, ...]:
     chosen: set[str] = set()
     for scope in found:
         around = recording.within(scope.parent)
-        if not any(each in chosen for each in around):
+        if not any(outer in chosen for outer in around):
             chosen.add(scope.id)
     return tuple(scope.id for scope in found if scope.id in chosen)
 
 
 def advice(what: str, name: str, known: Iterable[str]) -> str:
     """The message if nothing is called *name*, with similar names."""
-    names = [each for each in dict.fromkeys(known) if each]
+    names = [item for item in dict.fromkeys(known) if item]
     near = get_close_matches(name, names, 3, 0.4) or names[:3]
     return f"no {what} is called {name!r}; there are {', '.join(map(repr, near)) or 'none'}"
 
@@ -133,7 +133,7 @@ def _weight_ops(recording: RecordedRun, kept: set[OpId]) -> set[OpId]:
     alone: set[OpId] = set()
     for op in recording.ops.values():
         read = [recording.values[slot.value] for slot in op.inputs]
-        if read and all(each.role in STORED or each.producer in alone for each in read):
+        if read and all(item.role in STORED or item.producer in alone for item in read):
             alone.add(op.id)
     makers = _makers(recording)
     found: dict[tuple[OpId, ScopeId | None], None] = {}
@@ -223,25 +223,27 @@ class _Part:
         return replace(
             self.whole,
             scopes=MappingProxyType(self.scopes),
-            modules=MappingProxyType({each.id: self._module(each) for each in self._modules()}),
+            modules=MappingProxyType(
+                {module.id: self._module(module) for module in self._modules()}
+            ),
             ops=MappingProxyType(self.ops),
             values=MappingProxyType(self._values(inputs)),
             grad_nodes=MappingProxyType(grads),
             inputs=inputs,
             outputs=outputs,
-            grad_runs=tuple(each for each in self.whole.grad_runs if each.grad in grads),
+            grad_runs=tuple(run for run in self.whole.grad_runs if run.grad in grads),
             graph_breaks=tuple(self._breaks()),
             fused_kernels=tuple(
-                each._replace(ops=tuple(op for op in each.ops if op in self.ops))
-                for each in self.whole.fused_kernels
+                kernel._replace(ops=tuple(op for op in kernel.ops if op in self.ops))
+                for kernel in self.whole.fused_kernels
             ),
         )
 
     def _breaks(self) -> Iterator[GraphBreak]:
         """The graph breaks in what is kept."""
-        for each in self.whole.graph_breaks:
-            if each.scope in self.scopes:
-                yield each._replace(op=each.op if each.op in self.ops else None)
+        for item in self.whole.graph_breaks:
+            if item.scope in self.scopes:
+                yield item._replace(op=item.op if item.op in self.ops else None)
 
     def _scopes(self) -> dict[ScopeId, Scope]:
         """The scopes of what is kept; those that were selected are at the top."""

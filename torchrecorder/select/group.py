@@ -80,14 +80,14 @@ def _named(members: object) -> bool:
 def patterns(members: str | Sequence[str]) -> tuple[str, ...]:
     """The patterns in a list, or in a text with commas."""
     given = members.split(",") if isinstance(members, str) else members
-    return tuple(text for text in (str(each).strip() for each in given) if text)
+    return tuple(text for text in (str(item).strip() for item in given) if text)
 
 
 def _path(recording: RecordedRun, item: Item) -> str:
     """What *item* is called in patterns: ops by the path of their scope and their name."""
     if isinstance(item, Scope):
         return item.path
-    around = (recording.scopes[each].path for each in recording.within(item.scope))
+    around = (recording.scopes[inner].path for inner in recording.within(item.scope))
     path = next(around, "")
     return f"{path}.{item.name}" if path else item.name
 
@@ -104,13 +104,13 @@ def _by_parent(
             inside.add(item.id)
             continue
         path = _path(recording, item)
-        fitting = [each for each in wanted if fnmatchcase(path, each) or item.id == each]
+        fitting = [entry for entry in wanted if fnmatchcase(path, entry) or item.id == entry]
         if fitting:
             inside.add(item.id)
             found.setdefault(parent, []).append(item)
-        for each in fitting:
-            hits[each].add(parent)
-    weights = {each: _weights(recording, each) for each, parents in hits.items() if not parents}
+        for element in fitting:
+            hits[element].add(parent)
+    weights = {item: _weights(recording, item) for item, parents in hits.items() if not parents}
     for each, values in weights.items():
         _check_read_inside(recording, name, values, inside)
         if values:
@@ -124,7 +124,7 @@ def _weights(recording: RecordedRun, pattern: str) -> list[Value]:
     return [
         value
         for value in recording.values.values()
-        if value.role in STORED and any(fnmatchcase(each, pattern) for each in value.names)
+        if value.role in STORED and any(fnmatchcase(name, pattern) for name in value.names)
     ]
 
 
@@ -145,7 +145,7 @@ def _check_read_inside(
 
 def _run_through(recording: RecordedRun) -> Iterator[tuple[ScopeId | None, Item]]:
     """Every scope and op with the scope around it, outer ones first."""
-    scopes = [each for each in recording.scopes.values() if not each.recompute]
+    scopes = [scope for scope in recording.scopes.values() if not scope.recompute]
     yield from ((scope.parent, scope) for scope in scopes)
     yield from ((op.scope, op) for op in recording.ops.values() if not op.recompute)
 
@@ -172,7 +172,7 @@ def _check(
 
 def _said(recording: RecordedRun, parents: Iterable[ScopeId | None]) -> str:
     paths = [
-        recording.scopes[each].path if each is not None else "" for each in parents
+        recording.scopes[parent].path if parent is not None else "" for parent in parents
     ]
     told = [repr(path) if path else "the model itself" for path in dict.fromkeys(paths)]
     return ", ".join(told[:3]) + (" …" if len(told) > 3 else "")
@@ -186,7 +186,7 @@ class _Gathered:
     ) -> None:
         self.old = old
         self.parent = parent
-        self.items = sorted(items, key=lambda each: each.index)
+        self.items = sorted(items, key=lambda item: item.index)
         self.name = name
         self.id = ScopeId(_free(old, f"s:{name}"))
         self.moved = {item.id for item in items}
@@ -216,7 +216,7 @@ class _Gathered:
                 found[item.id] = item
             else:
                 waiting.extend(self.old.children[item.id])
-        return dict(sorted(found.items(), key=lambda each: each[1].index))
+        return dict(sorted(found.items(), key=lambda item: item[1].index))
 
     def _scopes(self) -> Iterator[tuple[ScopeId, Scope]]:
         """All scopes in run order, the new one at the place of its first member."""
@@ -232,7 +232,7 @@ class _Gathered:
     def _scope(self) -> Scope:
         around = self.old.scopes.get(self.parent) if self.parent is not None else None
         seconds = [item.seconds for item in self.items]
-        known = [each for each in seconds if each is not None]
+        known = [second for second in seconds if second is not None]
         return Scope(
             id=self.id,
             parent=self.parent,

@@ -62,10 +62,10 @@ def argument_marks(view: View, drawn: Sequence[Bundle]) -> dict[int, Mark]:
     found: dict[int, Mark] = {}
     for head, numbers in entering.items():
         name, slots = _arguments(view, head)
-        marks = {each: _mark(name, slots, drawn[each]) for each in numbers} if slots else {}
-        ordered = [each for each, mark in marks.items() if mark.place >= 0]
-        if name in COMMUTATIVE or len({_origin(drawn[each]) for each in ordered}) < 2:
-            marks = {each: mark for each, mark in marks.items() if mark.place < 0 and mark.text}
+        marks = {number: _mark(name, slots, drawn[number]) for number in numbers} if slots else {}
+        ordered = [item for item, mark in marks.items() if mark.place >= 0]
+        if name in COMMUTATIVE or len({_origin(drawn[item]) for item in ordered}) < 2:
+            marks = {item: mark for item, mark in marks.items() if mark.place < 0 and mark.text}
         found.update(marks)
     return found
 
@@ -87,9 +87,9 @@ def _arguments(view: View, head: str) -> tuple[str, tuple[Slot, ...]]:
 def _mark(name: str, slots: Sequence[Slot], bundle: Bundle) -> Mark:
     """The mark of the line of *bundle* into what is called *name* and takes *slots*."""
     arrow = bundle.first
-    taken = dict.fromkeys(each.slot for each in bundle.arrows)
+    taken = dict.fromkeys(arrow.slot for arrow in bundle.arrows)
     taken.update({slot.name: None for slot in slots if slot.value == arrow.value})
-    roles = [each for each in ROLES if each in taken]
+    roles = [role for role in ROLES if role in taken]
     if len(roles) > 1:
         return Mark(" = ".join(roles))
     names = [slot.name for slot in slots]

@@ -107,7 +107,7 @@ def warn_unknown(names: Iterable[str]) -> None:
 
 
 def _unknown(field: str, name: object) -> str:
-    homes = [each for each, names in KNOWN.items() if name in names]
+    homes = [item for item, names in KNOWN.items() if name in names]
     if homes:
         return f"{name!r} goes into {' or '.join(homes)}"
     return f"Graphviz has no attribute {name!r} there{guess(name, sorted(KNOWN[field]))}"

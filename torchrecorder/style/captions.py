@@ -81,7 +81,7 @@ class Captions:
         """*lines* with long titles wrapped: names that a user gives are never shortened."""
         if not self.style.rename:
             return lines
-        return tuple(each for line in lines for each in _in_width(line))
+        return tuple(item for line in lines for item in _in_width(line))
 
     def _short(self, title: str) -> str:
         return title if title in self.renamed.given else labels.shorten(title)
@@ -117,8 +117,8 @@ class Captions:
             return self._block(cluster.names, cluster.count)
         scope = self.recording.scopes[ScopeId(cluster.id)]
         title = Text(self._title(scope, cluster), "title")
-        said = self._hyperparameters(scope, cluster.instances) if self.style.details else ()
-        lines = [*(labels.filled(said, width=30) if said else ()), *self._differing(scope, cluster)]
+        text = self._hyperparameters(scope, cluster.instances) if self.style.details else ()
+        lines = [*(labels.filled(text, width=30) if text else ()), *self._differing(scope, cluster)]
         if self.style.counts and cluster.id not in self.repeated:
             lines += filter(None, [self.weights.call(scope)])
         lines += self.sent.open(scope.id) if self.style.details else ()
@@ -150,7 +150,7 @@ class Captions:
         """The differences between the siblings of a fold, or between counterparts inside of it."""
         if not self.style.details or len(drawn.instances) < 2:
             return ()
-        plain = not any(isinstance(each, Scope) for each in self.recording.children[scope.id])
+        plain = not any(isinstance(child, Scope) for child in self.recording.children[scope.id])
         if drawn.count < 2 and isinstance(drawn, Cluster):
             return ()  # what is drawn in it tells
         kinds = ["part"]
@@ -158,8 +158,8 @@ class Captions:
             kinds += ["wiring"] if plain else ["size", "setting", "wiring"]
         elif not plain:
             kinds.append("setting")
-        said = self.differences.brief(drawn.instances, kinds)
-        return tuple(labels.shorten(each, 40) for each in said)
+        texts = self.differences.brief(drawn.instances, kinds)
+        return tuple(labels.shorten(item, 40) for item in texts)
 
     def _title(self, scope: Scope, drawn: Box | Cluster) -> str:
         """``name: Class``, with the range of names and ×N for a fold."""
@@ -185,8 +185,8 @@ class Captions:
     def _hyperparameters(self, scope: Scope, instances: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Hyperparameters, merged if there are several calls."""
         if len(instances) > 1:
-            scopes = [self.recording.scopes[ScopeId(each)] for each in instances]
-            return together([self._hyperparameters(each) for each in scopes])
+            scopes = [self.recording.scopes[ScopeId(instance)] for instance in instances]
+            return together([self._hyperparameters(scope) for scope in scopes])
         module = self.recording.module_of(scope)
         if module is None:
             return ()
@@ -196,18 +196,18 @@ class Captions:
 
     def _failure(self) -> Iterator[Text]:
         failure = self.recording.run.failure
-        said = f"{failure.error}: {failure.message}" if failure else "failed"
+        text = f"{failure.error}: {failure.message}" if failure else "failed"
         if failure is not None and failure.backward:
-            said = f"in backward: {said}"
-        for line in textwrap.wrap(labels.shorten(said, 240), 44):
+            text = f"in backward: {text}"
+        for line in textwrap.wrap(labels.shorten(text, 240), 44):
             yield Text(line)
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
         lines = [Text(self._op_title(op), "title")]
         shown = not op.arguments or op.name in SHOWN_BY_SHAPE or self._is_shown_around(op)
         if self.style.details and not shown:
-            said = labels.filled(arguments(op.name, self._given(op, box)), width=22)
-            lines.extend(Text(line) for line in said)
+            texts = labels.filled(arguments(op.name, self._given(op, box)), width=22)
+            lines.extend(Text(line) for line in texts)
         lines.extend(map(Text, self.sent.op(op.id)))
         if op.failed:
             lines.extend(self._failure())
@@ -223,14 +223,14 @@ class Captions:
         """The arguments of an op, with ranges if it stands for all rounds of a loop."""
         ops = self.recording.ops
         if box.instances:
-            return _spanned([ops[OpId(each)].arguments for each in box.instances])
-        alike = [ops[OpId(each)] for each in box.members if each in ops and each != op.id]
-        alike = [each for each in alike if each.name == op.name]
-        if not alike or all(each.arguments == op.arguments for each in alike):
+            return _spanned([ops[OpId(instance)].arguments for instance in box.instances])
+        alike = [ops[OpId(member)] for member in box.members if member in ops and member != op.id]
+        alike = [item for item in alike if item.name == op.name]
+        if not alike or all(item.arguments == op.arguments for item in alike):
             return op.arguments
         key = op_key(self.recording, op)
-        rounds = [op, *(each for each in alike if op_key(self.recording, each) == key)]
-        return _spanned([each.arguments for each in rounds])
+        rounds = [op, *(item for item in alike if op_key(self.recording, item) == key)]
+        return _spanned([item.arguments for item in rounds])
 
     def _is_shown_around(self, op: Op) -> bool:
         """Whether the cluster around an op shows the arguments, as those of its module."""
@@ -240,9 +240,11 @@ class Captions:
     def _value(self, box: Box) -> tuple[Text, ...]:
         value = self.recording.values[ValueId(box.id)]
         name = self._short(self._near(value, box))
-        values = [self.recording.values[ValueId(each)] for each in box.instances or (value.id,)]
-        said = first_to_last([labels.value(each, self.usual) for each in values])
-        return Text(name, "title"), Text(said)
+        values = [
+            self.recording.values[ValueId(instance)] for instance in box.instances or (value.id,)
+        ]
+        text = first_to_last([labels.value(value, self.usual) for value in values])
+        return Text(name, "title"), Text(text)
 
     def _near(self, value: Value, box: Box) -> str:
         """A parameter's name as seen from the cluster it is drawn in."""
@@ -254,7 +256,7 @@ class Captions:
             return end_title(box.kind.value, name)
         cluster = ScopeId(box.cluster or "")
         around = self.recording.within(cluster) if cluster in self.recording.scopes else ()
-        paths = (self.recording.scopes[each].path for each in around)
+        paths = (self.recording.scopes[outer].path for outer in around)
         path = next(filter(None, paths), "")
         return name.removeprefix(f"{path}.") if path else name
 
@@ -315,15 +317,15 @@ class Captions:
         """In what each sibling of a fold differs."""
         if drawn.count > 1 and drawn.instances:
             rows = self.differences.table(drawn.instances)
-            yield from (f"{name}: {said}" for name, said in islice(rows, ROWS))
+            yield from (f"{name}: {text}" for name, text in islice(rows, ROWS))
             if len(drawn.instances) > ROWS:
                 yield f"… and {len(drawn.instances) - ROWS} more"
 
     def _about_op(self, op: Op) -> str:
         about = [op.qualname or op.name]
         if op.arguments:
-            said = ", ".join([f"{name}={text}" for name, text in op.arguments])
-            about.append(labels.shorten(said, 200))
+            message = ", ".join([f"{name}={text}" for name, text in op.arguments])
+            about.append(labels.shorten(message, 200))
         about += self._flow(op.inputs, op.outputs)
         if op.source is not None:
             about.append(labels.source(op.source))
@@ -351,15 +353,15 @@ def _in_width(line: Text) -> Iterator[Text]:
     if line.part != "title" or (len(line.text) <= 36 and "\n" not in line.text):
         yield line
         return
-    for each in line.text.splitlines():
-        yield from (Text(part, "title") for part in textwrap.wrap(each, 36))
+    for item in line.text.splitlines():
+        yield from (Text(part, "title") for part in textwrap.wrap(item, 36))
 
 
 def _at_dot(title: str) -> Iterator[Text]:
     """The title of an output, in two lines if it is long: many stand side by side."""
     around, dot, name = title.rpartition(".")
     lines = [around, dot + name] if dot and len(title) > WIDE else [title]
-    yield from (Text(each, "title") for each in lines)
+    yield from (Text(line, "title") for line in lines)
 
 
 def _share(share: tuple[int, int]) -> Text:
@@ -370,10 +372,10 @@ def _share(share: tuple[int, int]) -> Text:
 def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, str], ...]:
     """The arguments of several calls, merged; those of the first if their names differ."""
     first = rounds[0]
-    if any([name for name, _ in each] != [name for name, _ in first] for each in rounds):
+    if any([name for name, _ in item] != [name for name, _ in first] for item in rounds):
         return first
     return tuple(
-        (name, labels.span([each[place][1] for each in rounds]))
+        (name, labels.span([item[place][1] for item in rounds]))
         for place, (name, _) in enumerate(first)
     )
 

@@ -52,9 +52,9 @@ def listed(text: str, scheme: str = "") -> str | None:
     In a list, a share of the whole may follow each, ``"red;0.3:blue"``.
     """
     several, found = ":" in text, []
-    for each in text.split(":"):
-        weight = _WEIGHT.search(each) if several else None
-        plain = each[: weight.start()] if weight else each
+    for part in text.split(":"):
+        weight = _WEIGHT.search(part) if several else None
+        plain = part[: weight.start()] if weight else part
         color = solid(plain, scheme)
         if color is None:
             return None

@@ -94,8 +94,8 @@ _SCHEMES = """
 
 
 def _pairs(listed: str) -> Iterator[tuple[str, str]]:
-    for each in listed.split():
-        name, _, what = each.partition("=")
+    for part in listed.split():
+        name, _, what = part.partition("=")
         yield name, what
 
 

@@ -35,7 +35,7 @@ class Heat:
         self.numbers = numbers_of(view.recording, annotation)
         self.annotation = self.numbers.annotation
         found = {box.id: self._each(box) for box in view.boxes.values()}
-        self.found = {box: each for box, each in found.items() if each is not None}
+        self.found = {box: item for box, item in found.items() if item is not None}
         self.low, self.high = self._ends() if ends is None else ends
 
     def _each(self, box: Box) -> float | None:
@@ -95,7 +95,7 @@ class Heat:
         """A row for each number; for those between the first and the last if they are many."""
         numbers = sorted(set(self.found.values()))
         chosen = numbers if len(numbers) <= MOST else [*numbers[: MOST - 1], numbers[-1]]
-        texts = [self.annotation.show(each) for each in chosen]
+        texts = [self.annotation.show(item) for item in chosen]
         if len(numbers) > MOST:
             texts[-1] = f"… {texts[-1]}"
         texts[0] = f"{self.annotation.title}: {texts[0]}"
@@ -113,7 +113,7 @@ class Heat:
         return f"{self._title()}: {shown}" if step == 0 else shown
 
     def _title(self) -> str:
-        boxes = (self.view.boxes[each] for each in self.found)
+        boxes = (self.view.boxes[item] for item in self.found)
         several = self.annotation.merge is sum and any(self.view.copies(box) > 1 for box in boxes)
         return f"{self.annotation.title}, of ×N the mean" if several else self.annotation.title
 
@@ -127,14 +127,14 @@ class BoxNumbers:
 
     def __init__(self, view: View, annotations: tuple[Union[str, Annotation], ...]) -> None:
         self.view = view
-        self.numbers = [numbers_of(view.recording, each) for each in annotations]
+        self.numbers = [numbers_of(view.recording, annotation) for annotation in annotations]
 
     def __bool__(self) -> bool:
         return bool(self.numbers)
 
     def lines(self, box: Box) -> tuple[Text, ...]:
         """One line per number that the box has."""
-        found = (box_line(each, self.view, box) for each in self.numbers)
+        found = (box_line(number, self.view, box) for number in self.numbers)
         return tuple(Text(text) for text in found if text)
 
 

@@ -31,7 +31,7 @@ class SentCaptions:
             around = recording.within(told.scope)
             for scope in around:
                 self._inside.setdefault(scope, []).append(told)
-            called = next((each for each in around if _is_called(recording, each)), None)
+            called = next((outer for outer in around if _is_called(recording, outer)), None)
             if told.op is not None:
                 self._of.setdefault(told.op, []).append(told)
             elif called is not None:

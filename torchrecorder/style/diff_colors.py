@@ -63,7 +63,7 @@ class Marked:
         """The mark of a box; ``"changed"`` if something in it is marked."""
         if box.id in self.marks:
             return self.marks[box.id]
-        found = {self.marks[each] for each in box.members if each in self.marks}
+        found = {self.marks[member] for member in box.members if member in self.marks}
         return None if not found else "changed"
 
     def finish(self, figure: Figure, view: View, style: Style) -> Figure:
@@ -80,22 +80,22 @@ class Marked:
             for line, bundle in zip(figure.lines, bundles(view))
         )
         plain = theme.looks["op"]
-        legend = tuple(LegendEntry(WORDS[each], _tinted(plain, each, theme)) for each in WORDS)
+        legend = tuple(LegendEntry(WORDS[word], _tinted(plain, word, theme)) for word in WORDS)
         text = replace(plain, fill="transparent", outline="plain")
-        legend += tuple(LegendEntry(each, text) for each in self.said)
+        legend += tuple(LegendEntry(item, text) for item in self.said)
         return replace(figure, groups=groups, lines=lines, legend=legend)
 
     def _mark(self, arrow: Arrow, view: View) -> str:
         """The mark of an arrow, empty for one that both runs have."""
         members = view.boxes[arrow.head].members
         readers = [
-            each
-            for each in members
-            if (op := view.recording.ops.get(OpId(each))) is not None
+            member
+            for member in members
+            if (op := view.recording.ops.get(OpId(member))) is not None
             and any(slot.value == arrow.value for slot in op.inputs)
         ]
-        pairs = [(arrow.value or "", each) for each in readers]
-        former = not readers and any((arrow.value, each) in self.gone for each in members)
+        pairs = [(arrow.value or "", reader) for reader in readers]
+        former = not readers and any((arrow.value, member) in self.gone for member in members)
         if former or (pairs and all(pair in self.gone for pair in pairs)):
             return "removed"
         return "added" if pairs and all(pair in self.new for pair in pairs) else ""

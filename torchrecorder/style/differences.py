@@ -61,31 +61,31 @@ class Differences:
     def of(self, scopes: tuple[str, ...]) -> tuple[Facet, ...]:
         """The differences between these scopes, the most important first."""
         if scopes not in self._found:
-            repeats = [_Repeat(self.recording, ScopeId(each)) for each in scopes]
+            repeats = [_Repeat(self.recording, ScopeId(scope)) for scope in scopes]
             self._found[scopes] = tuple(_facets(repeats))
         return self._found[scopes]
 
     def brief(self, scopes: tuple[str, ...], kinds: Collection[str] = KINDS) -> tuple[str, ...]:
         """The most important differences of these kinds, in a few words each."""
-        said = [facet.brief for facet in self.of(scopes) if facet.kind in kinds]
-        return (*said[:SHOWN], *(["…"] if len(said) > SHOWN else []))
+        texts = [facet.brief for facet in self.of(scopes) if facet.kind in kinds]
+        return (*texts[:SHOWN], *(["…"] if len(texts) > SHOWN else []))
 
     def table(self, scopes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         """For each repeat its name and all of its differences."""
         facets = self.of(scopes)
-        inside = [self.inside.scopes(ScopeId(each)) for each in scopes]
-        counts = [int(self.weights.of(each) or 0) for each in inside]
+        inside = [self.inside.scopes(ScopeId(scope)) for scope in scopes]
+        counts = [int(self.weights.of(item) or 0) for item in inside]
         weighty = len(set(counts)) > 1
         for place, (scope, count) in enumerate(zip(scopes, counts)):
-            said = [
+            texts = [
                 f"{facet.title} {facet.values[place]}".strip()
                 for facet in facets
                 if facet.values[place]
             ]
             if weighty:
-                said.append(labels.parameters(count) or "no params")
+                texts.append(labels.parameters(count) or "no params")
             found = self.recording.scopes[ScopeId(scope)]
-            yield found.path or found.name, ", ".join(said) or "nothing special"
+            yield found.path or found.name, ", ".join(texts) or "nothing special"
 
 
 class _Repeat:
@@ -162,12 +162,12 @@ class _Repeat:
 
 
 def _facets(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
-    again = {place for each in repeats for place, number in each.runs.items() if number > 1}
+    again = {place for repeat in repeats for place, number in repeat.runs.items() if number > 1}
     yield from _runs(repeats, again)
     yield from _parts(repeats, again)
     sizes = list(_sizes(repeats))
     yield from sizes
-    yield from _settings(repeats, again, not any(each.title == "channels" for each in sizes))
+    yield from _settings(repeats, again, not any(item.title == "channels" for item in sizes))
     yield from _wiring(repeats)
 
 
@@ -177,9 +177,9 @@ def _differing(kind: str, title: str, values: Sequence[str]) -> Iterator[Facet]:
 
 
 def _present(kind: str, title: str, there: Sequence[bool]) -> Facet:
-    values = tuple("" if each else "none" for each in there)
+    values = tuple("" if item else "none" for item in there)
     if sum(there) <= len(there) / 2:
-        values = tuple("yes" if each else "" for each in there)
+        values = tuple("yes" if item else "" for item in there)
     return Facet(kind, title, values, f"{title} in {sum(there)} of {len(there)}")
 
 
@@ -197,23 +197,25 @@ def _is_in(place: str, others: Collection[str]) -> bool:
 
 def _runs(repeats: Sequence[_Repeat], again: Collection[str]) -> Iterator[Facet]:
     """How many blocks a stage has."""
-    for place in dict.fromkeys(place for each in repeats for place in each.runs):
-        counts = [each.runs.get(place, 0) for each in repeats]
+    for place in dict.fromkeys(place for repeat in repeats for place in repeat.runs):
+        counts = [repeat.runs.get(place, 0) for repeat in repeats]
         if place in again and all(counts) and not _is_in(place, again):
             title = repeats[0].classes[place]
             for facet in _differing("part", title, [f"×{count}" for count in counts]):
-                said = labels.several(tuple(map(str, counts)))
-                yield facet._replace(brief=f"{title} ×{said}")
+                text = labels.several(tuple(map(str, counts)))
+                yield facet._replace(brief=f"{title} ×{text}")
 
 
 def _parts(repeats: Sequence[_Repeat], again: Collection[str]) -> Iterator[Facet]:
     """Modules, then ops, that only some of them have; what is in such a module goes with it."""
-    kinds = dict.fromkeys((place, cls) for each in repeats for place, cls in each.classes.items())
+    kinds = dict.fromkeys(
+        (place, cls) for repeat in repeats for place, cls in repeat.classes.items()
+    )
     places = Counter(place for place, _ in kinds)
     apart: dict[str, None] = dict.fromkeys(again)
     found: dict[tuple[bool, ...], list[str]] = {}
     for place, cls in sorted(kinds, key=lambda kind: kind[0].count(".")):
-        there = tuple(each.classes.get(place) == cls for each in repeats)
+        there = tuple(repeat.classes.get(place) == cls for repeat in repeats)
         if place and not all(there) and not _is_in(place, apart):
             apart[place] = None
             name = place.rpartition(".")[2]
@@ -227,15 +229,15 @@ def _other_ops(repeats: Sequence[_Repeat], apart: Collection[str]) -> Iterator[F
     counts = [
         Counter(
             op.name
-            for place, ops in each.ops.items()
+            for place, ops in repeat.ops.items()
             if place not in apart and not _is_in(place, apart)
             for op in ops
         )
-        for each in repeats
+        for repeat in repeats
     ]
     found: dict[tuple[bool, ...], list[str]] = {}
-    for name in dict.fromkeys(name for each in counts for name in each):
-        there = tuple(name in each for each in counts)
+    for name in dict.fromkeys(name for count in counts for name in count):
+        there = tuple(name in count for count in counts)
         if not all(there):
             found.setdefault(there, []).append(name)
     for there, names in found.items():
@@ -248,13 +250,13 @@ def _listed(names: Sequence[str]) -> str:
 
 def _sizes(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
     """Channels, and the other sizes of what is given."""
-    shapes = [each.shape for each in repeats]
-    yield from _differing("size", "dtype", [each.dtype for each in repeats])
+    shapes = [repeat.shape for repeat in repeats]
+    yield from _differing("size", "dtype", [repeat.dtype for repeat in repeats])
     if len(set(map(len, shapes))) > 1:
         yield from _differing("size", "gives", [labels.shape(shape) for shape in shapes])
         return
     places = [at for at, sizes in enumerate(zip(*shapes)) if len(set(sizes)) > 1]
-    told = (at for at in places if all(each.shape[at] in each.features for each in repeats))
+    told = (at for at in places if all(repeat.shape[at] in repeat.features for repeat in repeats))
     wide = next(told, -1)
     if wide >= 0:
         title = "channels" if len(shapes[0]) > 3 else "features"
@@ -271,11 +273,11 @@ def _settings(
     """Hyperparameters: one line for a name where its modules change together."""
     found: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for place in repeats[0].modules:
-        if _is_in(place, again) or not all(place in each.modules for each in repeats):
+        if _is_in(place, again) or not all(place in repeat.modules for repeat in repeats):
             continue
-        asked = [_settings_of(each.modules[place]) for each in repeats]
-        for name in dict.fromkeys(name for each in asked for name in each):
-            values = tuple(each.get(name, "") for each in asked)
+        asked = [_settings_of(repeat.modules[place]) for repeat in repeats]
+        for name in dict.fromkeys(name for item in asked for name in item):
+            values = tuple(item.get(name, "") for item in asked)
             if len(set(values)) > 1 and (widths or name != "width"):
                 found.setdefault(name, {}).setdefault(values, []).append(place)
     some = {name for name in found if name not in IMPLIED}
@@ -285,14 +287,14 @@ def _settings(
 
 
 def _setting(name: str, ways: dict[tuple[str, ...], list[str]]) -> Iterator[Facet]:
-    said = SAID.get(name, "{}").replace("{}", "").strip(" ×") or name.replace("_", " ")
-    title = "kernel" if name == "kernel_size" else said
+    text = SAID.get(name, "{}").replace("{}", "").strip(" ×") or name.replace("_", " ")
+    title = "kernel" if name == "kernel_size" else text
     for values, places in [*ways.items()][:2]:
         where = places[0] if len(ways) > 1 or name == "width" else ""
         shown = [value for value in values if value]
         if len(shown) < len(values):
-            said = FLAGS.get((name, shown[0]), f"{title} {labels.several(tuple(shown))}")
-            yield _present("setting", f"{where} {said}".strip(), [bool(each) for each in values])
+            text = FLAGS.get((name, shown[0]), f"{title} {labels.several(tuple(shown))}")
+            yield _present("setting", f"{where} {text}".strip(), [bool(value) for value in values])
         elif name == "width":
             yield Facet("setting", where, values, f"{where} {labels.span(values)}".strip())
         else:
@@ -319,18 +321,18 @@ def _wiring(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
     """What they read: of each other, and of what stands around them."""
     made: dict[ValueId, int] = {}
     before: list[str] = []
-    for number, each in enumerate(repeats):
-        reads = {made[slot.value] for slot in each.scope.inputs if slot.value in made}
+    for number, item in enumerate(repeats):
+        reads = {made[slot.value] for slot in item.scope.inputs if slot.value in made}
         before.append(str(len(reads)))
-        made.update((slot.value, number) for slot in each.scope.outputs)
-    parents = [None, *(each.scope.parent for each in repeats)]
+        made.update((slot.value, number) for slot in item.scope.outputs)
+    parents = [None, *(repeat.scope.parent for repeat in repeats)]
     later = [
-        said for at, said in enumerate(before) if repeats[at].scope.parent == parents[at]
+        text for at, text in enumerate(before) if repeats[at].scope.parent == parents[at]
     ]
     if len(set(later)) > 1:
-        said = labels.several(tuple(later))
+        text = labels.several(tuple(later))
         title = "reads of those before:"
-        yield Facet("wiring", title, tuple(before), f"reads {said} of those before")
+        yield Facet("wiring", title, tuple(before), f"reads {text} of those before")
     yield from _surroundings(repeats, lambda value: value in made)
 
 
@@ -338,17 +340,17 @@ def _surroundings(
     repeats: Sequence[_Repeat], inner: Callable[[ValueId], bool]
 ) -> Iterator[Facet]:
     """Arguments that only some have, or that come from several places."""
-    given = [_arguments(each.scope) for each in repeats]
-    for name in dict.fromkeys(name for each in given for name in each):
-        values = [each.get(name, ()) for each in given]
-        if any(inner(value) for each in values for value in each):
+    given = [_arguments(repeat.scope) for repeat in repeats]
+    for name in dict.fromkeys(name for item in given for name in item):
+        values = [item.get(name, ()) for item in given]
+        if any(inner(value) for item in values for value in item):
             continue
         sources = list(dict.fromkeys(filter(None, values)))
         name = f"input {name}" if name.isdigit() else name
         if () in values:
-            yield _present("wiring", name, [bool(each) for each in values])
+            yield _present("wiring", name, [bool(value) for value in values])
         elif len(sources) > 1:
-            numbers = tuple(f"no. {sources.index(each) + 1}" for each in values)
+            numbers = tuple(f"no. {sources.index(value) + 1}" for value in values)
             yield Facet("wiring", name, numbers, f"{len(sources)} different {name}")
 
 

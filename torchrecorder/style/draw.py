@@ -81,8 +81,8 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
             for group, cluster in zip(figure.groups, view.clusters.values())
         ),
         lines=tuple(
-            replace(each, look=_line_look(bundle, style.theme, graphs))
-            for each, bundle in zip(figure.lines, bundles(view))
+            replace(line, look=_line_look(bundle, style.theme, graphs))
+            for line, bundle in zip(figure.lines, bundles(view))
         ),
         legend=(*graphs.legend(), *(legend(view, style) if style.legend else ())),
     )
@@ -106,7 +106,9 @@ def _shapes(
     round_: Mapping[str, str],
 ) -> Iterator[Shape]:
     marks = Marks(view)
-    numbers = BoxNumbers(view, tuple(each for each in style.numbers if each != style.color_by))
+    numbers = BoxNumbers(
+        view, tuple(number for number in style.numbers if number != style.color_by)
+    )
     for box in view.boxes.values():
         look, label = style.look(box, view), (*captions.box(box), *_idle(view, box))
         label = (*label, *_next_round(view, box))
@@ -144,15 +146,17 @@ def _repeated(view: View) -> frozenset[str]:
     """Clusters that stand for several, and all in them."""
     clusters, around = view.clusters, view.nesting.around
     return frozenset(
-        each for each in clusters if any(clusters[outer].count > 1 for outer in around(each))
+        cluster
+        for cluster in clusters
+        if any(clusters[outer].count > 1 for outer in around(cluster))
     )
 
 
 def _next_round(view: View, drawn: Box | Cluster) -> Iterator[Text]:
     """What a loop gives to its next round."""
-    said = next_round(view, drawn)
-    if said:
-        yield Text(said)
+    text = next_round(view, drawn)
+    if text:
+        yield Text(text)
 
 
 def _nothing(style: Style) -> Shape:

@@ -88,7 +88,7 @@ class Text:
 
 def title_of(label: Sequence[Text]) -> str:
     """The title of a label, which may be broken into several lines, also before a dot."""
-    title = "\n".join(each.text for each in label if each.part == "title")
+    title = "\n".join(item.text for item in label if item.part == "title")
     return title.replace("\n.", ".").replace("\n", " ") or label[0].text
 
 

@@ -55,6 +55,8 @@ class GradCaptions:
 
 
 def _forms(gradients: tuple[Gradient | None, ...]) -> str:
-    said = ("none" if each is None else f"{labels.shape(each.shape)} {each.dtype}"
-            for each in gradients)
-    return labels.shorten(", ".join(said), 200)
+    texts = (
+        "none" if gradient is None else f"{labels.shape(gradient.shape)} {gradient.dtype}"
+        for gradient in gradients
+    )
+    return labels.shorten(", ".join(texts), 200)

@@ -62,7 +62,7 @@ class GraphMarks:
 
     def lines(self, box: Box) -> Iterator[Text]:
         """The captions of a box: the breaks in it."""
-        found = [each for member in box.members for each in self._breaks.get(member, ())]
+        found = [item for member in box.members for item in self._breaks.get(member, ())]
         yield from self._told(found, len(found) > 1 or box.id not in self.view.recording.ops)
 
     def corner(self, cluster: Cluster) -> Iterator[Text]:
@@ -73,12 +73,12 @@ class GraphMarks:
         """The graphs of *members*, and all that PyTorch says of the breaks among them."""
         chosen = list(members)
         graphs = graphs_among(self.view.recording, chosen) if self.found else ""
-        said = [f"compiled graph {graphs}"] if graphs else []
+        text = [f"compiled graph {graphs}"] if graphs else []
         fused = (one for member in chosen for one in self._kernels.get(member, ()))
-        said += [f"kernel {each.number}: {each.name}" for each in dict.fromkeys(fused)][:ROWS]
-        for each in (one for member in chosen for one in self._breaks.get(member, ())):
-            said += [f"graph break{_place(each)}: {each.reason}", each.explanation, *each.hints]
-        return list(filter(None, said))
+        text += [f"kernel {item.number}: {item.name}" for item in dict.fromkeys(fused)][:ROWS]
+        for entry in (one for member in chosen for one in self._breaks.get(member, ())):
+            text += [f"graph break{_place(entry)}: {entry.reason}", entry.explanation, *entry.hints]
+        return list(filter(None, text))
 
     def line(self, arrow: Arrow, look: Look) -> Look:
         """*look*, marked where *arrow* leads out of a graph."""
@@ -121,17 +121,17 @@ class GraphMarks:
         return {box: graph for box, graph in found.items() if graph is not None}
 
     def _only(self, members: Iterable[str]) -> float | None:
-        numbers = {self._known[each] for each in members if each in self._known}
+        numbers = {self._known[member] for member in members if member in self._known}
         return numbers.pop() if len(numbers) == 1 else None
 
     def _inside(self, scope: str) -> Iterator[str]:
         waiting = [ScopeId(scope)]
         while waiting:
-            for each in self.view.recording.children.get(waiting.pop(), ()):
-                if isinstance(each, Op):
-                    yield each.id
+            for child in self.view.recording.children.get(waiting.pop(), ()):
+                if isinstance(child, Op):
+                    yield child.id
                 else:
-                    waiting.append(each.id)
+                    waiting.append(child.id)
 
     def _outlined(self, look: Look, graph: float | None, width: float) -> Look:
         if graph is None:
@@ -148,9 +148,9 @@ class GraphMarks:
         if len(several) > 1:
             yield Text(f"{len(several)} graph breaks")
             return
-        for each in several:
-            said = f"graph break{_place(each) if placed else ''}: {each.reason}"
-            lines = textwrap.wrap(said, WIDTH)
+        for item in several:
+            text = f"graph break{_place(item) if placed else ''}: {item.reason}"
+            lines = textwrap.wrap(text, WIDTH)
             if len(lines) > 3:
                 lines = [*lines[:2], textwrap.shorten(" ".join(lines[2:]), WIDTH, placeholder="…")]
             yield from map(Text, lines)

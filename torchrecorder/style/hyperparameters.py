@@ -124,8 +124,8 @@ def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
         limit: At most so many.
     """
     plain, named = split(detail)
-    said = map(_rounded, (*_flow(cls, plain, named), *_worded(cls, named)))
-    return tuple(text for text in said if len(text) <= 24)[:limit]
+    message = map(_rounded, (*_flow(cls, plain, named), *_worded(cls, named)))
+    return tuple(text for text in message if len(text) <= 24)[:limit]
 
 
 @lru_cache(maxsize=4096)
@@ -143,8 +143,8 @@ def arguments(op: str, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
         plain.insert(0, f"{first} {sign} …")
     elif sign and len(plain) == 1:
         plain = [f"{sign} {plain[0]}"]
-    said = map(_rounded, (*plain, *_worded(op, named)))
-    return tuple(text for text in said if text and len(text) <= 20)[:4]
+    message = map(_rounded, (*plain, *_worded(op, named)))
+    return tuple(text for text in message if text and len(text) <= 20)[:4]
 
 
 def _rounded(text: str) -> str:
@@ -186,11 +186,11 @@ def _flow(cls: str, plain: list[str], named: dict[str, str]) -> list[str]:
 def _worded(cls: str, named: dict[str, str]) -> list[str]:
     """The other arguments that are not at their default, the weighty ones first."""
     kernel = _kernel(cls, named.get("kernel_size", ""))
-    said = {name: _said(cls, name, text, kernel) for name, text in named.items()}
+    texts = {name: _said(cls, name, text, kernel) for name, text in named.items()}
     if kernel:
-        said.pop("bias", None)
-    first = [said.pop(name, "") for name in ORDER]
-    return [text for text in (*first, *said.values()) if text]
+        texts.pop("bias", None)
+    first = [texts.pop(name, "") for name in ORDER]
+    return [text for text in (*first, *texts.values()) if text]
 
 
 def _said(cls: str, name: str, text: str, kernel: str) -> str:

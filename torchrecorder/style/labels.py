@@ -57,8 +57,8 @@ def alike(text: str, number: int) -> str:
 
 def in_a_line(given: Counter[str]) -> str:
     """What a box gives out, as one line: each shape once, the first two of them."""
-    said = [alike(text, number) if number > 1 else text for text, number in given.items()]
-    return "→ " + ", ".join([*said[:2], *(["…"] if len(said) > 2 else [])])
+    texts = [alike(text, number) if number > 1 else text for text, number in given.items()]
+    return "→ " + ", ".join([*texts[:2], *(["…"] if len(texts) > 2 else [])])
 
 
 @lru_cache(maxsize=4096)
@@ -101,14 +101,14 @@ def span(texts: Sequence[str]) -> str:
     if all(text == first for text in texts):
         return first
     numbers = [NUMBER.findall(text) for text in texts]
-    if len({len(each) for each in numbers}) > 1:
+    if len({len(number) for number in numbers}) > 1:
         return f"{first} …"
-    parts, said = NUMBER.split(first), ""
+    parts, message = NUMBER.split(first), ""
     for place, between in enumerate(parts):
-        said += between
+        message += between
         if place < len(numbers[0]):
-            said += _range([each[place] for each in numbers])
-    return said
+            message += _range([number[place] for number in numbers])
+    return message
 
 
 @lru_cache(maxsize=4096)

@@ -37,7 +37,7 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
     found: dict[int, str] = {}
     told: dict[str, set[object]] = {}
     numbers = _numbers(drawn)
-    for number, bundle in sorted(enumerate(drawn), key=lambda each: is_final(view, each[1].first)):
+    for number, bundle in sorted(enumerate(drawn), key=lambda item: is_final(view, item[1].first)):
         tail, final = bundle.first.tail, is_final(view, bundle.first)
         before = told.setdefault(tail, set())
         text = counted(bundle.flow, numbers.get((tail, bundle.flow), 0))
@@ -55,7 +55,7 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
 
 
 def _repeated(
-    view: View, drawn: Sequence[Bundle], captions: Captions, said: Mapping[int, str]
+    view: View, drawn: Sequence[Bundle], captions: Captions, texts: Mapping[int, str]
 ) -> list[int]:
     """The labels, by index, that only repeat the shape of all that their box reads.
 
@@ -63,7 +63,7 @@ def _repeated(
     where it is one of several results.
     """
     labelled: dict[str, list[int]] = {}
-    for number in said:
+    for number in texts:
         labelled.setdefault(drawn[number].first.tail, []).append(number)
     readers: dict[str, set[str]] = {}
     read: dict[str, set[str]] = {}
@@ -74,7 +74,7 @@ def _repeated(
     return [
         numbers[0]
         for tail, numbers in labelled.items()
-        if len(numbers) == 1 and read.get(tail) == {said[numbers[0]]}
+        if len(numbers) == 1 and read.get(tail) == {texts[numbers[0]]}
         if len(readers[tail]) == 1 or is_symbol(view, tail)
     ]
 
@@ -99,7 +99,7 @@ def _of_tensors(view: View, bundle: Bundle, captions: Captions) -> str:
     texts = [carried(view, arrow, captions) for arrow in by_value.values()]
     if len(texts) == 1 or not texts[0]:
         return texts[0]
-    alike = all(each == texts[0] for each in texts)
+    alike = all(text == texts[0] for text in texts)
     return f"{len(texts)} of {texts[0]}" if alike else bundle.flow.counted(len(texts))
 
 
@@ -123,7 +123,7 @@ def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
         return ""
     found = given(view, arrow, value) if view.boxes[arrow.tail].instances else (value,)
     values = view.recording.values
-    return first_to_last([labels.value(values[each], captions.usual) for each in found])
+    return first_to_last([labels.value(values[item], captions.usual) for item in found])
 
 
 def line_tooltip(view: View, bundle: Bundle) -> str:
@@ -158,9 +158,9 @@ def _about(view: View, arrow: Arrow) -> str:
     name = f"{arrow.slot}: " if arrow.slot and not arrow.slot.isdigit() else ""
     producer = view.recording.ops.get(OpId(value.producer or ""))
     made = f"\nfrom {producer.name}" if producer else ""
-    said = f"{name}{labels.shape(value.shape)} {value.dtype}{made}"
+    text = f"{name}{labels.shape(value.shape)} {value.dtype}{made}"
     leaving = view.given(arrow)
     if leaving is None or leaving == arrow.value:
-        return said
+        return text
     leaves = view.recording.values[leaving]
-    return f"{labels.shape(leaves.shape)} {leaves.dtype}\nafter what is hidden: {said}"
+    return f"{labels.shape(leaves.shape)} {leaves.dtype}\nafter what is hidden: {text}"

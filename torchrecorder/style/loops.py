@@ -24,7 +24,7 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
     """
     if drawn.count < 2:
         return ()
-    return tuple(each for each in drawn.carried if _runs_again(view.recording, drawn, each.head))
+    return tuple(item for item in drawn.carried if _runs_again(view.recording, drawn, item.head))
 
 
 def next_round(view: View, drawn: Box | Cluster) -> str:
@@ -69,8 +69,8 @@ def _runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool
     if op is not None and is_block(drawn.id):
         return True
     within = recording.within(op.scope if op is not None else ScopeId(head))
-    modules = (recording.module_of(recording.scopes[each]) for each in within)
-    module = next((each for each in modules if each is not None), None)
+    modules = (recording.module_of(recording.scopes[inner]) for inner in within)
+    module = next((module for module in modules if module is not None), None)
     if module is None:
         return is_block(drawn.id)
     return len(module.calls) >= drawn.count

@@ -17,20 +17,20 @@ MOST = 5
 SQUARE = re.compile(r"\d+(×\d+)+")
 
 
-def together(said: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def together(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """The short texts of several modules merged into those of one; numbers become ranges.
 
     Example:
         >>> together([("64 → 64", "3×3"), ("128 → 128", "3×3", "stride 2")])
         ('64 … 128 → 64 … 128', '3×3', 'stride 2 in 1 of 2')
     """
-    if all(each == said[0] for each in said):
-        return said[0]
+    if all(item == words[0] for item in words):
+        return words[0]
     found: dict[str, list[str]] = {}
-    for each in said:
-        for text in each:
+    for entry in words:
+        for text in entry:
             found.setdefault(labels.NUMBER.sub("0", text), []).append(text)
-    joined = (_counted(_joined(texts), len(texts), len(said)) for texts in found.values())
+    joined = (_counted(_joined(texts), len(texts), len(words)) for texts in found.values())
     return tuple(joined)[:MOST]
 
 
@@ -55,7 +55,9 @@ def first_to_last(texts: Sequence[str]) -> str:
 def times(recording: RecordedRun, count: int, instances: Sequence[str]) -> str:
     """``×4``, or ``×3 … 6`` if folds of different lengths are merged."""
     around = Counter(
-        recording.scopes[ScopeId(each)].parent for each in instances if each in recording.scopes
+        recording.scopes[ScopeId(instance)].parent
+        for instance in instances
+        if instance in recording.scopes
     )
     low, high = min(around.values(), default=count), max(around.values(), default=count)
     return f"×{low} … {high}" if low < high == count else f"×{count}"
@@ -64,7 +66,7 @@ def times(recording: RecordedRun, count: int, instances: Sequence[str]) -> str:
 def given(view: View, arrow: Arrow, value: ValueId) -> Iterator[ValueId]:
     """What the tail of an arrow returns in each of the repeats for which it stands."""
     box, recording = view.boxes[arrow.tail], view.recording
-    rows = [tuple(_results(recording, each)) for each in box.instances]
+    rows = [tuple(_results(recording, instance)) for instance in box.instances]
     place = next((row.index(value) for row in rows if value in row), -1)
     if place < 0:
         yield value

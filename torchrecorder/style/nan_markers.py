@@ -32,8 +32,8 @@ class Marks:
         """The captions of a box."""
         if not self._said:
             return ()
-        found = [each for each in box.members if each in self._said]
-        return tuple(Text(self._said[each] + self._place(box, each)) for each in found)
+        found = [member for member in box.members if member in self._said]
+        return tuple(Text(self._said[item] + self._place(box, item)) for item in found)
 
     def _place(self, box: Box, node: str) -> str:
         """Which of the siblings that *box* stands for it was; empty for a box that is one."""

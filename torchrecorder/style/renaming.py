@@ -23,7 +23,7 @@ class Renaming:
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = names
         self.given = frozenset(names.values())
-        self.patterns = [each for each in names if any(letter in each for letter in "*?[")]
+        self.patterns = [name for name in names if any(letter in name for letter in "*?[")]
 
     def scope(self, scope: Scope) -> str | None:
         """The title of a module or function, by its path or name."""
@@ -42,7 +42,7 @@ class Renaming:
     def check(self, *recordings: RecordedRun) -> None:
         """Warn of names that match nothing in any of *recordings*."""
         if self.names:
-            known = (name for each in recordings for name in called(each))
+            known = (name for recording in recordings for name in called(recording))
             warn_unmatched("rename", self.names, known)
 
     def of(self, called: Iterable[str]) -> str | None:
@@ -50,9 +50,9 @@ class Renaming:
         if not self.names:
             return None
         ways = list(called)
-        exact = [each for each in ways if each in self.names]
+        exact = [way for way in ways if way in self.names]
         fitting = exact or [
-            pattern for each in ways for pattern in self.patterns if fnmatchcase(each, pattern)
+            pattern for way in ways for pattern in self.patterns if fnmatchcase(way, pattern)
         ]
         return self.names[fitting[0]] if fitting else None
 
@@ -80,6 +80,6 @@ def check_names(names: object) -> None:
         raise InvalidArgument(
             f'rename must map names to names, {{"self_attn": "Attention"}}, not {names!r}'
         )
-    wrong = [pair for pair in names.items() if not all(isinstance(each, str) for each in pair)]
+    wrong = [pair for pair in names.items() if not all(isinstance(item, str) for item in pair)]
     if wrong:
         raise InvalidArgument(f"rename must map text to text, not {wrong[0][0]!r}: {wrong[0][1]!r}")

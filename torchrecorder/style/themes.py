@@ -28,7 +28,7 @@ LOOKS = Check(
     f"a mapping to a Look from each of {', '.join(sorted(NAMES))}",
     lambda value: isinstance(value, Mapping)
     and NAMES <= set(value)
-    and all(isinstance(each, Look) for each in value.values()),
+    and all(isinstance(item, Look) for item in value.values()),
 )
 
 

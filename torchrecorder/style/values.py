@@ -49,9 +49,9 @@ def _number(text: object) -> bool:
 
 def _words(*known: str, other: Check | None = None) -> Check:
     """One of a few texts, in exactly these letters, or what *other* says."""
-    said = one_of(*known).expected + (f", or {other.expected}" if other is not None else "")
+    text = one_of(*known).expected + (f", or {other.expected}" if other is not None else "")
     return Check(
-        said,
+        text,
         lambda value: str(value) in known or other is not None and other.holds(value),
         known,
     )
@@ -62,7 +62,7 @@ def _flag(value: object) -> bool:
 
 
 def _every(holds: Callable[[str], object]) -> Callable[[object], bool]:
-    return lambda value: all(holds(each.strip()) for each in str(value).split(","))
+    return lambda value: all(holds(part.strip()) for part in str(value).split(","))
 
 
 NUMBER = Check("a number", _number)

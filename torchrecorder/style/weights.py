@@ -34,7 +34,7 @@ class Weights:
             single: Whether it is drawn for itself alone, and not for all rounds of a loop.
         """
         count = self._count(self.all, [scope.id])
-        counts = [self._count(self.all, [each]) for each in box.instances]
+        counts = [self._count(self.all, [instance]) for instance in box.instances]
         frozen = self._frozen(box, count) if count else ""
         if len(set(counts)) > 1:
             whole = labels.count(self._count(self.all, box.instances))
@@ -79,7 +79,7 @@ class Weights:
 
     def _count(self, numbers: Numbers, scopes: Iterable[str]) -> int:
         """The number of weights in scopes; tied ones count once."""
-        inside = (each for scope in scopes for each in self.inside.scopes(ScopeId(scope)))
+        inside = (item for scope in scopes for item in self.inside.scopes(ScopeId(scope)))
         return int(numbers.of(inside) or 0)
 
     def _calls(self, module: ModuleId | None) -> Mapping[str, int]:

@@ -194,14 +194,14 @@ def _run(
     if isinstance(model, Module):
         account.update(_of_model(model, numbers))
     account.update(_of_process())
-    account["torch patched"] = [name for name, each in watched if _now(name) is not each]
+    account["torch patched"] = [name for name, item in watched if _now(name) is not item]
     return account
 
 
 def _backward(output: Any) -> None:
-    found = [each for _, each in _tensors("", output) if each.requires_grad]
+    found = [item for _, item in _tensors("", output) if item.requires_grad]
     if found:
-        torch.autograd.backward(found, [torch.ones_like(each) for each in found])
+        torch.autograd.backward(found, [torch.ones_like(item) for item in found])
 
 
 class _Numbers:
@@ -223,8 +223,8 @@ def _tensors(path: str, found: Any) -> Iterator[tuple[str, Tensor]]:
         for key in list(found):
             yield from _tensors(f"{path}.{key}", found[key])
     elif isinstance(found, (tuple, list)):
-        for number, each in enumerate(found):
-            yield from _tensors(f"{path}.{number}", each)
+        for number, item in enumerate(found):
+            yield from _tensors(f"{path}.{number}", item)
     elif dataclasses.is_dataclass(found) and not isinstance(found, type):
         for field in dataclasses.fields(found):
             yield from _tensors(f"{path}.{field.name}", getattr(found, field.name, None))
@@ -271,7 +271,7 @@ def _bits(tensor: Tensor) -> Any:
     if tensor.is_meta or type(tensor).__name__ == "FakeTensor":
         return tuple(tensor.shape)
     if tensor.is_nested:
-        return [_bits(each) for each in tensor.unbind()]
+        return [_bits(item) for item in tensor.unbind()]
     if tensor.is_quantized:
         tensor = tensor.int_repr()
     if tensor.layout is torch.sparse_coo:
@@ -281,7 +281,7 @@ def _bits(tensor: Tensor) -> Any:
     if type(tensor) is not Tensor and hasattr(tensor, "__tensor_flatten__"):
         names, _ = tensor.__tensor_flatten__()
         parts = [getattr(tensor, name, None) for name in names]
-        return [_bits(each) for each in parts if isinstance(each, Tensor)]
+        return [_bits(part) for part in parts if isinstance(part, Tensor)]
     return _bytes(tensor)
 
 
@@ -300,9 +300,9 @@ def _of_model(model: Module, numbers: _Numbers) -> dict[str, Any]:
         account[f"{path}: training"] = getattr(module, "training", None)
         account[f"{path}: attributes"] = sorted(module.__dict__)
         account[f"{path}: class"] = type(module).__qualname__
-        for name, each in module.__dict__.items():
+        for name, item in module.__dict__.items():
             if name.endswith("_hooks"):
-                account[f"{path}: {name}"] = len(each)
+                account[f"{path}: {name}"] = len(item)
     for path, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if not torch.nn.parameter.is_lazy(tensor):
             account.update(_of_tensor(path, tensor, numbers))
@@ -332,9 +332,9 @@ def _of_process() -> dict[str, Any]:
 def _watched() -> list[tuple[str, Any]]:
     """Functions of PyTorch that a recorder could be tempted to replace."""
     return [
-        (f"{number}.{name}", each)
+        (f"{number}.{name}", item)
         for number, home in enumerate(_WATCHED)
-        for name, each in list(vars(home).items())
+        for name, item in list(vars(home).items())
     ]
 
 
@@ -344,7 +344,7 @@ def _now(name: str) -> Any:
 
 
 def _living_tensors() -> int:
-    return sum(1 for each in gc.get_objects() if type(each).__name__ in ("Tensor", "Parameter"))
+    return sum(1 for item in gc.get_objects() if type(item).__name__ in ("Tensor", "Parameter"))
 
 
 def _but_for_leaks(entrance: str, plain: dict[str, Any], recorded: dict[str, Any]) -> None:

@@ -33,11 +33,11 @@ def slices_in(path: str | Path) -> list[Slice]:
     """
     target = path_of(path)
     found = _events(target.read_bytes(), target.name)
-    on_cpu = [each for each in found if each.get("ph") == "X" and each.get("cat") in ON_CPU]
-    memory = [each for each in found if each.get("name") == MEMORY]
-    on_device = [each for each in found if each.get("ph") == "X" and each.get("cat") in ON_DEVICE]
+    on_cpu = [item for item in found if item.get("ph") == "X" and item.get("cat") in ON_CPU]
+    memory = [item for item in found if item.get("name") == MEMORY]
+    on_device = [item for item in found if item.get("ph") == "X" and item.get("cat") in ON_DEVICE]
     try:
-        slices = [_slice(each) for each in on_cpu]
+        slices = [_slice(item) for item in on_cpu]
         slices = _with_kernels(slices, on_cpu, on_device)
         return _with_memory(slices, memory)
     except (KeyError, TypeError, ValueError) as error:
@@ -53,7 +53,7 @@ def _events(data: bytes, name: str) -> list[dict[str, Any]]:
     events = found.get("traceEvents") if isinstance(found, dict) else found
     if not isinstance(events, list):
         raise InvalidArgument(f"{name} is no Chrome trace: it has no list of traceEvents")
-    return [each for each in events if isinstance(each, dict)]
+    return [event for event in events if isinstance(event, dict)]
 
 
 def _slice(event: Mapping[str, Any]) -> Slice:
@@ -92,15 +92,15 @@ def _with_kernels(
         if place >= 0:
             launched.setdefault(place, []).append(Kernel(str(ran["name"]), seconds, gap))
     return [
-        replace(each, kernels=tuple(launched[place])) if place in launched else each
-        for place, each in enumerate(slices)
+        replace(slice_, kernels=tuple(launched[place])) if place in launched else slice_
+        for place, slice_ in enumerate(slices)
     ]
 
 
 def _with_memory(slices: list[Slice], memory: Iterable[Mapping[str, Any]]) -> list[Slice]:
     """What was allocated or freed, at the innermost slice in which it was."""
     threads: dict[object, list[int]] = {}
-    for place in sorted(range(len(slices)), key=lambda each: slices[each].begin):
+    for place in sorted(range(len(slices)), key=lambda index: slices[index].begin):
         threads.setdefault(slices[place].thread, []).append(place)
     begins = {
         thread: [slices[place].begin for place in places] for thread, places in threads.items()
@@ -116,8 +116,8 @@ def _with_memory(slices: list[Slice], memory: Iterable[Mapping[str, Any]]) -> li
             place = places[number]
             net[place] = net.get(place, 0.0) + float(event.get("args", {})["Bytes"])
     return [
-        replace(each, allocated=max(net[place], 0.0), freed=max(-net[place], 0.0))
+        replace(slice_, allocated=max(net[place], 0.0), freed=max(-net[place], 0.0))
         if place in net
-        else each
-        for place, each in enumerate(slices)
+        else slice_
+        for place, slice_ in enumerate(slices)
     ]

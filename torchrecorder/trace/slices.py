@@ -86,40 +86,40 @@ def owned(slices: Iterable[Slice]) -> Iterator[Owned]:
     Our own ranges take no time: what they hold is in the slices inside of them.
     """
     threads: dict[object, list[Slice]] = {}
-    for each in slices:
-        threads.setdefault(each.thread, []).append(each)
+    for slice_ in slices:
+        threads.setdefault(slice_.thread, []).append(slice_)
     for found in threads.values():
-        found.sort(key=lambda each: (each.begin, -each.end))
+        found.sort(key=lambda item: (item.begin, -item.end))
         yield from _in_thread(found)
 
 
 def _in_thread(slices: Sequence[Slice]) -> Iterator[Owned]:
     parents = list(_parents(slices))
     nodes = _nodes(slices, parents)
-    own = [each.end - each.begin for each in slices]
+    own = [slice_.end - slice_.begin for slice_ in slices]
     owners: list[str | None] = []
-    for place, (each, parent) in enumerate(zip(slices, parents)):
+    for place, (entry, parent) in enumerate(zip(slices, parents)):
         around = owners[parent] if parent >= 0 else None
-        if each.name.startswith(MARK):
-            owners.append(marked(each.name))
+        if entry.name.startswith(MARK):
+            owners.append(marked(entry.name))
             continue
         outside = parent
         while outside >= 0 and slices[outside].name.startswith(MARK):
             outside = parents[outside]
         if outside >= 0:
-            own[outside] -= each.end - each.begin
+            own[outside] -= entry.end - entry.begin
         owners.append(nodes.get(place, around))
-    for each, owner, spent in zip(slices, owners, own):
-        yield Owned(each, owner, 0.0 if each.name.startswith(MARK) else spent)
+    for item, owner, spent in zip(slices, owners, own):
+        yield Owned(item, owner, 0.0 if item.name.startswith(MARK) else spent)
 
 
 def _parents(slices: Sequence[Slice]) -> Iterator[int]:
     """For each slice the place of the one around it; -1 if there is none."""
     around: list[int] = []
-    for place, each in enumerate(slices):
-        while around and slices[around[-1]].end < each.end:
+    for place, slice_ in enumerate(slices):
+        while around and slices[around[-1]].end < slice_.end:
             around.pop()
-        while around and slices[around[-1]].end <= each.begin < each.end:
+        while around and slices[around[-1]].end <= slice_.begin < slice_.end:
             around.pop()
         yield around[-1] if around else -1
         around.append(place)
@@ -128,8 +128,8 @@ def _parents(slices: Sequence[Slice]) -> Iterator[int]:
 def _nodes(slices: Sequence[Slice], parents: Sequence[int]) -> dict[int, str]:
     """The grad nodes whose mark lies in each slice of the engine."""
     found: dict[int, str] = {}
-    for each, parent in zip(slices, parents):
-        name = marked(each.name)
+    for slice_, parent in zip(slices, parents):
+        name = marked(slice_.name)
         if name is None or not name.startswith("g"):
             continue
         while parent >= 0 and not slices[parent].name.startswith(ENGINE):
@@ -150,14 +150,14 @@ def profiled(recording: Made, slices: Sequence[Slice]) -> Made:
     Raises:
         InvalidArgument: They have none of our ranges, or those of another run.
     """
-    ids = {marked(each.name) for each in slices} - {None}
+    ids = {marked(slice_.name) for slice_ in slices} - {None}
     known = {*recording.ops, *recording.scopes, *recording.grad_nodes}
     if not ids:
         raise InvalidArgument(
             "the profile has no range of torchrecorder: profile the block of a recorder, "
             "with profile() as prof, Recorder(model, profiler=prof) as recorder"
         )
-    if strange := sorted(str(each) for each in ids - known):
+    if strange := sorted(str(identifier) for identifier in ids - known):
         raise InvalidArgument(
             f"the profile is of another run than {recording.name}: this has no {strange[0]!r}"
         )
@@ -175,15 +175,15 @@ def _amounts(recording: RecordedRun, found: Iterable[Owned]) -> Mapping[str, dic
         amounts[quantity][owner] = amounts[quantity].get(owner, 0) + amount
 
     on_device = False
-    for each, owner, own in found:
+    for item, owner, own in found:
         if owner is None or owner in recording.scopes:
             continue
         add(SECONDS_ON_CPU, owner, own / 1e6)
-        add(BYTES_ALLOCATED, owner, each.allocated)
-        add(BYTES_FREED, owner, each.freed)
-        if each.flops:
-            add(FLOPS_PROFILED, owner, each.flops)
-        for kernel in each.kernels:
+        add(BYTES_ALLOCATED, owner, item.allocated)
+        add(BYTES_FREED, owner, item.freed)
+        if item.flops:
+            add(FLOPS_PROFILED, owner, item.flops)
+        for kernel in item.kernels:
             on_device = True
             add(KERNELS, owner, 1)
             add(SECONDS_OF_KERNELS, owner, kernel.seconds)

@@ -51,8 +51,8 @@ def events(recording: RecordedRun) -> Iterator[dict[str, Any]]:
     yield _named("thread_name", FORWARD, "calls")
     if recording.grad_runs:
         yield _named("thread_name", BACKWARD, "grad nodes")
-    for each in laid.items:
-        yield _entry(FORWARD, each.name, laid.begin[each.id], laid.lasting[each.id], _about(each))
+    for item in laid.items:
+        yield _entry(FORWARD, item.name, laid.begin[item.id], laid.lasting[item.id], _about(item))
     yield from _backward(recording, laid)
 
 
@@ -62,37 +62,37 @@ class _Laid:
     def __init__(self, recording: RecordedRun) -> None:
         self.children = recording.children
         found: list[Scope | Op] = [*recording.scopes.values(), *recording.ops.values()]
-        self.items = sorted(found, key=lambda each: each.index)
+        self.items = sorted(found, key=lambda item: item.index)
         self.lasting: dict[str, float] = {}
         self.begin: dict[str, float] = {}
-        for each in reversed(self.items):  # what is inside comes later in the run
-            self.lasting[each.id] = max(each.seconds or 0.0, self._inside(each))
+        for element in reversed(self.items):  # what is inside comes later in the run
+            self.lasting[element.id] = max(element.seconds or 0.0, self._inside(element))
         now = 0.0
         for item in self.children[None]:
             self.begin[item.id] = now
             now += self.lasting[item.id]
-        for each in self.items:
-            self._place(each)
+        for entry in self.items:
+            self._place(entry)
 
     def _inside(self, item: Scope | Op) -> float:
         if isinstance(item, Op):
             return 0.0
-        return sum(self.lasting[each.id] for each in self.children.get(item.id, ()))
+        return sum(self.lasting[child.id] for child in self.children.get(item.id, ()))
 
     def _place(self, item: Scope | Op) -> None:
         """Lay out what is in *item*, whose own place is known."""
         inner = self.children.get(item.id, ()) if isinstance(item, Scope) else ()
         gap = (self.lasting[item.id] - self._inside(item)) / (len(inner) + 1)
         now = self.begin[item.id] + gap
-        for each in inner:
-            self.begin[each.id] = now
-            now += self.lasting[each.id] + gap
+        for entry in inner:
+            self.begin[entry.id] = now
+            now += self.lasting[entry.id] + gap
 
 
 def _backward(recording: RecordedRun, laid: _Laid) -> Iterator[dict[str, Any]]:
     """Grad nodes in the order in which they ran, from the beginning of the call on."""
     now = {run.run: laid.begin.get(run.op, 0.0) for run in recording.backward_runs}
-    for ran in sorted(recording.grad_runs, key=lambda each: (each.run, each.order)):
+    for ran in sorted(recording.grad_runs, key=lambda run: (run.run, run.order)):
         grad, seconds = recording.grad_nodes[ran.grad], ran.seconds or 0.0
         about = {"id": grad.id, "op": grad.owner or ""}
         yield _entry(BACKWARD, grad.name, now.get(ran.run, 0.0), seconds, about)

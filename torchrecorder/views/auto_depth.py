@@ -26,7 +26,7 @@ def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
 def max_depth(recording: RecordedRun) -> int:
     """The depth at which every scope is open and each op has its box."""
     depths = scope_depths(recording)
-    shown = (depths[each.id] for each in recording.scopes.values() if not each.recompute)
+    shown = (depths[scope.id] for scope in recording.scopes.values() if not scope.recompute)
     return 1 + max(shown, default=-1)
 
 

@@ -46,7 +46,7 @@ def backward_view(recording: RecordedRun, depth: int | None = None) -> View:
 def _fitting(view: View, depths: Mapping[str | None, int], deepest: int) -> int:
     """The deepest depth that draws at most about 40 boxes, as forward; 1 at least."""
     for depth in range(deepest, 1, -1):
-        closed = {each for each in view.clusters if depths[each] == depth}
+        closed = {cluster for cluster in view.clusters if depths[cluster] == depth}
         open_ = sum(1 for box in view.boxes.values() if depths[box.cluster] < depth)
         if len(closed) + open_ <= ENOUGH:
             return depth

@@ -50,14 +50,16 @@ class Collapse:
             op = ops.get(OpId(box.id))
             if box.kind not in SOURCES and (op is None or not self.quiet(op)):
                 loud.add(box.cluster)
-        return {each for each in view.clusters if each not in loud and each not in ops}
+        return {cluster for cluster in view.clusters if cluster not in loud and cluster not in ops}
 
 
 def close(view: View, closes: Callable[[str], bool]) -> View:
     """Turn each outermost cluster that *closes* into a box of all that lies in it."""
     home = _closed_by(view.clusters, closes)
     boxes = _boxes(view, home)
-    clusters = {each.id: each for each in view.clusters.values() if home[each.id] is None}
+    clusters = {
+        cluster.id: cluster for cluster in view.clusters.values() if home[cluster.id] is None
+    }
     return View(view.recording, boxes, clusters, tuple(_rewired(view, home)))
 
 

@@ -100,7 +100,7 @@ class _Whole:
     def _sources(self) -> Iterator[Box]:
         """Boxes of values that no drawn op made: inputs first, others in the order of reading."""
         first = dict.fromkeys(slot.value for slot in self.recording.inputs)
-        for value in [*first, *(each for each in self.readers if each not in first)]:
+        for value in [*first, *(reader for reader in self.readers if reader not in first)]:
             if self._tail(value) == value:
                 yield self._source(value)
 
@@ -127,7 +127,7 @@ class _Whole:
             (scope.index, Box(scope.id, scope_kind(scope), scope.parent, (scope.id,)))
             for scope in empty
         )
-        return [box for _, box in sorted(indexed, key=lambda each: each[0])]
+        return [box for _, box in sorted(indexed, key=lambda item: item[0])]
 
     def _op(self, op: Op) -> Box:
         kind = BoxKind.HIDDEN if op.kind is OpKind.HIDDEN else BoxKind.OP

@@ -73,10 +73,10 @@ class HideOps:
     def _hides(self, view: View, box: Box) -> bool:
         ops, scopes = view.recording.ops, view.recording.scopes
         if box.kind is BoxKind.REGION and box.id in scopes:
-            inside = [scopes[ScopeId(each)] for each in box.members if each in scopes]
+            inside = [scopes[ScopeId(member)] for member in box.members if member in scopes]
             if any(scope.kind not in MODES or scope.failed for scope in inside):
                 return False
-            return all(self._quiet(ops[OpId(each)]) for each in box.members if each in ops)
+            return all(self._quiet(ops[OpId(member)]) for member in box.members if member in ops)
         return box.id in ops and self._quiet(ops[OpId(box.id)])
 
     def _quiet(self, op: Op) -> bool:

@@ -27,8 +27,8 @@ class Nesting:
         """The innermost member that has all *members* inside it; None for the top."""
         distinct = list(dict.fromkeys(members))
         found = distinct[0] if distinct else None
-        for each in distinct[1:]:
-            found = self._meet(found, each)
+        for item in distinct[1:]:
+            found = self._meet(found, item)
         return found
 
     def _meet(self, one: str | None, other: str | None) -> str | None:

@@ -246,7 +246,7 @@ def _repeated(recording: RecordedRun, options: ViewOptions) -> frozenset[str]:
 
 def _quiet(recording: RecordedRun, options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:
     """The conditions under which an op is not shown."""
-    needed = {each.op for each in recording.graph_breaks} | {*drawn_backwards(recording)}
+    needed = {item.op for item in recording.graph_breaks} | {*drawn_backwards(recording)}
     found: list[Callable[[Op], bool]] = [is_pass]
     if not options.queries:
         found.append(lambda op: is_query(op) and op.id not in needed)

@@ -35,7 +35,7 @@ def with_former(view: View, instead: Mapping[Read, ValueId]) -> tuple[View, froz
 
 def _readers(view: View, arrow: Arrow) -> Iterator[Op]:
     """The ops in the head of an arrow that read what it carries."""
-    for each in view.boxes[arrow.head].members:
-        op = view.recording.ops.get(OpId(each))
+    for member in view.boxes[arrow.head].members:
+        op = view.recording.ops.get(OpId(member))
         if op is not None and any(slot.value == arrow.value for slot in op.inputs):
             yield op

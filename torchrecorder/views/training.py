@@ -19,7 +19,7 @@ def training_steps(recording: RecordedRun) -> frozenset[str]:
     for scope in recording.scopes.values():
         if scope.parent in found or (scope.kind in TRAINING and scope.id not in holding):
             found.add(scope.id)
-    return frozenset(each for each in found if each is not None)
+    return frozenset(item for item in found if item is not None)
 
 
 def drawn_backwards(recording: RecordedRun) -> frozenset[OpId]:
@@ -30,13 +30,13 @@ def drawn_backwards(recording: RecordedRun) -> frozenset[OpId]:
     given = {slot.value for slot in recording.outputs}
     runs = [run.op for run in recording.backward_runs if run.op in recording.ops]
     return frozenset(
-        each
-        for each in runs
+        run
+        for run in runs
         if len(runs) > 1
-        or recording.ops[each].outputs
+        or recording.ops[run].outputs
         or not given.issuperset(
             slot.value
-            for slot in recording.ops[each].inputs
+            for slot in recording.ops[run].inputs
             if recording.values[slot.value].producer is not None
         )
     )

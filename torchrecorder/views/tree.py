@@ -48,17 +48,19 @@ class Tree:
         fold_of = {item: group for group in self.unfolded.repeats for item in group}
         first = {group[0]: group for group in self.unfolded.repeats}
         places: list[Place] = []
-        waiting: list[tuple[str, int, bool]] = [(each, -1, False) for each in children[None][::-1]]
+        waiting: list[tuple[str, int, bool]] = [
+            (child, -1, False) for child in children[None][::-1]
+        ]
         while waiting:
             item, parent, within = waiting.pop()
             number = len(places)
             if item in fold_of and not within:
                 if item in first:
                     places.append(Place(item, parent, first[item]))
-                    waiting.extend((each, number, True) for each in reversed(first[item]))
+                    waiting.extend((entry, number, True) for entry in reversed(first[item]))
                 continue
             places.append(Place(item, parent))
-            waiting.extend((each, number, False) for each in reversed(children.get(item, ())))
+            waiting.extend((child, number, False) for child in reversed(children.get(item, ())))
         return tuple(places)
 
     @cached_property
@@ -87,7 +89,7 @@ class Tree:
             found.setdefault(box.cluster, []).append(box.id)
         order = self._order
         for inside in found.values():
-            inside.sort(key=lambda each: order[each])
+            inside.sort(key=lambda item: order[item])
         found.setdefault(None, [])
         return found
 
@@ -95,7 +97,7 @@ class Tree:
     def _order(self) -> Mapping[str, tuple[int, float, int]]:
         """Sort keys; what has no position in the run keeps its position in the view."""
         view = self.view
-        items = {each: number for number, each in enumerate((*view.boxes, *view.clusters))}
+        items = {box: number for number, box in enumerate((*view.boxes, *view.clusters))}
         if any(box.kind is BoxKind.GRAD for box in view.boxes.values()):
             return {item: (0, 0.0, number) for item, number in self._met(items).items()}
         return {item: (*self._moment(item), number) for item, number in items.items()}
@@ -132,11 +134,11 @@ class Tree:
     def folds(self) -> Iterator[Box]:
         """Each fold as the box that it is when closed."""
         boxes = {box.id: box for box in self.closed()}
-        boxes.update((each.id, each) for each in self.view.boxes.values())
+        boxes.update((box.id, box) for box in self.view.boxes.values())
         children = self._children
         for group in self.unfolded.repeats:
             box = boxes[group[0]]
-            members = tuple(member for each in group for member in boxes[each].members)
+            members = tuple(member for item in group for member in boxes[item].members)
             names = names_of(self.view.recording, group, lambda block: children[block])
             differing = group if self.unfolded.similar else ()
             yield Box(box.id, box.kind, box.cluster, members, len(group), names, differing)

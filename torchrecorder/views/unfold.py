@@ -26,7 +26,7 @@ def with_blocks(
     members: Mapping[str, tuple[str, ...]], view: View
 ) -> Mapping[str, tuple[str, ...]]:
     """*members*, with those of the blocks that are clusters of *view*."""
-    inside: dict[str, list[str]] = {each: [] for each in view.clusters if is_block(each)}
+    inside: dict[str, list[str]] = {cluster: [] for cluster in view.clusters if is_block(cluster)}
     for box in view.boxes.values():
         if box.cluster in inside:
             inside[box.cluster].extend(box.members)
@@ -51,8 +51,10 @@ def joined_outputs(view: View, repeats: Sequence[Sequence[str]]) -> View:
 def _stand_ins(view: View, repeats: Sequence[Sequence[str]]) -> Mapping[str, str]:
     """For each box with outputs, the first of the outermost repeated siblings around it."""
     first = {item: group[0] for group in repeats for item in group}
-    parents: dict[str, str | None] = {each.id: each.parent for each in view.clusters.values()}
-    parents.update((each.id, each.cluster) for each in view.boxes.values())
+    parents: dict[str, str | None] = {
+        cluster.id: cluster.parent for cluster in view.clusters.values()
+    }
+    parents.update((box.id, box.cluster) for box in view.boxes.values())
     found = {}
     for arrow in view.arrows:
         if view.boxes[arrow.head].kind is BoxKind.OUTPUT:

@@ -138,13 +138,13 @@ class View:
     @cached_property
     def nesting(self) -> Nesting:
         """Which cluster lies in which."""
-        return Nesting({each.id: each.parent for each in self.clusters.values()})
+        return Nesting({cluster.id: cluster.parent for cluster in self.clusters.values()})
 
     def is_idle(self, box: Box) -> bool:
         """Whether *box* did not take part in the backward pass that is shown."""
         if not self.backward or not self._ran:
             return False
-        grads = [each for each in box.members if each in self.recording.grad_nodes]
+        grads = [member for member in box.members if member in self.recording.grad_nodes]
         return bool(grads) and self._ran.isdisjoint(grads)
 
     @cached_property
@@ -154,7 +154,7 @@ class View:
     def copies(self, box: Box) -> int:
         """How many repeats *box* stands for, counting the open folds around it."""
         around = self.nesting.around(box.cluster)
-        folded = prod([box.count, *(self.clusters[each].count for each in around)])
+        folded = prod([box.count, *(self.clusters[outer].count for outer in around)])
         return len(box.instances) if folded > 1 and box.instances else folded
 
     def given(self, arrow: Arrow) -> ValueId | None:
@@ -183,7 +183,7 @@ class View:
             if op is None or op.id in self.box_of:
                 continue
             before = dict.fromkeys(slot.value for slot in op.inputs)
-            waiting += [each for each in before if each not in seen]
+            waiting += [item for item in before if item not in seen]
             seen.update(before)
         return None
 

@@ -11,13 +11,13 @@ from torchrecorder.capture.internals.access import output_forms
 def output_facts(node: Any) -> list[tuple[tuple[int, ...], str, str, int]]:
     """Shape, dtype, device and bytes of what a node's forward gave, as autograd noted them."""
     facts = []
-    for each in output_forms(node):
-        shape = tuple(size if type(size) is int else -1 for size in each.shape)
+    for form in output_forms(node):
+        shape = tuple(size if type(size) is int else -1 for size in form.shape)
         elements = 1
         for size in shape:
             elements *= abs(size)
-        dtype = str(each.dtype).removeprefix("torch.")
-        facts.append((shape, dtype, str(each.device), elements * each.dtype.itemsize))
+        dtype = str(form.dtype).removeprefix("torch.")
+        facts.append((shape, dtype, str(form.device), elements * form.dtype.itemsize))
     return facts
 
 

@@ -136,7 +136,7 @@ class Strangers:
             if known is not None and home_of(known) != own and not hasattr(node, "variable"):
                 self.walk.known[self.hold(node)] = known
                 if own == 0:
-                    stack.extend(each for each, _ in node.next_functions if each is not None)
+                    stack.extend(item for item, _ in node.next_functions if item is not None)
 
     def look(self, node: Any) -> None:
         """Expect strangers, if *node* shows that a thread is at work that was there before us."""
@@ -158,7 +158,7 @@ class Strangers:
                     return True
                 continue
             behind = [parent for parent, _ in node.next_functions if parent is not None]
-            later = [each for each in map(_number, behind) if number < each < LEAF]
+            later = [item for item in map(_number, behind) if number < item < LEAF]
             if number >= next_node_number() or not known.keys().isdisjoint(later):
                 return True
             stack.extend(behind)

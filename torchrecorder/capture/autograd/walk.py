@@ -265,22 +265,22 @@ class AutogradWalk:
         found = self._gather(node)
         for number, _, _ in found:
             self.known[number] = self.tape.next_grad()
-        for number, each, parents in found:
+        for number, item, parents in found:
             following = self._following(parents)
             assert following is not None  # all of them have been gathered
             grad = self.known[number]
-            whole = number < 0 or isinstance(each, BackwardCFunction)
+            whole = number < 0 or isinstance(item, BackwardCFunction)
             maker, place = owner, scope
             if owner is None or number < self.since and not whole:
                 maker, place = self._maker(number)
             if maker is not None:
-                self._write(grad, each, maker, place, following)
-            elif self.is_older(each):
-                self.tape.write(GradNodeFound(grad, name_of(each), None, None, following, None))
+                self._write(grad, item, maker, place, following)
+            elif self.is_older(item):
+                self.tape.write(GradNodeFound(grad, name_of(item), None, None, following, None))
             else:
                 op = self.tape.next_op()
-                self._write(grad, each, op, scope, following)
-                self._hidden(grad, each, op, following)
+                self._write(grad, item, op, scope, following)
+                self._hidden(grad, item, op, following)
 
     def _write(
         self,
@@ -390,5 +390,5 @@ def _parents_first(
         elif number not in ordered:
             stack.append((number, True))
             behind = [key(parent) for parent, _ in found[number][2] if parent is not None]
-            stack.extend((each, False) for each in behind if each in found)
+            stack.extend((item, False) for item in behind if item in found)
     return list(ordered.values())

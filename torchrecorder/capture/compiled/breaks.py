@@ -34,13 +34,13 @@ def read(text: str) -> Said:
     """The parts of a reason, which is one text: a title, and lines that begin with a word."""
     links = _LINK.findall("".join(_MORE.findall(text)))
     pieces = _PARTS.split(_MORE.sub("", text))
-    told = [(kind, " ".join(said.split())) for kind, said in zip(pieces[1::2], pieces[2::2])]
+    told = [(kind, " ".join(message.split())) for kind, message in zip(pieces[1::2], pieces[2::2])]
     title = " ".join(pieces[0].split())
     known = PLAIN.get(title.partition(" ")[0])
     return Said(
         f"{known} ({title.partition(' ')[0]})" if known else title,
-        " ".join(said for kind, said in told if kind == "Explanation"),
-        tuple(said for kind, said in told if kind == "Hint"),
+        " ".join(message for kind, message in told if kind == "Explanation"),
+        tuple(message for kind, message in told if kind == "Hint"),
         links[0] if links else "",
     )
 
@@ -91,7 +91,7 @@ class _Places:
             scope = self.matched.candidates[place].op.scope
             if call.lines and scope is not None:
                 around = list(self._around(scope))
-                called = [each for each in around if _same_line(each.source, call.lines[-1])]
+                called = [outer for outer in around if _same_line(outer.source, call.lines[-1])]
                 return called[-1].parent if called else scope
         return None
 
@@ -106,9 +106,9 @@ class _Places:
         now = self.matched.candidates[begin - 1].op.index if begin else 0
         for line in reversed(stop.lines[1:]):
             called = [
-                each for each in self.children.get(scope, ()) if _same_line(each.source, line)
+                child for child in self.children.get(scope, ()) if _same_line(child.source, line)
             ]
-            later = [each for each in called if each.index > now]
+            later = [item for item in called if item.index > now]
             if called:
                 scope = (later or called[-1:])[0].scope
         return scope

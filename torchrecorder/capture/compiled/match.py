@@ -81,7 +81,7 @@ class Matched:
             if op.op in self.graphs or after is not None and after.first < place:
                 continue
             near = [before, after.graph if after is not None else None]
-            lost = {name for each in near if each is not None for name in self.unmatched[each]}
+            lost = {name for item in near if item is not None for name in self.unmatched[item]}
             if op.outputs and op.kind is OpKind.CALLED and canonical(op.name) not in lost:
                 yield op.op
 
@@ -122,12 +122,12 @@ class Matched:
         A call on no line of the user's, as in a module of PyTorch's that the compiler begins
         with, is known by its module alone.
         """
-        wanted = {self.modules.get(each) for each in call.modules[-1:]} - {None}
+        wanted = {self.modules.get(module) for module in call.modules[-1:]} - {None}
         keys: list[_Key] = [(call.name, line.file, line.line) for line in call.lines]
         for start in (self._next, begin):
             for chosen in (keys, [(call.name,)] if wanted or not keys else []):
                 found = [self._first(key, start, wanted) for key in chosen]
-                known = [each for each in found if each is not None]
+                known = [item for item in found if item is not None]
                 if known:
                     return min(known)
         return None

@@ -84,21 +84,21 @@ class SecondRun:
             return
         if not traced.graphs:
             tape.notes.append(f"the compiler made no graph of {len(self._calls)} calls")
-        scopes = {each.scope for each in self._calls}
+        scopes = {call.scope for call in self._calls}
         self._calls.clear()
         with tape.losing("compiler"):
             events = tape.events
             candidates = list(_candidates(events, scopes))
             matched = Matched(traced, candidates, modules)
             found = list(breaks(traced, matched, events))
-            at_breaks = (each.op for each in found if each.op is not None)
+            at_breaks = (item.op for item in found if item.op is not None)
             numbers: dict[OpId, int] = dict.fromkeys([*matched.in_python(), *at_breaks], IN_PYTHON)
             numbers.update({op: number + 1 for op, number in matched.graphs.items()})
             kernels = list(_kernels(traced, matched))
             tape.events.extend([*_graphs(traced, matched), *found, *kernels])
             for op, number in numbers.items():
                 tape.write(Measured(COMPILED_GRAPH, op, number))
-            first = {op: each.number for each in reversed(kernels) for op in each.ops}
+            first = {op: kernel.number for kernel in reversed(kernels) for op in kernel.ops}
             for op, number in first.items():
                 tape.write(Measured(FUSED_KERNEL, op, number))
 
@@ -108,9 +108,9 @@ class SecondRun:
         try:
             self._run(traced)
         except Exception as error:
-            said = f"compiling the model failed: {type(error).__name__}: {_first_line(error)}"
-            tape.notes.append(said)
-            warn(f"{said}. The recording has no {'kernels' if fused else 'graphs'}")
+            text = f"compiling the model failed: {type(error).__name__}: {_first_line(error)}"
+            tape.notes.append(text)
+            warn(f"{text}. The recording has no {'kernels' if fused else 'graphs'}")
             return None
         return traced
 
@@ -144,7 +144,7 @@ def _candidates(events: Sequence[Event], calls: set[ScopeId | None]) -> Iterator
         elif isinstance(event, OpCalled) and event.scope is not None:
             if event.kind is not OpKind.HIDDEN and not event.recompute and inside[event.scope]:
                 ops.append(event)
-    for op in sorted(ops, key=lambda each: each.index):
+    for op in sorted(ops, key=lambda op: op.index):
         yield Candidate(op, modules[op.scope] if op.scope is not None else None)
 
 
@@ -165,7 +165,9 @@ def _graphs(traced: Traced, matched: Matched) -> Iterator[CompiledGraph]:
 
 def _kernels(traced: Traced, matched: Matched) -> Iterator[FusedKernel]:
     """The kernels, each with the ops of the nodes that it computes."""
-    made = [(number, each) for number, graph in enumerate(traced.graphs) for each in graph.kernels]
+    made = [
+        (number, kernel) for number, graph in enumerate(traced.graphs) for kernel in graph.kernels
+    ]
     for place, (number, kernel) in enumerate(made):
         found = matched.found.get(number, ())
         ops = {call.node: matched.candidates[where].op.op for call, where in found}

@@ -121,8 +121,8 @@ class Traced:
                 waiting.pop()
                 owners.pop()
                 continue
-            inner = [_attribute(owners[-1], each) for each in node.all_input_nodes]
-            bodies = [each for each in inner if isinstance(each, GraphModule) and _only_calls(node)]
+            inner = [_attribute(owners[-1], item) for item in node.all_input_nodes]
+            bodies = [item for item in inner if isinstance(item, GraphModule) and _only_calls(node)]
             if node.op.startswith("call_") and not bodies and not _is_plumbing(node):
                 yield self._call(owners[-1], node)
             for body in reversed(bodies):
@@ -132,8 +132,8 @@ class Traced:
     def _call(self, owner: GraphModule, node: Node) -> TracedOp:
         frames = _FRAME.findall(node.meta.get("stack_trace") or "")
         shapes = tuple(
-            tuple(size if isinstance(size, int) else -1 for size in each.shape)
-            for each in _tensors(node.meta.get("example_value"))
+            tuple(size if isinstance(size, int) else -1 for size in tensor.shape)
+            for tensor in _tensors(node.meta.get("example_value"))
         )
         lines = self._lines((file, int(line), name) for file, line, name in frames)
         return TracedOp(_name(owner, node), lines, tuple(modules_around(node)), shapes, node.name)
@@ -142,7 +142,7 @@ class Traced:
         reason = break_reason(graph)
         if reason is None:
             return None
-        frames = [(each.filename, each.lineno or 0, each.name) for each in reason.user_stack]
+        frames = [(item.filename, item.lineno or 0, item.name) for item in reason.user_stack]
         return Stop(str(reason.reason), self._lines(frames), bool(reason.graph_break))
 
     def _lines(self, frames: Iterable[tuple[str, int, str]]) -> tuple[SourceLine, ...]:
@@ -178,12 +178,12 @@ def _is_plumbing(node: Node) -> bool:
 
 def _reads(node: Node) -> bool:
     """Whether a node is given a tensor."""
-    given = (each.meta.get("example_value") for each in node.all_input_nodes)
-    return any(isinstance(each, Tensor) for each in given)
+    given = (item.meta.get("example_value") for item in node.all_input_nodes)
+    return any(isinstance(item, Tensor) for item in given)
 
 
 def _tensors(value: Any) -> list[Tensor]:
-    return [each for each in pytree.tree_leaves(value) if isinstance(each, Tensor)]
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
 def _name(owner: GraphModule, node: Node) -> str:

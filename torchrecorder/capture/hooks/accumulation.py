@@ -41,7 +41,7 @@ class Accumulation:
         for node in nodes:
             if node.name() == ACCUMULATION:
                 variable = node.variable
-                if wanted is None or any(variable is each for each in wanted):
+                if wanted is None or any(variable is item for item in wanted):
                     self._add(variable)
 
     def _add(self, variable: Tensor) -> None:
@@ -64,5 +64,5 @@ class Accumulation:
 def _leaves(only: Any) -> list[Any]:
     """What is listed in the argument ``inputs`` of a pass."""
     listed = [only] if isinstance(only, (Tensor, GradientEdge)) else list(only)
-    return [getattr(each.node, "variable", None) if isinstance(each, GradientEdge) else each
-            for each in listed]
+    return [getattr(item.node, "variable", None) if isinstance(item, GradientEdge) else item
+            for item in listed]

@@ -141,8 +141,8 @@ class BackwardRuns:
     def forms(self, gradients: Sequence[Tensor | None]) -> tuple[Gradient | None, ...]:
         """The forms of *gradients*."""
         found: list[Gradient | None] = []
-        for each in gradients:
-            found.append(self._form(each) if isinstance(each, Tensor) else None)
+        for gradient in gradients:
+            found.append(self._form(gradient) if isinstance(gradient, Tensor) else None)
         return tuple(found)
 
     def _form(self, gradient: Tensor) -> Gradient:
@@ -203,7 +203,7 @@ class _Run:
 
     def last_started(self) -> GradId | None:
         """The node that was running when the pass broke off."""
-        return next((each.grad for each in reversed(self.open)), None)
+        return next((item.grad for item in reversed(self.open)), None)
 
     def leave(self, *, failed: bool) -> None:
         """Remove the hooks; a node that is still running broke off, or was an accumulation."""
@@ -341,11 +341,11 @@ def _roots(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     found = args[0] if args else kwargs.get("tensors", kwargs.get("outputs", ()))
     edges = [found] if isinstance(found, (Tensor, GradientEdge)) else found
     nodes = []
-    for each in edges if isinstance(edges, (tuple, list)) else ():
-        if isinstance(each, Tensor) and each.requires_grad:
-            nodes.append(each.grad_fn or get_gradient_edge(each).node)
-        elif isinstance(each, GradientEdge):
-            nodes.append(each.node)
+    for edge in edges if isinstance(edges, (tuple, list)) else ():
+        if isinstance(edge, Tensor) and edge.requires_grad:
+            nodes.append(edge.grad_fn or get_gradient_edge(edge).node)
+        elif isinstance(edge, GradientEdge):
+            nodes.append(edge.node)
     return nodes
 
 

@@ -145,12 +145,12 @@ _own_init: Any = vars(BackwardCFunction).get("__init__")
 
 def _init(self: Any, *args: Any, **kwargs: Any) -> None:
     """``BackwardCFunction.__init__``: a custom function is about to run."""
-    for each in tuple(_active):
+    for item in tuple(_active):
         try:
-            if not each.tape.is_elsewhere():
-                each.note(type(self)._forward_cls, get_frame(1))
+            if not item.tape.is_elsewhere():
+                item.note(type(self)._forward_cls, get_frame(1))
         except Exception as error:
-            each.fail(error)
+            item.fail(error)
     _plain_init(self, *args, **kwargs)
 
 
@@ -195,5 +195,5 @@ def _tried(recognise: Recognise) -> bool:
             for call in (_Trial.apply, _look):
                 call(lambda: found.append(recognise(get_frame())))
         inside, outside = found
-        _known.append([class_of(each) for each in inside] == [_Trial] and not outside)
+        _known.append([class_of(item) for item in inside] == [_Trial] and not outside)
     return _known[0]

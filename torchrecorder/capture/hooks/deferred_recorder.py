@@ -154,7 +154,7 @@ class Awaited:
 
     def _take_from(self, modes: list[TorchFunctionMode]) -> list[TorchFunctionMode]:
         """Those of *modes* that are not ours."""
-        return [mode for mode in modes if not any(mode is each for each in self._modes)]
+        return [mode for mode in modes if not any(mode is item for item in self._modes)]
 
     def _steps_now(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """An optimizer begins: it belongs to the step."""
@@ -176,8 +176,8 @@ class Awaited:
         if self._deaf or self.calls != self._steps or threading.get_ident() != self._thread:
             return
         assert self.model is not None
-        ours = {id(each) for each in self.model.parameters()}
-        if any(id(each) in ours for group in optimizer.param_groups for each in group["params"]):
+        ours = {id(parameter) for parameter in self.model.parameters()}
+        if any(id(item) in ours for group in optimizer.param_groups for item in group["params"]):
             self._deaf = True
             _put(self._take_from(_taken()))
 

@@ -147,7 +147,7 @@ class ModuleScopes:
                 while self.open[-1][0] != id(module):
                     self._close(self.open[-1][1], (), failed=False)
                 self._close(self.open[-1][1], (), failed=False)
-            return take_back(self.values, output, [each for _, each in tensors_in(given)])
+            return take_back(self.values, output, [item for _, item in tensors_in(given)])
         return None
 
     def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
@@ -347,7 +347,7 @@ class ModuleScopes:
         if unknown:
             op: OpId = self.tape.next_op()
             self.values.autograd.open_box(unknown if scripted else [])
-            made: tuple[ValueId, ...] = tuple(self.values.note(each, op) for each in unknown)
+            made: tuple[ValueId, ...] = tuple(self.values.note(item, op) for item in unknown)
             self.values.autograd.begin()  # all that is made from here on is not its own
             module = self.catalog.module(opened.event.module)
             weights = self.values.slots_of(weights_of(module) if module is not None else [])

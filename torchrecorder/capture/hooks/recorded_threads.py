@@ -41,10 +41,10 @@ class RecordedThreads:
             _active.remove(self)
             if not _active and threading.Thread.start is _start:
                 threading.Thread.start = _plain_start  # type: ignore[method-assign]
-        for each in self.threads:
+        for thread in self.threads:
             with self.main.tape.losing("threads"):
-                each.end()
-            self.main.tape.lost += each.lost
+                thread.end()
+            self.main.tape.lost += thread.lost
 
     def expect(self, thread: threading.Thread) -> None:
         """*thread* is about to be started: if a recorded one does that, it is recorded too."""
@@ -170,6 +170,6 @@ _plain_start: Any = threading.Thread.start
 
 def _start(self: threading.Thread) -> None:
     """``threading.Thread.start``, for a thread that may be recorded."""
-    for each in tuple(_active):
-        each.expect(self)
+    for item in tuple(_active):
+        item.expect(self)
     _plain_start(self)

@@ -95,8 +95,8 @@ class Regions:
         return self.outside
 
     def _sync(self, found: list[Region], state: ModeState) -> None:
-        wanted = [each for each in reversed(found) if _is_shown(each)]
-        keys: list[Any] = [each.key for each in wanted]
+        wanted = [item for item in reversed(found) if _is_shown(item)]
+        keys: list[Any] = [item.key for item in wanted]
         kind = _mode_kind(self._door(), state, bool(wanted))
         if kind is not None:
             keys.append(state)
@@ -104,8 +104,8 @@ class Regions:
         same = 0
         while same < min(len(opened), len(keys)) and _equal(opened[same].key, keys[same]):
             same += 1
-        for each in reversed(opened[same:]):
-            self.close(each)
+        for entry in reversed(opened[same:]):
+            self.close(entry)
         for position in range(same, len(keys)):
             if position < len(wanted):
                 self._enter(wanted[position])
@@ -115,10 +115,10 @@ class Regions:
     def _open(self) -> list[OpenScope]:
         """The regions that are open in the innermost module call, outermost first."""
         opened: list[OpenScope] = []
-        for each in reversed(self.tape.stack):
-            if each.key is None:
+        for item in reversed(self.tape.stack):
+            if item.key is None:
                 break
-            opened.append(each)
+            opened.append(item)
         return opened[::-1]
 
     def _enter(self, region: Region) -> None:
@@ -146,7 +146,7 @@ class Regions:
     def left(self, frame: FrameType) -> None:
         """The function that runs in *frame* is about to return: its region ends now."""
         opened = self._open()
-        while any(each.key is frame for each in opened):
+        while any(item.key is frame for item in opened):
             self.close(opened.pop())
 
 

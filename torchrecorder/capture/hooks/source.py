@@ -52,9 +52,9 @@ def _telling_codes() -> dict[CodeType, object]:
     codes: dict[CodeType, object] = dict.fromkeys((CALL_CODE, WRAPPED_CALL_CODE), _MODULE)
     codes.update(dict.fromkeys(apply_codes(), ScopeKind.CUSTOM_FUNCTION))
     codes[inspect.unwrap(checkpoint.checkpoint).__code__] = ScopeKind.CHECKPOINT
-    for each in torch.optim.Optimizer.profile_hook_step.__code__.co_consts:
-        if isinstance(each, CodeType):  # what PyTorch wraps around the step of every optimizer
-            codes[each] = ScopeKind.OPTIMIZER
+    for const in torch.optim.Optimizer.profile_hook_step.__code__.co_consts:
+        if isinstance(const, CodeType):  # what PyTorch wraps around the step of every optimizer
+            codes[const] = ScopeKind.OPTIMIZER
     for function in CLIPPING_FUNCTIONS:
         codes[inspect.unwrap(function).__code__] = ScopeKind.CLIPPING
     for function in SCALER_METHODS:
@@ -135,7 +135,7 @@ class Sources:
     def custom_functions(self, frame: FrameType | None) -> list[Any]:
         """The custom functions that run around *frame*, innermost first; see `class_of`."""
         _, regions = self.walk(frame)
-        return [each.key for each in regions if each.kind is ScopeKind.CUSTOM_FUNCTION]
+        return [region.key for region in regions if region.kind is ScopeKind.CUSTOM_FUNCTION]
 
     def raised(self, traceback: TracebackType | None, *, backward: bool) -> SourceLine | None:
         """The innermost line of the user's code in *traceback*.
@@ -216,4 +216,4 @@ def cell_name(filename: str) -> str:
 def _import_roots() -> list[str]:
     """Folders that files are imported from, the longest first."""
     found = {os.path.dirname(os.__file__), os.getcwd(), *(path for path in sys.path if path)}
-    return sorted((os.path.join(path, "") for path in found), key=lambda each: (-len(each), each))
+    return sorted((os.path.join(path, "") for path in found), key=lambda item: (-len(item), item))

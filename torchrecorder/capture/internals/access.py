@@ -65,27 +65,27 @@ any_autocast = torch._C._is_any_autocast_enabled
 
 def leave_function_mode(mode: TorchFunctionMode) -> None:
     """Take *mode* off the stack of this thread, also from below others."""
-    if not any(each is mode for each in function_modes()):
+    if not any(item is mode for item in function_modes()):
         return
     above: list[TorchFunctionMode] = []
     while (top := pop_function_mode()) is not mode:
         above.append(top)
-    for each in reversed(above):
-        push_function_mode(each)
+    for entry in reversed(above):
+        push_function_mode(entry)
 
 
 def leave_dispatch_mode(mode: TorchDispatchMode) -> None:
     """The same for a dispatch mode; for the others, nothing of their own classes runs."""
     modes = dispatch_modes()
-    places = [place for place, each in enumerate(modes) if each is mode]
+    places = [place for place, item in enumerate(modes) if item is mode]
     above = modes[places[-1] + 1 :] if places else []
     change: Any = TorchDispatchMode
-    for each in reversed(above):
-        change.__exit__(each, None, None, None)
+    for element in reversed(above):
+        change.__exit__(element, None, None, None)
     if places:
         change.__exit__(mode, None, None, None)
-    for each in above:
-        change.__enter__(each)
+    for entry in above:
+        change.__enter__(entry)
 
 
 def default_device_mode() -> TorchFunctionMode | None:
@@ -225,9 +225,9 @@ def compiled_codes() -> list[CodeType]:
     home = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_TorchDynamoContext", None)
     call = getattr(getattr(home, "__call__", None), "__code__", None)
     return [
-        each
-        for each in getattr(call, "co_consts", ())
-        if isinstance(each, CodeType) and {"callback", "fn"} <= set(each.co_freevars)
+        item
+        for item in getattr(call, "co_consts", ())
+        if isinstance(item, CodeType) and {"callback", "fn"} <= set(item.co_freevars)
     ]
 
 

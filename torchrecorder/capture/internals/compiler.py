@@ -103,7 +103,7 @@ def _forget(code: CodeType, new: list[CodeType]) -> None:
     """Remove those of the entries of *code* whose code is one of *new*."""
     entries_of: Any = find("torch._dynamo.eval_frame._debug_get_cache_entry_list")
     entries = entries_of(code)
-    own = [entry for entry in entries if any(entry.code is each for each in new)]
+    own = [entry for entry in entries if any(entry.code is item for item in new)]
     if len(own) == len(entries):
         reset: Any = find("torch._dynamo.eval_frame.reset_code")
         reset(code)

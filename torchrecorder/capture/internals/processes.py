@@ -34,7 +34,7 @@ def in_use() -> bool:
 def _is(tensor: Tensor, name: str) -> bool:
     cls = type(tensor)
     return cls not in _USUAL and any(
-        each.__name__ == name and _is_distributed(each) for each in cls.__mro__
+        base.__name__ == name and _is_distributed(base) for base in cls.__mro__
     )
 
 
@@ -91,7 +91,7 @@ def _placement(placement: Any) -> str:
 
 def gathers_weights(module: Any) -> bool:
     """Whether FSDP spreads the weights of *module*, and gathers them when it is called."""
-    names = {each.__name__ for each in type(module).__mro__ if _is_distributed(each)}
+    names = {base.__name__ for base in type(module).__mro__ if _is_distributed(base)}
     return not names.isdisjoint(("FSDPModule", "FullyShardedDataParallel"))
 
 
@@ -206,11 +206,11 @@ _WORK = "torch._C._distributed_c10d.Work"
 
 def _sends(operator: Any, after: Any) -> Callable[..., Any]:
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
-        told = [(each, each.begins(operator, args)) for each in tuple(_listeners)]
+        told = [(listener, listener.begins(operator, args)) for listener in tuple(_listeners)]
         result = operator.redispatch(keys & after, *args, **kwargs)
-        for each, begun in told:
+        for item, begun in told:
             if begun is not None:
-                each.ends(begun, result)
+                item.ends(begun, result)
         return result
 
     return kernel
@@ -218,7 +218,7 @@ def _sends(operator: Any, after: Any) -> Callable[..., Any]:
 
 def _waits(operator: Any, after: Any) -> Callable[..., Any]:
     def kernel(keys: Any, tensor: Any) -> Any:
-        told = [(each, each.waits(tensor)) for each in tuple(_listeners)]
+        told = [(listener, listener.waits(tensor)) for listener in tuple(_listeners)]
         result = operator.redispatch(keys & after, tensor)
         _tell_waited(told)
         return result
@@ -229,7 +229,7 @@ def _waits(operator: Any, after: Any) -> Callable[..., Any]:
 def _waiting(plain: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-        told = [(each, each.waits(work)) for each in tuple(_listeners)]
+        told = [(listener, listener.waits(work)) for listener in tuple(_listeners)]
         result = plain(work, *args, **kwargs)
         _tell_waited(told)
         return result
@@ -238,9 +238,9 @@ def _waiting(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _tell_waited(told: list[tuple[Listener, Any]]) -> None:
-    for each, begun in told:
+    for item, begun in told:
         if begun is not None:
-            each.waited(begun)
+            item.waited(begun)
 
 
 def work_in(result: Any) -> Any:
@@ -253,8 +253,8 @@ def sent_by(operator: Any, args: tuple[Any, ...]) -> Sent:
     """What *operator*, called with *args*, sends."""
     schema = operator._schema
     name = _NAMES[schema.name.partition("::")[2]]
-    named = dict(zip((each.name for each in schema.arguments), args))
-    peer = next((named[each] for each in ("dst", "src", "root_rank") if each in named), -1)
+    named = dict(zip((argument.name for argument in schema.arguments), args))
+    peer = next((named[item] for item in ("dst", "src", "root_rank") if item in named), -1)
     given, received = [], []
     for argument, found in named.items():
         if name != "barrier" and isinstance(found, (Tensor, list)):
@@ -277,8 +277,8 @@ def _flat(found: Any) -> Iterator[Tensor]:
     if isinstance(found, Tensor):
         yield found
     elif isinstance(found, list):
-        for each in found:
-            yield from _flat(each)
+        for item in found:
+            yield from _flat(item)
 
 
 def group_facts(group: Any = None) -> RankGroup:

@@ -368,7 +368,7 @@ KERNEL_PROVENANCE = Internal(
 )
 
 INTERNALS: tuple[Internal, ...] = tuple(
-    each for each in list(globals().values()) if isinstance(each, Internal)
+    item for item in list(globals().values()) if isinstance(item, Internal)
 )
 """All of them, in the order of this file."""
 
@@ -379,7 +379,7 @@ def require() -> None:
     Raises:
         UnsupportedTorch: It lacks something.
     """
-    lacking = [path for each in INTERNALS if each.needed for path in each.missing]
+    lacking = [path for internal in INTERNALS if internal.needed for path in internal.missing]
     if lacking:
         raise UnsupportedTorch(
             f"torchrecorder records with PyTorch {OLDEST} or newer; this is PyTorch "

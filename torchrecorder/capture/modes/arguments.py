@@ -31,17 +31,17 @@ def sort_arguments(
     names = facts.parameters
     if facts.name == "deepcopy":
         args = args[:1]  # what has been copied before is not read
-    for name, each in named_arguments(args, names):
-        if isinstance(each, Tensor):
-            tensors.append((name, each))
-        elif each is not None:
-            _sort(name, each, tensors, plain)
-    for name, each in kwargs.items():
-        if each is not None:
-            _sort(name, each, tensors, plain)
+    for name, entry in named_arguments(args, names):
+        if isinstance(entry, Tensor):
+            tensors.append((name, entry))
+        elif entry is not None:
+            _sort(name, entry, tensors, plain)
+    for name, argument in kwargs.items():
+        if argument is not None:
+            _sort(name, argument, tensors, plain)
     if facts.higher_order:
         given = {id(tensor) for _, tensor in tensors}
-        tensors += [each for each in closed_over(args) if id(each[1]) not in given]
+        tensors += [item for item in closed_over(args) if id(item[1]) not in given]
     return tensors, tuple(plain)
 
 
@@ -71,16 +71,16 @@ def _sort(
 
 
 def _is_plain(found: Any) -> bool:
-    return len(found) <= 16 and all(isinstance(each, _PLAIN) or each is None for each in found)
+    return len(found) <= 16 and all(isinstance(item, _PLAIN) or item is None for item in found)
 
 
 def _text(found: Any) -> str:
     if isinstance(found, (tuple, list)):
-        if all(type(each) in _NUMBERS for each in found):
+        if all(type(item) in _NUMBERS for item in found):
             return repr(tuple(found))
-        text = "(" + ", ".join(_text(each) for each in found) + ")"
+        text = "(" + ", ".join(_text(item) for item in found) + ")"
     elif isinstance(found, slice):
-        ends = ["" if each is None else _text(each) for each in (found.start, found.stop)]
+        ends = ["" if item is None else _text(item) for item in (found.start, found.stop)]
         text = ":".join(ends) + ("" if found.step is None else f":{_text(found.step)}")
     elif isinstance(found, (torch.dtype, torch.device)):
         text = str(found).removeprefix("torch.")

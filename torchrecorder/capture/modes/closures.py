@@ -18,7 +18,7 @@ from torch.nn import Module
 def closed_over(args: tuple[Any, ...]) -> list[tuple[str, Tensor]]:
     """The tensors, each once, that the functions among *args* close over."""
     found: dict[int, tuple[str, Tensor]] = {}
-    stack = [each for each in args if isinstance(each, FunctionType)]
+    stack = [argument for argument in args if isinstance(argument, FunctionType)]
     seen: set[int] = set()
     while stack:
         function = stack.pop()

@@ -134,7 +134,7 @@ class DispatchCalls(TorchDispatchMode):
 
     def _compiles(self, args: tuple[Any, ...]) -> bool:
         """Whether it is the interpreter that looks for equal constants in what it will run."""
-        return all(self.calls.values.peek(each) is None for each in args)
+        return all(self.calls.values.peek(argument) is None for argument in args)
 
 
 class _CallsBelow(Calls):

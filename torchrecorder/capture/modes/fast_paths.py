@@ -78,4 +78,4 @@ def _plausible(module: nn.Module, inputs: list[Tensor]) -> bool:
             return False
     if not torch.is_grad_enabled():
         return True
-    return not any(each.requires_grad for each in (*inputs, *module.parameters()))
+    return not any(tensor.requires_grad for tensor in (*inputs, *module.parameters()))

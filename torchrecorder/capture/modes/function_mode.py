@@ -282,7 +282,7 @@ class Calls:
         if not isinstance(result, Tensor):
             return False
         source = self.values.source(result)
-        return any(source is each for _, each in call.tensors)
+        return any(source is item for _, item in call.tensors)
 
     def _write(
         self,

@@ -52,7 +52,7 @@ class CompiledOps:
         return self
 
     def __exit__(self, *error: object) -> None:
-        _now.listening = tuple(each for each in _listening() if each is not self)
+        _now.listening = tuple(item for item in _listening() if item is not self)
         _active.remove(self)
         if not _active:
             _replace_setup(_unrecorded, _plain)
@@ -102,17 +102,17 @@ def _give_back(away: contextlib.ExitStack, last: CompiledOps) -> None:
 def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
     """Stop recording, and let the compiler work; None where modes of others are in between."""
     counting, modes = _counting(), function_modes()
-    ours = [each.functions for each in listening]
-    if not ours or not all(each in modes for each in ours):
+    ours = [item.functions for item in listening]
+    if not ours or not all(item in modes for item in ours):
         return None
     with contextlib.ExitStack() as stack:
         for counts in reversed(counting):
             stack.callback(counts.__enter__)
             counts.__exit__(None, None, None)
-        stack.enter_context(_only([each for each in modes if each not in ours], modes))
-        for each in reversed(listening):
-            stack.callback(each.modules.__enter__)
-            each.modules.__exit__()
+        stack.enter_context(_only([mode for mode in modes if mode not in ours], modes))
+        for entry in reversed(listening):
+            stack.callback(entry.modules.__enter__)
+            entry.modules.__exit__()
         stack.enter_context(torch.compiler.set_stance("default", force_backend=_run_recorded))
         before, _now.back = getattr(_now, "back", ((), ())), (ours, counting)
         stack.callback(setattr, _now, "back", before)

@@ -56,13 +56,13 @@ def _in_lists(schemas: Iterable[Any]) -> tuple[str, ...]:
     A single ``out=`` counts up its version; those in a list do not where they are fake.
     """
     written = [
-        each
+        argument
         for schema in schemas
-        for each in schema.arguments
-        if each.is_write and (_is_list(each) or not each.kwarg_only)
+        for argument in schema.arguments
+        if argument.is_write and (_is_list(argument) or not argument.kwarg_only)
     ]
     lists = any(map(_is_list, written))
-    return tuple(dict.fromkeys(each.name for each in written)) if lists else ()
+    return tuple(dict.fromkeys(item.name for item in written)) if lists else ()
 
 
 def _is_list(argument: Any) -> bool:

@@ -142,7 +142,7 @@ def _is_pytorch(func: Any) -> bool:
     name, home = getattr(func, "__name__", ""), getattr(func, "__module__", None) or "torch"
     if home.partition(".")[0] != "torch":
         return False
-    return any(getattr(each, name, None) is func for each in (torch.Tensor, sys.modules.get(home)))
+    return any(getattr(item, name, None) is func for item in (torch.Tensor, sys.modules.get(home)))
 
 
 def _work_out(func: Callable[..., Any]) -> FunctionFacts:
@@ -176,10 +176,10 @@ def operator_facts(func: Any) -> FunctionFacts:
     return FunctionFacts(
         name=name,
         qualname=_qualname(func, name),
-        parameters=tuple(each.name for each in arguments if not each.kwarg_only),
+        parameters=tuple(argument.name for argument in arguments if not argument.kwarg_only),
         ignored=name in _IGNORED,
         reads_data=name in _READS_DATA,
-        writes=silent or tuple(each.name for each in arguments if each.is_write),
+        writes=silent or tuple(argument.name for argument in arguments if argument.is_write),
         leaves_unset=name in _LEAVES_UNSET,
         dispatched=not silent,
     )
@@ -238,7 +238,7 @@ def _parameters(func: Any) -> tuple[str, ...]:
     schemas = _schemas(func)
     if not schemas:
         return ("self",) if hasattr(torch.Tensor, str(getattr(func, "__name__", ""))) else ()
-    longest = max(schemas, key=lambda each: len(each.arguments))
+    longest = max(schemas, key=lambda schema: len(schema.arguments))
     return tuple(argument.name for argument in longest.arguments if not argument.kwarg_only)
 
 

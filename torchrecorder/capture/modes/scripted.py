@@ -35,10 +35,10 @@ def graph_of(module: Any) -> str:
 def shows_inside(module: Any, graph: str, inputs: Iterable[Tensor]) -> bool:
     """Whether all that scripted *module* does with these *inputs* goes through the dispatcher."""
     tensors = [*inputs, *module.parameters(), *module.buffers()]
-    if any(type(each) not in _PLAIN for each in tensors):  # what it gives will be wrapped again
+    if any(type(tensor) not in _PLAIN for tensor in tensors):  # what it gives will be wrapped again
         return False
-    devices = {each.device.type for each in tensors}
-    if any(fuses(each) for each in devices):
+    devices = {tensor.device.type for tensor in tensors}
+    if any(fuses(device) for device in devices):
         return False
     return bool(graph) and not any(word in graph for word in _PAST_DISPATCH)
 

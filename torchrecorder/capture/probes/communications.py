@@ -61,7 +61,7 @@ class _Open:
         self.tape = tape
         self.told = told
         self.timed = timed
-        self.received = [weakref.ref(each) for each in received]
+        self.received = [weakref.ref(item) for item in received]
         self.began = tape.clock()
         self.seconds: float | None = None
         self.blocked: float | None = None
@@ -195,7 +195,7 @@ class Communications(Observer):
             self.tape.resume()
 
     def _is_timed(self, told: Communication, sent: Sent) -> bool:
-        on_cpu = all(each.device.type == "cpu" for each in (*sent.given, *sent.received))
+        on_cpu = all(item.device.type == "cpu" for item in (*sent.given, *sent.received))
         return on_cpu and self._groups[told.group].backend not in UNTIMED
 
     def _arrive(self, opened: _Open) -> None:

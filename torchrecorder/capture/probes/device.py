@@ -50,7 +50,7 @@ class DeviceWatched(Observer):
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
         """A grad node goes to the device of its gradients."""
-        if any(isinstance(each, Tensor) and each.is_cuda for each in given):
+        if any(isinstance(item, Tensor) and item.is_cuda for item in given):
             self._start(f"{grad} {run}")
 
     def node_ended(self, grad: GradId, run: int) -> None:
@@ -86,7 +86,7 @@ class DeviceWatched(Observer):
         now, highest = self._memory()
         if highest > self._highest:
             now = self._highest = highest
-        around = [each.event.scope for each in self.tape.stack]
+        around = [item.event.scope for item in self.tape.stack]
         for place in [*around, *([node] if node is not None else [])]:
             self._peaks[place] = max(now, self._peaks.get(place, 0))
 

@@ -83,8 +83,12 @@ class FlopsCounted(KernelsHeard):
             return None, _AS_IT_IS
         formula = flop_registry.get(func._overloadpacket)
         if formula is None:
-            nested = [each for each in args if isinstance(each, torch.Tensor) and each.is_nested]
-            if any(type(each) is not torch.Tensor for each in nested):
+            nested = [
+                argument
+                for argument in args
+                if isinstance(argument, torch.Tensor) and argument.is_nested
+            ]
+            if any(type(item) is not torch.Tensor for item in nested):
                 return None, _BY_ITS_CLASS  # which takes it apart, and is heard then
             if not nested and self._is_composed(func):
                 return None, _COMPOSED

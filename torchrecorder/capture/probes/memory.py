@@ -63,7 +63,7 @@ class MemoryWatched(KernelsHeard, Observer):
                     if isinstance(tensor, Tensor):
                         self._has(tensor, role)
             waiting.extend(
-                each for each in parts.get("_modules", {}).values() if isinstance(each, Module)
+                part for part in parts.get("_modules", {}).values() if isinstance(part, Module)
             )
 
     def _has(self, tensor: Tensor, role: str) -> None:
@@ -212,9 +212,9 @@ class MemoryWatched(KernelsHeard, Observer):
             )
             for storage, (amount, node, moment) in self.begun.items()
         ]
-        found = sorted((*self.done, *open_), key=lambda each: (each.begin, each.storage))
-        for each in found:
-            self.tape.write(each)
+        found = sorted((*self.done, *open_), key=lambda item: (item.begin, item.storage))
+        for entry in found:
+            self.tape.write(entry)
         if not in_use():  # there the allocator tells
             self._write_peaks(found)
         self.begun.clear()
@@ -223,10 +223,10 @@ class MemoryWatched(KernelsHeard, Observer):
     def _write_peaks(self, found: list[Allocation]) -> None:
         """The most bytes that were live while each op, grad node and module call ran."""
         changes = [0] * (self.moment + 1)
-        for each in found:
-            changes[each.begin] += each.bytes
-            if each.end is not None:
-                changes[each.end] -= each.bytes
+        for item in found:
+            changes[item.begin] += item.bytes
+            if item.end is not None:
+                changes[item.end] -= item.bytes
         live = list(itertools.accumulate(changes))
         for place, (first, last) in self.windows.items():
             self.tape.write(Measured(BYTES_PEAK, place, max(live[first : last + 1])))
@@ -239,11 +239,11 @@ def _tensors(found: Any) -> list[Tensor]:
     if not isinstance(found, (tuple, list, type({}.values()))):
         return []
     tensors: list[Tensor] = []
-    for each in found:
-        if isinstance(each, Tensor):
-            tensors.append(each)
-        elif isinstance(each, (tuple, list)):
-            tensors.extend(inner for inner in each if isinstance(inner, Tensor))
+    for item in found:
+        if isinstance(item, Tensor):
+            tensors.append(item)
+        elif isinstance(item, (tuple, list)):
+            tensors.extend(inner for inner in item if isinstance(inner, Tensor))
     return tensors
 
 
@@ -257,4 +257,4 @@ def _gives_arguments(func: Any) -> bool:
     schema = getattr(func, "_schema", None)
     if schema is None or schema.name in _ADOPTS:
         return False
-    return any(each.alias_info is not None for each in schema.returns)
+    return any(item.alias_info is not None for item in schema.returns)

@@ -76,14 +76,14 @@ class Extras:
     def warn_unmatched(self, events: Iterable[Event]) -> None:
         """Warn of scopes that were to be watched and did not run."""
         events = list(events)
-        entered = {each.scope: each for each in events if isinstance(each, ScopeEntered)}
-        names = [each.path or each.name for each in entered.values()]
+        entered = {event.scope: event for event in events if isinstance(event, ScopeEntered)}
+        names = [item.path or item.name for item in entered.values()]
         if self.keep and not isinstance(self.keep, bool):
             from torchrecorder.capture.probes.retained_tensors import op_place
 
-            for each in events:
-                if isinstance(each, OpCalled):
-                    names.append(f"{op_place(_around(entered, each.scope))}: {each.name}")
+            for event in events:
+                if isinstance(event, OpCalled):
+                    names.append(f"{op_place(_around(entered, event.scope))}: {event.name}")
         for option, choice in (("stats", self.stats), ("keep", self.keep)):
             if not isinstance(choice, bool):
                 warn_unmatched(option, [choice] if isinstance(choice, str) else choice, names)

@@ -69,7 +69,7 @@ class Ranges(Observer):
 
     def _leave(self, id: str) -> None:
         """End the range, and those inside it that an exception has left."""
-        if any(each == id for each, _ in reversed(self._open)):
+        if any(item == id for item, _ in reversed(self._open)):
             while self._open:
                 last, opened = self._open.pop()
                 opened.__exit__(None, None, None)
@@ -86,8 +86,8 @@ def is_done(profiler: Any) -> bool:
 def slices_of(profiler: Any) -> list[Slice]:
     """What *profiler* saw on the CPU, with the kernels that each launched."""
     events = list(profiler.events())
-    begun = {each.id: each.time_range.start for each in events if not _is_on_cpu(each)}
-    return [_slice(each, begun) for each in events if _is_slice(each)]
+    begun = {event.id: event.time_range.start for event in events if not _is_on_cpu(event)}
+    return [_slice(event, begun) for event in events if _is_slice(event)]
 
 
 def _is_on_cpu(event: Any) -> bool:
@@ -116,8 +116,8 @@ def _slice(event: Any, begun: Mapping[int, float]) -> Slice:
 
 def _kernels(event: Any, begun: Mapping[int, float]) -> Iterator[Kernel]:
     """What *event* launched itself, by calls of the driver that have the same number."""
-    calls = [each for each in event.cpu_children if each.name.startswith(CALLS)]
-    calls = [each for each in calls if each.id in begun]
+    calls = [child for child in event.cpu_children if child.name.startswith(CALLS)]
+    calls = [call for call in calls if call.id in begun]
     for place, kernel in enumerate(event.kernels):
         gap = None
         if len(calls) == len(event.kernels):

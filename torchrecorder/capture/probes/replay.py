@@ -30,7 +30,7 @@ class NodesKept(Observer):
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
         """Hold what it is given."""
         self._given[grad] = tuple(
-            [each.detach() if isinstance(each, Tensor) else each for each in given]
+            [item.detach() if isinstance(item, Tensor) else item for item in given]
         )
 
     def given(self, grad: GradId) -> tuple[Any, ...]:

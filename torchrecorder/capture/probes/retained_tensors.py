@@ -49,10 +49,10 @@ class TensorsKept(Observer):
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
         """Copy the results of an operation."""
         if self.ops and made:
-            place = op_place([each.event for each in reversed(self.tape.stack)])
+            place = op_place([item.event for item in reversed(self.tape.stack)])
             if chooses(self.ops, [f"{place}: {name}"]):
                 several = len(made) > 1
-                given = [(str(at) if several else "", each) for at, (_, each) in enumerate(made)]
+                given = [(str(at) if several else "", item) for at, (_, item) in enumerate(made)]
                 self._keep(f"{place}: {name}" if place else name, given)
 
     def _keep(self, path: str, outputs: list[tuple[str, Tensor]]) -> None:
@@ -97,7 +97,7 @@ def of_ops(choice: Choice) -> list[str]:
     if isinstance(choice, bool):
         return []
     patterns = [choice] if isinstance(choice, str) else choice
-    return [each for each in patterns if ": " in each]
+    return [pattern for pattern in patterns if ": " in pattern]
 
 
 def op_place(around: Iterable[ScopeEntered]) -> str:

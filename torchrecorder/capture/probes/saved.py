@@ -47,8 +47,8 @@ class SavedTensors:
         """A node was met: note what it keeps that no other node keeps."""
         try:
             amount = 0
-            for each in self._saved(node):
-                amount += self._bytes(each)
+            for item in self._saved(node):
+                amount += self._bytes(item)
         except Exception as error:
             self.tape.lose("saved", error)
             return
@@ -62,8 +62,8 @@ class SavedTensors:
         found = frame.f_locals
         if found.get("use_reentrant") is not False:
             return  # those are kept by a custom function, which has a node
-        tensors = [each for each in found.get("args", ()) if isinstance(each, Tensor)]
-        amount = sum(self._bytes(each) for each in tensors)
+        tensors = [item for item in found.get("args", ()) if isinstance(item, Tensor)]
+        amount = sum(self._bytes(tensor) for tensor in tensors)
         if amount:
             self.tape.write(Measured(BYTES_SAVED, event.scope, amount))
 
@@ -76,10 +76,10 @@ class SavedTensors:
         found: list[Tensor] = []
         for name in names:
             saved = getattr(node, name)
-            for each in saved if isinstance(saved, (tuple, list)) else (saved,):
-                if each is not None and each.unpack_hook is None:
-                    found.append(each.data)
-        return [each for each in found if isinstance(each, Tensor) and not _is_number(each)]
+            for entry in saved if isinstance(saved, (tuple, list)) else (saved,):
+                if entry is not None and entry.unpack_hook is None:
+                    found.append(entry.data)
+        return [item for item in found if isinstance(item, Tensor) and not _is_number(item)]
 
     def _bytes(self, tensor: Tensor) -> int:
         """The memory behind *tensor*, if it has not been counted."""

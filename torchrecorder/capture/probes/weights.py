@@ -91,7 +91,11 @@ class WeightsFollowed:
 
     def __exit__(self, *error: object) -> None:
         self._exit.close()
-        left = [each for each in self._parameters if self._names[id(each)] not in self.weights]
+        left = [
+            parameter
+            for parameter in self._parameters
+            if self._names[id(parameter)] not in self.weights
+        ]
         self._guarded(self._look, left)
         self._guarded(self._look_at_gradient, left)
         self._copies.clear()
@@ -107,9 +111,9 @@ class WeightsFollowed:
         """Do *work* on those of ours: nothing of it may reach the user's program."""
         try:
             with DisableTorchFunction(), torch.no_grad(), without_dispatch_modes():
-                for each in found:
-                    if id(each) in self._names:
-                        work(each)
+                for item in found:
+                    if id(item) in self._names:
+                        work(item)
         except Exception as error:
             warn(f"weights of this step could not be followed: {type(error).__name__}: {error}")
 
@@ -141,7 +145,7 @@ class WeightsFollowed:
 
 
 def _parameters_of(optimizer: Any) -> list[Tensor]:
-    return [each for group in optimizer.param_groups for each in group["params"]]
+    return [item for group in optimizer.param_groups for item in group["params"]]
 
 
 def _flat(tensor: Tensor) -> Tensor:

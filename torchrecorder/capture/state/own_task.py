@@ -40,7 +40,7 @@ class OwnTask:
         return self
 
     def __exit__(self, *error: object) -> None:
-        _recorded.set(tuple(each for each in _recorded.get() if each is not self.mark))
+        _recorded.set(tuple(item for item in _recorded.get() if item is not self.mark))
 
     def cut(self) -> None:
         """From now on nothing that runs is meant."""

@@ -65,8 +65,12 @@ def _without_modes() -> Iterator[None]:
 
 def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> None:
     """Start from no gradients: a backward pass inside forward would add to the user's own."""
-    parameters = [each for module in modules for each in module._parameters.values()]
-    found = [(each, each.grad) for each in parameters if each is not None and each.is_leaf]
+    parameters = [parameter for module in modules for parameter in module._parameters.values()]
+    found = [
+        (parameter, parameter.grad)
+        for parameter in parameters
+        if parameter is not None and parameter.is_leaf
+    ]
     stack.callback(_put_back_gradients, found)
     for parameter, gradient in found:
         if gradient is not None:
@@ -107,13 +111,13 @@ class _Buffers:
                     kind = (buffer.dtype, buffer.device) if usual else id(buffer)
                     kinds.setdefault(kind, []).append(place)
         with torch.no_grad():
-            self.copies = [(each, _copied(each)) for each in kinds.values()]
+            self.copies = [(places, _copied(places)) for places in kinds.values()]
 
     def put_back(self) -> None:
         """Write what differs, and only that."""
         with torch.no_grad():
             for places, before in self.copies:
-                if any(_is_reshaped(each) for each in places) or not _same_bits(places, before):
+                if any(_is_reshaped(place) for place in places) or not _same_bits(places, before):
                     for place, part in zip(places, _parts(places, before)):
                         _write(place, part)
         for held, name, buffer, version, *_ in self.places:
@@ -132,7 +136,7 @@ def _is_usual(buffer: Tensor) -> bool:
 
 def _numbers(places: list[_Place]) -> Tensor:
     """The numbers of all the buffers, one after the other; one that is alone as it is."""
-    buffers = [each.buffer for each in places]
+    buffers = [place.buffer for place in places]
     if not places[0].usual:
         return buffers[0]
     return flatten_tensors(buffers)  # type: ignore[no-any-return]
@@ -148,8 +152,8 @@ def _parts(places: list[_Place], numbers: Tensor) -> list[Tensor]:
     """The opposite."""
     if not places[0].usual:
         return [numbers]
-    parts = numbers.split([prod(each.shape) for each in places])
-    return [part.view(each.shape) for part, each in zip(parts, places)]
+    parts = numbers.split([prod(place.shape) for place in places])
+    return [part.view(place.shape) for part, place in zip(parts, places)]
 
 
 def _is_reshaped(place: _Place) -> bool:

@@ -35,7 +35,7 @@ def hand_on(values: Values, output: Any, passed: set[int]) -> Any | None:
         What to return instead; None to leave it as it is.
     """
     return _exchange(
-        output, lambda each: _alias(values, each) if id(each) in passed else None
+        output, lambda item: _alias(values, item) if id(item) in passed else None
     )
 
 
@@ -62,7 +62,7 @@ def take_back(values: Values, output: Any, given: Iterable[Tensor] = ()) -> Any 
     """
     if not values.aliases:
         return None
-    entered = {id(values.source(each)): each for each in given}
+    entered = {id(values.source(item)): item for item in given}
 
     def own(tensor: Tensor) -> Tensor | None:
         original = values.original(tensor)
@@ -84,11 +84,11 @@ def take_back(values: Values, output: Any, given: Iterable[Tensor] = ()) -> Any 
 def holds_alias(values: Values, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether an alias of ours is among the arguments of a call."""
     aliases = values.aliases
-    for each in (*args, *kwargs.values()) if kwargs else args:
-        if isinstance(each, Tensor):
-            if id(each) in aliases:
+    for argument in (*args, *kwargs.values()) if kwargs else args:
+        if isinstance(argument, Tensor):
+            if id(argument) in aliases:
                 return True
-        elif isinstance(each, (tuple, list)) and not aliases.isdisjoint(_identities(each)):
+        elif isinstance(argument, (tuple, list)) and not aliases.isdisjoint(_identities(argument)):
             return True
     return False
 
@@ -107,8 +107,8 @@ def run_on_originals(
     own, own_kwargs = args, kwargs
     try:
         own, own_kwargs = (
-            tuple([_own(values, each) for each in args]),
-            {name: _own(values, each) for name, each in kwargs.items()},
+            tuple([_own(values, argument) for argument in args]),
+            {name: _own(values, argument) for name, argument in kwargs.items()},
         )
     except Exception as error:
         values.tape.lose("aliases", error)
@@ -141,9 +141,11 @@ def _places(found: Any) -> list[tuple[Any, Any]]:
     if isinstance(found, dict):
         return list(found.items())
     if isinstance(found, tuple):
-        return [(None, each) for each in found]
+        return [(None, item) for item in found]
     if dataclasses.is_dataclass(found) and not isinstance(found, type):
-        return [(each.name, getattr(found, each.name, None)) for each in dataclasses.fields(found)]
+        return [
+            (field.name, getattr(found, field.name, None)) for field in dataclasses.fields(found)
+        ]
     return []
 
 
@@ -160,8 +162,8 @@ def _exchange(output: Any, other: Callable[[Tensor], Tensor | None]) -> Any | No
         return other(output)
     if not isinstance(output, tuple):
         return None
-    exchanged = [_exchange(each, other) for each in output]
-    if all(each is None for each in exchanged):
+    exchanged = [_exchange(item, other) for item in output]
+    if all(item is None for item in exchanged):
         return None
     parts = [_or(new, old) for old, new in zip(output, exchanged)]
     if type(output) is tuple:

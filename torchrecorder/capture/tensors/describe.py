@@ -57,14 +57,14 @@ def _parts(found: Any, name: str) -> list[tuple[str, Any]]:
         return []
     prefix = f"{name}." if name else ""
     if isinstance(found, tuple) and hasattr(found, "_fields"):
-        return [(prefix + field, each) for field, each in zip(found._fields, found)]
+        return [(prefix + field, item) for field, item in zip(found._fields, found)]
     if isinstance(found, (tuple, list)):
-        return [(f"{prefix}{number}", each) for number, each in enumerate(found)]
+        return [(f"{prefix}{number}", item) for number, item in enumerate(found)]
     if isinstance(found, dict):
         return [(f"{prefix}{key}", found[key]) for key in list(found)]
     if dataclasses.is_dataclass(found) and not isinstance(found, type):
         fields = dataclasses.fields(found)
-        return [(prefix + each.name, getattr(found, each.name, None)) for each in fields]
+        return [(prefix + field.name, getattr(found, field.name, None)) for field in fields]
     return []
 
 
@@ -91,7 +91,7 @@ def _first_inside(wrapper: Any) -> Tensor | None:
         parts = [getattr(wrapper, name, None) for name in names]
     except Exception:  # the user's own code
         return None
-    return next((each for each in parts if isinstance(each, Tensor)), None)
+    return next((part for part in parts if isinstance(part, Tensor)), None)
 
 
 def shape_of(tensor: Tensor) -> tuple[int, ...]:
@@ -103,7 +103,7 @@ def shape_of(tensor: Tensor) -> tuple[int, ...]:
         return tuple(tensor.size()) if known else tuple(-1 for _ in range(tensor.dim()))
     for size in shape:
         if type(size) is not int:
-            return tuple(each if type(each) is int else -1 for each in shape)
+            return tuple(item if type(item) is int else -1 for item in shape)
     return shape
 
 

@@ -167,7 +167,7 @@ class Values:
     def _adopt_foreign(self, tensor: Tensor, foreign: Foreign) -> ValueId:
         """A tensor that a module returned in another thread."""
         given = [(name, ref()) for name, ref in foreign.given]
-        slots = self.slots_of([(name, each) for name, each in given if each is not None])
+        slots = self.slots_of([(name, item) for name, item in given if item is not None])
         return self._adopt_hidden(tensor, foreign.name, slots)
 
     def _adopt_hidden(self, tensor: Tensor, name: str, slots: tuple[Slot, ...]) -> ValueId:
@@ -193,7 +193,7 @@ class Values:
             return entry.value
         if len(missed) == 1:
             return self._renote(tensor, entry, missed[0].op)
-        return self._join(tensor, entry, [each.op for each in missed])
+        return self._join(tensor, entry, [item.op for item in missed])
 
     def _join(self, tensor: Tensor, entry: Entry, writers: Sequence[OpId | None]) -> ValueId:
         """Several writes reach *tensor*: a pass op brings them together."""

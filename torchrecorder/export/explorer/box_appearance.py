@@ -84,10 +84,10 @@ class Drawn:
         view, chosen = self.tree.view, self._chosen
         arrows = tuple(arrow for arrow in view.arrows if arrow.tail in chosen)
         drawn = chosen.union(arrow.head for arrow in arrows)
-        boxes = {each: box for each, box in view.boxes.items() if each in drawn}
+        boxes = {item: box for item, box in view.boxes.items() if item in drawn}
         inner = {box.cluster for box in boxes.values()}.union(chosen & view.clusters.keys())
-        kept = {each for item in inner for each in view.nesting.around(item)}
-        clusters = {each: cluster for each, cluster in view.clusters.items() if each in kept}
+        kept = {outer for item in inner for outer in view.nesting.around(item)}
+        clusters = {item: cluster for item, cluster in view.clusters.items() if item in kept}
         return replace(view, boxes=boxes, clusters=clusters, arrows=arrows)
 
     @cached_property
@@ -115,7 +115,7 @@ class Drawn:
 
     def _closed(self, boxes: Mapping[str, Box]) -> tuple[Figure, Figure]:
         view = self.tree.view
-        chosen = {each: box for each, box in boxes.items() if each in self._chosen}
+        chosen = {item: box for item, box in boxes.items() if item in self._chosen}
         clusters = {} if self.is_shared else view.clusters
         return self._both(replace(view, boxes=chosen, clusters=clusters, arrows=()))
 
@@ -161,7 +161,7 @@ class Drawn:
     def _fold(self, shapes: tuple[Shape, Shape], given: str | None) -> Face:
         """A fold has the title of its box in its corner, and no colour of its own."""
         light, dark = (theme.region for theme in self.themes)
-        title = tuple(each for each in shapes[0].label if each.part == "title")
+        title = tuple(item for item in shapes[0].label if item.part == "title")
         return self._openable(
             self._face(shapes, given), Group(shapes[0].id, None, title, light), dark
         )
@@ -208,13 +208,13 @@ class _Given(NamedTuple):
 
 def _line(given: Iterable[_Given]) -> str:
     """As one line; nothing where the boxes of outputs tell it all."""
-    said = sorted(given)
-    if all(each.final for each in said):
+    words = sorted(given)
+    if all(item.final for item in words):
         return ""
-    numbers = Counter(each.flow for each in said)
-    texts = (counted(each.flow, numbers[each.flow]) for each in said)
+    numbers = Counter(item.flow for item in words)
+    texts = (counted(item.flow, numbers[item.flow]) for item in words)
     several = dict.fromkeys(text for text in texts if text)
-    alone = [each.text for each in said if not counted(each.flow, numbers[each.flow])]
+    alone = [item.text for item in words if not counted(item.flow, numbers[item.flow])]
     return in_a_line(Counter([*alone, *several]))
 
 

@@ -148,7 +148,7 @@ class Columns:
             scope = scopes.get(ScopeId(place.id))
             path = scope.path if scope is not None else ""
             if place.fold and scope is not None:
-                path = labels.names(tuple(scopes[ScopeId(each)].path for each in place.fold))
+                path = labels.names(tuple(scopes[ScopeId(item)].path for item in place.fold))
             paths.append(path or (paths[place.parent] if place.parent >= 0 else ""))
         return iter(paths)
 

@@ -66,12 +66,14 @@ def page_data(given: Source) -> dict[str, Any]:
         "fontname": style.fontname,
         "fontsize": style.fontsize,
         "theme": themes.preferred(style),
-        "themes": dict(zip(("light", "dark"), (themes.said(each, style) for each in drawn.themes))),
+        "themes": dict(
+            zip(("light", "dark"), (themes.said(theme, style) for theme in drawn.themes))
+        ),
         "about": columns.rows(columns.facts.run()),
         "legend": columns.legend(drawn.legends()),
         "items": {**items, "template": list(laid.template[1:])},
         "root": laid.template[0],
-        "templates": [each.to_json() for each in laid.templates],
+        "templates": [template.to_json() for template in laid.templates],
         "values": [
             [tensors.number[maker, value] for maker, value in zip(*scope)]
             for scope in zip(laid.makers, laid.carried)

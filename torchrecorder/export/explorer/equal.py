@@ -93,19 +93,19 @@ class _Keys:
         if self.tree.unfolded.similar:
             return number
         scopes = self.recording.scopes
-        names = [scopes[ScopeId(each)].name for each in place.fold if each in scopes]
+        names = [scopes[ScopeId(item)].name for item in place.fold if item in scopes]
         return "fold", len(place.fold), tuple(names)
 
     def _op(self, op: Op) -> Hashable:
         box = self.view.boxes.get(op.id)
         ops = self.recording.ops
-        if box is not None and any(each in ops and each != op.id for each in box.members):
+        if box is not None and any(member in ops and member != op.id for member in box.members):
             return op.id  # it stands for others too
         scope = self.recording.scopes.get(op.scope) if op.scope is not None else None
         module = self.recording.module_of(scope) if scope is not None else None
         return (
             op.kind, op.name, op.qualname, op.arguments, self._slots(op.inputs),
-            tuple([(self._value(each), each in op.writes) for each in op.outputs]),
+            tuple([(self._value(output), output in op.writes) for output in op.outputs]),
             tuple([grad.name for grad in self.recording.owned.get(op.id, ())]),
             bool(module and module.detail),
         )

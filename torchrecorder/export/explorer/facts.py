@@ -59,7 +59,7 @@ class Facts:
 
     def of(self, place: Place) -> tuple[Row, ...]:
         """The rows of a place; those of a fold are about the first in it."""
-        noted = tuple(("note", said) for said in self._noted(place.id))
+        noted = tuple(("note", text) for text in self._noted(place.id))
         return (*noted, *self._compiled(place.id), *self._rows(place))
 
     def _compiled(self, item: str) -> Iterator[Row]:
@@ -74,11 +74,11 @@ class Facts:
             fused = f", fused with {', '.join(others)}" if others else ""
             code = f", code in {kernel.code}" if kernel.code else ""
             yield "kernel", f"{kernel.number}: {kernel.name}{fused}{code}"
-        for each in self._breaks.get(item, ()):
-            line = f" at {labels.source(each.source)}" if each.source is not None else ""
-            yield "graph break", f"{each.reason}{line}"
-            told = [each.explanation, *each.hints, each.link]
-            yield from (("graph break", said) for said in told if said)
+        for entry in self._breaks.get(item, ()):
+            line = f" at {labels.source(entry.source)}" if entry.source is not None else ""
+            yield "graph break", f"{entry.reason}{line}"
+            told = [entry.explanation, *entry.hints, entry.link]
+            yield from (("graph break", text) for text in told if text)
 
     @cached_property
     def _kernels(self) -> Mapping[str, list[FusedKernel]]:
@@ -110,7 +110,7 @@ class Facts:
     def _differing(self, place: Place) -> Iterator[Row]:
         """What differs between the siblings in a fold, and in what each of them does."""
         if self.similar and place.fold[0] in self.recording.scopes:
-            yield from (("differs", said) for said in self.differences.brief(place.fold))
+            yield from (("differs", text) for text in self.differences.brief(place.fold))
             yield from islice(self.differences.table(place.fold), LISTED)
 
     def run(self) -> tuple[Row, ...]:
@@ -128,14 +128,14 @@ class Facts:
     def _graphs(self) -> Iterator[Row]:
         """The compiled graphs, one row each."""
         graphs = self.recording.compiled_graphs
-        for each in graphs:
-            said = [f"graph {each.number} of {len(graphs)}", f"{each.calls} calls"]
-            said += [f"{len(each.unmatched)} of them no op"] if each.unmatched else []
-            said += [f"{each.guards} guards"] if each.guards is not None else []
-            said += [f"ran {each.runs} times"] if each.runs != 1 else []
-            said += ["compiled again"] if each.recompiled else []
-            said += [labels.source(each.source)] if each.source is not None else []
-            yield "compiled", ", ".join(said)
+        for graph in graphs:
+            texts = [f"graph {graph.number} of {len(graphs)}", f"{graph.calls} calls"]
+            texts += [f"{len(graph.unmatched)} of them no op"] if graph.unmatched else []
+            texts += [f"{graph.guards} guards"] if graph.guards is not None else []
+            texts += [f"ran {graph.runs} times"] if graph.runs != 1 else []
+            texts += ["compiled again"] if graph.recompiled else []
+            texts += [labels.source(graph.source)] if graph.source is not None else []
+            yield "compiled", ", ".join(texts)
 
     def tensor(self, value: ValueId | None) -> tuple[Row, ...]:
         """What is known of what an arrow carries."""
@@ -146,10 +146,10 @@ class Facts:
         """Shape, dtype, device, and what is special about a tensor."""
         key = value.shape, value.dtype, value.device, value.kind, value.requires_grad
         if key not in self._forms:
-            said = [f"{labels.shape(value.shape)} {value.dtype} on {value.device}"]
-            said += [value.kind] if value.kind not in ("Tensor", "Parameter") else []
-            said += ["requires grad"] if value.requires_grad else []
-            self._forms[key] = ", ".join(said)
+            texts = [f"{labels.shape(value.shape)} {value.dtype} on {value.device}"]
+            texts += [value.kind] if value.kind not in ("Tensor", "Parameter") else []
+            texts += ["requires grad"] if value.requires_grad else []
+            self._forms[key] = ", ".join(texts)
         return self._forms[key]
 
     def _scope(self, scope: Scope) -> Iterator[Row]:

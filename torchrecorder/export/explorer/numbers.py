@@ -49,31 +49,33 @@ def columns(
         strings: Gives the number of a text.
         times: Whether measured times are among them.
     """
-    chosen = [each for each in _chosen(style) if times or each.unit != "s"]
-    computed = [(each, found) for each in chosen if (found := each.on(recording).by_node)]
+    chosen = [item for item in _chosen(style) if times or item.unit != "s"]
+    computed = [(item, found) for item in chosen if (found := item.on(recording).by_node)]
     places = _Places(recording, members, parents)
     values = [places.column(annotation, found) for annotation, found in computed]
     entries = [
-        _entry(each, column, strings)
-        for (each, _), column in zip(computed, values)
+        _entry(item, column, strings)
+        for (item, _), column in zip(computed, values)
         if any(value is not None for value in column)
     ]
-    owned, by_key = Owned(recording), {each["key"]: each for each in entries}
-    for each, found in computed:
-        if each.passes and each.name in by_key:
-            told = Numbers(each, found, owned)
-            by_key[each.name]["texts"] = [_text(told.text(inside), strings) for inside in members]
+    owned, by_key = Owned(recording), {entry["key"]: entry for entry in entries}
+    for element, found in computed:
+        if element.passes and element.name in by_key:
+            told = Numbers(element, found, owned)
+            by_key[element.name]["texts"] = [
+                _text(told.text(inside), strings) for inside in members
+            ]
     return entries
 
 
-def _text(said: str, strings: Callable[[str], int]) -> int:
-    return strings(said) if said else -1
+def _text(text: str, strings: Callable[[str], int]) -> int:
+    return strings(text) if text else -1
 
 
 def _chosen(style: Style) -> Iterator[Annotation]:
     """Ours, then those of the user."""
     yield from ANNOTATIONS
-    known = {each.name for each in ANNOTATIONS}
+    known = {annotation.name for annotation in ANNOTATIONS}
     for wanted in (style.color_by, *style.numbers):
         found = by_name(wanted) if isinstance(wanted, str) else wanted
         if found is not None and found.name not in known:
@@ -105,7 +107,7 @@ class _Places:
         for node, amount in numbers.items():
             for place in self._of(node):
                 found[place].append(amount)
-        return [_one(annotation, each) for each in found]
+        return [_one(annotation, item) for item in found]
 
     def _of(self, node: str) -> Iterable[int]:
         """The places that *node* counts for: those around it, and around calls of its owners."""
@@ -163,6 +165,6 @@ def _entry(
         "values": column,
     }
     if entry["format"] == "text":
-        texts = ("" if each is None else annotation.show(each) for each in column)
-        entry["texts"] = [_text(each, strings) for each in texts]
+        texts = ("" if item is None else annotation.show(item) for item in column)
+        entry["texts"] = [_text(text, strings) for text in texts]
     return entry

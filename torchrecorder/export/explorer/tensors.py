@@ -55,7 +55,7 @@ class Tensors:
         drawn = bundles(self.view)
         place = {id(arrow): number for number, arrow in enumerate(self.view.arrows)}
         marks = argument_marks(self.view, drawn)
-        return {place[id(drawn[each].first)]: mark for each, mark in marks.items()}
+        return {place[id(drawn[item].first)]: mark for item, mark in marks.items()}
 
     def marks(self) -> list[list[int]]:
         """For each mark the row of the tensor, which of its readers, its text and its place."""
@@ -75,8 +75,8 @@ class Tensors:
         leaf = self.drawn.tree.leaf
         within: dict[tuple[int, str], dict[int, str]] = {}
         for trunk in self.trunks:
-            for each in trunk.carried:
-                within.setdefault(each, {})[trunk.place] = trunk.name
+            for item in trunk.carried:
+                within.setdefault(item, {})[trunk.place] = trunk.name
         joined: set[Link] = set()
         for arrow in self.view.arrows:
             tail, head = leaf[arrow.tail], leaf[arrow.head]
@@ -97,32 +97,32 @@ class Tensors:
         readers = [[self.view.arrows[place] for place in row] for row in self.arrows]
         columns: dict[str, list[Any]] = {
             "text": [
-                say.strings(f"{labels.shape(each.shape)} {each.dtype}" if each else "")
-                for each in found
+                say.strings(f"{labels.shape(item.shape)} {item.dtype}" if item else "")
+                for item in found
             ],
             "producer": [maker for maker, _ in makers],
             "consumers": [[leaf[arrow.head] for arrow in row] for row in readers],
             "slots": [[say.strings(_slot(arrow)) for arrow in row] for row in readers],
-            "bytes": [each.bytes if each else 0 for each in found],
-            "facts": [say.lists(say.facts.tensor(each.id if each else None)) for each in found],
+            "bytes": [item.bytes if item else 0 for item in found],
+            "facts": [say.lists(say.facts.tensor(item.id if item else None)) for item in found],
             "look": [self._look(row) for row in self.arrows],
         }
         for trunk in self.trunks:
-            for name, said in self._trunk(trunk, columns).items():
-                columns[name].append(said)
+            for name, text in self._trunk(trunk, columns).items():
+                columns[name].append(text)
         return columns
 
     def _trunk(self, trunk: Trunk, columns: Mapping[str, list[Any]]) -> dict[str, Any]:
         """What is said of a trunk, made of what is said of the tensors in it."""
-        say, rows = self.columns_of, [self.number[each] for each in trunk.carried]
+        say, rows = self.columns_of, [self.number[item] for item in trunk.carried]
         texts = [say.strings.rows[columns["text"][row]] for row in rows]
         looks = {columns["look"][row] for row in rows}
         if trunk.flow in UPDATES:
             looks = {self._light()}
         alike = f"{len(rows)} × {first_to_last(texts)}"
-        said = alike if trunk.flow is Flow.TENSOR else trunk.flow.counted(len(rows))
+        text = alike if trunk.flow is Flow.TENSOR else trunk.flow.counted(len(rows))
         return {
-            "text": say.strings(said),
+            "text": say.strings(text),
             "producer": trunk.place,
             "consumers": list(trunk.heads),
             "slots": [say.strings("") for _ in trunk.heads],
@@ -133,7 +133,7 @@ class Tensors:
 
     def members(self) -> list[list[int]]:
         """The rows of the tensors in each trunk; its own row is one of the last."""
-        return [[self.number[each] for each in trunk.carried] for trunk in self.trunks]
+        return [[self.number[item] for item in trunk.carried] for trunk in self.trunks]
 
     def _look(self, arrows: list[int]) -> int:
         """The look of its lines if they share one that is not the usual; else -1."""
@@ -209,7 +209,7 @@ def trunks(tree: Tree, flows: Sequence[Flow]) -> list[Trunk]:
             around,
             f"trunk:{number}",
             tuple(carried),
-            tuple(dict.fromkeys(head for each in carried.values() for head in each)),
+            tuple(dict.fromkeys(head for item in carried.values() for head in item)),
             flow,
         )
         for number, ((around, flow, _), carried) in enumerate(groups.items())

@@ -24,10 +24,10 @@ class Column:
 
 def table(columns: Sequence[Column]) -> Iterator[str]:
     """The lines of a table: a heading, a rule, one line per row."""
-    widths = [max(map(width, (each.title, *each.cells))) for each in columns]
-    yield _line([each.title for each in columns], columns, widths)
+    widths = [max(map(width, (column.title, *column.cells))) for column in columns]
+    yield _line([column.title for column in columns], columns, widths)
     yield "─" * (sum(widths) + 2 * (len(widths) - 1))
-    for cells in zip(*(each.cells for each in columns)):
+    for cells in zip(*(column.cells for column in columns)):
         yield _line(cells, columns, widths)
 
 
@@ -43,8 +43,8 @@ def width(text: str) -> int:
     """How many columns of a terminal *text* takes."""
     if text.isascii():
         return len(text)
-    wide = sum(1 for each in text if east_asian_width(each) in "WF")
-    return len(text) + wide - sum(1 for each in text if combining(each))
+    wide = sum(1 for character in text if east_asian_width(character) in "WF")
+    return len(text) + wide - sum(1 for character in text if combining(character))
 
 
 def tree(depths: Sequence[int]) -> list[str]:

@@ -119,7 +119,7 @@ class _Rows:
             else:
                 found.append([item])
         if scope is None or scope.call == 0:
-            found.extend([each] for each in self.silent.get(scope.module if scope else None, ()))
+            found.extend([item] for item in self.silent.get(scope.module if scope else None, ()))
         return [(depth, items) for items in reversed(found)]
 
     def _does_anything(self, scope: Scope) -> bool:
@@ -148,9 +148,9 @@ class _Rows:
         return f"{name} ({cls})" if cls and cls != name else name
 
     def _path_around(self, scope: Scope) -> str:
-        for each in self.recording.within(scope.parent):
-            if self.recording.scopes[each].module is not None:
-                return self.recording.scopes[each].path
+        for inner in self.recording.within(scope.parent):
+            if self.recording.scopes[inner].module is not None:
+                return self.recording.scopes[inner].path
         return ""
 
     def _notes(self, scope: Scope) -> Iterator[str]:
@@ -158,7 +158,7 @@ class _Rows:
             yield "failed"
         if scope.module is not None:
             module = self.recording.modules[scope.module]
-            calls = [each for each in module.calls if not self.recording.scopes[each].recompute]
+            calls = [call for call in module.calls if not self.recording.scopes[call].recompute]
             if len(calls) > 1 and self.owned.by_module(module.id):
                 yield f"call {calls.index(scope.id) + 1} of {len(calls)}"
             yield from self._about(module) if scope.call == 0 else ()
@@ -248,8 +248,8 @@ def _never_called(recording: RecordedRun) -> dict[ModuleId | None, list[Module]]
         if module.names and alive.isdisjoint(module.names):
             above = list(around(module.names[0]))[1:] if module.names[0] else []
             if not above or above[0] in alive or above[0] not in by_path:
-                called = (by_path[each] for each in above if each in by_path)
-                parent = next((each.id for each in called if each.calls), None)
+                called = (by_path[item] for item in above if item in by_path)
+                parent = next((item.id for item in called if item.calls), None)
                 found.setdefault(parent, []).append(module)
     return found
 

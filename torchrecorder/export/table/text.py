@@ -47,8 +47,8 @@ def numbers_in(columns: Sequence[Union[str, Annotation]]) -> list[Annotation]:
     Raises:
         UnknownAnnotation: A column is none of those that there are.
     """
-    chosen = (COMPILED if each == GRAPHS else each for each in columns)
-    return [annotation(each) for each in chosen if each not in TENSORS]
+    chosen = (COMPILED if column == GRAPHS else column for column in columns)
+    return [annotation(item) for item in chosen if item not in TENSORS]
 
 
 WIDEST = 48
@@ -165,26 +165,26 @@ class _Filler:
 
     def columns(self, wanted: Sequence[Union[str, Annotation]]) -> Iterator[Column]:
         check_one("columns", wanted, LIST)
-        for each in wanted:
-            if each == "input":
+        for item in wanted:
+            if item == "input":
                 yield Column("Input", [self._range(row, _taken) for row in self.listed])
-            elif each == "output":
+            elif item == "output":
                 yield Column("Output", [self._range(row, _given) for row in self.listed])
-            elif each == GRAPHS:
+            elif item == GRAPHS:
                 numbers_of(self.recording, COMPILED)  # which warns where there are none
                 graphs = (self._members(row) for row in self.listed)
-                yield Column("Graphs", [graphs_among(self.recording, each) for each in graphs])
+                yield Column("Graphs", [graphs_among(self.recording, graph) for graph in graphs])
             else:
-                yield self._numbers(each)
+                yield self._numbers(item)
 
     def _range(self, row: Row, tensors: Callable[[Row], Sequence[ValueId]]) -> str:
         """The tensors of a row, and those of the last that it stands for."""
         rows = [row] if row.last is None else [row, row.last]
-        return first_to_last([self._tensors(tensors(each)) for each in rows])
+        return first_to_last([self._tensors(tensors(row)) for row in rows])
 
     def _tensors(self, values: Sequence[ValueId]) -> str:
         """The first two tensors, and how many more there are."""
-        shown = [labels.value(self.recording.values[each], self.usual) for each in values[:2]]
+        shown = [labels.value(self.recording.values[value], self.usual) for value in values[:2]]
         more = f" +{len(values) - 2}" if len(values) > 2 else ""
         return labels.shorten(", ".join(shown), WIDEST) + more
 
@@ -200,11 +200,11 @@ class _Filler:
     def _members(self, row: Row) -> list[str]:
         """Everything that a row stands for."""
         members: list[str] = []
-        for each in row.ids:
-            if each in self.recording.scopes:
-                members.extend(self.inside.of_scope(ScopeId(each)))
+        for identifier in row.ids:
+            if identifier in self.recording.scopes:
+                members.extend(self.inside.of_scope(ScopeId(identifier)))
             else:
-                members.extend(self.inside.of_op(OpId(each)))
+                members.extend(self.inside.of_op(OpId(identifier)))
         return members
 
 
@@ -221,16 +221,16 @@ def _totals(recording: RecordedRun) -> Iterator[str]:
     trained = TRAINABLE.on(recording).total()
     buffers = BUFFER_BYTES.on(recording).total()
     taken = dict.fromkeys(slot.value for slot in recording.inputs)
-    said = {
+    texts = {
         "Total params": exact(weights),
         "Trainable params": exact(trained),
         "Non-trainable params": exact(weights - trained),
-        "Input size": of_bytes(sum(recording.values[each].bytes for each in taken)),
+        "Input size": of_bytes(sum(recording.values[item].bytes for item in taken)),
         "Forward pass size": of_bytes(_forward_bytes(recording)),
         "Params size": of_bytes(PARAMETER_BYTES.on(recording).total()),
         **({"Buffers size": of_bytes(buffers)} if buffers else {}),
     }
-    yield from _aligned(said)
+    yield from _aligned(texts)
 
 
 def _forward_bytes(recording: RecordedRun) -> float:
@@ -239,9 +239,9 @@ def _forward_bytes(recording: RecordedRun) -> float:
     return sum(number for op, number in made.items() if not recording.ops[OpId(op)].recompute)
 
 
-def _aligned(said: Mapping[str, str]) -> Iterator[str]:
-    names, numbers = max(map(len, said)), max(map(len, said.values()))
-    for name, number in said.items():
+def _aligned(texts: Mapping[str, str]) -> Iterator[str]:
+    names, numbers = max(map(len, texts)), max(map(len, texts.values()))
+    for name, number in texts.items():
         yield f"{name:<{names}}  {number:>{numbers}}"
 
 
@@ -252,8 +252,8 @@ def _remarks(recording: RecordedRun) -> Iterator[str]:
         place = recording.scopes.get(failure.scope) if failure.scope is not None else None
         where = f" in {place.path or place.name}" if place is not None else ""
         yield f"Failed{where}: {failure.error}: {labels.shorten(failure.message, 120)}"
-    for said in nan_origin.describe(recording):
-        yield f"Note: {said}"
+    for text in nan_origin.describe(recording):
+        yield f"Note: {text}"
     for note in recording.run.notes:
         yield f"Note: {note}"
     if recording.run.lost:

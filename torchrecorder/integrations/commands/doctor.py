@@ -56,9 +56,9 @@ class Doctor:
         well = True
         print(f"      torchrecorder {__version__}, Python {platform.python_version()}")
         for name, check in _checks():
-            good, said = _outcome(check)
+            good, text = _outcome(check)
             well = well and good
-            print(f"{'ok' if good else 'FAILS':<5} {name}: {said}", flush=True)
+            print(f"{'ok' if good else 'FAILS':<5} {name}: {text}", flush=True)
         if not engine.available() and not _has_wheel():
             print(f"      pygraphviz: {engine.WHEELS}")
         for name, use in _USEFUL.items():
@@ -73,10 +73,10 @@ def _print_internals() -> None:
     from torchrecorder.capture.internals.table import INTERNALS
 
     print("      What recording uses of PyTorch's internals:")
-    for each in INTERNALS:
-        present = each.present
-        lost = "" if present else f" (PyTorch {each.since} has it). Without: {each.without}"
-        print(f"{'yes' if present else 'no':<5} {each.name}: {each.gives}{lost}")
+    for internal in INTERNALS:
+        present = internal.present
+        lost = "" if present else f" (PyTorch {internal.since} has it). Without: {internal.without}"
+        print(f"{'yes' if present else 'no':<5} {internal.name}: {internal.gives}{lost}")
 
 
 def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
@@ -142,7 +142,7 @@ def _sized() -> str:
 def _measured() -> str:
     """Where no font is found, all letters have the same width."""
     laid_out = (engine.run(_LETTERS.format(text), "plain") for text in ("iiii", "WWWW"))
-    narrow, wide = (float(each.partition(b"node n ")[2].split()[2]) for each in laid_out)
+    narrow, wide = (float(item.partition(b"node n ")[2].split()[2]) for item in laid_out)
     if wide < 2 * narrow:
         raise LookupError(f"none found; install some, or pip install {fonts.PACKAGE}")
     return "letters have their own widths"

@@ -71,22 +71,22 @@ def _as_data(run: Ranks) -> dict[str, Any]:
         "ranks": list(run.ranks),
         "world": run.world,
         "lanes": [
-            {"ranks": list(each.ranks), "differs": list(each.differs), "slowest": each.slowest}
-            for each in run.lanes
+            {"ranks": list(lane.ranks), "differs": list(lane.differs), "slowest": lane.slowest}
+            for lane in run.lanes
         ],
         "collectives": [
             {
-                "name": each.name,
-                "group": each.group.name,
-                "order": each.order,
-                "path": each.path,
-                "bytes": each.bytes,
-                "backward": each.backward,
-                "ranks": [part.rank for part in each.parts],
-                "waited": each.waited,
-                "last": each.last,
+                "name": collective.name,
+                "group": collective.group.name,
+                "order": collective.order,
+                "path": collective.path,
+                "bytes": collective.bytes,
+                "backward": collective.backward,
+                "ranks": [part.rank for part in collective.parts],
+                "waited": collective.waited,
+                "last": collective.last,
             }
-            for each in run.collectives
+            for collective in run.collectives
         ],
         "problems": list(run.problems),
     }

@@ -82,13 +82,13 @@ class Top:
 def _listed(recording: Recording, ranked: Sequence[Ranked], annotation: Annotation) -> str:
     from torchrecorder.export.table.alignment import Column, table
 
-    columns = [Column(annotation.title, [each.text for each in ranked], right=True)]
+    columns = [Column(annotation.title, [item.text for item in ranked], right=True)]
     total = recording.annotations[annotation.name].total() if annotation.merge is sum else 0
     if total > 0:
-        shares = [f"{100 * each.number / total:.1f} %" for each in ranked]
+        shares = [f"{100 * item.number / total:.1f} %" for item in ranked]
         columns.append(Column("Share", shares, right=True))
-    columns.append(Column("Where", [each.name or "(root)" for each in ranked]))
-    columns.append(Column("What", [_what(recording, each.ids) for each in ranked]))
+    columns.append(Column("Where", [item.name or "(root)" for item in ranked]))
+    columns.append(Column("What", [_what(recording, item.ids) for item in ranked]))
     return "\n".join(table(columns))
 
 
@@ -103,7 +103,7 @@ def _what(recording: Recording, ids: tuple[str, ...]) -> str:
 
 def _as_json(ranked: Sequence[Ranked], by: str) -> str:
     found = [
-        {"name": each.name, by: _number(each.number), "ids": list(each.ids)} for each in ranked
+        {"name": item.name, by: _number(item.number), "ids": list(item.ids)} for item in ranked
     ]
     return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False)
 

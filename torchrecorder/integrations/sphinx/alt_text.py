@@ -23,8 +23,8 @@ def described(recording: Recording) -> str:
     """
     ends = [_ends(recording, slots) for slots in (recording.inputs, recording.outputs)]
     ways = [f"{word} {text}" for word, text in zip(("from", "to"), ends) if text]
-    stored = [each for each in recording.values.values() if each.role is Role.PARAMETER]
-    count = labels.parameters(sum(prod(each.shape) for each in stored))
+    stored = [value for value in recording.values.values() if value.role is Role.PARAMETER]
+    count = labels.parameters(sum(prod(item.shape) for item in stored))
     facts = ", ".join(part for part in (" ".join(ways), count) if part)
     return f"{recording.name}: {facts}" if facts else recording.name
 

@@ -34,8 +34,8 @@ def with_names(figure: Figure, view: View) -> Figure:
     """*figure* with boxes that link to the names of what they stand for."""
     return replace(
         figure,
-        shapes=tuple(_named(each, view.recording) for each in figure.shapes),
-        groups=tuple(_named_group(each, view.recording) for each in figure.groups),
+        shapes=tuple(_named(shape, view.recording) for shape in figure.shapes),
+        groups=tuple(_named_group(group, view.recording) for group in figure.groups),
     )
 
 

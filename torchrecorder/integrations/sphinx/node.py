@@ -43,11 +43,11 @@ def notices_to(say: Callable[[str], None]) -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", Notice)
         yield
-    for text in dict.fromkeys(str(each.message) for each in caught if _is_ours(each)):
+    for text in dict.fromkeys(str(item.message) for item in caught if _is_ours(item)):
         say(text)
-    for each in caught:
-        if not _is_ours(each):
-            warnings.showwarning(each.message, each.category, each.filename, each.lineno)
+    for entry in caught:
+        if not _is_ours(entry):
+            warnings.showwarning(entry.message, entry.category, entry.filename, entry.lineno)
 
 
 def _is_ours(caught: warnings.WarningMessage) -> bool:

@@ -71,7 +71,7 @@ def settle(bodies: Sequence[Body], at: Sequence[float], ties: Sequence[Tie]) -> 
         settling.pull(settling.joined(NEAR))
         if settling.at == before:
             break
-    settling.straighten([[each] for each in settling.order])
+    settling.straighten([[item] for item in settling.order])
     settling.straighten(settling.joined(LEAST))
     return settling.at
 
@@ -115,8 +115,8 @@ class _Settling:
 
     def fence(self) -> None:
         """Find how far out things may go."""
-        low = min((at - each.left for at, each in zip(self.at, self.bodies)), default=0.0)
-        high = max((at + each.right for at, each in zip(self.at, self.bodies)), default=0.0)
+        low = min((at - body.left for at, body in zip(self.at, self.bodies)), default=0.0)
+        high = max((at + body.right for at, body in zip(self.at, self.bodies)), default=0.0)
         more = WIDER * (high - low)
         self.low, self.high = low - more, high + more
 
@@ -145,8 +145,8 @@ class _Settling:
         """Move a group, and note who may like to move now."""
         for number in group:
             self.at[number] += far
-            for each in (self.before[number], self.after[number]):
-                self.touched.update(other for other, _ in each)
+            for item in (self.before[number], self.after[number]):
+                self.touched.update(other for other, _ in item)
             self.touched.update(other for other, _, _ in self.tied[number])
 
     def _room(self, group: Sequence[int], beside: Beside) -> tuple[float, list[int]]:
@@ -164,8 +164,8 @@ class _Settling:
     def _free(self, group: Sequence[int], sign: int) -> float:
         """How far a group is from the fence on one side."""
         if sign < 0:
-            return min(self.at[each] - self.bodies[each].left for each in group) - self.low
-        return self.high - max(self.at[each] + self.bodies[each].right for each in group)
+            return min(self.at[item] - self.bodies[item].left for item in group) - self.low
+        return self.high - max(self.at[item] + self.bodies[item].right for item in group)
 
     def straighten(self, groups: Sequence[Sequence[int]]) -> None:
         """Move each group to where, of all places that it can reach, its lines are best."""
@@ -199,7 +199,7 @@ class _Settling:
 
     def single(self) -> list[list[int]]:
         """Each body whose neighbours, or what it is tied to, have moved since it was here."""
-        found = [[each] for each in self.order if each in self.touched]
+        found = [[item] for item in self.order if item in self.touched]
         self.touched = set()
         return found
 

@@ -21,7 +21,7 @@ def compose(template: Template, inner: Mapping[int, Composed], room: Room) -> Co
     """Put the open children *inner* of a scope, by number, into its template."""
     across = Across(template, inner, room)
     moves = tuple(_moves(trunk, number, across) for number, trunk in enumerate(template.trunks))
-    gaps = [tracks(each) for each in _runs(template, moves)]
+    gaps = [tracks(run) for run in _runs(template, moves)]
     along = _Along(across, gaps, room)
     frames = tuple(
         Frame(across.side[child], along.begin(child), *across.size[child])
@@ -74,7 +74,7 @@ def _runs(
     """For each gap what each net does there, all its branches together."""
     found: list[dict[int, Run]] = [{} for _ in range(template.rows + 1)]
     for branches in moves:
-        for move in (each for branch in branches for each in branch):
+        for move in (item for branch in branches for item in branch):
             left, right = min(move.begin, move.end), max(move.begin, move.end)
             run = found[move.gap].get(move.net)
             if run is not None:
@@ -90,7 +90,7 @@ class _Along:
     def __init__(self, across: Across, gaps: Sequence[Mapping[int, int]], room: Room) -> None:
         template, size = across.template, across.size
         self.template, self.size, self.gaps = template, size, gaps
-        self.pitch = [pitch(max(each.values(), default=-1) + 1) for each in gaps]
+        self.pitch = [pitch(max(gap.values(), default=-1) + 1) for gap in gaps]
         tall, long = [0.0] * template.rows, []
         for child, spot in enumerate(template.spots):
             if size[child][1] > spot.height and spot.last > spot.row:

@@ -45,8 +45,8 @@ class Across:
         self.template, self.inner = template, inner
         self.size = [(spot.width, spot.height) for spot in template.spots]
         hooks = [spot.width / 2 for spot in template.spots]
-        for child, each in inner.items():
-            self.size[child], hooks[child] = (each.width, each.height), each.anchor
+        for child, item in inner.items():
+            self.size[child], hooks[child] = (item.width, item.height), item.anchor
         self.through = _through(template)
         self._settle(hooks, room)
         self.leaving: dict[End, float] = {}
@@ -70,8 +70,8 @@ class Across:
         at = settle(bodies, [stretch(hint) for hint in hints], list(self._ties(body)))
         entry = len(template.spots)
         leave = entry + len(template.entries)
-        begin = min((here - each.left for here, each in zip(at, bodies)), default=0.0)
-        core = max((here + each.right for here, each in zip(at, bodies)), default=0.0)
+        begin = min((here - body.left for here, body in zip(at, bodies)), default=0.0)
+        core = max((here + body.right for here, body in zip(at, bodies)), default=0.0)
         first = min(at[entry:leave], default=begin + room.clear)
         shift = max(PAD + room.beside - begin, room.clear - first)
         self.middle = [here + shift for here in at[:entry]]
@@ -80,8 +80,8 @@ class Across:
         lane = min(LANE, LANES / max(template.lanes, 1))
         self.stems = [
             [
-                core + shift + LANE - lane * (stem.across + 1) if each < 0 else at[each] + shift
-                for each, stem in zip(here, trunk.stems)
+                core + shift + LANE - lane * (stem.across + 1) if item < 0 else at[item] + shift
+                for item, stem in zip(here, trunk.stems)
             ]
             for here, trunk in zip(body, template.trunks)
         ]
@@ -101,10 +101,10 @@ class Across:
 
     def _wishes(self) -> Iterator[Wish]:
         """What open children ask for on both sides of their anchors."""
-        for child, each in self.inner.items():
+        for child, item in self.inner.items():
             spot, half = self.template.spots[child], self.template.spots[child].width / 2
-            yield Wish(spot.across - half, spot.across, each.anchor - half)
-            yield Wish(spot.across, spot.across + half, each.width - each.anchor - half)
+            yield Wish(spot.across - half, spot.across, item.anchor - half)
+            yield Wish(spot.across, spot.across + half, item.width - item.anchor - half)
 
     def _ties(self, body: list[list[int]]) -> Iterator[Tie]:
         """The pieces of all lines, each once, but of those that take a lane.
@@ -115,7 +115,7 @@ class Across:
             entry = len(self.template.spots) + self.through[0]
             leave = len(self.template.spots) + len(self.template.entries) + self.through[1]
             yield Tie(entry, 0.0, leave, 0.0, THROUGH)
-        ties = [tie for each in zip(self.template.trunks, body) for tie in self._of(*each)]
+        ties = [tie for item in zip(self.template.trunks, body) for tie in self._of(*item)]
         main: dict[tuple[int, int], Tie] = {}
         for tie in ties:
             pair = tie.one, tie.other
@@ -229,7 +229,9 @@ def _through(template: Template) -> tuple[int, int] | None:
         if child == OUTSIDE and len(trunk.branches) > 1:
             fans.append(port)
         row = -1 if child == OUTSIDE else template.spots[child].row
-        leaves += [(-row, each.sink.port) for each in trunk.branches if each.sink.child == OUTSIDE]
+        leaves += [
+            (-row, branch.sink.port) for branch in trunk.branches if branch.sink.child == OUTSIDE
+        ]
     if not leaves or not template.entries:
         return None
     return min(fans, default=0), min(leaves)[1]

@@ -96,11 +96,11 @@ class Trunks:
         axis, begin, end = _placed(one, other)
         low, high = min(begin, end), max(begin, end)
         apart = []
-        for each in self.drawn.get((carried, axis), ()):
-            if each[1] < low - 0.01 or each[0] > high + 0.01:
-                apart.append(each)
+        for item in self.drawn.get((carried, axis), ()):
+            if item[1] < low - 0.01 or item[0] > high + 0.01:
+                apart.append(item)
             else:
-                low, high = min(low, each[0]), max(high, each[1])
+                low, high = min(low, item[0]), max(high, item[1])
         self.drawn[carried, axis] = [*apart, (low, high)]
 
 

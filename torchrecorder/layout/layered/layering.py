@@ -25,7 +25,7 @@ def rows(count: int, pairs: Sequence[Pair], anchored: Sequence[bool]) -> list[in
     """
     ahead, after = _forward(count, pairs)
     row = [0] * count
-    floating = [not each for each in anchored]
+    floating = [not item for item in anchored]
     for box in ahead:
         for reader in after[box]:
             row[reader] = max(row[reader], row[box] + 1)
@@ -47,7 +47,7 @@ def _forward(count: int, pairs: Sequence[Pair]) -> tuple[list[int], list[list[in
         if tail != head:
             after[tail].append(head)
             before[head].append(tail)
-    missing = [len(each) for each in before]
+    missing = [len(item) for item in before]
     ready = [box for box in range(count) if not missing[box]]
     waiting = list(range(count))
     done: list[int] = []
@@ -67,7 +67,7 @@ def _forward(count: int, pairs: Sequence[Pair]) -> tuple[list[int], list[list[in
             if not missing[reader] and not placed[reader]:
                 heapq.heappush(ready, reader)
     seat = {box: place for place, box in enumerate(done)}
-    return done, [[each for each in after[box] if seat[each] > seat[box]] for box in range(count)]
+    return done, [[item for item in after[box] if seat[item] > seat[box]] for box in range(count)]
 
 
 def _wrapped(row: Sequence[int]) -> list[int]:

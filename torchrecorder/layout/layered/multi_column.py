@@ -37,7 +37,7 @@ def wrapped(scope: Composed, columns: int, room: Room) -> Composed | None:
     """
     levels = row_ends(scope)
     cuts, before = (even_cuts(scope, levels, count) for count in (columns, columns - 1))
-    longest, without = (_longest([room.before, *each, scope.height]) for each in (cuts, before))
+    longest, without = (_longest([room.before, *item, scope.height]) for item in (cuts, before))
     if len(cuts) < columns - 1 or longest > without * (1 - SAVED / columns):
         return None
     return _Columns(scope, cuts, [room.before, *levels], room).composed()
@@ -173,7 +173,7 @@ class _Columns:
         found: dict[int, int] = {}
         used: dict[float, int] = {}
         turns = [turn for turn in self.turns.values() if turn.aside is None]
-        for turn in sorted(turns, key=lambda each: (-each.across, each.trunk)):
+        for turn in sorted(turns, key=lambda turn: (-turn.across, turn.trunk)):
             found[turn.trunk] = used.get(turn.level, 0)
             used[turn.level] = found[turn.trunk] + 1
         self.growth = {
@@ -212,7 +212,7 @@ class _Columns:
             here += (frame.across, frame.across + frame.width)
         for column, points in chain.from_iterable(self.parts):
             found[column] += (x for x, _ in points)
-        return [(min(each), max(each)) for each in found]
+        return [(min(item), max(item)) for item in found]
 
     def _parts(self, path: Path) -> Iterator[Part]:
         """What a path does in the column that it begins in, and in that in which it ends."""
@@ -267,7 +267,7 @@ class _Columns:
         below = [
             self._below(column, max(map(self.track.__getitem__, here), default=0)) + PAD
             for column, cut in enumerate(self.cuts)
-            for here in [[each for each in self.track if self.turns[each].level == cut]]
+            for here in [[item for item in self.track if self.turns[item].level == cut]]
         ]
         ending = self._moved(len(self.cuts), self.scope.height)
         self.length = max(ending, self.room.length, *below)

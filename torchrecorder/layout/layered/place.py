@@ -110,7 +110,7 @@ class _Placing:
         self.plan = plan
         self.children = plan.children()
         self.turned = plan.direction in ("LR", "RL")
-        can = [number for number, each in enumerate(plan.items) if each.header is not None]
+        can = [number for number, item in enumerate(plan.items) if item.header is not None]
         wanted = set(can if opened is None else opened)
         self.open = [number for number in can if number in wanted]
         self.known: dict[object, Composed] = {}
@@ -128,7 +128,7 @@ class _Placing:
             inner = self._inner(scope, composed)
             header = self.plan.items[scope].header if scope >= 0 else None
             template = self.plan.template[scope + 1]
-            key = (template, header, tuple((place, id(each)) for place, each in inner.items()))
+            key = (template, header, tuple((place, id(item)) for place, item in inner.items()))
             if key not in self.known:
                 self.known[key] = self._composed(scope, inner)
             whole, room = self.known[key], self._room(header)

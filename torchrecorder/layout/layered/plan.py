@@ -81,8 +81,8 @@ def plan(
         direction,
         templates,
         tuple(template),
-        tuple(tuple(net.carried[1] for net in each) for each in nets),
-        tuple(tuple(net.carried[0] for net in each) for each in nets),
+        tuple(tuple(net.carried[1] for net in item) for item in nets),
+        tuple(tuple(net.carried[0] for net in item) for item in nets),
     )
 
 
@@ -98,12 +98,12 @@ def _templates(
     for scope in sorted(found, reverse=True):
         draft, across = drafts[number[scope + 1]], places[number[scope + 1]]
         key: list[object] = [number[scope + 1]]
-        for each in draft.loose:
-            inner = number[found[scope].children[each.child] + 1]
+        for item in draft.loose:
+            inner = number[found[scope].children[item.child] + 1]
             if inner >= 0:
-                ports = templates[inner].exits if each.exits else templates[inner].entries
-                across = in_order(across, each, ports)
-                key += [across[box] for _, box in each.ends]
+                ports = templates[inner].exits if item.exits else templates[inner].entries
+                across = in_order(across, item, ports)
+                key += [across[box] for _, box in item.ends]
         seat = known.setdefault(tuple(key), len(templates))
         if seat == len(templates):
             templates.append(draft.template(across))

@@ -114,7 +114,7 @@ class Draft:
         """The last row that each child may fill."""
         if self.reach == self.row:
             return list(self.row)
-        spans = Spans(self.grid, across, [each for way in self.ways for each in way.detours()])
+        spans = Spans(self.grid, across, [detour for way in self.ways for detour in way.detours()])
         return [
             spans.last(child, row, reach, self.below.get(child, {})) if reach > row else row
             for child, (row, reach) in enumerate(zip(self.row, self.reach))
@@ -222,7 +222,7 @@ class _Way:
                 joined[number] = len(stems)
                 stems.append(Stem(across[node], begin, end))
         branches = tuple(
-            Branch(sink, tuple(dict.fromkeys(joined[each] for each in way if each in joined)))
+            Branch(sink, tuple(dict.fromkeys(joined[item] for item in way if item in joined)))
             for sink, way in self.branches
         )
         return Trunk(self.net.source, tuple(stems), branches)
@@ -235,7 +235,7 @@ def _lanes(spans: Sequence[tuple[int, int]]) -> list[int]:
     """
     taken: list[list[tuple[int, int]]] = []
     lane = [0] * len(spans)
-    for number in sorted(range(len(spans)), key=lambda each: spans[each][1] - spans[each][0]):
+    for number in sorted(range(len(spans)), key=lambda index: spans[index][1] - spans[index][0]):
         free = next((at for at, used in enumerate(taken) if _fits(used, spans[number])), None)
         if free is None:
             free = len(taken)

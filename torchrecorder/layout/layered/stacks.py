@@ -47,7 +47,7 @@ def _sources(template: Template, inputs: Collection[int]) -> dict[int, set[tuple
         for branch in trunk.branches:
             reads.setdefault(branch.sink.child, []).append(trunk.source)
     found: dict[int, set[tuple[str, int]]] = {}
-    for child in sorted(range(len(template.spots)), key=lambda each: template.spots[each].row):
+    for child in sorted(range(len(template.spots)), key=lambda index: template.spots[index].row):
         found[child] = {("input", child)} if child in inputs else set()
         for source, port in reads.get(child, ()):
             found[child] |= {("entry", port)} if source == OUTSIDE else found.get(source, set())

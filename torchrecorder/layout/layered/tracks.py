@@ -51,8 +51,8 @@ def tracks(runs: Mapping[int, Run]) -> dict[int, int]:
 def _meet(run: Run, others: Iterable[Run]) -> bool:
     """Whether a line would run into one of *others* on the same track."""
     left, right = run.left - 2, run.right + 2
-    for each in others:
-        if each.right >= left and each.left <= right:
+    for other in others:
+        if other.right >= left and other.left <= right:
             return True
     return False
 

@@ -68,10 +68,12 @@ def unit_of(recording: RecordedRun, item: str) -> Unit:
     scope = recording.scopes.get(ScopeId(item))
     if scope is not None:
         children = recording.children[scope.id]
-        composed = any(isinstance(each, Scope) for each in children)
+        composed = any(isinstance(child, Scope) for child in children)
         module = recording.module_of(scope)
         plain = not composed and not (module and module.stored)
-        pools = plain and _pools(recording, scope.inputs, [each.value for each in scope.outputs])
+        pools = plain and _pools(
+            recording, scope.inputs, [output.value for output in scope.outputs]
+        )
         return Unit(fold_key(recording, item), (item,), composed, True, scope.source, pools)
     op = recording.ops.get(OpId(item))
     if op is None:
@@ -122,8 +124,8 @@ def op_key(recording: RecordedRun, op: Op) -> Hashable:
         op.failed,
         len(op.writes),
         tuple((name, without_numbers(text)) for name, text in op.arguments),
-        tuple((each.name, *_form(values[each.value])) for each in op.inputs),
-        tuple(_form(values[each]) for each in op.outputs),
+        tuple((slot.name, *_form(values[slot.value])) for slot in op.inputs),
+        tuple(_form(values[output]) for output in op.outputs),
     )
 
 
@@ -178,7 +180,7 @@ def _beginning(row: Sequence[Unit], run: Run, readers: Readers) -> int:
     place = {item: number for number, unit in enumerate(part) for item in unit.items}
     change = [0] * (len(part) + 1)
     for item, number in place.items():
-        reads = [place[each] - number for each in readers.get(item, ()) if each in place]
+        reads = [place[reader] - number for reader in readers.get(item, ()) if reader in place]
         reach = max((far for far in reads if 0 < far <= run.period), default=0)
         change[number + 1] += 1  # the value is alive from here on ...
         change[number + reach + 1] -= 1  # ... to its last reader

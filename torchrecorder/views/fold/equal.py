@@ -95,7 +95,7 @@ class _Wiring:
         """The position of each box and cluster inside *item*."""
         if item not in self._places:
             inside = self.items.inside(item)
-            self._places[item] = {each: place for place, each in enumerate(inside)}
+            self._places[item] = {item: place for place, item in enumerate(inside)}
         return self._places[item]
 
     def alike(self, one: str, other: str) -> bool:
@@ -169,7 +169,7 @@ class _Link:
             for arrow in wiring.out_of[one]
             if arrow.head not in there
         )
-        self.joins = _counted((here[each.tail], there[each.head], each.slot) for each in joins)
+        self.joins = _counted((here[join.tail], there[join.head], join.slot) for join in joins)
         self.pattern = (self.joins, self.beside, leaves)
 
     def begins_at(self, first: str) -> bool:
@@ -187,8 +187,8 @@ class _Link:
 def _counted(things: Iterable[Any]) -> dict[Any, int]:
     """How often each is there; a plain dict, as these are compared by the thousand."""
     found: dict[Any, int] = {}
-    for each in things:
-        found[each] = found.get(each, 0) + 1
+    for thing in things:
+        found[thing] = found.get(thing, 0) + 1
     return found
 
 

@@ -162,7 +162,7 @@ class FoldTree:
 
     def part(self, item: str) -> str | None:
         """The innermost thing around *item*, itself included, that only some repeats have."""
-        return next((each for each in self.around(item) if self.nodes[each].share), None)
+        return next((outer for outer in self.around(item) if self.nodes[outer].share), None)
 
     def around(self, item: str) -> Iterator[str]:
         """What stays, and the clusters around it in the end, innermost first."""

@@ -125,8 +125,12 @@ def without_single_blocks(view: View, kept: Collection[str] = ()) -> View:
         view,
         boxes={name: box.moved(outside(box.cluster)) for name, box in view.boxes.items()},
         clusters={
-            name: replace(each, parent=outside(each.parent)) if each.parent in lone else each
-            for name, each in clusters.items()
+            name: (
+                replace(cluster, parent=outside(cluster.parent))
+                if cluster.parent in lone
+                else cluster
+            )
+            for name, cluster in clusters.items()
             if name not in lone
         },
     )
@@ -140,8 +144,8 @@ def _moved(view: View, parents: Mapping[str, str | None]) -> View:
     }
     added = {name: Cluster(name, around) for name, around in parents.items() if is_block(name)}
     old = {
-        name: replace(each, parent=parents[name]) if name in parents else each
-        for name, each in view.clusters.items()
+        name: replace(cluster, parent=parents[name]) if name in parents else cluster
+        for name, cluster in view.clusters.items()
     }
     inner = [box.cluster for box in boxes.values() if box.kind not in SOURCES]
     clusters = dict(_in_order({**old, **added}, inner))
