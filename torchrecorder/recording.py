@@ -70,8 +70,7 @@ class Recording(RecordedRun):
     def __getitem__(self, what: str) -> Part:
         """The one part called *what*: a module, else a call, a tensor, an operation; see `find`.
 
-        Raises:
-            NotThere: Nothing is called so, or several parts are; the message lists names.
+        Raises `NotThere` if nothing is called so, or several parts are; the message lists names.
         """
         from torchrecorder.query.find import the_one
 

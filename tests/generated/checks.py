@@ -249,10 +249,11 @@ def is_drawn(recording: Recording) -> None:
         for fold in (False, True):
             view = make_view(recording, ViewOptions(depth=depth, fold=fold))
             view.check()
-            text = dot_text(draw(view))
-            graph = pygraphviz.AGraph(text)
+            figure = draw(view)
+            graph = pygraphviz.AGraph(dot_text(figure))
             assert len(graph.nodes()) == len(view.boxes)
-            assert len(graph.edges()) == len(view.arrows)
+            assert len(graph.edges()) == len(figure.lines)
+            assert sum(line.count for line in figure.lines) == len(view.arrows)
             drawn += len(view.arrows)
     COUNTS.add("drawing", len(recording.ops), drawn)
 
