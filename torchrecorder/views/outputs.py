@@ -14,14 +14,17 @@ from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.view import BoxKind, View
 
 
-def without_read(view: View) -> View:
-    """Leave out outputs of outermost calls that a later op reads, such as the input of a loss."""
-    read = _read_later(view.recording)
-    return without(view, [
-        box.id
-        for box in view.boxes.values()
-        if box.kind is BoxKind.OUTPUT and view.recording.outputs[_number(box.id)].value in read
-    ])
+@dataclass(frozen=True)
+class HideReadOutputs:
+    """Hide outputs of outermost calls that a later op reads, such as the input of a loss."""
+
+    def __call__(self, view: View) -> View:
+        read, outputs = _read_later(view.recording), view.recording.outputs
+        return without(view, [
+            box.id
+            for box in view.boxes.values()
+            if box.kind is BoxKind.OUTPUT and outputs[_number(box.id)].value in read
+        ])
 
 
 def _number(box: str) -> int:

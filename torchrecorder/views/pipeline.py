@@ -31,7 +31,7 @@ from torchrecorder.views.hide import (
     is_reshape,
 )
 from torchrecorder.views.expand_ops import OpenOps
-from torchrecorder.views.outputs import GroupOutputs, without_read
+from torchrecorder.views.outputs import GroupOutputs, HideReadOutputs
 from torchrecorder.views.tensors import ShowTensors
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.unfold import joined_outputs, members, with_blocks
@@ -213,7 +213,7 @@ def plan(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> list[S
     unwanted = HideNamed(_patterns(options.hide))
     closed = Named(_patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
-    steps: list[Step] = [Collapse(choice.depth, judge, closed), HideOps(quiet), without_read]
+    steps: list[Step] = [Collapse(choice.depth, judge, closed), HideOps(quiet), HideReadOutputs()]
     if unwanted.patterns:
         steps.append(unwanted)
     if not options.passes:

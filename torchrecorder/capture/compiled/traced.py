@@ -85,15 +85,15 @@ class Traced:
     fused: bool = False
     graphs: list[TracedGraph] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
-    _functions: set[int] = field(default_factory=set)
+    functions: set[int] = field(default_factory=set)
 
     def __call__(self, graph: GraphModule, inputs: Any) -> Callable[..., Any]:
         """Keep *graph*; gives what runs it."""
         number = len(self.graphs)
         function = compiled_function()
-        again = function is not None and function in self._functions
+        again = function is not None and function in self.functions
         if function is not None:
-            self._functions.add(function)
+            self.functions.add(function)
         traced = TracedGraph(tuple(self._calls(graph)), self._stop(graph), again)
         self.graphs.append(traced)
         forward, ran = graph.forward, self.runs.append

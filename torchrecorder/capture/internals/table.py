@@ -307,6 +307,7 @@ SPREAD_TENSORS = Internal(
     "parts of DTensors",
     "statistics, bytes and shape of the part that this process has",
     "looking at a DTensor would have to send something: such a fact is lost",
+    ("torch.distributed.tensor.DTensor._local_tensor",),
     attributes=("_local_tensor",),
 )
 COLLECTIVES = Internal(
