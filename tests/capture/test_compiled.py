@@ -22,7 +22,10 @@ from tests import real_models
 pytest.importorskip("torch._dynamo")
 
 REAL = ("gpt2", "timm_vit", "unet", "graph_network", "lstm_seq2seq")
-"""Those that are quick to compile; the slow tests take all."""
+"""Those that are quick to compile."""
+
+SLOWER = ("resnet18", "t5", "mamba2", "generation")
+"""A convolutional net, an encoder with a decoder, a scan, and a loop; half a minute each."""
 
 OTHERWISE = ("mamba", "mamba2")
 """Models that compute something else when they are compiled: a scan, not a loop."""
@@ -146,6 +149,7 @@ def test_what_ran_in_python_did_so():
     [
         name if name in REAL else pytest.param(name, marks=pytest.mark.slow)
         for name in real_models.available()
+        if name in REAL + SLOWER
     ],
 )
 def test_real_models_have_the_graphs_of_an_explanation(name):
