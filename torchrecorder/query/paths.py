@@ -11,7 +11,8 @@ from torchrecorder.annotations.places import op_name
 from torchrecorder.checks import check_one, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ValueId
-from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+from torchrecorder.graph.nodes import GradNode, Module, Op, Value
+from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import Node, RecordedRun
 from torchrecorder.query.find import first_kind
 
@@ -105,20 +106,11 @@ def _nodes(recording: RecordedRun, name: str) -> set[str]:
         if isinstance(part, (Op, Value)):
             found.add(part.id)
         else:
-            found.update(_ops_in(recording, part))
+            calls = part.calls if isinstance(part, Module) else (part.id,)
+            found.update(ops_inside(recording, calls))
     if not found:
         raise InvalidArgument(f"no operation ran in {name!r}")
     return found
-
-
-def _ops_in(recording: RecordedRun, part: Module | Scope) -> Iterator[OpId]:
-    waiting = list(part.calls) if isinstance(part, Module) else [part.id]
-    while waiting:
-        for child in recording.children[waiting.pop()]:
-            if isinstance(child, Op):
-                yield child.id
-            else:
-                waiting.append(child.id)
 
 
 class _Flow:

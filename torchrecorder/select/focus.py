@@ -23,8 +23,9 @@ from torchrecorder.events import (
     Slot,
     ValueId,
 )
-from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+from torchrecorder.graph.nodes import GradNode, Module, Scope, Value
 from torchrecorder.graph.end_names import end_names
+from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -53,7 +54,7 @@ class Focus:
         kept = set(recording.ops)
         if self.scope is not None:
             roots = scopes_like(recording, self.scope)
-            kept = set(_ops_in(recording, roots))
+            kept = set(ops_inside(recording, roots))
         if self.since is not None:
             kept &= _after(recording, self.since)
         if self.until is not None:
@@ -104,16 +105,6 @@ def advice(what: str, name: str, known: Iterable[str]) -> str:
     return f"no {what} is called {name!r}; there are {', '.join(map(repr, near)) or 'none'}"
 
 
-def _ops_in(recording: RecordedRun, roots: Iterable[ScopeId]) -> Iterator[OpId]:
-    waiting = list(roots)
-    while waiting:
-        for child in recording.children[waiting.pop()]:
-            if isinstance(child, Op):
-                yield child.id
-            else:
-                waiting.append(child.id)
-
-
 def _after(recording: RecordedRun, name: str) -> set[OpId]:
     """What depends on *name*, itself included."""
     return _reach(_anchor(recording, name), _readers(recording))
@@ -160,7 +151,7 @@ def _anchor(recording: RecordedRun, name: str) -> list[OpId]:
     if values:
         return ops or readers
     try:
-        return list(_ops_in(recording, scopes_like(recording, name)))
+        return list(ops_inside(recording, scopes_like(recording, name)))
     except InvalidArgument:
         known = [names[0] for _, _, names in end_names(recording) if names]
         paths = (scope.path for scope in recording.scopes.values())

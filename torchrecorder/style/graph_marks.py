@@ -9,7 +9,7 @@ from functools import cached_property
 
 from torchrecorder.annotations.compiled import breaks_at, graphs_among, kernels_of
 from torchrecorder.events import COMPILED_GRAPH, GraphBreak, ScopeId
-from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.style.color import mix
 from torchrecorder.style.figure import LegendEntry, Look, Text
 from torchrecorder.style.themes import PRINT, Theme
@@ -58,7 +58,9 @@ class GraphMarks:
 
     def group_look(self, cluster: Cluster, look: Look) -> Look:
         """The same for an open scope all of whose ops are in one graph."""
-        return self._outlined(look, self._only(self._inside(cluster.id)), 1.8)
+        scope = self.view.recording.scopes.get(ScopeId(cluster.id))  # none for a block of siblings
+        ops = ops_inside(self.view.recording, [scope.id] if scope is not None else [])
+        return self._outlined(look, self._only(ops), 1.8)
 
     def lines(self, box: Box) -> Iterator[Text]:
         """The captions of a box: the breaks in it."""
@@ -123,15 +125,6 @@ class GraphMarks:
     def _only(self, members: Iterable[str]) -> float | None:
         numbers = {self._known[member] for member in members if member in self._known}
         return numbers.pop() if len(numbers) == 1 else None
-
-    def _inside(self, scope: str) -> Iterator[str]:
-        waiting = [ScopeId(scope)]
-        while waiting:
-            for child in self.view.recording.children.get(waiting.pop(), ()):
-                if isinstance(child, Op):
-                    yield child.id
-                else:
-                    waiting.append(child.id)
 
     def _outlined(self, look: Look, graph: float | None, width: float) -> Look:
         if graph is None:

@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
 
 
+def around_steps(before: Callable[..., None], after: Callable[..., None]) -> contextlib.ExitStack:
+    """Call *before* and *after* around the steps of all optimizers, until the stack is closed."""
+    with contextlib.ExitStack() as stack:
+        stack.callback(register_optimizer_step_pre_hook(before).remove)
+        stack.callback(register_optimizer_step_post_hook(after).remove)
+        return stack.pop_all()
+
+
 class OptimizerSteps:
     """Hears every optimizer that takes a step in this thread."""
 
@@ -32,10 +40,7 @@ class OptimizerSteps:
         self.regions = regions
 
     def __enter__(self) -> OptimizerSteps:
-        with contextlib.ExitStack() as stack:
-            stack.callback(register_optimizer_step_pre_hook(self._before).remove)
-            stack.callback(register_optimizer_step_post_hook(self._after).remove)
-            self._exit = stack.pop_all()
+        self._exit = around_steps(self._before, self._after)
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -7,7 +7,6 @@ are held while a step goes on.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,11 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 from torch.nn.parameter import is_lazy
-from torch.optim.optimizer import (
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
 
+from torchrecorder.capture.hooks.optimizer import around_steps
 from torchrecorder.capture.internals.access import DisableTorchFunction, without_dispatch_modes
 from torchrecorder.checks import warn
 
@@ -83,10 +79,7 @@ class WeightsFollowed:
                     self._parameters.append(parameter)
 
     def __enter__(self) -> WeightsFollowed:
-        with contextlib.ExitStack() as stack:
-            stack.callback(register_optimizer_step_pre_hook(self._before).remove)
-            stack.callback(register_optimizer_step_post_hook(self._after).remove)
-            self._exit = stack.pop_all()
+        self._exit = around_steps(self._before, self._after)
         return self
 
     def __exit__(self, *error: object) -> None:

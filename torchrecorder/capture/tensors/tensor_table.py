@@ -10,7 +10,7 @@ of the writes that no instrument saw. Inference tensors have no version.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from torchrecorder.capture.tensors.entries import Aside, Entry, Foreign, around_
 from torchrecorder.capture.internals.access import is_wrapped
 from torchrecorder.capture.internals.processes import is_spread
 from torchrecorder.capture.tensors.leaf_gradients import LeafGradients
-from torchrecorder.capture.tensors.storage import Storage, Storages
+from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.capture.tensors.describe import (
     UNSETTLED,
     UNVERSIONED,
@@ -193,15 +193,15 @@ class Values:
             return entry.value
         if len(missed) == 1:
             return self._renote(tensor, entry, missed[0].op)
-        return self._join(tensor, entry, [item.op for item in missed])
+        return self._join(tensor, entry, missed)
 
-    def _join(self, tensor: Tensor, entry: Entry, writers: Sequence[OpId | None]) -> ValueId:
+    def _join(self, tensor: Tensor, entry: Entry, missed: list[Write]) -> ValueId:
         """Several writes reach *tensor*: a pass op brings them together."""
         op = self.tape.next_op()
         slots = [Slot("0", entry.value)]
         entry.role = Role.INNER
-        for number, writer in enumerate(writers, 1):
-            slots.append(Slot(str(number), self._state(tensor, entry, writer)))
+        for number, write in enumerate(missed, 1):
+            slots.append(Slot(str(number), self._state(tensor, entry, write.op)))
         value = self._renote(tensor, entry, op)
         self._write_pass(op, "join", tuple(slots), value)
         return value
