@@ -43,8 +43,9 @@ from torchrecorder.capture.internals.table import (
     OPERATOR_MODES,
     PROFILER_RANGES,
     SAVED_TENSORS,
-    find,
+    STORAGE_ENDS,
 )
+from torchrecorder.capture.internals.trials import find
 
 __all__ = [
     "DisableTorchFunction", "FakeTensor", "FakeTensorMode", "HigherOrderOperator", "OpOverload",
@@ -282,6 +283,7 @@ def operator_setup() -> Any:
 
 
 SHOWS_OPERATORS = OPERATOR_MODES.present
+SEES_STORAGES_END = STORAGE_ENDS.present
 
 
 def give_operators_rules(

@@ -5,34 +5,24 @@ What a PyTorch has is found by looking for the names, not by its version.
 
 from __future__ import annotations
 
-import functools
-import importlib
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from torchrecorder.capture.internals.trials import (
+    creates_contexts,
+    find,
+    parameters,
+    reaches_modes,
+    tells_of_ends,
+    tells_reductions,
+)
 from torchrecorder.errors import UnsupportedTorch
 
 OLDEST = "2.6"
 """The oldest version of PyTorch that has everything needed."""
-
-
-@functools.cache
-def find(path: str) -> Any:
-    """What a dotted *path*, which begins with ``torch`` or ``sys``, names; None if nothing."""
-    root, *parts = path.split(".")
-    found: Any = {"torch": torch, "sys": sys}[root]
-    for number, part in enumerate(parts, 2):
-        if not hasattr(found, part):
-            try:
-                importlib.import_module(".".join(path.split(".")[:number]))
-            except ImportError:
-                return None
-        found = getattr(found, part, None)
-    return found
 
 
 @dataclass(frozen=True)
@@ -72,37 +62,6 @@ class Internal:
 
 def _needed(name: str, gives: str, *paths: str, attributes: tuple[str, ...] = ()) -> Internal:
     return Internal(name, gives, "nothing can be recorded", paths, attributes, needed=True)
-
-
-def _reaches_modes(function: Callable[..., Any]) -> bool:
-    """Whether *function*, which is written in Python, passes its calls to function modes."""
-    return "handle_torch_function" in function.__code__.co_names
-
-
-def _parameters(path: str) -> tuple[str, ...]:
-    """The names of the parameters of the function that *path* names."""
-    code = getattr(find(path), "__code__", None)
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
-
-
-def _creates_contexts() -> bool:
-    """Whether PyTorch tells of a custom function that is applied: by its frame, or its context."""
-    if hasattr(torch.autograd.Function.apply, "__code__"):
-        return True
-    created = []
-
-    class Context(torch.autograd.function.BackwardCFunction):
-        def __init__(self) -> None:
-            created.append(self)
-
-    class Trial(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any) -> None:
-            """Nothing."""
-
-    Trial._backward_cls = Context
-    Trial.apply()  # type: ignore[no-untyped-call]
-    return bool(created)
 
 
 FUNCTION_MODES = _needed(
@@ -151,10 +110,10 @@ MODULES = Internal(
     "submodules, parameters, buffers and hooks of a module, whatever its class makes of them",
     "what is missing has no names, and is not put back",
     attributes=(
-        "_modules", "_parameters", "_buffers", "_forward_hooks", "_backward_hooks",
+        "_modules", "parameters", "_buffers", "_forward_hooks", "_backward_hooks",
         "_backward_pre_hooks",
     ),
-    works=lambda: {"_modules", "_parameters", "_buffers"} <= set(vars(torch.nn.Module())),
+    works=lambda: {"_modules", "parameters", "_buffers"} <= set(vars(torch.nn.Module())),
 )
 TENSORS = _needed(
     "tensors",
@@ -168,6 +127,13 @@ STORAGES = _needed(
     *(f"torch.UntypedStorage.{name}" for name in ("_weak_ref", "_free_weak_ref", "_expired")),
     "torch.UntypedStorage._cdata",
     attributes=("_cdata", "_weak_ref", "_free_weak_ref", "_expired"),
+)
+STORAGE_ENDS = Internal(
+    "ends of storages that are still referred to",
+    "memory=True keeps weak references of C++ and of Python to the same storage",
+    "it keeps only those of Python",
+    since="2.11",
+    works=tells_of_ends,
 )
 NODE_NUMBERS = _needed(
     "numbers of autograd nodes",
@@ -188,7 +154,7 @@ CUSTOM_FUNCTIONS = Internal(
     "they are no regions, and modules that return their input cannot be told from it",
     ("torch._C._is_fwd_grad_enabled", "torch.autograd.function.BackwardCFunction"),
     ("_forward_cls",),
-    works=_creates_contexts,
+    works=creates_contexts,
 )
 GRADIENT_BUFFERS = Internal(
     "gradient buffers of custom functions",
@@ -241,7 +207,7 @@ BACKWARD_CALLS = Internal(
     "backward passes that the program starts by calling it",
     "those are not recorded; loss.backward() and record(..., backward=True) are",
     since="2.11",
-    works=lambda: _reaches_modes(torch.autograd.backward),
+    works=lambda: reaches_modes(torch.autograd.backward),
 )
 OPERATOR_COMPILER = Internal(
     "the compiler of operators on functions",
@@ -325,6 +291,12 @@ COLLECTIVES = Internal(
     ),
     attributes=("_destroy",),
 )
+REDUCTIONS = Internal(
+    "kinds of reductions",
+    "whether a collective sums, averages or takes the maximum",
+    "collectives are named without it",
+    works=tells_reductions,
+)
 PROFILER_RANGES = Internal(
     "fast ranges of the profiler",
     "operations and modules as ranges of a profiler, at a microsecond each",
@@ -336,7 +308,7 @@ COMPILER_GUARDS = Internal(
     "how many guards each graph of record(..., compiled=True) has",
     "their number is not known",
     ("torch._dynamo.optimize",),
-    works=lambda: "guard_export_fn" in _parameters("torch._dynamo.eval_frame._optimize"),
+    works=lambda: "guard_export_fn" in parameters("torch._dynamo.eval_frame._optimize"),
 )
 COMPILER_CACHE = Internal(
     "caches of the compiler",
