@@ -291,6 +291,13 @@ COLLECTIVES = Internal(
     ),
     attributes=("_destroy",),
 )
+COLLECTIVE_CALLS = Internal(
+    "torch.distributed in function modes",
+    "what a program sends by functions of torch.distributed, as operations with their lines",
+    "it is told as communications of the module only, and what it writes has a hidden operation",
+    since="2.11",
+    works=lambda: reaches_modes(find("torch.distributed.isend")),
+)
 REDUCTIONS = Internal(
     "kinds of reductions",
     "whether a collective sums, averages or takes the maximum",

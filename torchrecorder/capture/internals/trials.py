@@ -27,9 +27,10 @@ def find(path: str) -> Any:
     return found
 
 
-def reaches_modes(function: Callable[..., Any]) -> bool:
-    """Whether *function*, which is written in Python, passes its calls to function modes."""
-    return "handle_torch_function" in function.__code__.co_names
+def reaches_modes(function: Callable[..., Any] | None) -> bool:
+    """Whether *function*, if there is one in Python, passes its calls to function modes."""
+    code = getattr(function, "__code__", None)
+    return code is not None and "handle_torch_function" in code.co_names
 
 
 def parameters(path: str) -> tuple[str, ...]:
@@ -60,9 +61,10 @@ def creates_contexts() -> bool:
 
 def tells_of_ends() -> bool:
     """Whether a weak reference of Python to a storage sees its end while C++ has one."""
-    storage, ended = torch.UntypedStorage(1), []
+    tensor, ended = torch.empty(1, device="cpu"), []
+    storage = tensor.untyped_storage()
     reference, weak = weakref.ref(storage, ended.append), storage._weak_ref()
-    del storage
+    del storage, tensor
     seen = ended == [reference]
     torch.UntypedStorage._free_weak_ref(weak)
     return seen
