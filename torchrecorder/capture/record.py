@@ -213,7 +213,7 @@ def _refuse_real_shards(model: Any) -> None:
 def _warmup(repeat: int, warmup: int | None) -> int:
     """How many runs go before those that count."""
     for name, number, least in (("repeat", repeat, 1), ("warmup", warmup, 0)):
-        runs = Check(f"a number of runs from {least}", whole_number(least).holds)
+        runs = Check(f"a number of runs of at least {least}", whole_number(least).holds)
         check_one(name, number, runs.or_none() if name == "warmup" else runs)
     return int(repeat > 1) if warmup is None else warmup
 
