@@ -180,7 +180,7 @@ CALLS = {
     "columns must be a list of names.*3": lambda: RUN.table(3),
     "this is the class ReLU, not a model": lambda: torchrecorder.record(torch.nn.ReLU, X),
     "kwargs must be a mapping": lambda: torchrecorder.record(MODEL, X, "ab"),
-    r"several inputs go in one tuple: record\(model, \(x, y\)\)": lambda: torchrecorder.record(
+    r"pass several inputs as a tuple: record\(model, \(x, y\)\)": lambda: torchrecorder.record(
         MODEL, X, X
     ),
     "either args or input_data": lambda: torchrecorder.record(MODEL, X, input_data=X),
