@@ -118,7 +118,7 @@ def test_a_scope_to_watch_that_does_not_run_is_warned_of(option: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"since": "head", "until": "encoder"}, "the opposite direction has some"),
+        ({"since": "head", "until": "encoder"}, "the other direction has some"),
         ({"focus": "encoder", "since": "head"}, "no operation is left of focus='encoder', since"),
         ({"focus": "encodre"}, "no scope is called 'encodre'; there are 'encoder'"),
         ({"until": "haed"}, "no tensor or scope is called 'haed'; there are 'head'"),

@@ -36,16 +36,7 @@ def file_name(name: str) -> str:
 def render(
     recording: RecordedRun, path: str | Path, **options: Unpack[DrawingOptions]
 ) -> Path:
-    """Write *recording* to *path* in the format that its suffix names.
-
-    Returns:
-        The path.
-
-    Raises:
-        UnknownFormat: No exporter writes this suffix.
-        InvalidArgument: An option is unknown or its value impossible.
-        LayoutFailed: Graphviz could not lay the figure out in time.
-    """
+    """Write *recording* to *path* in the format that its suffix names; see `Recording.render`."""
     target = path_of(path)
     chosen = drawing(by_suffix(target.name), **options)
     assert chosen.exporter is not None

@@ -36,9 +36,8 @@ LIMIT = 128 * 2**20
 class Recording(RecordedRun):
     """One run of a model, to compute with, to draw and to save.
 
-    It holds no tensor, no module and no ``grad_fn``. Ids count up in run order, so two
-    runs of the same model give equal recordings (times aside). `RecordedRun` lists its
-    attributes.
+    It holds no tensor, no module and no ``grad_fn``. Ids count up in run order, so two runs of the
+    same model give equal recordings (times aside). `RecordedRun` lists its attributes.
     """
 
     def find(self, what: str) -> list[Part]:
@@ -172,8 +171,8 @@ class Recording(RecordedRun):
     def training_memory(self, optimizer: str | int = "adamw") -> TrainingMemory:
         """The memory that a training step of the model needs, estimated, on the recorded inputs.
 
-        It is the sum of weights, buffers, gradients, the optimizer's state, and tensors saved for
-        backward. ``record(model, x, fake=True, saved=True)`` is enough: no training, no memory.
+        It adds up weights, buffers, gradients, optimizer state and tensors saved for backward.
+        A run on fake tensors is enough: ``record(model, x, fake=True, saved=True)``.
 
         Args:
             optimizer: ``"adamw"``, ``"sgd"``, ``"sgd with momentum"`` or another optimizer of
@@ -270,10 +269,10 @@ class Recording(RecordedRun):
         return profiled(self, slices_in(path))
 
     def to_trace(self, path: str | Path) -> Path:
-        """Write the recording as a Chrome trace, to look at in Perfetto: modules as nested slices.
+        """Write the recording as a Chrome trace, for Perfetto, with modules as nested slices.
 
-        Order, nesting and durations are as recorded. A recording has no start times of ops, so
-        ops follow each other without gaps; grad nodes have a row of their own.
+        Order, nesting and durations are as recorded. Ops follow each other without gaps, because
+        their start times are not recorded; grad nodes have a row of their own.
 
         Args:
             path: Where to write, ``.json`` or ``.json.gz``; an existing file is replaced.
@@ -296,9 +295,9 @@ class Recording(RecordedRun):
 
         Args:
             path: Where to write; an existing file is replaced.
-            **options: ``depth`` (levels of scopes that are open; chosen by size if not
-                given), ``theme`` (``"light"``, ``"dark"``, ``"print"``), ``focus``, ``hide``,
-                ``color_by`` ...: see the options of a drawing in the reference.
+            **options: ``depth`` (levels of open scopes; by default chosen by size), ``theme``
+                (``"light"``, ``"dark"``, ``"print"``), ``focus``, ``hide``, ``color_by`` ...: see
+                the options of a drawing in the reference.
 
         Returns:
             The path.
@@ -339,8 +338,7 @@ class Recording(RecordedRun):
 
         Args:
             path: Where to write; an existing file is replaced.
-            times: Write measured times. Without them, two runs of the same model give the
-                same bytes.
+            times: Write measured times. Without them, equal runs give equal bytes.
 
         Returns:
             The path.

@@ -71,7 +71,7 @@ class Focus:
         since, until = self.since, self.until
         if since is not None and until is not None:
             swapped = _after(recording, until) & _before(recording, since)
-            advice = "the opposite direction has some" if swapped else "neither depends on the other"
+            advice = "the other direction has some" if swapped else "neither depends on the other"
             if swapped or not _after(recording, since) & _before(recording, until):
                 return f"nothing lies between since={since!r} and until={until!r}: {advice}"
         asked = {"focus": self.scope, "since": since, "until": until}
