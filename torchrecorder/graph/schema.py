@@ -43,7 +43,7 @@ def schema() -> dict[str, Any]:
         "description": (
             "Each table is an object with one list per column; the lists of a table are equally"
             " long. Scopes, modules, ops, values and grad_nodes refer to each other by id. A"
-            " reader ignores entries that it does not know."
+            " reader ignores unknown entries."
         ),
         "type": "object",
         "required": [*head, *whole["required"]],

@@ -216,7 +216,7 @@ class Style:
     min_fontsize: float = option(
         "The smallest text allowed on a page of exact size, in points. A figure that fits a "
         "place only with smaller text is drawn with a warning.",
-        Check("a number of points from 0 on", FROM_0.holds, read=FROM_0.read),
+        Check("a number of points of at least 0", FROM_0.holds, read=FROM_0.read),
         default=READABLE,
         placeholder="POINTS",
     )

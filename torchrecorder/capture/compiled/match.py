@@ -1,8 +1,8 @@
-"""Match: which recorded op is which call of a graph.
+"""Match recorded ops with the calls in compiled graphs.
 
 Both come in run order: the ops from the eager run, the calls from the graphs in the order in
-which they ran. They are told to be the same by what is called, on which of the user's lines,
-and in which module, as far as the compiler knows it.
+which they ran. They match if the function, the user's line, and the module (as far as the compiler
+knows it) are the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Key = tuple[Any, ...]
 
 
 class Candidate(NamedTuple):
-    """An op that may be in a graph, and the module in whose call it ran."""
+    """An op that may be in a graph, and the module that called it."""
 
     op: OpCalled
     module: ModuleId | None
@@ -37,12 +37,12 @@ class Matched:
     """The ops of each graph.
 
     Args:
-        traced: What the compiler made of the model.
+        traced: The graphs of the model.
         candidates: The ops that ran in it, in run order.
         modules: The modules of the recording by the ids of the objects.
 
     Attributes:
-        graphs: For each op that is in a graph, its number.
+        graphs: For each op that is in a graph, the number of the graph.
         spans: For each run of a graph, where its ops lie among the candidates.
         unmatched: For each graph, the names of its calls that are no op.
         found: For each graph, its calls that are ops in its first run, and where these lie.
@@ -69,8 +69,9 @@ class Matched:
     def in_python(self) -> Iterator[OpId]:
         """The ops that ran between two graphs, before the first, or after the last.
 
-        What a graph left out because it makes no difference lies among its ops, and is not told.
-        Neither is what may be a call that was not found, next to the graph that has it.
+        Ops that a graph left out as irrelevant lie among its ops and are not listed. Neither are
+        ops next
+        to a graph that may be one of its unmatched calls.
         """
         inside = 0
         for place, (op, _) in enumerate(self.candidates):
@@ -119,8 +120,8 @@ class Matched:
     def _find(self, call: TracedOp, begin: int) -> int | None:
         """The first op that can be *call*: after the last one found, else since *begin*.
 
-        A call on no line of the user's, as in a module of PyTorch's that the compiler begins
-        with, is known by its module alone.
+        A call without a line of the user's code, as in a module of PyTorch that is compiled
+        directly, is matched by its module alone.
         """
         wanted = {self.modules.get(module) for module in call.modules[-1:]} - {None}
         keys: list[_Key] = [(call.name, line.file, line.line) for line in call.lines]

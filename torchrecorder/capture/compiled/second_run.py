@@ -1,4 +1,4 @@
-"""SecondRun: the model once more, compiled, to see its graphs.
+"""SecondRun: run the model again, compiled, to get its graphs.
 
 The recorded run is eager, as always. When it is over, the calls of the model that it made are
 made again, on the same arguments, with the model compiled. Buffers, gradients and random state
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
 
 IN_PYTHON = 0
-"""What stands for the number of a graph at an op that runs between two of them."""
+"""The graph number of an op that runs between two graphs."""
 
 
 class _Call(NamedTuple):
-    """A call of the model: its arguments, and the grad modes it was made in."""
+    """A call of the model: its arguments and its grad modes."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
@@ -55,11 +55,11 @@ class _Call(NamedTuple):
 
 
 class SecondRun:
-    """Keeps the calls of *model* while it is recorded, and makes them again.
+    """Keeps the calls of *model* while it is recorded, and repeats them compiled.
 
     Args:
         model: A module or function.
-        fused: Let Inductor make kernels of the graphs.
+        fused: Compile with Inductor, to get kernels too.
     """
 
     def __init__(self, model: Any, *, fused: bool = False) -> None:
@@ -70,13 +70,13 @@ class SecondRun:
     def called(
         self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], scope: ScopeId
     ) -> None:
-        """Something is called in *scope*; if it is the model, that is to be done again."""
+        """Note a call in *scope*, if it is a call of the model."""
         if model is self.model:
             modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
             self._calls.append(_Call(args, dict(kwargs), scope, *modes))
 
     def look(self, tape: Tape, sources: Sources, modules: Mapping[int, ModuleId]) -> None:
-        """Make the calls again, and write what the compiler made of them on *tape*."""
+        """Repeat the calls compiled, and write the graphs, breaks and kernels on *tape*."""
         traced = self._traced(tape, sources, fused=self.fused)
         if traced is None and self.fused:
             traced = self._traced(tape, sources, fused=False)
@@ -103,7 +103,7 @@ class SecondRun:
                 tape.write(Measured(FUSED_KERNEL, op, number))
 
     def _traced(self, tape: Tape, sources: Sources, *, fused: bool) -> Traced | None:
-        """What the compiler made of the calls; None if it failed."""
+        """The graphs of the calls; None if compiling failed."""
         traced = Traced(sources.file, fused)
         try:
             self._run(traced)
@@ -125,7 +125,7 @@ class SecondRun:
 
 @contextlib.contextmanager
 def _modes(call: _Call) -> Iterator[None]:
-    """The grad modes in which *call* was made."""
+    """A context with the grad modes of *call*."""
     with torch.inference_mode(call.inference), torch.set_grad_enabled(call.grad):
         yield
 
@@ -164,7 +164,7 @@ def _graphs(traced: Traced, matched: Matched) -> Iterator[CompiledGraph]:
 
 
 def _kernels(traced: Traced, matched: Matched) -> Iterator[FusedKernel]:
-    """The kernels, each with the ops of the nodes that it computes."""
+    """The kernels, each with the ops that it computes."""
     made = [
         (number, kernel) for number, graph in enumerate(traced.graphs) for kernel in graph.kernels
     ]

@@ -1,9 +1,9 @@
-"""CompiledOps: operators on functions, such as ``torch.cond``, run as they do plainly.
+"""CompiledOps: run higher-order operators, such as ``torch.cond``, as without a recorder.
 
-PyTorch lets its compiler trace the functions, which makes inputs of what they close over, such
-as the weights of modules. Run eagerly, the operator would not know of these: some then fail,
-some give something else. So here the compiler may work, while nothing is recorded; what it
-compiled is recorded as it runs, as one op with all that it reads.
+PyTorch's compiler traces their functions and turns closed-over tensors, such as weights of modules,
+into inputs. Run eagerly, some operators fail or return other results. So the compiler is enabled
+here, while nothing is recorded; the compiled operator is recorded when it runs, as one op with all
+of its inputs.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 class CompiledOps:
-    """A context in which such operators are compiled, although nothing else is."""
+    """A context in which only higher-order operators are compiled."""
 
     def __init__(self, functions: TorchFunctionMode, modules: ModuleScopes) -> None:
         self.functions = functions
         self.modules = modules
 
     def lose(self, error: Exception) -> None:
-        """Such an operator could not be recorded."""
+        """A higher-order operator could not be recorded."""
         self.modules.tape.lose("operators on functions", error)
 
     def __enter__(self) -> CompiledOps:
@@ -64,13 +64,13 @@ _now = threading.local()
 
 
 def _listening() -> tuple[CompiledOps, ...]:
-    """Those of this thread, outermost first."""
+    """The active contexts of this thread, outermost first."""
     found: tuple[CompiledOps, ...] = getattr(_now, "listening", ())
     return found
 
 
 def _replace_setup(before: Any, after: Any) -> None:
-    """Where PyTorch prepares its compiler for such an operator, let *after* do it."""
+    """Replace PyTorch's setup of the compiler for higher-order operators by *after*."""
     for home in filter(None, map(sys.modules.get, OPERATOR_HOMES)):
         if before is not None and getattr(home, OPERATOR_SETUP, None) is before:
             setattr(home, OPERATOR_SETUP, after)
@@ -78,7 +78,7 @@ def _replace_setup(before: Any, after: Any) -> None:
 
 @contextlib.contextmanager
 def _unrecorded() -> Iterator[Any]:
-    """As PyTorch's own setup, but nothing is recorded until what was compiled runs."""
+    """PyTorch's own setup, without recording until the compiled operator runs."""
     listening, away = _listening(), None
     with _plain() as backend:
         try:
@@ -100,7 +100,7 @@ def _give_back(away: contextlib.ExitStack, last: CompiledOps) -> None:
 
 
 def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
-    """Stop recording, and let the compiler work; None where modes of others are in between."""
+    """Stop recording and enable the compiler; None if other modes are in between."""
     counting, modes = _counting(), function_modes()
     ours = [item.functions for item in listening]
     if not ours or not all(item in modes for item in ours):
@@ -120,7 +120,7 @@ def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | Non
 
 
 def _counting() -> list[TorchDispatchMode]:
-    """Our dispatch modes, if they are on top."""
+    """The recorder's dispatch modes, if they are on top of the stack."""
     from torchrecorder.capture.probes.kernels import KernelsHeard
 
     modes = reversed(dispatch_modes())
@@ -130,7 +130,7 @@ def _counting() -> list[TorchDispatchMode]:
 
 @contextlib.contextmanager
 def _only(others: list[TorchFunctionMode], modes: list[TorchFunctionMode]) -> Iterator[None]:
-    """Of the function *modes*, which are all there are, the *others* only."""
+    """Leave only the *others* of the function *modes* on the stack."""
     _put_in_place(others)
     try:
         yield
@@ -146,7 +146,7 @@ def _put_in_place(modes: list[TorchFunctionMode]) -> None:
 
 
 def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
-    """A backend of the compiler: eager, recorded by those that record when it runs."""
+    """A backend of the compiler: eager, recorded when it runs."""
 
     def run(*args: Any) -> Any:
         with contextlib.ExitStack() as stack:
@@ -160,7 +160,7 @@ def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[...
 
 
 def _bring_back(stack: contextlib.ExitStack) -> None:
-    """The modes that were taken away listen until *stack* is left."""
+    """Push the removed modes until *stack* is closed."""
     functions, counting = _now.back
     for function in functions:
         push_function_mode(function)
