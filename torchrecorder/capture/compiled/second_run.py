@@ -7,11 +7,9 @@ are those from before afterwards, and so is the compiler's own state.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
 from torch.nn import Module
 
 from torchrecorder.capture.compiled.breaks import breaks
@@ -19,6 +17,8 @@ from torchrecorder.capture.compiled.match import Candidate, Matched
 from torchrecorder.capture.compiled.traced import Traced
 from torchrecorder.capture.internals.access import compiled_from
 from torchrecorder.capture.internals.compiler import compile_with, compiler_set_aside
+from torchrecorder.capture.modes.function_mode import FunctionCalls
+from torchrecorder.capture.state.ambient import Ambient, ambient
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.checks import warn
 from torchrecorder.events import (
@@ -45,13 +45,12 @@ IN_PYTHON = 0
 
 
 class _Call(NamedTuple):
-    """A call of the model: its arguments, and the grad modes it was made in."""
+    """A call of the model: its arguments, and the modes it was made in."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     scope: ScopeId | None
-    grad: bool
-    inference: bool
+    modes: Ambient
 
 
 class SecondRun:
@@ -72,8 +71,7 @@ class SecondRun:
     ) -> None:
         """Something is called in *scope*; if it is the model, that is to be done again."""
         if model is self.model:
-            modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-            self._calls.append(_Call(args, dict(kwargs), scope, *modes))
+            self._calls.append(_Call(args, dict(kwargs), scope, ambient(FunctionCalls)))
 
     def look(self, tape: Tape, sources: Sources, modules: Mapping[int, ModuleId]) -> None:
         """Make the calls again, and write what the compiler made of them on *tape*."""
@@ -119,15 +117,8 @@ class SecondRun:
         with restored(whole), compiler_set_aside(traced):
             compiled = compile_with(self.model, traced, traced.guarded)
             for call in self._calls:
-                with _modes(call):
+                with call.modes.entered():
                     compiled(*call.args, **call.kwargs)
-
-
-@contextlib.contextmanager
-def _modes(call: _Call) -> Iterator[None]:
-    """The grad modes in which *call* was made."""
-    with torch.inference_mode(call.inference), torch.set_grad_enabled(call.grad):
-        yield
 
 
 def _candidates(events: Sequence[Event], calls: set[ScopeId | None]) -> Iterator[Candidate]:
