@@ -10,6 +10,7 @@ from torch import nn
 
 import torchrecorder as tr
 from torchrecorder.capture.hooks.deferred_recorder import Awaited
+from torchrecorder.events import COMPILED_GRAPH
 
 pytest.importorskip("torch._dynamo")
 
@@ -84,3 +85,42 @@ def test_of_a_program_that_compiles(made):
     (graph,) = awaited.recording.compiled_graphs
     assert graph.calls == 2 and graph.unmatched == ()
     torch._dynamo.reset()
+
+
+class Otherwise(nn.Module):
+    """Runs other lines when it is compiled: the first in another function, the rest in a loop."""
+
+    def __init__(self, times=2):
+        super().__init__()
+        self.times = times
+
+    def forward(self, x):
+        """Run."""
+        x = x.sin()
+        if torch.compiler.is_compiling():
+            x = x.unsqueeze(0).exp()
+            for _ in range(2):
+                x = x.cos()
+        else:
+            x = unsqueezed(x).exp()
+            for _ in range(self.times):
+                x = x.cos()
+        return x.tanh()
+
+
+def unsqueezed(x):
+    """As one line of the model does it, when that is compiled."""
+    return x.unsqueeze(0)
+
+
+@pytest.mark.parametrize(("times", "unmatched"), [(2, ()), (3, ("cos", "cos"))])
+def test_other_lines_when_compiled(times, unmatched):
+    """Calls on other lines are ops where there are as many, of the same shapes, in between."""
+    recording = tr.record(Otherwise(times), torch.ones(3), compiled=True)
+    (graph,) = recording.compiled_graphs
+    assert graph.unmatched == unmatched
+    numbers = recording.measured[COMPILED_GRAPH]
+    graphs = {op.name: numbers.get(op.id) for op in recording.ops.values()}
+    assert graphs == dict.fromkeys(("sin", "unsqueeze", "exp", "tanh"), 1) | {
+        "cos": None if unmatched else 1
+    }

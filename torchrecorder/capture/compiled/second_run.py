@@ -34,6 +34,8 @@ from torchrecorder.events import (
     OpKind,
     ScopeEntered,
     ScopeId,
+    ValueId,
+    ValueSeen,
 )
 
 if TYPE_CHECKING:
@@ -125,6 +127,7 @@ def _candidates(events: Sequence[Event], calls: set[ScopeId | None]) -> Iterator
     """The ops in *calls*, in run order, each with the module whose call is closest around it."""
     inside: dict[ScopeId, bool] = {}
     modules: dict[ScopeId, ModuleId | None] = {}
+    shapes: dict[ValueId, tuple[int, ...]] = {}
     ops: list[OpCalled] = []
     for event in events:
         if isinstance(event, ScopeEntered):
@@ -135,8 +138,11 @@ def _candidates(events: Sequence[Event], calls: set[ScopeId | None]) -> Iterator
         elif isinstance(event, OpCalled) and event.scope is not None:
             if event.kind is not OpKind.HIDDEN and not event.recompute and inside[event.scope]:
                 ops.append(event)
+        elif isinstance(event, ValueSeen):
+            shapes[event.value] = event.shape
     for op in sorted(ops, key=lambda op: op.index):
-        yield Candidate(op, modules[op.scope] if op.scope is not None else None)
+        module = modules[op.scope] if op.scope is not None else None
+        yield Candidate(op, module, tuple(shapes[value] for value in op.outputs))
 
 
 def _graphs(traced: Traced, matched: Matched) -> Iterator[CompiledGraph]:
