@@ -43,10 +43,12 @@ class Row(NamedTuple):
 
 
 def look(name: str) -> Row:
-    """Record the model of this name compiled, and have a new one of it explained."""
+    """Record the model of this name compiled, then have it explained.
+
+    What a model does only in its first call is in neither: both are later ones.
+    """
     run = real_models.make(name)
     recording = torchrecorder.record(run.model, run.args, run.kwargs, compiled=True)
-    run = real_models.make(name)
     torch.compiler.reset()
     told = torch._dynamo.explain(run.model)(*run.args, **(run.kwargs or {}))
     torch.compiler.reset()
