@@ -140,12 +140,12 @@ class Matched:
 
     def _fill(self, lost: Sequence[_Call], begin: int, end: int) -> None:
         """Find *lost* calls from *begin* to *end*: those of which there are as many ops."""
-        alike: dict[_Key, list[_Call]] = {}
+        alike: dict[tuple[str, _Shapes, tuple[int, ...]], list[_Call]] = {}
         for call in lost:
             if call.op is not None and call.op.lines:
                 alike.setdefault((call.op.name, call.op.shapes, call.op.modules), []).append(call)
-        for key, group in alike.items():
-            places = list(self._fitting(*key, begin, end))
+        for (name, shapes, modules), group in alike.items():
+            places = list(self._fitting(name, shapes, modules, begin, end))
             if len(places) == len(group):
                 self._used.update(places)
                 for call, place in zip(group, places):
