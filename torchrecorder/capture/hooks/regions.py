@@ -123,7 +123,7 @@ class Regions:
 
     def _enter(self, region: Region) -> None:
         kind, key, outside = region
-        name = _name_of(region)
+        name = self.sources.steps.get(id(key)) or _name_of(region)
         opened = self.tape.enter(kind, name, cls=name, source=self.sources.walk(outside)[0])
         opened.key = key
         self.entered(opened.event, key)

@@ -91,6 +91,7 @@ class Sources:
         self._lines: dict[tuple[int, int], SourceLine] = {}
         self._roots = _import_roots()
         self.eager = RanEagerly()
+        self.steps: dict[int, str] = {}  # compiled steps that run: ids of frames, and optimizers
         self.expect_compiled()
 
     def expect_compiled(self) -> None:
@@ -125,6 +126,8 @@ class Sources:
                 regions.append(Region(place, frame, frame.f_back))
             elif place is _PRETENDED:
                 raise Pretended
+            elif place is _COMPILED and id(frame) in self.steps:
+                regions.append(Region(ScopeKind.OPTIMIZER, frame, frame.f_back))
             elif place is _COMPILED:
                 self.eager.meet(frame)
             elif line is None:

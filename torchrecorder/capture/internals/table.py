@@ -234,6 +234,15 @@ COMPILED_FRAMES = Internal(
     ("torch._dynamo.eval_frame._TorchDynamoContext.__call__",),
     ("_torchdynamo_orig_backend",),
 )
+COMPILED_CALLS = Internal(
+    "calls of compiled functions",
+    "compiled steps of optimizers stay compiled while they are recorded",
+    "they run eagerly: weights may differ in their last bits, and a note says so",
+    (
+        "torch._dynamo.eval_frame._callback_from_stance",
+        "torch._dynamo.eval_frame._maybe_set_eval_frame",
+    ),
+)
 OPTIMIZER_FRAMES = Internal(
     "frames of an optimizer's step",
     "regions of optimizers",
