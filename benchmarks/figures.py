@@ -118,6 +118,8 @@ def _crossings(svg: str, figure: Figure) -> int:
     level: list[tuple[float, float, float, object]] = []
     upright: list[tuple[float, float, float, object]] = []
     for number, way in _EDGE.findall(svg):
+        if int(number) > len(figure.lines):
+            continue  # the line back in a loop
         line = figure.lines[int(number) - 1]
         points = [(float(x), float(y)) for x, y in _POINT.findall(way)]
         for (ax, ay), (bx, by) in zip(points, points[1:]):

@@ -90,3 +90,13 @@ def test_arguments_are_named_where_they_enter_out_of_order(program: Any, tmp_pat
     assert marks >= set(shown) and shown
     assert seen.troubles == []
     seen.window.close()
+
+
+def test_closed_attention_names_its_arguments(program: Any, tmp_path: Path) -> None:
+    """Also where the operation that reads them is not drawn."""
+    x, y = torch.ones(5, 2, 8), torch.ones(5, 2, 8)
+    run = torchrecorder.record(torch.nn.MultiheadAttention(8, 2), (x, y, y))
+    seen = Visit(program).open(run.render(tmp_path / "a.html", depth=0))
+    assert [each[5] for each in seen.page.evaluate(LINES) if each[5]] == ["key = value"]
+    assert seen.troubles == []
+    seen.window.close()

@@ -26,25 +26,33 @@ class HeadMark(NamedTuple):
 
 def head_marks(figure: Figure, ways: Sequence[Sequence[Point]]) -> dict[int, HeadMark]:
     """The marks that are drawn, by the index of the line; *ways* are the corners of each line."""
+    marked = {line.head for line in figure.lines if line.mark or line.place >= 0}
     entering: dict[str, list[int]] = {}
     for number, line in enumerate(figure.lines):
-        if line.mark or line.place >= 0:
+        if line.head in marked:
             entering.setdefault(line.head, []).append(number)
     upright = figure.direction in ("TB", "BT")
     found: dict[int, HeadMark] = {}
     for numbers in entering.values():
         numbers.sort(key=lambda number: ways[number][-1][0 if upright else 1])
         shown = [figure.lines[number] for number in numbers]
+        tips = [ways[number][-1][0 if upright else 1] for number in numbers]
         if not _in_order(shown):
-            tips = [ways[number][-1][0 if upright else 1] for number in numbers]
             texts = list(_texts(figure, shown, tips, upright))
         else:
             texts = [line.mark if line.place < 0 else "" for line in shown]
         for seat, (number, text) in enumerate(zip(numbers, texts)):
             if text:
-                left = upright and seat == 0 < len(numbers) - 1
+                left = upright and _is_left(seat, tips, ways[number])
                 found[number] = HeadMark(text, _spot(figure, text, ways[number], left))
     return found
+
+
+def _is_left(seat: int, tips: Sequence[float], way: Sequence[Point]) -> bool:
+    """Whether the mark at an upright tip stands left of it: away from other lines and its own."""
+    if len(tips) > 1:
+        return seat == 0
+    return len(way) > 2 and way[-3][0] > way[-1][0]
 
 
 def _in_order(lines: Sequence[Line]) -> bool:
@@ -74,3 +82,4 @@ def _spot(figure: Figure, text: str, way: Sequence[Point], left: bool) -> Point:
         return x + (-1 if left else 1) * (ASIDE + half), y - back
     back = half + 2 if x > before_x else -half - 2
     return x - back, y - figure.fontsize * SMALL * 0.7
+
