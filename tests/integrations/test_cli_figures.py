@@ -124,8 +124,8 @@ def test_standard_output_that_has_other_text(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        ("depth must be a whole number from 0 on or None, not -1",
-         "--depth must be a whole number from 0 on, not -1"),
+        ("depth must be a whole number from 0 on or 'ops' or None, not -1",
+         "--depth must be a whole number from 0 on or 'ops', not -1"),
         ("this has no 'flops': record(..., flops=True, stats=True) measures it",
          "this has no 'flops': --flops, --stats measures it"),
         ("say less (shapes=False, rename=), layout=\"nested\"",

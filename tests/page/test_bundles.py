@@ -100,3 +100,17 @@ def test_closed_attention_names_its_arguments(program: Any, tmp_path: Path) -> N
     assert [each[5] for each in seen.page.evaluate(LINES) if each[5]] == ["key = value"]
     assert seen.troubles == []
     seen.window.close()
+
+
+def test_arrowheads_are_at_the_ends_of_lines(program: Any, tmp_path: Path) -> None:
+    """A line that goes on in an open frame has none at its border."""
+    model = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()))
+    path = torchrecorder.record(model, torch.ones(1, 2)).render(tmp_path / "a.html", depth=2)
+    seen = Visit(program).open(path)
+    ends = seen.page.evaluate(
+        "page.stage.picture().lines.map(line => [!line.tip, line.exits ||"
+        " page.stage.picture().boxes.some(box => box.item === line.head && box.open)])"
+    )
+    assert all(bare == goes_on for bare, goes_on in ends)
+    assert {bare for bare, _ in ends} == {True, False}
+    seen.window.close()

@@ -16,6 +16,9 @@ ASIDE = 3.5
 BACK = 5.0
 """Points from the tip of a line back to the middle of its mark."""
 
+NEAR = 20.0
+"""Points between a level line and a box, at which a mark there would look squeezed."""
+
 
 class HeadMark(NamedTuple):
     """The name of an argument, and the middle of it, in points."""
@@ -31,6 +34,9 @@ def head_marks(figure: Figure, ways: Sequence[Sequence[Point]]) -> dict[int, Hea
     for number, line in enumerate(figure.lines):
         if line.head in marked:
             entering.setdefault(line.head, []).append(number)
+    leaving: dict[str, list[int]] = {}
+    for number, line in enumerate(figure.lines):
+        leaving.setdefault(line.tail, []).append(number)
     upright = figure.direction in ("TB", "BT")
     found: dict[int, HeadMark] = {}
     for numbers in entering.values():
@@ -43,16 +49,33 @@ def head_marks(figure: Figure, ways: Sequence[Sequence[Point]]) -> dict[int, Hea
             texts = [line.mark if line.place < 0 else "" for line in shown]
         for seat, (number, text) in enumerate(zip(numbers, texts)):
             if text:
-                left = upright and _is_left(seat, tips, ways[number])
+                beside = [ways[other] for other in leaving[figure.lines[number].tail]]
+                left = upright and _is_left(seat, tips, beside, ways[number][-1])
                 found[number] = HeadMark(text, _spot(figure, text, ways[number], left))
     return found
 
 
-def _is_left(seat: int, tips: Sequence[float], way: Sequence[Point]) -> bool:
-    """Whether the mark at an upright tip stands left of it: away from other lines and its own."""
+def _is_left(
+    seat: int, tips: Sequence[float], beside: Sequence[Sequence[Point]], tip: Point
+) -> bool:
+    """Whether a mark stands left of an upright tip: away from other lines.
+
+    Args:
+        seat: Which of the *tips* at the box it is.
+        tips: Where lines enter the box.
+        beside: The lines from the same box.
+        tip: Its end.
+    """
     if len(tips) > 1:
         return seat == 0
-    return len(way) > 2 and way[-3][0] > way[-1][0]
+    level = [
+        (one[0], other[0])
+        for way in beside
+        for one, other in zip(way, way[1:])
+        if one[1] == other[1] and abs(one[1] - tip[1]) < NEAR
+    ]
+    right = any(max(piece) > tip[0] + ASIDE for piece in level)
+    return right and not any(min(piece) < tip[0] - ASIDE for piece in level)
 
 
 def _in_order(lines: Sequence[Line]) -> bool:
@@ -82,4 +105,3 @@ def _spot(figure: Figure, text: str, way: Sequence[Point], left: bool) -> Point:
         return x + (-1 if left else 1) * (ASIDE + half), y - back
     back = half + 2 if x > before_x else -half - 2
     return x - back, y - figure.fontsize * SMALL * 0.7
-

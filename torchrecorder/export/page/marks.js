@@ -3,7 +3,7 @@
 "use strict";
 
 const createMarks = model => {
-  const ASIDE = 3.5, BACK = 5, INK = 0.55, SMALL = 0.8;
+  const ASIDE = 3.5, BACK = 5, NEAR = 20, INK = 0.55, SMALL = 0.8;
   const { consumers } = model.data.tensors, { fontsize, direction } = model.data;
   const upright = direction === "TB" || direction === "BT", axis = upright ? 0 : 1;
   const size = fontsize * SMALL;
@@ -41,13 +41,19 @@ const createMarks = model => {
   }
 
   // Left of a tip, where that is away from other lines and from the line itself.
-  function isLeft(seat, order) {
+  function isLeft(seat, order, beside) {
     if (!upright || order.length > 1) return upright && !seat;
-    const { points } = order[0], before = points[points.length - 3];
-    return Boolean(before) && before[0] > tip(order[0]);
+    const { points } = order[0], [x, y] = points[points.length - 1], level = [];
+    for (const other of beside) {
+      other.points.slice(1).forEach(([right, end], place) => {
+        const [left, start] = other.points[place];
+        if (start === end && Math.abs(end - y) < NEAR) level.push(left, right);
+      });
+    }
+    return level.some(at => at > x + ASIDE) && !level.some(at => at < x - ASIDE);
   }
 
-  function mark(group) {
+  function mark(group, leaving) {
     const order = [...group].sort((a, b) => tip(a) - tip(b));
     const places = order.map(placeOf).filter(place => place >= 0);
     const sorted = places.every((place, seat) => !seat || places[seat - 1] <= place);
@@ -59,7 +65,8 @@ const createMarks = model => {
       return place >= 0 && !fits && text ? String(place + 1) : text;
     });
     order.forEach((line, seat) => {
-      line.mark = texts[seat] ? [texts[seat], ...spot(line, texts[seat], isLeft(seat, order))] : null;
+      const left = texts[seat] && isLeft(seat, order, leaving.get(line.tail));
+      line.mark = texts[seat] ? [texts[seat], ...spot(line, texts[seat], left)] : null;
     });
   }
 
@@ -69,16 +76,18 @@ const createMarks = model => {
   // Gives each of `lines` that has one its mark: [text, x, y, anchor].
   function give(lines) {
     if (!known.size && !closed.size) return lines;
-    const groups = new Map(), copies = new Map();
+    const groups = new Map(), leaving = new Map(), copies = new Map();
     for (const line of lines) {
+      if (!leaving.has(line.tail)) leaving.set(line.tail, []);
+      leaving.get(line.tail).push(line);
       const key = `${line.value} ${line.head}`, copy = copies.get(key) ?? 0;
       copies.set(key, copy + 1);
-      line.mark = line.exits ? null : markOf(line.value, line.head, copy);
+      line.mark = line.exits || line.continues ? null : markOf(line.value, line.head, copy);
       if (line.exits) continue;
       if (!groups.has(line.head)) groups.set(line.head, []);
       groups.get(line.head).push(line);
     }
-    for (const group of groups.values()) if (group.some(line => line.mark)) mark(group);
+    for (const group of groups.values()) if (group.some(line => line.mark)) mark(group, leaving);
     return lines;
   }
 
