@@ -94,15 +94,19 @@ class Captions:
         if box.kind in (BoxKind.OP, BoxKind.HIDDEN):
             return self._op(self.recording.ops[OpId(box.id)], box)
         if box.kind is BoxKind.GRAD:
-            return self._grad(self.recording.grad_nodes[GradId(box.id)])
+            return self._grad(self.recording.grad_nodes[GradId(box.id)], box)
         if box.kind is BoxKind.OUTPUT:
             return self._output(box)
         if box.kind is BoxKind.TENSOR:
             return (Text(labels.value(self.recording.values[ValueId(box.id)], self.usual)),)
         return self._value(box)
 
-    def _grad(self, grad: GradNode) -> tuple[Text, ...]:
-        return (*self.grads.lines(grad), *(self._failure() if grad.failed else ()))
+    def _grad(self, grad: GradNode, box: Box) -> tuple[Text, ...]:
+        lines = [*self.grads.lines(grad), *(self._failure() if grad.failed else ())]
+        if grad.owner is None or grad.owner not in box.members:
+            return tuple(lines)
+        title, *details = self._op(self.recording.ops[grad.owner], box)
+        return Text(f"{title.text}: {grad.name}", "title"), *details, *lines[1:]
 
     def cluster(self, cluster: Cluster) -> tuple[Text, ...]:
         """The lines in the corner of a cluster."""

@@ -23,6 +23,7 @@ from torchrecorder.style.style import Style, failed
 from torchrecorder.style.merge_captions import result, same
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.style.themes import Theme
+from torchrecorder.style.unread import small, unread
 from torchrecorder.views.bundles import MOST, UPDATES, Bundle, bundles
 from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
@@ -72,7 +73,10 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
         shapes=tuple(
             replace(
                 shape,
-                look=marks.look(box, graphs.look(box, style.look(box, view)), style.theme),
+                look=_in_form(
+                    marks.look(box, graphs.look(box, style.look(box, view)), style.theme),
+                    shape.look,
+                ),
             )
             for shape, box in zip(figure.shapes, view.boxes.values())
         ),
@@ -87,6 +91,11 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
         legend=(*graphs.legend(), *(legend(view, style) if style.legend else ())),
     )
     return finished(done, view, style)
+
+
+def _in_form(look: Look, drawn: Look) -> Look:
+    """The colours of *look* in the form of what is drawn, be it a circle or dashed."""
+    return replace(look, outline=drawn.outline, dash=drawn.dash, width=drawn.width)
 
 
 def finished(figure: Figure, view: View, style: Style) -> Figure:
@@ -109,9 +118,12 @@ def _shapes(
     numbers = BoxNumbers(
         view, tuple(number for number in style.numbers if number != style.color_by)
     )
+    idle = unread(view)
     for box in view.boxes.values():
         look, label = style.look(box, view), (*captions.box(box), *_idle(view, box))
         label = (*label, *_next_round(view, box))
+        if box.id in idle:
+            label, look = small(label, look)
         if graphs:
             label = (*label, *graphs.lines(box))
             look = graphs.look(box, look) if heat is None else look

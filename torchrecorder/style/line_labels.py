@@ -99,8 +99,9 @@ def _of_tensors(view: View, bundle: Bundle, captions: Captions) -> str:
     texts = [carried(view, arrow, captions) for arrow in by_value.values()]
     if len(texts) == 1 or not texts[0]:
         return texts[0]
-    alike = all(text == texts[0] for text in texts)
-    return f"{len(texts)} of {texts[0]}" if alike else bundle.flow.counted(len(texts))
+    if all(text == texts[0] for text in texts):
+        return labels.alike(texts[0], len(texts))
+    return bundle.flow.counted(len(texts))
 
 
 def is_final(view: View, arrow: Arrow) -> bool:
