@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from torchrecorder.events import RankGroup
+from torchrecorder.events import TO_ONE, RankGroup
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.ranks.digest import Digest, Sent
-
-TO_ONE = ("send", "recv")
 
 UNEVEN = ("all_to_all", "gather", "scatter", "barrier", "reduce")
 """Collectives to which members may rightly give different amounts."""

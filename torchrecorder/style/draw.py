@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import ScopeId, ScopeKind
+from torchrecorder.events import GRADIENT_MESSAGE, ScopeId, ScopeKind
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.style.argument_marks import Mark, argument_marks
 from torchrecorder.style.captions import Captions
@@ -253,4 +253,5 @@ def _line_look(bundle: Bundle, theme: Theme, graphs: GraphMarks) -> Look:
         look = theme.update
     elif len(bundle.arrows) > MOST:
         look = replace(look, width=WIDE * look.width)
-    return graphs.line(bundle.first, _dashed(look) if bundle.first.some else look)
+    dashed = bundle.first.some or bundle.first.slot == GRADIENT_MESSAGE
+    return graphs.line(bundle.first, _dashed(look) if dashed else look)

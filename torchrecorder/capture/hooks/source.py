@@ -29,6 +29,7 @@ from torchrecorder.capture.internals.access import (
     FakeTensorMode,
     apply_codes,
     compiled_codes,
+    pipeline_setups,
 )
 from torchrecorder.events import ScopeKind, SourceLine
 
@@ -59,6 +60,8 @@ def _telling_codes() -> dict[CodeType, object]:
         codes[inspect.unwrap(function).__code__] = ScopeKind.CLIPPING
     for function in SCALER_METHODS:
         codes[inspect.unwrap(function).__code__] = ScopeKind.SCALER
+    for function in pipeline_setups():
+        codes[inspect.unwrap(function).__code__] = ScopeKind.PIPELINE_SETUP
     for function in (FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__):
         codes[inspect.unwrap(function).__code__] = _PRETENDED
     if CHECKPOINT_CODE is not None:

@@ -41,6 +41,7 @@ from torchrecorder.capture.internals.table import (
     GRADIENT_BUFFERS,
     GRADIENT_SCALERS,
     OPERATOR_MODES,
+    PIPELINE_SETUPS,
     PROFILER_RANGES,
     SAVED_TENSORS,
     find,
@@ -264,6 +265,14 @@ CLIPPING_FUNCTIONS = tuple(filter(callable, map(find, CLIPPING.paths)))
 
 SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
 """The methods of gradient scalers that run operations."""
+
+
+def pipeline_setups() -> tuple[Any, ...]:
+    """The methods of pipeline schedules that run before the first micro-batch, if any is used."""
+    if "torch.distributed.pipelining.schedules" not in sys.modules:
+        return ()
+    return tuple(filter(callable, map(find, PIPELINE_SETUPS.paths)))
+
 
 OPERATOR_SETUP = "_set_compilation_env"
 """The context in which PyTorch has its compiler trace operators on functions."""

@@ -287,6 +287,15 @@ GRADIENT_SCALERS = Internal(
     "operations of gradient scalers lie in no region",
     tuple(f"torch.amp.GradScaler.{name}" for name in ("scale", "unscale_", "update")),
 )
+PIPELINE_SETUPS = Internal(
+    "methods of pipeline schedules",
+    "regions of what a pipeline does before its first micro-batch, to learn the shapes of tensors",
+    "operations of that lie in no region, and figures of many processes show them",
+    (
+        "torch.distributed.pipelining.schedules.PipelineScheduleSingle._initialize_stage",
+        "torch.distributed.pipelining.schedules.PipelineScheduleMulti._initialize_stages",
+    ),
+)
 DEFAULT_DEVICE = Internal(
     "the mode of torch.set_default_device",
     "a recorder that begins while the program runs stays above it",
