@@ -98,7 +98,7 @@ def test_messages_of_gradients_are_dashed():
         (place.index(group[line.head]) - place.index(group[line.tail]), line.label, line.look.dash)
         for line in between
     ]
-    ahead, back = (1, "2×4, 32 B ×4", "solid"), (-1, "gradient 2×4, 32 B ×4", "dashed")
+    ahead, back = (1, "2×4 (32 B) ×4", "solid"), (-1, "gradient 2×4 (32 B) ×4", "dashed")
     assert sorted(told) == sorted([ahead, back] * 2)
 
 

@@ -12,7 +12,8 @@ from torchrecorder.annotations.parameter_owners import Owned
 from torchrecorder.checks import CALLABLE, FLAG, TEXT, WORD, Check, check, check_one
 from torchrecorder.graph.recording import RecordedRun
 
-TIMES, PROCESSES, DEVICE, INDUCTOR = "times", "processes", "device", "inductor"
+TIMES, PROCESSES, JOINED = "times", "processes", "joined"
+DEVICE, INDUCTOR = "device", "inductor"
 """Needs of annotations that are not flags of `record`."""
 
 
@@ -51,7 +52,7 @@ class Annotation:
         show: One number as short text.
         logarithmic: Orders of magnitude matter: colours go by the logarithm.
         needs: Flags of `record` without which it is not measured, ``("flops",)``; or one of
-            `TIMES`, `PROCESSES`, `DEVICE` and `INDUCTOR`.
+            `TIMES`, `PROCESSES`, `JOINED`, `DEVICE` and `INDUCTOR`.
         passes: There are numbers of the forward and of the backward pass: texts say of which.
         discrete: Numbers are names, and nothing lies between them: a legend lists each.
     """

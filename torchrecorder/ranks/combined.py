@@ -96,6 +96,7 @@ class _Parts:
         self.measured: dict[str, dict[str, float]] = {}
         self.placed: list[list[Communication]] = []
         self.buffers: list[ValueId] = []  # what messages were received into
+        self.backwards: set[OpId] = set()
         self.index = 0
         self.storages = 0
 
@@ -224,6 +225,7 @@ class _Parts:
     def connect(self, lanes: Sequence[Lane], collectives: Iterable[Collective]) -> None:
         """An edge from each send to its receive, where they are of the ranks that are shown."""
         lane_of = {rank: number for number, lane in enumerate(lanes) for rank in lane.ranks}
+        self.backwards = {run.op for run in self.lists["backward_runs"]}
         known: set[tuple[str, str]] = set()
         for collective in collectives:
             if collective.name != "send" or len(collective.parts) < 2:
@@ -273,12 +275,11 @@ class _Parts:
 
     def _is_gradient(self, value: Value) -> bool:
         """Whether a backward pass made *value*."""
-        backwards = {run.op for run in self.lists["backward_runs"]}
         maker = self.ops.get(value.producer) if value.producer is not None else None
         while maker is not None and maker.name in UNCHANGED and maker.inputs:
             before = self.values[maker.inputs[0].value].producer
             maker = self.ops.get(before) if before is not None else None
-        return maker is not None and maker.id in backwards
+        return maker is not None and maker.id in self.backwards
 
     def recording(self, name: str, lanes: Sequence[Lane]) -> Recording:
         """All of it."""

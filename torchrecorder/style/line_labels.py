@@ -119,12 +119,12 @@ def carried(view: View, arrow: Arrow, captions: Captions) -> str:
 
 
 def _message(view: View, arrow: Arrow, shape: str) -> str:
-    """What one process sends to another: ``gradient 4×16, 256 B ×8``."""
+    """What one process sends to another: ``gradient 4×16 (256 B) ×8``."""
     amount = of_bytes(view.recording.values[arrow.value].bytes) if arrow.value else ""
     copies = view.copies(view.boxes[arrow.head])
     times = f" ×{copies}" if copies > 1 else ""
     what = "gradient " if arrow.slot == GRADIENT_MESSAGE else ""
-    return f"{what}{shape}, {amount}{times}"
+    return f"{what}{shape} ({amount}){times}"
 
 
 def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
