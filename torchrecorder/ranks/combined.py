@@ -97,6 +97,7 @@ class _Parts:
         self.placed: list[list[Communication]] = []
         self.buffers: list[ValueId] = []  # what messages were received into
         self.backwards: set[OpId] = set()
+        self.tops: list[ScopeId] = []  # the scope of each lane
         self.index = 0
         self.storages = 0
 
@@ -114,6 +115,7 @@ class _Parts:
         read = read_later(recording)
         given = [slot for slot in recording.outputs if slot.value not in read]
         top = ScopeId(f"s{len(self.scopes)}")
+        self.tops.append(top)
         index, self.index = self.index, self.index + 1
         new = _Renumbered(self, recording)
         prefix = lane.name.replace(" ", "_")
@@ -237,7 +239,8 @@ class _Parts:
                 continue
             if (send.op, receive.op) not in known:
                 known.add((send.op, receive.op))
-                self._connect(send.op, receive.op, send)
+                home = self.tops[lane_of[collective.parts[1].rank]]
+                self._connect(send.op, receive.op, send, home)
         self._forget_buffers()
 
     def _forget_buffers(self) -> None:
@@ -256,7 +259,9 @@ class _Parts:
                 for amounts in self.measured.values():
                     amounts.pop(op.id, None)
 
-    def _connect(self, source: OpId, target: OpId, told: Communication) -> None:
+    def _connect(
+        self, source: OpId, target: OpId, told: Communication, home: ScopeId
+    ) -> None:
         value = ValueId(f"v{len(self.values)}")
         sender, receiver = self.ops[source], self.ops[target]
         given = [self.values[slot.value] for slot in sender.inputs]
@@ -271,7 +276,10 @@ class _Parts:
         if receiver.name in ("recv", "irecv"):  # what the buffer held before is gone
             kept = tuple(item for item in kept if item.name in (MESSAGE, GRADIENT_MESSAGE))
             self.buffers += [item.value for item in receiver.inputs if item not in kept]
-        self.ops[target] = receiver._replace(inputs=(*kept, Slot(slot, value)))
+        message = Slot(slot, value)
+        self.ops[target] = receiver._replace(inputs=(*kept, message))
+        lane = self.scopes[home]
+        self.scopes[home] = lane._replace(inputs=(*lane.inputs, message))
 
     def _is_gradient(self, value: Value) -> bool:
         """Whether a backward pass made *value*."""

@@ -41,7 +41,7 @@ from torchrecorder.capture.internals.table import (
     GRADIENT_BUFFERS,
     GRADIENT_SCALERS,
     OPERATOR_MODES,
-    PIPELINE_SETUPS,
+    PIPELINES,
     PROFILER_RANGES,
     SAVED_TENSORS,
     find,
@@ -267,11 +267,15 @@ SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
 """The methods of gradient scalers that run operations."""
 
 
-def pipeline_setups() -> tuple[Any, ...]:
-    """The methods of pipeline schedules that run before the first micro-batch, if any is used."""
+def pipeline_methods() -> tuple[Any, ...]:
+    """Of pipelines: what scales gradients, and what runs before the first micro-batch."""
     if "torch.distributed.pipelining.schedules" not in sys.modules:
         return ()
-    return tuple(filter(callable, map(find, PIPELINE_SETUPS.paths)))
+    return tuple(filter(callable, map(find, PIPELINES.paths)))
+
+
+PIPELINE_SCALING = "scale_grads"
+"""The name of the first of them."""
 
 
 OPERATOR_SETUP = "_set_compilation_env"

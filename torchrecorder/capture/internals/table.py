@@ -287,11 +287,12 @@ GRADIENT_SCALERS = Internal(
     "operations of gradient scalers lie in no region",
     tuple(f"torch.amp.GradScaler.{name}" for name in ("scale", "unscale_", "update")),
 )
-PIPELINE_SETUPS = Internal(
-    "methods of pipeline schedules",
-    "regions of what a pipeline does before its first micro-batch, to learn the shapes of tensors",
+PIPELINES = Internal(
+    "methods of pipelines",
+    "regions of what a pipeline does before its first micro-batch, and of scaling gradients",
     "operations of that lie in no region, and figures of many processes show them",
     (
+        "torch.distributed.pipelining.stage._PipelineStageBase.scale_grads",
         "torch.distributed.pipelining.schedules.PipelineScheduleSingle._initialize_stage",
         "torch.distributed.pipelining.schedules.PipelineScheduleMulti._initialize_stages",
     ),
