@@ -207,7 +207,8 @@ class Captions:
             yield Text(line)
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
-        lines = [Text(self._op_title(op), "title")]
+        times = f"  ×{box.count}" if box.count > 1 else ""
+        lines = [Text(self._op_title(op) + times, "title")]
         shown = not op.arguments or op.name in SHOWN_BY_SHAPE or self._is_shown_around(op)
         if self.style.details and not shown:
             texts = labels.filled(arguments(op.name, self._given(op, box)), width=22)

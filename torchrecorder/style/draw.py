@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import ScopeId, ScopeKind
+from torchrecorder.events import GRADIENT_MESSAGE, ScopeId, ScopeKind
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.style.argument_marks import Mark, argument_marks
 from torchrecorder.style.captions import Captions
@@ -128,7 +128,7 @@ def _shapes(
             label = (*label, *graphs.lines(box))
             look = graphs.look(box, look) if heat is None else look
         if box.share is not None:
-            look = _dashed(look)
+            look = dashed(look)
         heated = heat is not None and not failed(box.id, view)
         if heat is not None and heated:
             look, label = heat.look(box, look), (*label, *heat.lines(box))
@@ -215,14 +215,14 @@ def _group_look(
     if graphs and style.color_by is None:
         look = graphs.group_look(cluster, look)
     if cluster.share is not None:
-        look = _dashed(look)
+        look = dashed(look)
     if failed(cluster.id, view):
         look = replace(look, stroke=theme.looks["failed"].stroke, width=1.8)
     return look
 
 
-def _dashed(look: Look) -> Look:
-    """*look* for what only some repeats have; recognisable without colour."""
+def dashed(look: Look) -> Look:
+    """*look* for what only some repeats have, or runs back; recognisable without colour."""
     return replace(look, dash="dashed", width=max(look.width, 1.3))
 
 
@@ -265,4 +265,5 @@ def _line_look(bundle: Bundle, theme: Theme, graphs: GraphMarks) -> Look:
         look = theme.update
     elif len(bundle.arrows) > MOST:
         look = replace(look, width=WIDE * look.width)
-    return graphs.line(bundle.first, _dashed(look) if bundle.first.some else look)
+    broken = bundle.first.some or bundle.first.slot == GRADIENT_MESSAGE
+    return graphs.line(bundle.first, dashed(look) if broken else look)

@@ -27,6 +27,7 @@ from torchrecorder.views.backward import backward_view
 from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.auto_depth import ENOUGH, Choice, choose, max_depth, plain_modules
+from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
 from torchrecorder.select.group import Group
@@ -264,7 +265,7 @@ def _repeated(recording: RecordedRun, options: ViewOptions) -> frozenset[str]:
     if options.depth is not None or not options.fold:
         return frozenset()
     unit = loose_unit if options.fold == "similar" else unit_of
-    return repeated(recording, unit)
+    return repeated(recording, unit, micro_batches(recording))
 
 
 def _quiet(recording: RecordedRun, options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:

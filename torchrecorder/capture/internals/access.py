@@ -41,6 +41,7 @@ from torchrecorder.capture.internals.table import (
     GRADIENT_BUFFERS,
     GRADIENT_SCALERS,
     OPERATOR_MODES,
+    PIPELINES,
     PROFILER_RANGES,
     SAVED_TENSORS,
     STORAGE_ENDS,
@@ -266,6 +267,18 @@ CLIPPING_FUNCTIONS = tuple(filter(callable, map(find, CLIPPING.paths)))
 
 SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
 """Methods of gradient scalers that run operations."""
+
+
+def pipeline_methods() -> tuple[Any, ...]:
+    """Of pipelines: what scales gradients, and what runs before the first micro-batch."""
+    if "torch.distributed.pipelining.schedules" not in sys.modules:
+        return ()
+    return tuple(filter(callable, map(find, PIPELINES.paths)))
+
+
+PIPELINE_SCALING = "scale_grads"
+"""The name of the first of them."""
+
 
 OPERATOR_SETUP = "_set_compilation_env"
 """Contexts in which PyTorch compiles higher-order operators."""

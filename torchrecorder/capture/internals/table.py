@@ -261,6 +261,16 @@ GRADIENT_SCALERS = Internal(
     "operations of gradient scalers are in no region",
     tuple(f"torch.amp.GradScaler.{name}" for name in ("scale", "unscale_", "update")),
 )
+PIPELINES = Internal(
+    "methods of pipelines",
+    "regions of what a pipeline does before its first micro-batch, and of scaling gradients",
+    "operations of that lie in no region, and figures of many processes show them",
+    (
+        "torch.distributed.pipelining.stage._PipelineStageBase.scale_grads",
+        "torch.distributed.pipelining.schedules.PipelineScheduleSingle._initialize_stage",
+        "torch.distributed.pipelining.schedules.PipelineScheduleMulti._initialize_stages",
+    ),
+)
 DEFAULT_DEVICE = Internal(
     "the mode of torch.set_default_device",
     "a recorder that starts while the program runs leaves it at the bottom of the stack",
