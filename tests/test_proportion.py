@@ -91,3 +91,13 @@ def test_loading_is_in_proportion(kind: str, tmp_path: Path) -> None:
 
     loading(1)()
     assert growth(loading, size) < BOUND
+
+
+def test_equal_parts_of_a_run_are_kept_once() -> None:
+    """Shapes and arguments do not take memory again in each step."""
+    recording = training(3)
+    for parts in (
+        [op.arguments for op in recording.ops.values()],
+        [value.shape for value in recording.values.values()],
+    ):
+        assert len({id(part) for part in parts}) == len({*parts}) < len(parts)
