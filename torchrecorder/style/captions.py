@@ -120,7 +120,7 @@ class Captions:
         if is_block(cluster.id):
             return self._block(cluster.names, cluster.count)
         scope = self.recording.scopes[ScopeId(cluster.id)]
-        title = Text(self._title(scope, cluster), "title")
+        title = Text(self.title(scope, cluster), "title")
         text = self._hyperparameters(scope, cluster.instances) if self.style.details else ()
         lines = [*(labels.filled(text, width=30) if text else ()), *self._differing(scope, cluster)]
         if self.style.counts and cluster.id not in self.repeated:
@@ -139,7 +139,7 @@ class Captions:
 
     def _closed(self, box: Box) -> tuple[Text, ...]:
         scope = self.recording.scopes[ScopeId(box.id)]
-        lines = [Text(self._title(scope, box), "title")]
+        lines = [Text(self.title(scope, box), "title")]
         lines.extend(Text(line) for line in self._details(scope, box))
         if self.style.counts:
             single = box.count < 2 and box.cluster not in self.repeated
@@ -165,7 +165,7 @@ class Captions:
         texts = self.differences.brief(drawn.instances, kinds)
         return tuple(labels.shorten(item, 40) for item in texts)
 
-    def _title(self, scope: Scope, drawn: Box | Cluster) -> str:
+    def title(self, scope: Scope, drawn: Box | Cluster) -> str:
         """``name: Class``, with the range of names and ×N for a fold."""
         what = REGIONS.get(scope.kind, "")
         if what:

@@ -297,6 +297,7 @@ class Calls:
         seconds: float | None,
     ) -> OpCalled:
         facts, place = call.facts, call.place
+        arguments = self.tape.shared.setdefault(call.arguments, call.arguments)
         event = (
             call.op,
             place.scope if place is not None else None,
@@ -306,8 +307,8 @@ class Calls:
             facts.qualname,
             call.inputs,
             outputs,
-            writes,
-            call.arguments,
+            outputs if writes == outputs else writes,
+            arguments,
             call.source,
             seconds,
             place is not None and place.recompute,
