@@ -15,9 +15,9 @@ from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 class OpenOps:
     """Turn each op box that owns grad nodes into a cluster of them.
 
-    Arrows run with the data, against the gradients. One between two ops ends at the grad
-    node that took or gave its value. A value that autograd did not follow enters where a
-    gradient is missing, and leaves the last node of the op.
+    Arrows run with the data, against the gradients. An arrow between two ops ends at the grad node
+    that read or made its value. A value that autograd does not track enters where a gradient is
+    missing, and leaves from the last node of the op.
     """
 
     def __call__(self, view: View) -> View:

@@ -1,4 +1,4 @@
-"""Outputs: leave out those that the program goes on with, group those in large numbers."""
+"""Outputs: hide those that the program uses later, and group large numbers of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _number(box: str) -> int:
 
 
 def _read_later(recording: RecordedRun) -> set[ValueId]:
-    """What an outermost call returned and an op outside of it reads, be it backward."""
+    """Results of outermost calls that a later op, such as backward, reads."""
     roots: dict[ScopeId | None, ScopeId | None] = {None: None}
     made_in: dict[ValueId, tuple[ScopeId, int]] = {}
     for scope in recording.scopes.values():
