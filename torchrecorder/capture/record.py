@@ -205,8 +205,8 @@ def _refuse_real_shards(model: Any) -> None:
             isinstance(local_part(parameter), FakeTensor) for parameter in model.parameters()
         ):
             raise InvalidArgument(
-                "fake=True would leave fake weights in this FSDP model and break its next step: record "
-                "it without fake=True, or create it with its weights under FakeTensorMode"
+                "fake=True would leave fake weights in this FSDP model and break its next step: "
+                "record it without fake=True, or create it under FakeTensorMode"
             )
 
 

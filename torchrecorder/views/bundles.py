@@ -20,7 +20,7 @@ from torchrecorder.views.full_view import SOURCES
 from torchrecorder.views.view import Arrow, BoxKind, View
 
 MOST = 3
-"""So many arrows between two boxes are drawn one by one."""
+"""Up to this number, arrows between two boxes are drawn separately."""
 
 
 ROLES = ("query", "key", "value")
@@ -28,7 +28,7 @@ ROLES = ("query", "key", "value")
 
 
 class Flow(str, Enum):
-    """What an arrow carries, where that has a name; spelled as it is counted."""
+    """The kind of tensor that an arrow carries; the values are used in counts."""
 
     GRADIENT = "gradient"
     WEIGHT = "weight"  # a parameter with a new value
@@ -42,7 +42,7 @@ class Flow(str, Enum):
 
 
 UPDATES = (Flow.WEIGHT, Flow.BUFFER, Flow.STATE)
-"""What passes from one call of a module or optimizer to the next, beside what it computes."""
+"""Kinds that pass from one call of a module or optimizer to the next."""
 
 
 class Bundle(NamedTuple):
@@ -66,7 +66,7 @@ class Bundle(NamedTuple):
 
 
 class Flows:
-    """Says what arrows carry.
+    """Classifies arrows by what they carry.
 
     Args:
         view: What they are arrows of.
