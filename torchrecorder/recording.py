@@ -42,17 +42,17 @@ class Recording(RecordedRun):
     """
 
     def find(self, what: str) -> list[Part]:
-        """Everything that *what* stands for: modules, calls, tensors, operations, grad nodes.
+        """Everything that *what* stands for: modules, calls, tensors, operations and so on.
 
         Args:
             what: A dotted path (``"layer1.0.conv1"``: the module, then its calls), a name of a
                 parameter, input or output, an operation by name (``"relu"``) or with its place
                 (``"layer1.0: relu"``), the line that called it (``"model.py:57"``), a class
-                (``"Conv2d"``), an id (``"o12"``), or a pattern with ``*``. Names that figures
-                and tables show are known: ``"output"``.
+                (``"Conv2d"``), a Python function, an id (``"o12"``), or a pattern with ``*``.
+                Names that figures and tables show are known: ``"output"``.
 
         Returns:
-            `Module`, `Scope`, `Value`, `Op` and `GradNode` objects; empty if nothing matches.
+            `Module`, `Scope`, `Value`, `Op`, `FunctionCall` and `GradNode` objects, or none.
 
         Example:
             >>> import torch, torchrecorder

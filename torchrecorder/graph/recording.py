@@ -19,6 +19,8 @@ from torchrecorder.events import (
     Allocation,
     Communication,
     CompiledGraph,
+    FunctionCall,
+    FunctionId,
     FusedKernel,
     GradId,
     GraphBreak,
@@ -110,6 +112,8 @@ class RecordedRun:
         compiled_graphs: The graphs that ``torch.compile`` makes of the model, on request.
         graph_breaks: Where and why it ends one of them, and goes on in Python.
         fused_kernels: The kernels that Inductor makes of these graphs, on request.
+        function_calls: Calls of Python functions between modules and operations, in the order in
+            which they were met.
     """
 
     name: str
@@ -135,6 +139,9 @@ class RecordedRun:
     compiled_graphs: tuple[CompiledGraph, ...] = ()
     graph_breaks: tuple[GraphBreak, ...] = ()
     fused_kernels: tuple[FusedKernel, ...] = ()
+    function_calls: Mapping[FunctionId, FunctionCall] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
 
     def __repr__(self) -> str:
         counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")

@@ -45,6 +45,7 @@ from torchrecorder.capture.hooks.other_threads import OtherThreads
 from torchrecorder.capture.hooks.regions import mode_state
 from torchrecorder.capture.hooks.source import Pretended
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
+from torchrecorder.events import PLAIN_FUNCTION as FUNCTION
 from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId, made
 
 if TYPE_CHECKING:
@@ -188,6 +189,7 @@ class ModuleScopes:
             self.regions.state,
             current_graph_task() != -1,
         )
+        self.regions.began(opened.scope)
         self.open.append((id(module), opened))
         found = _arguments(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # PyTorch has no global pre-hook that is given them
@@ -220,7 +222,7 @@ class ModuleScopes:
             code = getattr(inspect.unwrap(function), "__code__", None)
             names = code.co_varnames[: code.co_argcount] if code is not None else ()
             names = names[1:] if inspect.ismethod(function) else names
-            opened = self.tape.enter(ScopeKind.FUNCTION, name, cls="function", state=mode_state())
+            opened = self.tape.enter(ScopeKind.FUNCTION, name, cls=FUNCTION, state=mode_state())
             if self.called is not None:
                 self.called(function, args, kwargs, opened.scope)
             self.open.append((id(function), opened))

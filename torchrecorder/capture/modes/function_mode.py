@@ -104,6 +104,7 @@ class Calls:
             frame = get_frame(3)
             call.caller = self.sites.at(frame)
             call.source = self.regions.locate(frame)
+            call.function = self.regions.function
             call.place = tape.stack[-1] if tape.stack else None
             tensors, call.arguments = sort_arguments(facts, args, kwargs)
             call.on_objects = guarded and takes_part(args, kwargs)
@@ -293,6 +294,8 @@ class Calls:
         seconds: float | None,
     ) -> OpCalled:
         facts, place = call.facts, call.place
+        if call.function is not None:
+            call.function.inside.append(call.op)
         event = (
             call.op,
             place.scope if place is not None else None,
