@@ -30,6 +30,7 @@ WRONG = {
     "passes": (0,),
     "reshapes": ("off",),
     "queries": ([],),
+    "functions": ("yes", 1),
     "fold": ("yes", 1, None),
     "focus": (3, ["encoder"]),
     "since": (3,),

@@ -19,6 +19,7 @@ from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.auto_depth import ENOUGH, Choice, choose, max_depth
 from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
+from torchrecorder.select.functions import LOOSE, WithFunctions
 from torchrecorder.select.group import Group
 from torchrecorder.views.hide import (
     HideNamed,
@@ -35,9 +36,12 @@ from torchrecorder.views.outputs import GroupOutputs, HideReadOutputs
 from torchrecorder.views.tensors import ShowTensors
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.unfold import joined_outputs, members, with_blocks
-from torchrecorder.views.view import Step, Unfolded, View
+from torchrecorder.views.view import BoxKind, Step, Unfolded, View
 from torchrecorder.views.full_view import whole
 
+
+STEPS = (BoxKind.MODULE, BoxKind.REGION, BoxKind.OP, BoxKind.HIDDEN)
+"""The kinds of boxes that *max_boxes* counts."""
 
 FOLDS: tuple[str | bool, ...] = (True, False, "similar")
 """The valid values of ``fold``."""
@@ -115,6 +119,14 @@ class ViewOptions:
         factory=dict,
         placeholder="TEXT=NAME,...",
     )
+    functions: bool | None = option(
+        "Group operations that stand loose in a module by the Python functions that ran them. "
+        "Each call of a function is then one more level for *depth*, as that of a module is. None "
+        f"does so in modules, functions and programs with more than {LOOSE} loose operations; "
+        "True in all, False in none.",
+        FLAG.or_none(),
+        default=None,
+    )
     fold: Union[bool, Literal["similar"]] = option(
         "Draw repeated siblings as one box with ×N. True: those of equal structure; "
         "``\"similar\"``: all of one class in a row, however sizes, settings, wiring and optional "
@@ -168,7 +180,7 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
         InvalidArgument: *recording* is none, or an option does not fit it.
     """
     check_recording(recording)
-    grouped = Group(options.group)(recording)
+    grouped = WithFunctions(options.functions)(Group(options.group)(recording))
     HideNamed(_patterns(options.hide)).check("hide", grouped)
     Named(_patterns(options.closed)).check("closed", grouped)
     part = Focus(options.focus, options.since, options.until)(grouped)
@@ -179,10 +191,24 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
     return replace(_steps(start, options), unfolded=partial(_unfolded, start, options))
 
 
-def _steps(view: View, options: ViewOptions) -> View:
-    for step in plan(view.recording, options):
+def _steps(start: View, options: ViewOptions) -> View:
+    """What *options* show; at one depth throughout where more turns out to be too much."""
+    choice = choice_of(start.recording, options)
+    view = _through(start, plan(start.recording, options, choice))
+    if choice.plain is not None and _drawn(view) > options.max_boxes:
+        view = _through(start, plan(start.recording, options, choice.plain))
+    return view
+
+
+def _through(view: View, steps: Sequence[Step]) -> View:
+    for step in steps:
         view = step(view)
     return view
+
+
+def _drawn(view: View) -> int:
+    """How many boxes are modules, functions and operations."""
+    return sum(box.kind in STEPS for box in view.boxes.values())
 
 
 def _unfolded_backward(part: RecordedRun) -> Unfolded:
@@ -205,11 +231,19 @@ def _unfolded(start: View, options: ViewOptions) -> Unfolded:
     return Unfolded(whole_view, inside, groups, similar)
 
 
-def plan(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> list[Step]:
-    """The steps that make the view of *recording*, in the order in which they are taken."""
+def plan(
+    recording: RecordedRun, options: ViewOptions = ViewOptions(), choice: Choice | None = None
+) -> list[Step]:
+    """The steps that make the view of *recording*, in the order in which they are taken.
+
+    Args:
+        recording: What is drawn.
+        options: What is shown of it.
+        choice: What is opened; what suits its size if not given.
+    """
     quiet = _quiet(recording, options)
     judge = partial(_any_holds, quiet)
-    choice = choice_of(recording, options)
+    choice = choice or choice_of(recording, options)
     unwanted = HideNamed(_patterns(options.hide))
     closed = Named(_patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
