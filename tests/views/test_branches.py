@@ -82,19 +82,40 @@ def test_a_depth_that_is_asked_for_is_one_for_all():
 
 
 def test_one_depth_where_more_turns_out_to_be_too_much():
-    """Blocks that were expected to fold, and do not, are not opened."""
+    """Layers that were expected to fold, and do not, are not opened."""
     run = Builder("Net")
     with run.scope("Net"):
-        x = given = run.input("x")
-        for number in range(12):
+        x = run.input("x")
+        for number in range(4):
+            weight = run.input(f"weight_{word(number)}")
             with run.scope(str(number), "Layer"):
-                with run.scope("inner", "Inner"):
-                    with run.scope("core", "Core"):
-                        for _ in range(6):
-                            x = run.op("relu", x)
-                    x = run.op("sin", x)
-            if number % 3 == 1:
-                x = run.op("add", x, given)
+                for step in range(12):
+                    x = run.op(f"op_{word(step)}", x, weight)
+                with run.scope("core", "Core"):
+                    for step in range(100):
+                        x = run.op(f"op_{word(step)}", x)
+        with run.scope("many", "Many"):
+            for number in range(60):
+                with run.scope(f"block_{word(number)}", "Block"):
+                    for step in range(3):
+                        x = run.op(f"op_{word(step)}", x)
         run.returns(x)
     view = make_view(run.recording())
-    assert steps(view) <= ENOUGH
+    assert opened(view) == set()
+    assert steps(view) == 5
+
+
+def test_repeats_that_do_not_fold_are_closed():
+    """Layers of one structure that each read an input of their own are boxes, not all open."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for number in range(12):
+            weight = run.input(f"weight_{word(number)}")
+            with run.scope(str(number), "Layer"):
+                for step in range(6):
+                    x = run.op(f"op_{word(step)}", x, weight)
+        run.returns(x)
+    view = make_view(run.recording())
+    assert opened(view) == set()
+    assert steps(view) == 12

@@ -237,7 +237,8 @@ class _Grouping:
     def _members(self) -> Mapping[ScopeId, list[Item]]:
         """The ops and scopes of the recording in each new scope."""
         found: dict[ScopeId, list[Item]] = {name: [] for name in self.calls}
-        for item in [*self.old.scopes.values(), *self.old.ops.values()]:
+        items: list[Item] = [*self.old.scopes.values(), *self.old.ops.values()]
+        for item in items:
             around = self.parent.get(item.id)
             while around in found:
                 found[around].append(item)

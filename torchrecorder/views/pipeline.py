@@ -43,6 +43,9 @@ from torchrecorder.views.full_view import whole
 STEPS = (BoxKind.MODULE, BoxKind.REGION, BoxKind.OP, BoxKind.HIDDEN)
 """The kinds of boxes that *max_boxes* counts."""
 
+TOO_MANY = 1.5
+"""With so many times *max_boxes*, the default depth is chosen again as if nothing folded."""
+
 FOLDS: tuple[str | bool, ...] = (True, False, "similar")
 """The valid values of ``fold``."""
 
@@ -192,11 +195,15 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
 
 
 def _steps(start: View, options: ViewOptions) -> View:
-    """What *options* show; at one depth throughout where more turns out to be too much."""
+    """What *options* show; less where more turns out to be too much, as repeats did not fold."""
     choice = choice_of(start.recording, options)
     view = _through(start, plan(start.recording, options, choice))
     if choice.plain is not None and _drawn(view) > options.max_boxes:
         view = _through(start, plan(start.recording, options, choice.plain))
+    if options.depth is None and _drawn(view) > options.max_boxes * TOO_MANY:
+        unfolded = choice_of(start.recording, replace(options, fold=False))
+        less = _through(start, plan(start.recording, options, unfolded.plain or unfolded))
+        view = min(view, less, key=_drawn)
     return view
 
 
