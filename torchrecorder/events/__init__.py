@@ -1,8 +1,8 @@
-"""The facts a run can state: plain, frozen, and free of torch.
+"""Events of a run: immutable data without references to torch.
 
-Instruments write events, `build` turns them into a recording. The ids and the closed
-vocabularies (kinds and roles) are shared with the recording, so they live here too.
-Events are named tuples: as frozen as dataclasses, and the cheapest to make.
+Instruments write events, `build` turns them into a recording. Ids and enumerations (kinds and
+roles) are shared with the recording, so they are defined here too. Events are named tuples,
+because these are the fastest to create.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from torchrecorder.events.compiler import (
     GraphBreak,
 )
 from torchrecorder.events.processes import (
+    GRADIENT_MESSAGE,
+    MESSAGE,
+    TO_ONE,
     Communication,
     Mesh,
     Rank,
@@ -57,7 +60,7 @@ from torchrecorder.events.run import (
 )
 from torchrecorder.events.vocabulary import (
     MODES,
-    PLAIN_FUNCTION,
+    FUNCTION,
     STORED,
     TRAINING,
     FunctionId,
@@ -111,14 +114,17 @@ __all__ = [
     "FLOPS_FORWARD",
     "FLOPS_PROFILED",
     "FUSED_KERNEL",
+    "GRADIENT_MESSAGE",
     "KERNELS",
+    "MESSAGE",
     "MODES",
-    "PLAIN_FUNCTION",
+    "FUNCTION",
     "SECONDS_OF_GAPS",
     "SECONDS_OF_KERNELS",
     "SECONDS_ON_CPU",
     "SECONDS_ON_DEVICE",
     "STORED",
+    "TO_ONE",
     "TRAINING",
     "Allocation",
     "BackwardRan",

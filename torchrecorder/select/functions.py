@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Union
 
 from torchrecorder.events import (
-    PLAIN_FUNCTION,
+    FUNCTION,
     FunctionCall,
     FunctionId,
     OpKind,
@@ -222,7 +222,7 @@ class _Grouping:
             kind=ScopeKind.FUNCTION,
             name=title,
             path=f"{around}.{title}" if around else title,
-            cls=PLAIN_FUNCTION,
+            cls=FUNCTION,
             module=None,
             call=0,
             source=call.source,

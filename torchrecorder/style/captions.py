@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
 from torchrecorder.events import (
-    PLAIN_FUNCTION, FunctionId, GradId, OpId, ScopeId, ScopeKind, Slot, ValueId,
+    FUNCTION, FunctionId, GradId, OpId, ScopeId, ScopeKind, Slot, ValueId,
 )
 from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
@@ -42,11 +42,11 @@ SHOWN_BY_SHAPE = frozenset(
     "view reshape flatten unflatten expand unsqueeze squeeze to "
     "zeros ones empty new_zeros new_ones new_empty".split()
 )
-"""Ops whose arguments can be read off the shapes on the arrows."""
+"""Ops whose arguments are visible in the shapes on the arrows."""
 
 
 WIDE = 24
-"""Titles of outputs longer than this are broken at a dot."""
+"""The length above which titles of outputs are broken at a dot."""
 
 ROWS = 24
 """The maximum number of siblings listed in the tooltip of a fold."""
@@ -56,9 +56,9 @@ class Captions:
     """The captions of one recording.
 
     Args:
-        recording: What is drawn.
-        style: How.
-        repeated: Clusters that stand for several: what is in them is no single call.
+        recording: The recording that is drawn.
+        style: The style.
+        repeated: Clusters that stand for several, so that boxes in them are not single calls.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Captions:
         return lines if box.share is None else (*lines, _share(box.share))
 
     def _broken(self, lines: tuple[Text, ...]) -> tuple[Text, ...]:
-        """*lines* with long titles wrapped: names that a user gives are never shortened."""
+        """*lines* with long titles wrapped; names given by the user are never shortened."""
         if not self.style.rename:
             return lines
         return tuple(item for line in lines for item in _in_width(line))
@@ -96,15 +96,19 @@ class Captions:
         if box.kind in (BoxKind.OP, BoxKind.HIDDEN):
             return self._op(self.recording.ops[OpId(box.id)], box)
         if box.kind is BoxKind.GRAD:
-            return self._grad(self.recording.grad_nodes[GradId(box.id)])
+            return self._grad(self.recording.grad_nodes[GradId(box.id)], box)
         if box.kind is BoxKind.OUTPUT:
             return self._output(box)
         if box.kind is BoxKind.TENSOR:
             return (Text(labels.value(self.recording.values[ValueId(box.id)], self.usual)),)
         return self._value(box)
 
-    def _grad(self, grad: GradNode) -> tuple[Text, ...]:
-        return (*self.grads.lines(grad), *(self._failure() if grad.failed else ()))
+    def _grad(self, grad: GradNode, box: Box) -> tuple[Text, ...]:
+        lines = [*self.grads.lines(grad), *(self._failure() if grad.failed else ())]
+        if grad.owner is None or grad.owner not in box.members:
+            return tuple(lines)
+        title, *details = self._op(self.recording.ops[grad.owner], box)
+        return Text(f"{title.text}: {grad.name}", "title"), *details, *lines[1:]
 
     def cluster(self, cluster: Cluster) -> tuple[Text, ...]:
         """The lines in the corner of a cluster."""
@@ -118,7 +122,7 @@ class Captions:
         if is_block(cluster.id):
             return self._block(cluster.names, cluster.count)
         scope = self.recording.scopes[ScopeId(cluster.id)]
-        title = Text(self._title(scope, cluster), "title")
+        title = Text(self.title(scope, cluster), "title")
         text = self._hyperparameters(scope, cluster.instances) if self.style.details else ()
         lines = [*(labels.filled(text, width=30) if text else ()), *self._differing(scope, cluster)]
         if self.style.counts and cluster.id not in self.repeated:
@@ -137,7 +141,7 @@ class Captions:
 
     def _closed(self, box: Box) -> tuple[Text, ...]:
         scope = self.recording.scopes[ScopeId(box.id)]
-        lines = [Text(self._title(scope, box), "title")]
+        lines = [Text(self.title(scope, box), "title")]
         lines.extend(Text(line) for line in self._details(scope, box))
         if self.style.counts:
             single = box.count < 2 and box.cluster not in self.repeated
@@ -149,12 +153,12 @@ class Captions:
         return tuple(lines)
 
     def _differing(self, scope: Scope, drawn: Box | Cluster) -> tuple[str, ...]:
-        """The differences between the siblings of a fold, or between counterparts inside of it."""
+        """The differences between the siblings of a fold, or between counterparts inside it."""
         if not self.style.details or len(drawn.instances) < 2:
             return ()
         plain = not any(isinstance(child, Scope) for child in self.recording.children[scope.id])
         if drawn.count < 2 and isinstance(drawn, Cluster):
-            return ()  # what is drawn in it tells
+            return ()  # the boxes in it show them
         kinds = ["part"]
         if drawn.count > 1:
             kinds += ["wiring"] if plain else ["size", "setting", "wiring"]
@@ -163,12 +167,12 @@ class Captions:
         texts = self.differences.brief(drawn.instances, kinds)
         return tuple(labels.shorten(item, 40) for item in texts)
 
-    def _title(self, scope: Scope, drawn: Box | Cluster) -> str:
+    def title(self, scope: Scope, drawn: Box | Cluster) -> str:
         """``name: Class``, with the range of names and ×N for a fold."""
         what = REGIONS.get(scope.kind, "")
         if what:
             return " ".join(filter(None, (what, scope.cls if scope.cls != what else "")))
-        function = scope.cls == PLAIN_FUNCTION
+        function = scope.cls == FUNCTION
         cls = "" if function else self._short(self.renamed.cls(scope))
         title = self.renamed.scope(scope)
         if title is None:
@@ -206,7 +210,8 @@ class Captions:
             yield Text(line)
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
-        lines = [Text(self._op_title(op), "title")]
+        times = f"  ×{box.count}" if box.count > 1 else ""
+        lines = [Text(self._op_title(op) + times, "title")]
         shown = not op.arguments or op.name in SHOWN_BY_SHAPE or self._is_shown_around(op)
         if self.style.details and not shown:
             texts = labels.filled(arguments(op.name, self._given(op, box)), width=22)
@@ -250,7 +255,7 @@ class Captions:
         return Text(name, "title"), Text(text)
 
     def _near(self, value: Value, box: Box) -> str:
-        """A parameter's name as seen from the cluster it is drawn in."""
+        """A parameter's name relative to the cluster it is drawn in."""
         renamed = self.renamed.of([*value.names, box.kind.value])
         if renamed is not None:
             return renamed
@@ -274,7 +279,7 @@ class Captions:
         return *_at_dot(title), Text(labels.value(value, self.usual))
 
     def full_name(self, node: str) -> str:
-        """What a scope, op, value or grad node is called, with the path to it."""
+        """The full name of a scope, op, value or grad node, with its path."""
         recording = self.recording
         scope, op = recording.scopes.get(ScopeId(node)), recording.ops.get(OpId(node))
         if scope is not None:
@@ -309,8 +314,7 @@ class Captions:
         about = [scope.path or scope.name, module.qualname if module else scope.cls]
         call = self.recording.function_calls.get(FunctionId(scope.id.partition(":")[0]))
         if call is not None:
-            file = call.file.replace("\\", "/").rpartition("/")[2]
-            about[1:] = [f"{call.name}, defined at {file}:{call.line}"]
+            about[1:] = [f"{call.name}, defined at {labels.at(call.file, call.line)}"]
         if module is not None and module.detail:
             about.append(labels.shorten(module.detail, 200))
         about += self._flow(scope.inputs, [slot.value for slot in scope.outputs])
@@ -321,7 +325,7 @@ class Captions:
         return "\n".join(filter(None, about))
 
     def _each(self, drawn: Box | Cluster) -> Iterator[str]:
-        """In what each sibling of a fold differs."""
+        """The differences of each sibling of a fold."""
         if drawn.count > 1 and drawn.instances:
             rows = self.differences.table(drawn.instances)
             yield from (f"{name}: {text}" for name, text in islice(rows, ROWS))
@@ -339,7 +343,7 @@ class Captions:
         return "\n".join(about)
 
     def _flow(self, inputs: Iterable[Slot], outputs: Iterable[ValueId]) -> list[str]:
-        """What goes in, by name, and what comes out; in lists, as each box has a tooltip."""
+        """The lines of inputs, by name, and outputs."""
         values, found = self.recording.values, []
         taken = [
             labels.value(values[value])
@@ -356,7 +360,7 @@ class Captions:
 
 
 def _in_width(line: Text) -> Iterator[Text]:
-    """A title in lines of at most 36 letters; anything else as it is."""
+    """A title in lines of at most 36 letters; other lines unchanged."""
     if line.part != "title" or (len(line.text) <= 36 and "\n" not in line.text):
         yield line
         return
@@ -365,14 +369,14 @@ def _in_width(line: Text) -> Iterator[Text]:
 
 
 def _at_dot(title: str) -> Iterator[Text]:
-    """The title of an output, in two lines if it is long: many stand side by side."""
+    """The title of an output, in two lines if it is long, because many are side by side."""
     around, dot, name = title.rpartition(".")
     lines = [around, dot + name] if dot and len(title) > WIDE else [title]
     yield from (Text(line, "title") for line in lines)
 
 
 def _share(share: tuple[int, int]) -> Text:
-    """In how many of the repeats it is."""
+    """The number of repeats that have it."""
     return Text(f"in {share[0]} of {share[1]}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from torchrecorder.events import PLAIN_FUNCTION, ScopeKind
+from torchrecorder.events import FUNCTION, ScopeKind
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of
 from torchrecorder.views.collapse import Quiet
@@ -13,7 +13,7 @@ from torchrecorder.views.hide import is_pass, is_query, is_reshape
 from torchrecorder.views.training import training_steps
 
 ENOUGH = 40
-"""The default depth draws at most so many boxes if possible, unless told otherwise."""
+"""The default for ``max_boxes``."""
 
 
 FEW = 1 / 2
@@ -41,7 +41,7 @@ def innermost(recording: RecordedRun) -> frozenset[str]:
     return frozenset(
         scope.id
         for scope in recording.scopes.values()
-        if (scope.kind is ScopeKind.MODULE or scope.cls == PLAIN_FUNCTION)
+        if (scope.kind is ScopeKind.MODULE or scope.cls == FUNCTION)
         and scope.parent is not None
         and scope.id not in composed
     )
@@ -50,8 +50,8 @@ def innermost(recording: RecordedRun) -> frozenset[str]:
 def plain_modules(recording: RecordedRun, quiet: Quiet) -> frozenset[str]:
     """Innermost modules that stand for one op, such as a convolution or an activation.
 
-    Opening one shows nothing that its box does not say. Ops that only reshape, return no
-    tensor or update buffers do not count.
+    Opening one shows nothing new. Ops that only reshape, return no tensor or update buffers do not
+    count.
     """
     kept = recording.bookkeeping
     work: Counter[str | None] = Counter()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from torchrecorder.events import PLAIN_FUNCTION, ScopeId
+from torchrecorder.events import FUNCTION, ScopeId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 
@@ -112,4 +112,4 @@ class Branches:
 def kind_of(recording: RecordedRun, scope: str) -> object:
     """What scopes have in common that open together: the class, or the name of a function."""
     found = recording.scopes[ScopeId(scope)]
-    return found.kind, found.cls, found.name if found.cls == PLAIN_FUNCTION else ""
+    return found.kind, found.cls, found.name if found.cls == FUNCTION else ""
