@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from torchrecorder.export.dot import Pins, dot_text, given_out, in_order, in_two, pieces
@@ -19,6 +20,7 @@ from torchrecorder.layout.layered.side_entry import side_entries
 from torchrecorder.layout.layered.positions import Point
 from torchrecorder.layout.layered.edge_routing import Trunks, rounded, toward, whole
 from torchrecorder.style.figure import Figure, Group, Line, Shape, Text
+from torchrecorder.views.collapse import SOURCES
 
 PAINTER = "nop2"
 """The layout program of Graphviz that leaves everything where it is."""
@@ -31,6 +33,9 @@ ARROW = 6.0
 
 AGAIN = 8.0
 """Points that the second outline of a fold adds to its size."""
+
+READ = tuple(kind.value for kind in SOURCES)
+"""The kinds of shapes of what is only read."""
 
 ROOM: Mapping[str, tuple[float, float, float]] = {
     "ellipse": (1.3, 16.0, 14.0),
@@ -141,7 +146,7 @@ def closed_size(shape: Shape, figure: Figure, told: Text | None) -> tuple[float,
 def _items(figure: Figure) -> Iterator[Item]:
     told = given_out(figure)
     number: dict[str | None, int] = {None: -1}
-    for item in in_order(figure):
+    for item in in_order(replace(figure, shapes=tuple(_as_run(figure)))):
         around = number[item.group if isinstance(item, Shape) else item.parent]
         number[item.id] = len(number) - 1
         if isinstance(item, Shape):
@@ -150,6 +155,24 @@ def _items(figure: Figure) -> Iterator[Item]:
         else:
             width, height = header_size(item, figure)
             yield Item(item.id, around, width + 18.0, height + 9.0, (width, height))
+
+
+def _as_run(figure: Figure) -> list[Shape]:
+    """The shapes; what is only read in a group comes when something runs there, not before all."""
+    parent = {group.id: group.parent for group in figure.groups}
+    begins: dict[str | None, int] = {}
+    for number, shape in enumerate(figure.shapes):
+        around = shape.group if shape.kind not in READ else None
+        while around is not None and around not in begins:
+            begins[around] = number
+            around = parent[around]
+
+    def order(numbered: tuple[int, Shape]) -> tuple[int, bool]:
+        number, shape = numbered
+        read = shape.kind in READ and shape.group is not None
+        return (begins.get(shape.group, number), False) if read else (number, True)
+
+    return [shape for _, shape in sorted(enumerate(figure.shapes), key=order)]
 
 
 def header_size(group: Group, figure: Figure) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """Argument marks: small names of arguments, for lines that enter an op out of order.
 
-Arguments count from left to right, or from top to bottom. Only where they enter a box is known
-whether they do so in order; then those who place the lines leave the marks out.
+Arguments are numbered from left to right, or from top to bottom. Layouts leave the marks out if
+the lines enter a box in this order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COMMUTATIVE = frozenset(
     backward alias join and or xor __rand__ __ror__ __rxor__ radd rmul
     """.split()
 )
-"""Ops whose tensors may change places, or are equals of each other."""
+"""Commutative ops, and ops whose tensors are equivalent."""
 
 SIGNS = {
     "sub": "−", "sub_": "−", "subtract": "−", "div": "÷", "div_": "÷", "divide": "÷",
@@ -37,18 +37,18 @@ SHORT = {
     "key_padding_mask": "mask", "bias": "b", "condition": "if", "index": "index",
     "target": "target", "indices": "index", "source": "source", "src": "source",
 }
-"""Marks of arguments; of others it is their number."""
+"""Marks of arguments by name; others are marked by their number."""
 
 CHOICE = {"condition": "if", "self": "then", "input": "then", "other": "else"}
 """Marks of the arguments of ``where``."""
 
 
 class Mark(NamedTuple):
-    """What may stand at the head of a line.
+    """A mark at the head of a line.
 
     Attributes:
         text: The small name; may be empty.
-        place: Which argument it is; negative where the text stands there in any case.
+        place: The index of the argument; negative if the mark is always drawn.
     """
 
     text: str = ""
@@ -97,7 +97,7 @@ def mark_into(scope: Scope, arrow: Arrow) -> Mark:
 
 
 def _mark(name: str, slots: Sequence[Slot], bundle: Bundle) -> Mark:
-    """The mark of the line of *bundle* into what is called *name* and takes *slots*."""
+    """The mark of the line of *bundle* into an op or module *name* with arguments *slots*."""
     arrow = bundle.first
     taken = dict.fromkeys(arrow.slot for arrow in bundle.arrows)
     taken.update({slot.name: None for slot in slots if slot.value == arrow.value})

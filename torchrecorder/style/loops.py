@@ -1,4 +1,4 @@
-"""Loops: what a repeated call gives to itself, as a short text."""
+"""Loops: values that a repeated call passes to its next round, as a short text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
 PLAIN = frozenset("input self other tensors tensor mat1 mat2 vec x args".split())
-"""Names of arguments that do not tell what is in them."""
+"""Generic names of arguments."""
 
 
 def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
-    """What one round of a loop gives to the next; empty where siblings are different modules.
+    """The arrows from one round of a loop to the next; empty if siblings are different modules.
 
     Args:
-        view: What *drawn* is in.
+        view: The view with *drawn*.
         drawn: A fold.
     """
     if drawn.count < 2:
@@ -54,7 +54,7 @@ def _names(view: View, drawn: Box | Cluster, arrows: tuple[Arrow, ...]) -> Itera
 
 
 def _runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
-    """Whether what an arrow enters is called anew in each round, not another each time."""
+    """Whether the head of an arrow is the same module or line in each round."""
     op, scope = recording.ops.get(OpId(head)), recording.scopes.get(ScopeId(head))
     if op is None and scope is None:
         return False  # a tensor or a grad node

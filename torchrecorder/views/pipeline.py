@@ -1,4 +1,4 @@
-"""Plan: view options -> the steps that make the view."""
+"""Pipeline: the options of a view, and the steps that make the view."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from torchrecorder.views.backward import backward_view
 from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
 from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.auto_depth import ENOUGH, Choice, choose, max_depth, plain_modules
+from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
 from torchrecorder.select.group import Group
@@ -95,7 +96,7 @@ class ViewOptions:
     )
     since: str | None = option(
         "Show only what depends on this. The path of a module, the name of an input, output or "
-        "parameter, or a recorded id. What is computed for it from weights alone is shown too.",
+        "parameter, or a recorded id. What is computed for it from weights only is shown too.",
         TEXT.or_none(),
         default=None,
         placeholder="NAME",
@@ -108,8 +109,7 @@ class ViewOptions:
     )
     hide: str | tuple[str, ...] = option(
         "Leave out these modules, operations, inputs, outputs or weights. Modules by path or "
-        "class, the rest by name; patterns, separated by commas or in a tuple. Arrows go "
-        "through them.",
+        "class, others by name; patterns, separated by commas or in a tuple. Arrows pass through.",
         TEXTS,
         default=(),
         placeholder="NAME,...",
@@ -150,16 +150,16 @@ class ViewOptions:
         default=None,
     )
     tensors: bool = option(
-        "Draw tensors as boxes. Else they are arrows.", FLAG, default=False
+        "Draw tensors as boxes. Otherwise they are arrows.", FLAG, default=False
     )
     passes: bool = option(
-        "Draw modules that hand on their input untouched. Such are identity, and dropout in "
+        "Draw modules that return their input unchanged, such as identity, and dropout in "
         "evaluation mode.",
         FLAG,
         default=True,
     )
     reshapes: bool = option(
-        "Draw operations that only reshape. Such are ``view`` and ``permute``.",
+        "Draw operations that only reshape, such as ``view`` and ``permute``.",
         FLAG,
         default=True,
     )
@@ -170,7 +170,7 @@ class ViewOptions:
         default=False,
     )
     queries: bool = option(
-        "Draw operations that give no tensor. Such are ``item`` and comparisons of shapes.",
+        "Draw operations that return no tensor, such as ``item`` and comparisons of shapes.",
         FLAG,
         default=False,
     )
@@ -185,7 +185,7 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
     """The view of *recording* that *options* ask for.
 
     Raises:
-        InvalidArgument: *recording* is none, or an option does not fit it.
+        InvalidArgument: *recording* is not a recording, or an option does not fit it.
     """
     check_recording(recording)
     grouped = Group(options.group)(recording)
@@ -211,11 +211,11 @@ def _unfolded_backward(part: RecordedRun) -> Unfolded:
 
 
 def _unfolded(start: View, options: ViewOptions) -> Unfolded:
-    """What there is to open in the view that *options* ask for.
+    """Everything that can be opened in the view with these *options*.
 
     Args:
-        start: Everything that ran.
-        options: What is shown of it.
+        start: The view of the whole run.
+        options: The options of the view.
     """
     depth = max_depth(start.recording)
     view = _steps(start, replace(options, depth=depth, fold=False))
@@ -250,7 +250,7 @@ def plan(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> list[S
 
 
 def choice_of(recording: RecordedRun, options: ViewOptions) -> Choice:
-    """What *options* open of *recording*."""
+    """The depth and closed scopes for *options*."""
     judge = partial(_any_holds, _quiet(recording, options))
     if options.depth == OPS:
         alone = frozenset() if options.parameters else plain_modules(recording, judge)
@@ -260,11 +260,11 @@ def choice_of(recording: RecordedRun, options: ViewOptions) -> Choice:
 
 
 def _repeated(recording: RecordedRun, options: ViewOptions) -> frozenset[str]:
-    """What does not count when the depth is chosen, because it folds."""
+    """Boxes that do not count for the default depth, because they fold."""
     if options.depth is not None or not options.fold:
         return frozenset()
     unit = loose_unit if options.fold == "similar" else unit_of
-    return repeated(recording, unit)
+    return repeated(recording, unit, micro_batches(recording))
 
 
 def _quiet(recording: RecordedRun, options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:

@@ -1,4 +1,4 @@
-"""What closed clusters stand for, and grouped outputs, in a view with everything open."""
+"""Members of closed clusters, and groups of outputs, in a view with everything open."""
 
 from __future__ import annotations
 
