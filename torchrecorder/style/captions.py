@@ -37,7 +37,7 @@ REGIONS = {
     ScopeKind.OPTIMIZER: "optimizer",
 }
 
-
+ATTENTION = "multi_head_attention_forward"  # what PyTorch's modules of attention run
 SHOWN_BY_SHAPE = frozenset(
     "view reshape flatten unflatten expand unsqueeze squeeze to "
     "zeros ones empty new_zeros new_ones new_empty".split()
@@ -199,7 +199,13 @@ class Captions:
             return ()
         if is_off(module):
             return ("off in eval mode",)
-        return hyperparameters(scope.cls, module.detail)
+        return hyperparameters(scope.cls, module.detail) or self._attention(scope)
+
+    def _attention(self, scope: Scope) -> tuple[str, ...]:
+        """Width and heads of attention, which PyTorch's module does not say of itself."""
+        inside = self.recording.children[scope.id]
+        found = [item for item in inside if isinstance(item, Op) and item.name == ATTENTION]
+        return arguments(ATTENTION, found[0].arguments) if len(found) == 1 else ()
 
     def _failure(self) -> Iterator[Text]:
         failure = self.recording.run.failure
