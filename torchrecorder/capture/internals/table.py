@@ -317,11 +317,13 @@ COLLECTIVES = Internal(
     (
         "torch._C._dispatch_keyset_full_after",
         "torch._C.DispatchKey.BackendSelect",
+        "torch._C.DispatchKey.ADInplaceOrView",
         "torch._C.ScriptObject",
         "torch.library.Library._destroy",
         "torch._C._distributed_c10d.ProcessGroup.unbox",
         "torch._C._distributed_c10d.ProcessGroup.group_desc",
         "torch._C._distributed_c10d.Work.unbox",
+        "torch.distributed.distributed_c10d._resolve_process_group",
     ),
     attributes=("_destroy",),
 )
