@@ -17,6 +17,7 @@ from torchrecorder.events.compiler import (
     GraphBreak,
 )
 from torchrecorder.events.processes import (
+    TO_ONE,
     Communication,
     Mesh,
     Rank,
@@ -114,6 +115,7 @@ __all__ = [
     "SECONDS_ON_CPU",
     "SECONDS_ON_DEVICE",
     "STORED",
+    "TO_ONE",
     "TRAINING",
     "Allocation",
     "BackwardRan",

@@ -7,6 +7,10 @@ from typing import NamedTuple
 from torchrecorder.events.vocabulary import GradId, OpId, ScopeId, ValueId
 
 
+TO_ONE = ("send", "recv")
+"""The names of communications between two processes; the others are of a whole group."""
+
+
 class RankGroup(NamedTuple):
     """A process group that this process is a member of."""
 

@@ -7,7 +7,6 @@ the same: one whole recording stands for all of them.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -15,20 +14,7 @@ import msgspec
 
 from torchrecorder.events import Communication, Rank, RankGroup, Role, ScopeId
 from torchrecorder.graph.recording import RecordedRun
-
-
-class Sent(NamedTuple):
-    """One communication of a process, with its place in words.
-
-    Attributes:
-        told: What the process recorded.
-        path: Dotted path of the module it ran in; empty for the model itself.
-        line: The line of the program, ``"train.py:12"``; empty in backward.
-    """
-
-    told: Communication
-    path: str
-    line: str
+from torchrecorder.ranks.sent import Sent, SentByRank
 
 
 class Digest(NamedTuple):
@@ -49,7 +35,7 @@ class Digest(NamedTuple):
     rank: Rank
     exact: str
     similar: str
-    sent: tuple[Sent, ...]
+    sent: SentByRank
     parameter_bytes: int
     seconds: float | None
     failure: str
@@ -63,21 +49,11 @@ def digest(recording: RecordedRun, rank: Rank) -> Digest:
         rank,
         _hash(_structure(recording, rank, sizes=True)),
         _hash(_structure(recording, rank, sizes=False)),
-        tuple(_sent(recording)),
+        SentByRank.of([*_sent(recording)], rank),
         _parameter_bytes(recording),
         recording.run.seconds,
         "" if failure is None else f"{failure.error}: {failure.message}",
     )
-
-
-def packed(found: Digest) -> bytes:
-    """*found* as JSON."""
-    return msgspec.json.encode(found)
-
-
-def unpacked(text: bytes) -> Digest:
-    """The opposite."""
-    return msgspec.json.decode(text, type=Digest)
 
 
 # What it sent ---------------------------------------------------------------------------
@@ -116,9 +92,9 @@ def _parameter_bytes(recording: RecordedRun) -> int:
 
 def _hash(parts: Iterator[Any]) -> str:
     found = hashlib.blake2b(digest_size=16)
+    encode = msgspec.msgpack.Encoder().encode
     for part in parts:
-        found.update(json.dumps(part).encode())
-        found.update(b"\n")
+        found.update(encode(part))
     return found.hexdigest()
 
 

@@ -327,6 +327,12 @@ COLLECTIVES = Internal(
     ),
     attributes=("_destroy",),
 )
+FAKE_GROUPS = Internal(
+    "process groups that send nothing",
+    "plan, which records the processes of a mesh on one machine",
+    "nothing can be planned",
+    ("torch.testing._internal.distributed.fake_pg.FakeStore",),
+)
 PROFILER_RANGES = Internal(
     "fast ranges of the profiler",
     "operations and modules as ranges of a profiler, at a microsecond each",
