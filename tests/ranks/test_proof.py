@@ -39,15 +39,14 @@ def _run(world, folder, *tasks):
     assert [process.returncode for process in processes] == [0] * world, "\n".join(told)
 
 
-@pytest.mark.parametrize("task", ["Schedule1F1B", "experts"])
-def test_two_processes(task, tmp_path):
+def test_two_processes(tmp_path):
     """Bits, counts and keys; and with only one of them recorded."""
-    _run(2, tmp_path, task)
+    _run(2, tmp_path, "Schedule1F1B", "experts")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 4])
-@pytest.mark.parametrize("tasks", [PIPELINES, REPLICAS, LAYERS, EXPERTS], ids=lambda found: found[0])
+@pytest.mark.parametrize("tasks", [PIPELINES, REPLICAS, LAYERS, EXPERTS], ids="-".join)
 def test_each_way_to_train(tasks, world, tmp_path):
     """The same for the others, with two and with four."""
     _run(world, tmp_path, *tasks)

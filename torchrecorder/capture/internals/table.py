@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from torchrecorder.capture.internals.trials import creates_contexts
 from torchrecorder.errors import UnsupportedTorch
 
 OLDEST = "2.6"
@@ -83,26 +84,6 @@ def _parameters(path: str) -> tuple[str, ...]:
     """The names of the parameters of the function that *path* names."""
     code = getattr(find(path), "__code__", None)
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
-
-
-def _creates_contexts() -> bool:
-    """Whether PyTorch tells of a custom function that is applied: by its frame, or its context."""
-    if hasattr(torch.autograd.Function.apply, "__code__"):
-        return True
-    created = []
-
-    class Context(torch.autograd.function.BackwardCFunction):
-        def __init__(self) -> None:
-            created.append(self)
-
-    class Trial(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any) -> None:
-            """Nothing."""
-
-    Trial._backward_cls = Context
-    Trial.apply()  # type: ignore[no-untyped-call]
-    return bool(created)
 
 
 FUNCTION_MODES = _needed(
@@ -188,7 +169,7 @@ CUSTOM_FUNCTIONS = Internal(
     "they are no regions, and modules that return their input cannot be told from it",
     ("torch._C._is_fwd_grad_enabled", "torch.autograd.function.BackwardCFunction"),
     ("_forward_cls",),
-    works=_creates_contexts,
+    works=creates_contexts,
 )
 GRADIENT_BUFFERS = Internal(
     "gradient buffers of custom functions",
@@ -327,13 +308,21 @@ COLLECTIVES = Internal(
     (
         "torch._C._dispatch_keyset_full_after",
         "torch._C.DispatchKey.BackendSelect",
+        "torch._C.DispatchKey.ADInplaceOrView",
         "torch._C.ScriptObject",
         "torch.library.Library._destroy",
         "torch._C._distributed_c10d.ProcessGroup.unbox",
         "torch._C._distributed_c10d.ProcessGroup.group_desc",
         "torch._C._distributed_c10d.Work.unbox",
+        "torch.distributed.distributed_c10d._resolve_process_group",
     ),
     attributes=("_destroy",),
+)
+FAKE_GROUPS = Internal(
+    "process groups that send nothing",
+    "plan, which records the processes of a mesh on one machine",
+    "nothing can be planned",
+    ("torch.testing._internal.distributed.fake_pg.FakeStore",),
 )
 PROFILER_RANGES = Internal(
     "fast ranges of the profiler",
