@@ -23,13 +23,14 @@ from torchrecorder.style.style import Style
 from torchrecorder.style.themes import LIGHT
 
 WRONG = {
-    "depth": (-1, 1.5, "2", True),
+    "depth": (-1, 1.5, "2", "op", True),
     "max_boxes": (0, 1.5, "2", None),
     "parameters": ("yes", 1),
     "tensors": ("no", None),
     "passes": (0,),
     "reshapes": ("off",),
     "queries": ([],),
+    "grad_nodes": (1, "yes"),
     "fold": ("yes", 1, None),
     "focus": (3, ["encoder"]),
     "since": (3,),
@@ -155,9 +156,9 @@ CALLS = {
     "directory must be a path": lambda: torchrecorder.render_network(MODEL, X, directory=3),
     "filename must be a text or None": lambda: torchrecorder.render_network(MODEL, X, filename=3),
     "fmt must be a text": lambda: torchrecorder.render_network(MODEL, X, fmt=3),
-    "this takes a recording, not a Sequential": lambda: torchrecorder.save(MODEL, "x.json"),
+    "expected a recording, not a Sequential": lambda: torchrecorder.save(MODEL, "x.json"),
     "times must be True or False": lambda: RUN.save("x.json", times=3),
-    "limit must be a whole number from 1": lambda: torchrecorder.load("x.json", limit=-5),
+    "limit must be a whole number of at least 1": lambda: torchrecorder.load("x.json", limit=-5),
     "times must be a factor above 1": lambda: torchrecorder.compare(RUN, RUN, times="2"),
     "no annotation is called 3": lambda: RUN.top(3),
     "no annotation is called .3.": lambda: RUN.annotations[[3]],
@@ -170,17 +171,19 @@ CALLS = {
     "scope must be one of Recording.scopes": lambda: RUN.module_of("s0"),
     "no tensors were kept for 'relu': record with keep=": lambda: RUN.activations["relu"],
     "no tensors were kept for .'relu'.": lambda: RUN.activations[["relu"]],
-    "repeat must be a number of runs from 1": lambda: torchrecorder.record(MODEL, X, repeat=None),
+    "repeat must be a number of runs of at least 1": lambda: torchrecorder.record(
+        MODEL, X, repeat=None
+    ),
     "paths of scopes such as": lambda: torchrecorder.record(MODEL, X, keep=[MODEL]),
-    "has no statistics to add": lambda: torchrecorder.Series(MODEL).add(RUN, 0),
-    "n must be a whole number from 0": lambda: RUN.top("parameters", -1),
+    "has no statistics": lambda: torchrecorder.Series(MODEL).add(RUN, 0),
+    "n must be a whole number of at least 0": lambda: RUN.top("parameters", -1),
     r"top\(\) has no argument 'bye'; did you mean 'by'": lambda: RUN.top("parameters", bye="op"),
     r"summary\(\) has no argument 'opz'; did": lambda: RUN.summary(opz=True),
     "columns must be a list of names": lambda: RUN.summary(columns="flops"),
     "columns must be a list of names.*3": lambda: RUN.table(3),
     "this is the class ReLU, not a model": lambda: torchrecorder.record(torch.nn.ReLU, X),
     "kwargs must be a mapping": lambda: torchrecorder.record(MODEL, X, "ab"),
-    r"several inputs go in one tuple: record\(model, \(x, y\)\)": lambda: torchrecorder.record(
+    r"pass several inputs as a tuple: record\(model, \(x, y\)\)": lambda: torchrecorder.record(
         MODEL, X, X
     ),
     "either args or input_data": lambda: torchrecorder.record(MODEL, X, input_data=X),

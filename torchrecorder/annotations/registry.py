@@ -29,7 +29,7 @@ _WHY = {
 
 
 def numbers_of(recording: RecordedRun, which: str | Annotation) -> Numbers:
-    """The numbers of an annotation, or of that name; warns where none were measured.
+    """The numbers of an annotation, given itself or by name; warns if none were measured.
 
     Raises:
         UnknownAnnotation: No annotation has this name.
@@ -46,7 +46,8 @@ def flags_for(numbers: Iterable[Annotation]) -> set[str]:
 
 
 def unmeasured(numbers: Numbers) -> str:
-    """A message: why there are no such numbers, how to get them, and which ones there are."""
+    """A message: why there are no numbers, how to measure them, and which annotations have
+    numbers."""
     recording, wanted = numbers.owned.recording, numbers.annotation
     present = ", ".join(item.name for item in ANNOTATIONS if item.on(recording).by_node)
     return (
@@ -65,10 +66,10 @@ def _how(needs: tuple[str, ...]) -> str:
 
 
 def annotation(which: str | Annotation) -> Annotation:
-    """An annotation itself, or the one of that name.
+    """The annotation *which*, given itself or by name.
 
     Raises:
-        UnknownAnnotation: There is none.
+        UnknownAnnotation: No annotation has this name.
     """
     return which if isinstance(which, Annotation) else by_name(which)
 
@@ -77,7 +78,7 @@ def by_name(name: str) -> Annotation:
     """The annotation of this name.
 
     Raises:
-        UnknownAnnotation: There is none; the message lists those there are.
+        UnknownAnnotation: No annotation has this name; the message lists the known ones.
     """
     known = {item.name: item for item in ANNOTATIONS}
     if isinstance(name, str) and name in known:

@@ -16,6 +16,7 @@ from torchrecorder.layout import engine
 from torchrecorder.layout.measure import label_size
 from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
 from torchrecorder.layout.layered.place import Sheet
+from torchrecorder.layout.layered.side_entry import side_entries
 from torchrecorder.layout.layered.positions import Point
 from torchrecorder.layout.layered.edge_routing import Trunks, rounded, toward, whole
 from torchrecorder.style.figure import Figure, Group, Line, Shape, Text
@@ -82,11 +83,15 @@ class Placed(NamedTuple):
         items: Its boxes and open groups.
         links: Its lines.
         picture: Where all of them are.
+        upright: Whether the flow runs down or up.
+        circles: Ids of the boxes that are circles.
     """
 
     items: tuple[Item, ...]
     links: list[Link]
     picture: Picture
+    upright: bool
+    circles: frozenset[str]
 
     @classmethod
     def of(cls, figure: Figure, sheet: Sheet | None, timeout: float) -> Placed:
@@ -95,7 +100,9 @@ class Placed(NamedTuple):
         number = {item.id: place for place, item in enumerate(items)}
         links = [_link(line, number) for line in figure.lines]
         planned = plan(items, links, figure.direction, timeout=timeout)
-        return cls(items, links, place(planned, sheet=sheet, side_by_side=True))
+        picture = place(planned, sheet=sheet, side_by_side=True)
+        circles = (shape.id for shape in figure.shapes if shape.look.outline == "circle")
+        return cls(items, links, picture, figure.direction in ("TB", "BT"), frozenset(circles))
 
     def boxes(self) -> dict[str, Drawn]:
         """Each box and open group by its id."""
@@ -103,9 +110,20 @@ class Placed(NamedTuple):
 
     def ways(self) -> Iterator[tuple[Point, ...]]:
         """The corners of each line; what lines have in common belongs to the first of them."""
-        trunks = Trunks()
-        for link, points in zip(self.links, whole(self.picture, self.links)):
-            yield trunks.fresh((link.tail, link.value), points)
+        trunks, carried = Trunks(), [(link.tail, link.value) for link in self.links]
+        for key, points in zip(carried, self._whole(carried)):
+            yield trunks.fresh(key, points)
+
+    def _whole(self, carried: Sequence[tuple[int, str]]) -> list[tuple[Point, ...]]:
+        """All corners of each line."""
+        boxes = self.boxes()
+        circles = {
+            number: boxes[head]
+            for number, link in enumerate(self.links)
+            if (head := self.items[link.head].id) in self.circles
+        }
+        ways = [tuple(points) for points in whole(self.picture, self.links)]
+        return side_entries(ways, carried, circles, self.picture.boxes, self.upright)
 
 
 def closed_size(shape: Shape, figure: Figure, told: Text | None) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Outputs: leave out those that the program goes on with, group those in large numbers."""
+"""Outputs: hide those that the program uses later, and group large numbers of them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch.distributed
 
-from torchrecorder.capture.internals.table import FAKE_GROUPS, find
+from torchrecorder.capture.internals.table import FAKE_GROUPS
+from torchrecorder.capture.internals.trials import find
 from torchrecorder.errors import InvalidArgument
 
 
@@ -20,7 +21,9 @@ def fake_mesh(rank: int, names: Sequence[str], sizes: Sequence[int]) -> Any:
     """
     if not FAKE_GROUPS.present:
         missing = ", ".join(FAKE_GROUPS.missing)
-        raise InvalidArgument(f"this PyTorch cannot plan runs of many processes: it lacks {missing}")
+        raise InvalidArgument(
+            f"this PyTorch cannot plan runs of many processes: it lacks {missing}"
+        )
     from torch.distributed.device_mesh import init_device_mesh
 
     store = find(FAKE_GROUPS.paths[0])()

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from torchrecorder.events import GRADIENT_MESSAGE, ValueId
+from torchrecorder.events import GRADIENT_MESSAGE, ScopeId, ValueId
 from torchrecorder.export.explorer.columns import Columns
 from torchrecorder.export.explorer.box_appearance import Drawn
 from torchrecorder.layout.layered import Link
 from torchrecorder.style import labels
-from torchrecorder.style.argument_marks import Mark, argument_marks
+from torchrecorder.style.argument_marks import Mark, argument_marks, attends, mark_into
 from torchrecorder.style.draw import dashed, narrow
 from torchrecorder.style.figure import Look
 from torchrecorder.style.merge_captions import first_to_last
@@ -66,6 +66,24 @@ class Tensors:
             for reader, place in enumerate(places)
             if (mark := self.marked.get(place)) is not None
         ]
+
+    def closed_marks(self) -> list[list[int]]:
+        """For each mark at a closed module its item, the row of the tensor, text and place."""
+        tree, scopes, say = self.drawn.tree, self.view.recording.scopes, self.columns_of.strings
+        taking = {
+            number: scope
+            for number, place in enumerate(tree.places)
+            if not place.fold and (scope := scopes.get(ScopeId(place.id))) and attends(scope)
+        }
+        found: dict[tuple[int, int], Mark] = {}
+        for arrow in self.view.arrows if taking else ():
+            tail, around = tree.leaf[arrow.tail], tree.leaf[arrow.head]
+            while around >= 0 and not around < tail < tree.ends[around]:
+                if around in taking:
+                    row = self.number[tail, arrow.value or ""]
+                    found.setdefault((around, row), mark_into(taking[around], arrow))
+                around = tree.places[around].parent
+        return [[*key, say(mark.text), mark.place] for key, mark in found.items()]
 
     def links(self) -> Iterator[Link]:
         """For each arrow the places it joins, what it carries, and in which trunks.
@@ -141,8 +159,8 @@ class Tensors:
             return self._light()
         if self.drawn.is_shared:
             back = self.view.arrows[arrows[0]].slot == GRADIENT_MESSAGE
-            one, other = (dashed(theme.line) for theme in self.drawn.themes)
-            return self.columns_of.look((one, other)) if back else -1
+            first, second = (dashed(theme.line) for theme in self.drawn.themes)
+            return self.columns_of.look((first, second)) if back else -1
         light, dark = self._drawn_looks[arrows[0]]
         theme = self.drawn.themes[0]
         usual = light in (theme.line, theme.gradient)
