@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     )
     from torchrecorder.export.styler import GraphvizStyler
     from torchrecorder.graph.storage import save
+    from torchrecorder.planning.plan import plan
     from torchrecorder.ranks.merge import merge
     from torchrecorder.ranks.ranks import Ranks
     from torchrecorder.recording import Recording, load
@@ -76,6 +77,7 @@ _HOMES = {
     "load": "torchrecorder.recording",
     "make_dot": "torchrecorder.drawing",
     "merge": "torchrecorder.ranks.merge",
+    "plan": "torchrecorder.planning.plan",
     "record": "torchrecorder.capture.record",
     "recording_of": "torchrecorder.capture.failures",
     "render_network": "torchrecorder.api",
@@ -113,6 +115,7 @@ __all__ = [
     "load",
     "make_dot",
     "merge",
+    "plan",
     "record",
     "recording_of",
     "render_network",

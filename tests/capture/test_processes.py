@@ -278,6 +278,51 @@ def test_a_sharded_model_of_fake_tensors(mesh):
     assert [told[:4] for told in fake.communications] == [told[:4] for told in real.communications]
 
 
+def _told(recording):
+    return [
+        (told.name, told.reduction, told.order, told.given, told.received, told.backward)
+        for told in recording.communications
+    ]
+
+
+@pytest.mark.parametrize("no_grad", [False, True])
+def test_functional_collectives_on_fake_tensors(no_grad, mesh):
+    """What DTensor sends is heard each time, also where the mode knows what comes of it."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    def run():
+        x = X.clone().requires_grad_()
+        for _ in range(3):
+            y = functional.all_reduce(x * 1.0, "max", dist.group.WORLD) * 1.0
+            y = functional.reduce_scatter_tensor(y.new_ones(8, 2), "avg", 0, dist.group.WORLD)
+            y = functional.all_gather_tensor_autograd(x * 1.0, 0, dist.group.WORLD)
+        if not no_grad:
+            y.sum().backward()
+
+    found = []
+    for mode in FakeTensorMode(allow_non_fake_inputs=True), contextlib.nullcontext():
+        with torch.set_grad_enabled(not no_grad), mode, Recorder(run) as recorder:
+            run()
+        found.append(_told(recorder.recording))
+        assert structure(recorder.recording) == []
+    assert found[0] == found[1]
+    assert len(found[0]) == 9 + (not no_grad)
+
+
+def test_tensor_parallel_layers_of_fake_tensors(mesh):
+    """They send forward and backward what they send in the real run."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    def stack():
+        return torch.nn.Sequential(*(tensor_parallel(mesh) for _ in range(3)))
+
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        fake = _recorded(stack())
+    assert _told(fake) == _told(_recorded(stack()))
+    sent = [(told.name, told.backward) for told in fake.communications]
+    assert sent == [("all_reduce", False)] * 3 + [("all_reduce", True)] * 2
+
+
 # Nothing is left ------------------------------------------------------------------------------
 
 

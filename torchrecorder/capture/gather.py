@@ -11,8 +11,9 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.recording import check_recording
 from torchrecorder.graph.storage import dumps, loads, packed
-from torchrecorder.ranks.digest import Digest, digest, packed as packed_digest, unpacked
+from torchrecorder.ranks.digest import Digest, digest
 from torchrecorder.ranks.lanes import sort_alike
+from torchrecorder.ranks.packed import Shared, packed as packed_digest
 from torchrecorder.ranks.ranks import Ranks, rank_of
 from torchrecorder.recording import Recording
 
@@ -47,8 +48,9 @@ def gather(recording: Recording, group: Any = None) -> Ranks | None:
     digests: list[Digest] = []
     if told is not None:
         wrong = [item for item in told if isinstance(item, str)]
+        shared = Shared()
         with uncollected():
-            digests = [unpacked(item) for item in told if not isinstance(item, str)]
+            digests = [shared.unpacked(item) for item in told if not isinstance(item, str)]
         wanted = wrong[0] if wrong else [item[0].rank.rank for item in sort_alike(digests)]
     wanted = meeting.announce(wanted)
     if isinstance(wanted, str):

@@ -237,7 +237,7 @@ def _made(factory: Any, target: Target) -> tuple[Any, Any]:
         raise InvalidArgument(
             f"{target.path} is {_a(factory)}: neither a module nor something that makes one"
         )
-    _check_call(factory, target.path, target.arg, target.set)
+    check_call(factory, target.path, target.arg, target.set)
     try:
         made = factory(*target.arg, **target.set)
     except Exception as error:
@@ -251,9 +251,18 @@ def _made(factory: Any, target: Target) -> tuple[Any, Any]:
     return model, inputs
 
 
-def _check_call(
-    factory: Any, path: str, arguments: Sequence[Any], settings: Mapping[str, Any]
+def check_call(
+    factory: Any,
+    path: str,
+    arguments: Sequence[Any],
+    settings: Mapping[str, Any],
+    more: str = "; --as-is records it without calling it",
 ) -> None:
+    """Find what *factory* does not take before it is called; *more* is advice.
+
+    Raises:
+        InvalidArgument: It cannot be called with these arguments.
+    """
     try:
         signature = inspect.signature(factory)
     except (TypeError, ValueError):
@@ -263,7 +272,7 @@ def _check_call(
     except TypeError as error:
         raise InvalidArgument(
             f"{path} takes {signature}: {error}. Give its arguments by --arg VALUE and "
-            "--set NAME=VALUE; --as-is records it without calling it"
+            f"--set NAME=VALUE{more}"
         ) from None
 
 

@@ -72,11 +72,13 @@ def _waits(lane: Lane, collectives: Sequence[Collective]) -> dict[int, tuple[flo
     found: dict[int, tuple[float | None, int]] = {}
     members = set(lane.ranks)
     for collective in collectives:
-        for part in collective.parts:
-            if part.rank in members and part.waited is not None and collective.last is not None:
-                longest, _ = found.get(part.place, (None, -1))
-                if longest is None or part.waited > longest:
-                    found[part.place] = part.waited, collective.last
+        if collective.last is None:
+            continue
+        for rank, place, waited in zip(collective.ranks, collective.places, collective.waits()):
+            if rank in members and waited is not None:
+                longest, _ = found.get(place, (None, -1))
+                if longest is None or waited > longest:
+                    found[place] = waited, collective.last
     return found
 
 
@@ -359,5 +361,6 @@ def _below(prefix: str, path: str) -> str:
 def _told(lane: Lane) -> str:
     """What a lane says of itself beside its name."""
     text = [f"×{len(lane.ranks)}"] if len(lane.ranks) > 1 else []
+    text += [f"{len(lane.ranks) - lane.assumed} recorded"] if lane.assumed else []
     text += [f"not alike in {', '.join(lane.differs)}"] if lane.differs else []
     return ", ".join(text)

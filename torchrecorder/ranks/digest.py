@@ -7,28 +7,14 @@ the same: one whole recording stands for all of them.
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
-from torchrecorder.events import Communication, Rank, RankGroup, Role, ScopeId
+from torchrecorder.events import Communication, OpId, Rank, RankGroup, Role, ScopeId, ValueId
 from torchrecorder.graph.recording import RecordedRun
-
-
-class Sent(NamedTuple):
-    """One communication of a process, with its place in words.
-
-    Attributes:
-        told: What the process recorded.
-        path: Dotted path of the module it ran in; empty for the model itself.
-        line: The line of the program, ``"train.py:12"``; empty in backward.
-    """
-
-    told: Communication
-    path: str
-    line: str
+from torchrecorder.ranks.sent import Sent, SentByRank
 
 
 class Digest(NamedTuple):
@@ -49,7 +35,7 @@ class Digest(NamedTuple):
     rank: Rank
     exact: str
     similar: str
-    sent: tuple[Sent, ...]
+    sent: SentByRank
     parameter_bytes: int
     seconds: float | None
     failure: str
@@ -63,21 +49,11 @@ def digest(recording: RecordedRun, rank: Rank) -> Digest:
         rank,
         _hash(_structure(recording, rank, sizes=True)),
         _hash(_structure(recording, rank, sizes=False)),
-        tuple(_sent(recording)),
+        SentByRank.of([*_sent(recording)], rank),
         _parameter_bytes(recording),
         recording.run.seconds,
         "" if failure is None else f"{failure.error}: {failure.message}",
     )
-
-
-def packed(found: Digest) -> bytes:
-    """*found* as JSON."""
-    return msgspec.json.encode(found)
-
-
-def unpacked(text: bytes) -> Digest:
-    """The opposite."""
-    return msgspec.json.decode(text, type=Digest)
 
 
 # What it sent ---------------------------------------------------------------------------
@@ -116,9 +92,9 @@ def _parameter_bytes(recording: RecordedRun) -> int:
 
 def _hash(parts: Iterator[Any]) -> str:
     found = hashlib.blake2b(digest_size=16)
+    encode = msgspec.msgpack.Encoder().encode
     for part in parts:
-        found.update(json.dumps(part).encode())
-        found.update(b"\n")
+        found.update(encode(part))
     return found.hexdigest()
 
 
@@ -128,9 +104,10 @@ def _structure(recording: RecordedRun, rank: Rank, *, sizes: bool) -> Iterator[A
         yield scope.kind.value, scope.cls, scope.path, scope.parent, scope.index
     shapes = {value.id: value.shape for value in recording.values.values()}
     shapes.update((shard.value, shard.shape) for shard in recording.shards)
+    read = _read(recording)
     for op in recording.ops.values():
         made = [shapes[output] for output in op.outputs] if sizes else len(op.outputs)
-        yield op.name, op.scope, op.index, made, [slot.value for slot in op.inputs]
+        yield op.name, op.scope, op.index, made, [read(slot.value) for slot in op.inputs]
     for value in recording.values.values():
         if value.role is Role.PARAMETER:
             yield value.names, value.dtype, shapes[value.id] if sizes else len(value.shape)
@@ -139,6 +116,24 @@ def _structure(recording: RecordedRun, rank: Rank, *, sizes: bool) -> Iterator[A
     groups = {group.name: group for group in rank.groups}
     for told in recording.communications:
         yield _relative(told, groups[told.group], rank.rank, sizes)
+
+
+def _read(recording: RecordedRun) -> Callable[[ValueId], Any]:
+    """Tells what an op reads. Of several results of an op, each process may read its own part.
+
+    So they are told by who made them, and numbered in the order of reading.
+    """
+    met: dict[OpId, dict[ValueId, int]] = {}
+
+    def told(value: ValueId) -> Any:
+        producer = recording.values[value].producer
+        maker = recording.ops.get(producer) if producer is not None else None
+        if maker is None or len(maker.outputs) < 2:
+            return value
+        known = met.setdefault(maker.id, {})
+        return maker.id, known.setdefault(value, len(known))
+
+    return told
 
 
 def _relative(told: Communication, group: RankGroup, rank: int, sizes: bool) -> Any:

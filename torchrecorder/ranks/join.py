@@ -6,12 +6,17 @@ its receive by group, sender, receiver, tag and number. What does not fit is a p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from math import isnan
 from typing import NamedTuple
 
 from torchrecorder.events import TO_ONE, RankGroup
 from torchrecorder.graph.gc_pause import uncollected
-from torchrecorder.ranks.digest import Digest, Sent
+from torchrecorder.ranks.digest import Digest
+from torchrecorder.ranks.sent import Sent, size_of
 
 UNEVEN = ("all_to_all", "gather", "scatter", "barrier", "reduce")
 """Collectives to which members may rightly give different amounts."""
@@ -33,7 +38,8 @@ class Part(NamedTuple):
     waited: float | None
 
 
-class Collective(NamedTuple):
+@dataclass(frozen=True, eq=False, repr=False)
+class Collective:
     """A collective, or a send with its receive, and all who took part.
 
     Attributes:
@@ -42,79 +48,106 @@ class Collective(NamedTuple):
         order: Its number in the group, or among those of the same sender, receiver and tag.
         bytes: The most that went in, or came out, at one member.
         backward: Whether it ran in a backward pass.
-        parts: Who took part, by rank; the sender before the receiver.
         last: The rank that came last; None if times do not tell.
+        waited: The longest that one of them waited for that one, in seconds; None the same.
+        members: The processes that took part, the sender before the receiver.
+        places: Which of the communications of each it was.
     """
+
+    __slots__ = (
+        "name", "group", "order", "bytes", "backward", "last", "waited", "members", "places"
+    )
 
     name: str
     group: RankGroup
     order: int
     bytes: int
     backward: bool
-    parts: tuple[Part, ...]
     last: int | None
+    waited: float | None
+    members: tuple[Digest, ...]
+    places: array[int]
 
     def __repr__(self) -> str:
         where = f" in {self.path}" if self.path else ""
         return (
             f"<{self.name} no. {self.order + 1} of {group_text(self.group)}{where}: "
-            f"{self.bytes:,} B, {ranks_text(part.rank for part in self.parts)}>"
+            f"{self.bytes:,} B, {ranks_text(self.ranks)}>"
         )
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """Who took part."""
+        return tuple([member.rank.rank for member in self.members])
 
     @property
     def path(self) -> str:
         """The module in which the first part ran."""
-        return self.parts[0].sent.path
+        return self.members[0].sent.kinds[self.places[0]].path
 
     @property
-    def waited(self) -> float | None:
-        """The longest that one of them waited for the one that came last, in seconds."""
-        return max((part.waited for part in self.parts if part.waited is not None), default=None)
+    def parts(self) -> tuple[Part, ...]:
+        """What each had to do with it, the sender before the receiver."""
+        return tuple([
+            Part(member.rank.rank, place, member.sent.at(place), waited)
+            for member, place, waited in zip(self.members, self.places, self.waits())
+        ])
+
+    def waits(self) -> list[float | None]:
+        """How long each member waited for the one that came last; None if times do not tell."""
+        return _waits(self.members, self.places, _seconds(self.members, self.places))
 
 
-_Queue = list[tuple[int, Sent]]
-"""Communications of one process: their places, and what they are."""
+_Places = Sequence[int]
+"""Of communications among those of one process."""
 
-_Pairs = dict[tuple[RankGroup, int, int, int], tuple[_Queue, _Queue]]
-"""Sends and receives by group, sender, receiver and tag."""
+_Pairs = dict[tuple[RankGroup, int, int, int], tuple[list[int], list[int]]]
+"""The places of sends and receives by group, sender, receiver and tag."""
 
 
 @uncollected()
-def join(digests: Sequence[Digest]) -> tuple[list[Collective], list[str]]:
-    """All collectives, in an order in which they may have run, and what does not fit."""
-    groups: dict[RankGroup, dict[int, _Queue]] = {}
+def join(
+    digests: Sequence[Digest], expected: Iterable[int]
+) -> tuple[list[Collective], list[str]]:
+    """All collectives, in an order in which they may have run, and what does not fit.
+
+    Args:
+        digests: Of the processes that are known.
+        expected: The ranks that should be known.
+    """
+    groups: dict[RankGroup, dict[int, _Places]] = {}
     pairs: _Pairs = {}
     for entry in digests:
         _sort(entry, groups, pairs)
     _find_senders(pairs)
-    recorded = {digest.rank.rank for digest in digests}
+    recorded = {digest.rank.rank: digest for digest in digests}
     found: list[Collective] = []
-    problems = list(_absent(digests, recorded))
-    for group, queues in groups.items():
-        found += _in_group(group, queues, problems, recorded)
-    for (group, source, target, tag), queues_of in pairs.items():
-        found += _sent_and_received(group, source, target, tag, queues_of, problems, recorded)
-    found.sort(key=lambda item: (min(part.place for part in item.parts), item.parts[0].rank))
+    problems = list(_absent(digests, {*expected} - {*recorded}))
+    for group, places in groups.items():
+        members = tuple([recorded[rank] for rank in group.ranks if rank in recorded])
+        found += _in_group(group, members, places, problems)
+    for (group, source, target, tag), places_of in pairs.items():
+        found += _sent_and_received(group, source, target, tag, places_of, problems, recorded)
+    found.sort(key=lambda item: (min(item.places), item.members[0].rank.rank))
     return found, problems
 
 
 def _sort(
-    found: Digest, groups: dict[RankGroup, dict[int, _Queue]], pairs: _Pairs
+    found: Digest, groups: dict[RankGroup, dict[int, _Places]], pairs: _Pairs
 ) -> None:
     """Put what one process sent where it belongs."""
-    rank = found.rank.rank
-    queues: dict[str, _Queue] = {}
-    named = {group.name: group for group in found.rank.groups}
-    for place, sent in enumerate(found.sent):
-        told = sent.told
-        if told.name in TO_ONE:
-            ends = (rank, told.peer) if told.name == "send" else (told.peer, rank)
-            key = (named[told.group], *ends, told.tag)
-            pairs.setdefault(key, ([], []))[told.name != "send"].append((place, sent))
+    rank, sent = found.rank.rank, found.sent
+    places = [array("i") for _ in found.rank.groups]
+    for place, (kind, group, peer) in enumerate(zip(sent.kinds, sent.group, sent.peer)):
+        name = kind.told.name
+        if name in TO_ONE:
+            ends = (rank, peer) if name == "send" else (peer, rank)
+            key = (found.rank.groups[group], *ends, kind.told.tag)
+            pairs.setdefault(key, ([], []))[name != "send"].append(place)
         else:
-            queues.setdefault(told.group, []).append((place, sent))
-    for name, group in named.items():  # also of a member that sent nothing in it
-        groups.setdefault(group, {})[rank] = queues.get(name, [])
+            places[group].append(place)
+    for entry, own in zip(found.rank.groups, places):  # also of a member that sent nothing in it
+        groups.setdefault(entry, {})[rank] = own
 
 
 def _find_senders(pairs: _Pairs) -> None:
@@ -128,10 +161,8 @@ def _find_senders(pairs: _Pairs) -> None:
                 del waiting[:lacking]
 
 
-def _absent(digests: Sequence[Digest], recorded: Iterable[int]) -> Iterator[str]:
+def _absent(digests: Sequence[Digest], missing: Collection[int]) -> Iterator[str]:
     """Processes that gave no recording, or did not come to the end."""
-    world = max((digest.rank.world for digest in digests), default=0)
-    missing = sorted(set(range(world)) - set(recorded))
     if missing:
         yield f"there is no recording of {ranks_text(missing)}"
     for item in digests:
@@ -143,78 +174,104 @@ def _absent(digests: Sequence[Digest], recorded: Iterable[int]) -> Iterator[str]
 
 
 def _in_group(
-    group: RankGroup, queues: Mapping[int, _Queue], problems: list[str], recorded: set[int]
+    group: RankGroup,
+    members: tuple[Digest, ...],
+    places: Mapping[int, _Places],
+    problems: list[str],
 ) -> Iterator[Collective]:
     """Those of one group, up to where its members do not agree any more."""
-    members = {rank: queues.get(rank, []) for rank in group.ranks if rank in recorded}
-    for order in range(max(map(len, members.values()), default=0)):
-        parts = {rank: queue[order] for rank, queue in members.items() if order < len(queue)}
-        problem = _disagreement(group, order, members, parts)
+    queues = [places.get(member.rank.rank, ()) for member in members]
+    for order in range(max(map(len, queues), default=0)):
+        took_part = [
+            (member, queue[order]) for member, queue in zip(members, queues) if order < len(queue)
+        ]
+        problem = _disagreement(group, order, members, queues, took_part)
         if problem:
             problems.append(problem)
             return
-        yield _collective(group, order, parts)
+        yield _collective(group, order, members, array("i", [place for _, place in took_part]))
 
 
 def _disagreement(
     group: RankGroup,
     order: int,
-    members: Mapping[int, _Queue],
-    parts: Mapping[int, tuple[int, Sent]],
+    members: Sequence[Digest],
+    queues: Sequence[_Places],
+    took_part: Sequence[tuple[Digest, int]],
 ) -> str:
     """What is wrong with one collective, in words; empty if nothing is."""
-    kinds: dict[tuple[object, ...], list[int]] = {}
-    for rank, (_, sent) in parts.items():
-        told = sent.told
+    kinds: dict[tuple[object, ...], list[tuple[Digest, int]]] = {}
+    for member, place in took_part:
+        told = member.sent.kinds[place].told
         size = 0 if told.name in UNEVEN else told.given
-        kinds.setdefault((told.name, told.reduction, size), []).append(rank)
-    alone = [rank for rank in members if rank not in parts]
-    if len(kinds) < 2 and not alone:
+        kinds.setdefault((told.name, told.reduction, size), []).append((member, place))
+    if len(kinds) < 2 and len(took_part) == len(members):
         return ""
-    text = "; ".join(_did(ranks, parts[ranks[0]][1]) for ranks in kinds.values())
+    alone = {member.rank.rank for member in members}
+    alone.difference_update(member.rank.rank for member, _ in took_part)
+    text = "; ".join(map(_did, kinds.values()))
     if alone:
         text += f"; {ranks_text(alone)} ran none"
-    more = max(map(len, members.values())) - order - 1
+    more = max(map(len, queues)) - order - 1
     after = f" ({more} more after it are not compared)" if more else ""
     return f"no. {order + 1} of {group_text(group)}: {text}{after}"
 
 
-def _did(ranks: Sequence[int], sent: Sent) -> str:
+def _did(parts: Sequence[tuple[Digest, int]]) -> str:
     """``"rank 2 ran all_reduce of 48 B in layers.1 at train.py:12"``."""
-    told = sent.told
-    where = f" in {sent.path}" if sent.path else ""
-    line = " in backward" if told.backward else f" at {sent.line}" if sent.line else ""
-    return f"{ranks_text(ranks)} ran {told.name} of {told.given:,} B{where}{line}"
+    first, place = parts[0]
+    told, path, line = first.sent.kinds[place]
+    where = f" in {path}" if path else ""
+    at = " in backward" if told.backward else f" at {line}" if line else ""
+    ranks = ranks_text(member.rank.rank for member, _ in parts)
+    return f"{ranks} ran {told.name} of {told.given:,} B{where}{at}"
 
 
 def _collective(
-    group: RankGroup, order: int, parts: Mapping[int, tuple[int, Sent]]
+    group: RankGroup, order: int, members: tuple[Digest, ...], places: array[int]
 ) -> Collective:
-    times = {rank: sent.told.seconds for rank, (_, sent) in parts.items()}
-    known = {rank: seconds for rank, seconds in times.items() if seconds is not None}
-    shortest = min(known.values()) if len(known) == len(parts) > 1 else None
-    first = next(iter(parts.values()))[1].told
+    kinds = [member.sent.kinds[place] for member, place in zip(members, places)]
+    known = _seconds(members, places)
+    last = None if known is None else members[known.index(min(known))].rank.rank
+    waits = _waits(members, places, known)
     return Collective(
-        first.name,
+        kinds[0].told.name,
         group,
         order,
-        max(max(sent.told.given, sent.told.received) for _, sent in parts.values()),
-        first.backward,
-        tuple(
-            Part(rank, place, sent, _waited(sent, known.get(rank), shortest))
-            for rank, (place, sent) in parts.items()
-        ),
-        None if shortest is None else min(known, key=known.__getitem__),
+        max(map(size_of, kinds)),
+        kinds[0].told.backward,
+        last,
+        max(filter(None, waits), default=None if known is None else 0.0),
+        members,
+        places,
     )
 
 
-def _waited(sent: Sent, seconds: float | None, shortest: float | None) -> float | None:
-    """How long a process waited for others: not longer than it did nothing else."""
-    if seconds is None or shortest is None:
-        return None
-    blocked = sent.told.blocked_seconds
-    longer = seconds - shortest
-    return longer if blocked is None else min(longer, blocked)
+def _seconds(members: Sequence[Digest], places: _Places) -> list[float] | None:
+    """How long each took; None if not known of all.
+
+    Of a message it is how long each did nothing else: a send may be done long before.
+    """
+    message = members[0].sent.kinds[places[0]].told.name in TO_ONE
+    found = [
+        (member.sent.blocked if message else member.sent.seconds)[place]
+        for member, place in zip(members, places)
+    ]
+    return found if len(found) > 1 and not any(map(isnan, found)) else None
+
+
+def _waits(
+    members: Sequence[Digest], places: _Places, known: list[float] | None
+) -> list[float | None]:
+    """How long each waited for the others: not longer than it did nothing else."""
+    if known is None:
+        return [None for _ in members]
+    shortest = min(known)
+    blocked = [member.sent.blocked[place] for member, place in zip(members, places)]
+    return [
+        seconds - shortest if isnan(limit) else min(seconds - shortest, limit)
+        for seconds, limit in zip(known, blocked)
+    ]
 
 
 # Sends and receives ---------------------------------------------------------------------
@@ -225,43 +282,33 @@ def _sent_and_received(
     source: int,
     target: int,
     tag: int,
-    queues: tuple[_Queue, _Queue],
+    places: tuple[Sequence[int], Sequence[int]],
     problems: list[str],
-    recorded: set[int],
+    recorded: Mapping[int, Digest],
 ) -> Iterator[Collective]:
     """Each send with its receive."""
-    sends, receives = queues
-    for order in range(max(map(len, queues))):
-        send = sends[order] if order < len(sends) else None
-        receive = receives[order] if order < len(receives) else None
-        if send is not None and receive is not None:
-            yield _message(_collective(group, order, {source: send, target: receive}))
-            if send[1].told.given != receive[1].told.received:
+    if source not in recorded or target not in recorded:
+        return
+    members = recorded[source], recorded[target]
+    for order, pair in enumerate(zip_longest(*places)):
+        kinds = [
+            member.sent.kinds[place]
+            for member, place in zip(members, pair) if place is not None
+        ]
+        if len(kinds) == 2:
+            yield replace(_collective(group, order, members, array("i", pair)), name="send")
+            if kinds[0].told.given != kinds[1].told.received:
                 problems.append(
-                    f"rank {source} sent {send[1].told.given:,} B, and rank {target} received "
-                    f"{receive[1].told.received:,} B{_at(send[1])}"
+                    f"rank {source} sent {kinds[0].told.given:,} B, and rank {target} received "
+                    f"{kinds[1].told.received:,} B{_at(kinds[0])}"
                 )
-        elif source in recorded and target in recorded:
-            sent = (send or receive or sends[0])[1]
-            did = "was sent and not received" if send is not None else "was waited for and not sent"
+        else:
+            did = "was sent and not received" if pair[0] is not None \
+                else "was waited for and not sent"
             problems.append(
                 f"message no. {order + 1} with tag {tag} from rank {source} to rank {target} "
-                f"{did}{_at(sent)}"
+                f"{did}{_at(kinds[0])}"
             )
-
-
-def _message(pair: Collective) -> Collective:
-    """A send with its receive: who does nothing but wait in it, waits for the other one."""
-    blocked = [part.sent.told.blocked_seconds for part in pair.parts]
-    known = [seconds for seconds in blocked if seconds is not None]
-    if len(known) < len(blocked):
-        return pair._replace(name="send")
-    shortest = min(known)
-    parts = [
-        part._replace(waited=seconds - shortest) for part, seconds in zip(pair.parts, known)
-    ]
-    last = pair.parts[known.index(shortest)].rank
-    return pair._replace(name="send", parts=tuple(parts), last=last)
 
 
 def _at(sent: Sent) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from torchrecorder.events import TO_ONE
-from torchrecorder.ranks.digest import Digest, Sent
+from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.join import ranks_text
 from torchrecorder.recording import Recording
 
@@ -22,6 +21,7 @@ class Lane(NamedTuple):
         seconds: How long that was.
         parameter_bytes: The least and the most bytes of weights that one of them held.
         sent_bytes: The least and the most bytes that one of them sent or received.
+        assumed: How many of them were not run, but taken to do what the others did.
     """
 
     ranks: tuple[int, ...]
@@ -31,6 +31,7 @@ class Lane(NamedTuple):
     seconds: float | None
     parameter_bytes: tuple[int, int]
     sent_bytes: tuple[int, int]
+    assumed: int
 
     @property
     def name(self) -> str:
@@ -51,7 +52,7 @@ def sort_alike(digests: Sequence[Digest]) -> list[list[Digest]]:
     """
     ordered = sorted(digests, key=lambda digest: digest.rank.rank)
     kinds: dict[int, object] = {item.rank.rank: kind_of(item) for item in ordered}
-    peers = {item.rank.rank: _peers(item) for item in ordered}
+    peers = {item.rank.rank: item.sent.peers() for item in ordered}
     number = len(set(kinds.values()))
     while True:
         finer = {
@@ -69,19 +70,12 @@ def sort_alike(digests: Sequence[Digest]) -> list[list[Digest]]:
     return list(found.values())
 
 
-def _peers(found: Digest) -> frozenset[tuple[str, int]]:
-    """Whom it sends to, and whom it receives from."""
-    return frozenset(
-        (sent.told.name, sent.told.peer) for sent in found.sent if sent.told.name in TO_ONE
-    )
-
-
-def lane(alike: Sequence[Digest], recording: Recording) -> Lane:
+def lane(alike: Sequence[Digest], recording: Recording, assumed: Collection[int]) -> Lane:
     """The lane of processes that are *alike*; *recording* is that of the first."""
     timed = [item for item in alike if item.seconds is not None]
     slowest = max(timed, key=lambda item: item.seconds or 0.0, default=None)
     held = [item.parameter_bytes for item in alike]
-    sent = [sum(_size(item) for item in digest.sent) for digest in alike]
+    sent = [item.sent.total_bytes() for item in alike]
     return Lane(
         tuple(item.rank.rank for item in alike),
         recording,
@@ -90,12 +84,8 @@ def lane(alike: Sequence[Digest], recording: Recording) -> Lane:
         None if slowest is None else slowest.seconds,
         (min(held), max(held)),
         (min(sent), max(sent)),
+        len({item.rank.rank for item in alike} & {*assumed}),
     )
-
-
-def _size(sent: Sent) -> int:
-    told = sent.told
-    return max(told.given, told.received)
 
 
 def _differences(alike: Sequence[Digest], amounts: Mapping[str, list[int]]) -> list[str]:

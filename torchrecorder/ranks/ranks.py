@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from torchrecorder.ranks.combined import combined
 from torchrecorder.ranks.digest import Digest, digest
 from torchrecorder.ranks.join import Collective, join, ranks_text
 from torchrecorder.ranks.lanes import Lane, lane, sort_alike
+from torchrecorder.ranks.packed import Shared, packed
 from torchrecorder.recording import Recording
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Ranks:
-    """One run of many processes; `torchrecorder.gather` and `torchrecorder.merge` give one.
+    """One run of many processes; `torchrecorder.gather`, `torchrecorder.merge` and `plan` give one.
 
     Attributes:
         name: The name of the run.
@@ -33,17 +34,34 @@ class Ranks:
         lanes: Processes that did the same, as one, with the recording of the first of them.
         collectives: Collectives, and sends with their receives, with all who took part.
         problems: What does not fit, a sentence each; empty where all of it does.
+        assumed: The processes that were not run, but taken to do what others do: see
+            `torchrecorder.plan`.
+
+    Args:
+        digests: Of each process.
+        recordings: Of the first process of each lane.
+        expected: The ranks of which there should be a recording; all if not given.
+        assumed: The ranks that were not run.
     """
 
-    def __init__(self, digests: Sequence[Digest], recordings: Mapping[int, Recording]) -> None:
+    def __init__(
+        self,
+        digests: Sequence[Digest],
+        recordings: Mapping[int, Recording],
+        *,
+        expected: Iterable[int] | None = None,
+        assumed: Iterable[int] = (),
+    ) -> None:
         self.name = min(digests, key=lambda item: item.rank.rank).name
         self.ranks = tuple(sorted(item.rank.rank for item in digests))
         self.world = max(item.rank.world for item in digests)
-        found, problems = join(digests)
+        self.assumed = tuple(sorted(assumed))
+        found, problems = join(digests, range(self.world) if expected is None else expected)
         self.collectives: tuple[Collective, ...] = tuple(found)
         self.problems: tuple[str, ...] = tuple(problems)
         self.lanes: tuple[Lane, ...] = tuple(
-            lane(alike, recordings[alike[0].rank.rank]) for alike in sort_alike(digests)
+            lane(alike, recordings[alike[0].rank.rank], self.assumed)
+            for alike in sort_alike(digests)
         )
 
     def __repr__(self) -> str:
@@ -114,6 +132,9 @@ class Ranks:
 
         check_one("n", n, whole_number(1))
         title = f"{self.name}: {ranks_text(self.ranks)} of {self.world}"
+        if self.assumed:
+            run = sorted({*self.ranks} - {*self.assumed})
+            title += f"; {ranks_text(run)} recorded, the others taken to do the same"
         told = summary(title, self.lanes, self.collectives, self.problems, n)
         return encodable(told)
 
@@ -168,6 +189,7 @@ def ranks_of(sources: Sequence[Source]) -> Ranks:
     if not sources:
         raise InvalidArgument("there is nothing to merge: give a recording of each process")
     digests: list[Digest] = []
+    shared = Shared()
     seen: dict[int, Source] = {}
     for source in sources:
         where, load = source
@@ -176,6 +198,6 @@ def ranks_of(sources: Sequence[Source]) -> Ranks:
         if rank.rank in seen:
             raise InvalidArgument(f"{where} and {seen[rank.rank][0]} are both of rank {rank.rank}")
         seen[rank.rank] = source
-        digests.append(digest(recording, rank))
+        digests.append(shared.unpacked(packed(digest(recording, rank))))
     firsts = [alike[0].rank.rank for alike in sort_alike(digests)]
     return Ranks(digests, {rank: seen[rank][1]() for rank in firsts})

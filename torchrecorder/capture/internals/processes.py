@@ -128,6 +128,24 @@ _NAMES = {
 }
 """Operators of PyTorch's ``c10d`` library, with their common names."""
 
+_FUNCTIONAL = {
+    "all_reduce": "all_reduce",
+    "all_reduce_": "all_reduce",
+    "all_reduce_coalesced": "all_reduce",
+    "all_reduce_coalesced_": "all_reduce",
+    "broadcast": "broadcast",
+    "broadcast_": "broadcast",
+    "all_gather_into_tensor": "all_gather",
+    "all_gather_into_tensor_out": "all_gather",
+    "all_gather_into_tensor_coalesced": "all_gather",
+    "reduce_scatter_tensor": "reduce_scatter",
+    "reduce_scatter_tensor_out": "reduce_scatter",
+    "reduce_scatter_tensor_coalesced": "reduce_scatter",
+    "all_to_all_single": "all_to_all",
+    "shard_dim_alltoall": "all_to_all",
+}
+"""Functional operators, as DTensor calls them; on fake tensors they call none of ``c10d``."""
+
 _REDUCTIONS = ("sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum")
 """By the number that PyTorch gives them."""
 
@@ -147,8 +165,11 @@ class Sent(NamedTuple):
 class Listener(Protocol):
     """Receives the calls of communication operators."""
 
-    def begins(self, operator: Any, args: tuple[Any, ...]) -> Any:
-        """An operator begins in this thread; the result is passed to `ends`."""
+    def begins(self, operator: Any, args: tuple[Any, ...], made: Any = None) -> Any:
+        """An operator begins in this thread; the result is passed to `ends`.
+
+        *made* is what it gave already, where it worked on fake tensors and sent nothing.
+        """
 
     def ends(self, begun: Any, result: Any) -> None:
         """The operator returned; communication may still be running."""
@@ -188,32 +209,59 @@ def _register(stack: ExitStack) -> None:
     """Register kernels in front of those of the devices, and wrap ``Work.wait``.
 
     All calls pass there: from Python and C++, in forward and backward, with or without modes.
+    Functional operators are heard before the modes: a mode of fake tensors remembers what they
+    give, and does not call them again.
     """
-    after = find("torch._C._dispatch_keyset_full_after")(find(_SELECT))
-    for space, names in (("c10d", _NAMES), ("_c10d_functional", ("wait_tensor",))):
+    for space, names, key, kernel in (
+        ("c10d", _NAMES, "BackendSelect", _sends),
+        ("_c10d_functional", ("wait_tensor",), "BackendSelect", _waits),
+        ("_c10d_functional", _FUNCTIONAL, "ADInplaceOrView", _sends_functionally),
+        ("_dtensor", _FUNCTIONAL, "ADInplaceOrView", _sends_functionally),
+    ):
+        after = find("torch._C._dispatch_keyset_full_after")(find(f"{_KEYS}.{key}"))
         library = torch.library.Library(space, "IMPL")
         stack.callback(library._destroy)
         for name in names:
             packet = getattr(getattr(torch.ops, space), name, None)
             if packet is not None:
-                kernel = _waits if space != "c10d" else _sends
-                library.impl(name, kernel(packet.default, after), "BackendSelect", with_keyset=True)
+                library.impl(name, kernel(packet.default, after), key, with_keyset=True)
     work: Any = find(_WORK)
     stack.callback(setattr, work, "wait", work.wait)
     work.wait = _waiting(work.wait)
 
 
-_SELECT = "torch._C.DispatchKey.BackendSelect"
+_KEYS = "torch._C.DispatchKey"
 _WORK = "torch._C._distributed_c10d.Work"
 
 
 def _sends(operator: Any, after: Any) -> Callable[..., Any]:
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        _in_thread.sent = _sent_here() + 1
         told = [(listener, listener.begins(operator, args)) for listener in tuple(_listeners)]
         result = operator.redispatch(keys & after, *args, **kwargs)
         for item, begun in told:
             if begun is not None:
                 item.ends(begun, result)
+        return result
+
+    return kernel
+
+
+_in_thread = threading.local()
+
+
+def _sent_here() -> int:
+    """How often this thread has sent anything."""
+    return getattr(_in_thread, "sent", 0)
+
+
+def _sends_functionally(operator: Any, after: Any) -> Callable[..., Any]:
+    def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        before = _sent_here()
+        result = operator.redispatch(keys & after, *args, **kwargs)
+        if _sent_here() == before:
+            for listener in tuple(_listeners):
+                listener.begins(operator, args, result)
         return result
 
     return kernel
@@ -252,11 +300,14 @@ def work_in(result: Any) -> Any:
     return find(_WORK).unbox(last) if isinstance(last, find("torch._C.ScriptObject")) else None
 
 
-def sent_by(operator: Any, args: tuple[Any, ...]) -> Sent:
-    """The communication of a call of *operator* with *args*."""
+def sent_by(operator: Any, args: tuple[Any, ...], made: Any = None) -> Sent:
+    """The communication of a call of *operator* with *args*, which gave *made* if functional."""
     schema = operator._schema
-    name = _NAMES[schema.name.partition("::")[2]]
+    space, _, called = schema.name.partition("::")
     named = dict(zip((argument.name for argument in schema.arguments), args))
+    if space != "c10d":
+        return _sent_functionally(_FUNCTIONAL[called], named, made)
+    name = _NAMES[called]
     peer = next((named[item] for item in ("dst", "src", "root_rank") if item in named), -1)
     given, received = [], []
     for argument, found in named.items():
@@ -269,6 +320,15 @@ def sent_by(operator: Any, args: tuple[Any, ...]) -> Sent:
     group = find("torch._C._distributed_c10d.ProcessGroup").unbox(named["process_group"])
     reduction = _reduction(named["reduce_op"]) if "reduce_op" in named else ""
     return Sent(name, reduction, group, peer, named.get("tag", -1), given, received)
+
+
+def _sent_functionally(name: str, named: dict[str, Any], made: Any) -> Sent:
+    group = named["group_name"]
+    if isinstance(group, str):
+        group = find("torch.distributed.distributed_c10d._resolve_process_group")(group)
+    given = list(_flat(named.get("input", named.get("inputs"))))
+    reduction = str(named.get("reduce_op", ""))
+    return Sent(name, reduction, group, named.get("src", -1), -1, given, list(_flat(made)))
 
 
 def _reduction(reduce_op: Any) -> str:

@@ -301,13 +301,21 @@ COLLECTIVES = Internal(
     (
         "torch._C._dispatch_keyset_full_after",
         "torch._C.DispatchKey.BackendSelect",
+        "torch._C.DispatchKey.ADInplaceOrView",
         "torch._C.ScriptObject",
         "torch.library.Library._destroy",
         "torch._C._distributed_c10d.ProcessGroup.unbox",
         "torch._C._distributed_c10d.ProcessGroup.group_desc",
         "torch._C._distributed_c10d.Work.unbox",
+        "torch.distributed.distributed_c10d._resolve_process_group",
     ),
     attributes=("_destroy",),
+)
+FAKE_GROUPS = Internal(
+    "process groups that send nothing",
+    "plan, which records the processes of a mesh on one machine",
+    "nothing can be planned",
+    ("torch.testing._internal.distributed.fake_pg.FakeStore",),
 )
 COLLECTIVE_CALLS = Internal(
     "torch.distributed in function modes",

@@ -67,7 +67,7 @@ def tells_of_ends() -> bool:
     reference, weak = weakref.ref(storage, ended.append), storage._weak_ref()
     del storage, tensor
     seen = ended == [reference]
-    torch.UntypedStorage._free_weak_ref(weak)
+    find("torch.UntypedStorage._free_weak_ref")(weak)
     return seen
 
 

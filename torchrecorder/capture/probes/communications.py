@@ -115,16 +115,16 @@ class Communications(Observer):
 
     # What is sent -------------------------------------------------------------------
 
-    def begins(self, operator: Any, args: tuple[Any, ...]) -> _Open | None:
-        """A communication operator begins."""
+    def begins(self, operator: Any, args: tuple[Any, ...], made: Any = None) -> _Open | None:
+        """A communication operator begins; *made* is what it gave, where nothing will be sent."""
         if not self._is_meant():
             return None
         try:
             self._pause()
-            sent = sent_by(operator, args)
+            sent = sent_by(operator, args, made)
             told = self._describe(sent)
             opened = _Open(self.tape, told, sent.received, self._is_timed(told, sent))
-            for tensor in sent.received:
+            for tensor in sent.received if made is None else ():
                 self.values.storages.expect(tensor)
                 self._writing[self.values.storages.of(tensor).number] = opened
             self._found.append(opened)

@@ -9,6 +9,7 @@ from torchrecorder.integrations.commands.doctor import Doctor
 from torchrecorder.integrations.commands.html import Html
 from torchrecorder.integrations.commands.merge import Merge
 from torchrecorder.integrations.commands.open import Open
+from torchrecorder.integrations.commands.plan import Plan
 from torchrecorder.integrations.commands.render import Render
 from torchrecorder.integrations.commands.run import Run
 from torchrecorder.integrations.commands.serve import Serve
@@ -25,6 +26,7 @@ COMMANDS: tuple[Command, ...] = (
     Top(),
     Compare(),
     Merge(),
+    Plan(),
     Doctor(),
     Completion(),
 )

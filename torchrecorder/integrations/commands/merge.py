@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import dataclass
-from typing import Any
 
-from torchrecorder.integrations.drawing_arguments import (
-    add_drawing_arguments,
-    add_output_argument,
-    check,
-    drawing_options,
-    tell,
-    write,
-)
-from torchrecorder.integrations.progress import Progress
+from torchrecorder.integrations.ranks_output import add_ranks_arguments, show
 from torchrecorder.ranks.merge import merge
-from torchrecorder.ranks.ranks import Ranks
 
 
 @dataclass(frozen=True)
@@ -40,53 +29,8 @@ class Merge:
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""
         parser.add_argument("files", nargs="+", help="saved recordings, or patterns of their names")
-        parser.add_argument("-n", type=int, default=20, help="modules that are listed (20)")
-        parser.add_argument("--json", action="store_true", help="what was found, as JSON")
-        parser.add_argument(
-            "--exit-code", action="store_true", help="exit with 1 if something does not fit"
-        )
-        add_output_argument(parser)
-        add_drawing_arguments(parser)
+        add_ranks_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
         """Read, and write or print."""
-        chosen = drawing_options(options)
-        check(options.output or [], chosen)
-        with Progress() as progress:
-            progress.now("reading")
-            run = merge(options.files)
-            if options.output:
-                tell(write(run, options.output, chosen, progress), options.output)
-        if options.json:
-            print(json.dumps(_as_data(run), indent=2))
-        elif not options.output:
-            print(run.summary(options.n))
-        return int(options.exit_code and bool(run.problems))
-
-
-def _as_data(run: Ranks) -> dict[str, Any]:
-    """Lanes, collectives and problems, as JSON data."""
-    return {
-        "name": run.name,
-        "ranks": list(run.ranks),
-        "world": run.world,
-        "lanes": [
-            {"ranks": list(lane.ranks), "differs": list(lane.differs), "slowest": lane.slowest}
-            for lane in run.lanes
-        ],
-        "collectives": [
-            {
-                "name": collective.name,
-                "group": collective.group.name,
-                "order": collective.order,
-                "path": collective.path,
-                "bytes": collective.bytes,
-                "backward": collective.backward,
-                "ranks": [part.rank for part in collective.parts],
-                "waited": collective.waited,
-                "last": collective.last,
-            }
-            for collective in run.collectives
-        ],
-        "problems": list(run.problems),
-    }
+        return show(lambda: merge(options.files), options, "reading")

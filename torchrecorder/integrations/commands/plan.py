@@ -1,0 +1,121 @@
+"""torchrecorder plan: a run of many processes, without any of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torchrecorder.checks import literal
+from torchrecorder.errors import InvalidArgument, TorchRecorderError
+from torchrecorder.integrations.flags import add_flags, given
+from torchrecorder.integrations.import_target import ModelFailed, find
+from torchrecorder.integrations.ranks_output import add_ranks_arguments, show
+from torchrecorder.integrations.targets import TARGET_OPTIONS, check_call
+from torchrecorder.planning.plan import ALL, plan
+from torchrecorder.ranks.ranks import Ranks
+
+MADE = ("arg", "set", "name")
+"""Options that it has in common with targets that are recorded."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Record what many processes would do, on fake tensors: no group, no GPU, no memory.
+
+    examples:
+      torchrecorder plan package.module:factory --mesh dp=8,tp=8 -o plan.html
+      torchrecorder plan train.py:parallel --world 64 --mesh dp=8,tp=8 --set layers=80
+      torchrecorder plan train.py:pipeline --mesh pp=4,dp=2 --ranks all -o plan.svg
+      torchrecorder plan train.py:parallel --mesh dp=8,tp=8 --ranks 0,9,63 --json
+
+    The factory is called with the DeviceMesh, then with --arg and --set. It gives the parallel
+    model and its inputs; or a model and a step, a function without arguments; or a step alone.
+    Without --ranks the first and the last rank are recorded. If both did the same at their places
+    in the mesh, the others are taken to do so; if not, more are recorded.
+    """
+
+    name: str = "plan"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare its arguments."""
+        parser.add_argument("target", help="package.module:factory, or file.py:factory")
+        run = parser.add_argument_group("what runs")
+        run.add_argument(
+            "--mesh", required=True, metavar="NAME=SIZE,...", help="the dimensions: dp=8,tp=8"
+        )
+        run.add_argument(
+            "--world", type=int, metavar="NUMBER", help="how many processes there are, as a check"
+        )
+        run.add_argument(
+            "--ranks", metavar="RANKS", help="which are recorded: all, or numbers such as 0,9,63"
+        )
+        run.add_argument(
+            "--no-backward", action="store_true", help="do not run the backward pass"
+        )
+        run.add_argument(
+            "--num-workers", type=int, metavar="NUMBER", help="ranks recorded at a time"
+        )
+        add_flags(run, (TARGET_OPTIONS[name] for name in MADE))
+        add_ranks_arguments(parser)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Record, and write or print."""
+        mesh, ranks = sizes(options.mesh), numbers(options.ranks)
+        made = given(options, MADE)
+        factory = Named(options.target, made.get("arg", ()), made.get("set", {}))
+
+        def planned() -> Ranks:
+            try:
+                return plan(
+                    factory, mesh, world=options.world, ranks=ranks, name=made.get("name"),
+                    backward=not options.no_backward, num_workers=options.num_workers,
+                )
+            except TorchRecorderError:
+                raise
+            except Exception as error:
+                raise ModelFailed(f"a plan of {options.target}", error) from error
+
+        return show(planned, options, "running the ranks")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A factory by its import path, for processes that import it."""
+
+    path: str
+    arguments: tuple[Any, ...]
+    settings: Mapping[str, Any]
+
+    def __call__(self, mesh: Any) -> Any:
+        """What the factory gives."""
+        factory = find(self.path)
+        if not callable(factory):
+            raise InvalidArgument(
+                f"{self.path} is an object of type {type(factory).__name__}; plan takes a "
+                "function that makes a model, given the mesh"
+            )
+        check_call(
+            factory, self.path, (mesh, *self.arguments), self.settings,
+            "; the first of them is the mesh",
+        )
+        return factory(mesh, *self.arguments, **self.settings)
+
+
+def sizes(text: str) -> dict[str, Any]:
+    """``"dp=8,tp=8"`` as sizes by name."""
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, size = (piece.strip() for piece in part.partition("="))
+        if not equals or not name or name in found:
+            raise InvalidArgument(f"cannot read --mesh {text!r}: write it as dp=8,tp=8")
+        found[name] = literal(size)
+    return found
+
+
+def numbers(text: str | None) -> Any:
+    """``"all"``, or ``"0,9,63"`` as numbers."""
+    if text is None or text == ALL:
+        return text
+    return [literal(part.strip()) for part in text.split(",")]

@@ -1,0 +1,78 @@
+"""A run of many processes on the command line: tables, JSON or figures of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any
+
+from torchrecorder.integrations.drawing_arguments import (
+    add_drawing_arguments,
+    add_output_argument,
+    check,
+    drawing_options,
+    tell,
+    write,
+)
+from torchrecorder.integrations.progress import Progress
+from torchrecorder.ranks.ranks import Ranks
+
+
+def add_ranks_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `show` reads."""
+    parser.add_argument("-n", type=int, default=20, help="modules that are listed (20)")
+    parser.add_argument("--json", action="store_true", help="what was found, as JSON")
+    parser.add_argument(
+        "--exit-code", action="store_true", help="exit with 1 if something does not fit"
+    )
+    add_output_argument(parser)
+    add_drawing_arguments(parser)
+
+
+def show(make: Callable[[], Ranks], options: argparse.Namespace, doing: str) -> int:
+    """Write figures of the run that *make* gives, or print its tables; returns the exit code.
+
+    *doing* says on the terminal what takes so long.
+    """
+    chosen = drawing_options(options)
+    check(options.output or [], chosen)
+    with Progress() as progress:
+        progress.now(doing)
+        run = make()
+        if options.output:
+            tell(write(run, options.output, chosen, progress), options.output)
+    if options.json:
+        print(json.dumps(_as_data(run), indent=2))
+    elif not options.output:
+        print(run.summary(options.n))
+    return int(options.exit_code and bool(run.problems))
+
+
+def _as_data(run: Ranks) -> dict[str, Any]:
+    """Lanes, collectives and problems, as JSON data."""
+    return {
+        "name": run.name,
+        "ranks": list(run.ranks),
+        "world": run.world,
+        "assumed": list(run.assumed),
+        "lanes": [
+            {"ranks": list(lane.ranks), "differs": list(lane.differs), "slowest": lane.slowest}
+            for lane in run.lanes
+        ],
+        "collectives": [
+            {
+                "name": collective.name,
+                "group": collective.group.name,
+                "order": collective.order,
+                "path": collective.path,
+                "bytes": collective.bytes,
+                "backward": collective.backward,
+                "ranks": list(collective.ranks),
+                "waited": collective.waited,
+                "last": collective.last,
+            }
+            for collective in run.collectives
+        ],
+        "problems": list(run.problems),
+    }
