@@ -239,8 +239,9 @@ def _called(pair: tuple[_Drawable, _Drawable], title: str) -> tuple[_Drawable, _
     """What is drawn in light and in dark, with another title; as it is if that is empty."""
     if not title:
         return pair
-    light, dark = (replace(item, label=(Text(title, "title"), *item.label[1:])) for item in pair)
-    return light, dark
+    light, dark = pair
+    label = Text(title, "title"), *light.label[1:]
+    return replace(light, label=label), replace(dark, label=label)
 
 
 def _shapes(figures: tuple[Figure, Figure]) -> dict[str, tuple[Shape, Shape]]:
