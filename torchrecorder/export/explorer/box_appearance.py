@@ -239,9 +239,8 @@ def _called(pair: tuple[_Drawable, _Drawable], title: str) -> tuple[_Drawable, _
     """What is drawn in light and in dark, with another title; as it is if that is empty."""
     if not title:
         return pair
-    light, dark = pair
-    label = Text(title, "title"), *light.label[1:]
-    return replace(light, label=label), replace(dark, label=label)
+    label = (Text(title, "title"), *pair[0].label[1:])
+    return replace(pair[0], label=label), replace(pair[1], label=label)
 
 
 def _shapes(figures: tuple[Figure, Figure]) -> dict[str, tuple[Shape, Shape]]:
