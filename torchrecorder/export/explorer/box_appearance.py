@@ -239,8 +239,8 @@ def _called(pair: tuple[_Drawable, _Drawable], title: str) -> tuple[_Drawable, _
     """What is drawn in light and in dark, with another title; as it is if that is empty."""
     if not title:
         return pair
-    light, dark = (replace(item, label=(Text(title, "title"), *item.label[1:])) for item in pair)
-    return light, dark
+    label = (Text(title, "title"), *pair[0].label[1:])
+    return replace(pair[0], label=label), replace(pair[1], label=label)
 
 
 def _shapes(figures: tuple[Figure, Figure]) -> dict[str, tuple[Shape, Shape]]:
