@@ -244,7 +244,7 @@ def test_a_model_that_raises_is_drawn_until_then(folder, capsys, monkeypatch):
         importlib.import_module("cli_nets").Wrong()(torch.ones(2, 4))
     code, out, err = run(capsys, "render", "cli_nets:Wrong", "--shape", "2,4", "-o", "a.svg")
     assert (code, out) == (1, "")
-    assert "what ran until then is drawn in a.svg" in err
+    assert "the run until the failure is drawn in a.svg" in err
     assert f"RuntimeError: {plain.value}" in err and "while running `second`" in err
     assert "first" in (folder / "a.svg").read_text()
 

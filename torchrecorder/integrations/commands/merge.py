@@ -1,4 +1,4 @@
-"""torchrecorder merge: the saved recordings of many processes as one run."""
+"""torchrecorder merge: join saved recordings of several processes into one run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torchrecorder.ranks.ranks import Ranks
 
 @dataclass(frozen=True)
 class Merge:
-    """Put the recordings of many processes together: who sent what, who was late, what is wrong.
+    """Join the recordings of several processes: communication, late ranks, mismatches.
 
     examples:
       torchrecorder merge run/rank*.json.gz
@@ -30,9 +30,9 @@ class Merge:
       torchrecorder merge run/rank*.json.gz --exit-code
       torchrecorder merge run/rank*.json.gz --json
 
-    Each file is what one process recorded (recording.save). Without -o the tables are printed:
-    processes that did the same, and what is sent by module. Collectives that do not fit together
-    are said with rank, module and line.
+    Each file is the recording of one process (recording.save). Without -o, tables are printed:
+    groups of equal processes, and communication by module. Collectives that do not match are
+    listed with rank, module and line.
     """
 
     name: str = "merge"
@@ -40,10 +40,10 @@ class Merge:
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""
         parser.add_argument("files", nargs="+", help="saved recordings, or patterns of their names")
-        parser.add_argument("-n", type=int, default=20, help="modules that are listed (20)")
-        parser.add_argument("--json", action="store_true", help="what was found, as JSON")
+        parser.add_argument("-n", type=int, default=20, help="number of modules in the list (20)")
+        parser.add_argument("--json", action="store_true", help="print the result as JSON")
         parser.add_argument(
-            "--exit-code", action="store_true", help="exit with 1 if something does not fit"
+            "--exit-code", action="store_true", help="exit with 1 if something does not match"
         )
         add_output_argument(parser)
         add_drawing_arguments(parser)
