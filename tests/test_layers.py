@@ -43,7 +43,7 @@ LAYERS = {
         "events", "graph", "annotations", "views", "style", "export", "options", "drawing",
         "recording", "signatures",
     },
-    "ranks": {"events", "graph", "annotations", "export", "recording", "signatures"},
+    "ranks": {"events", "graph", "annotations", "views", "export", "recording", "signatures"},
     "capture": {"events", "graph", "build", "recording", "ranks", "trace"},
     "series": {"events", "graph", "annotations", "export", "recording", "capture"},
     "api": {"annotations", "export", "options", "drawing", "capture", "signatures"},

@@ -23,13 +23,14 @@ from torchrecorder.style.style import Style
 from torchrecorder.style.themes import LIGHT
 
 WRONG = {
-    "depth": (-1, 1.5, "2", True),
+    "depth": (-1, 1.5, "2", "op", True),
     "max_boxes": (0, 1.5, "2", None),
     "parameters": ("yes", 1),
     "tensors": ("no", None),
     "passes": (0,),
     "reshapes": ("off",),
     "queries": ([],),
+    "grad_nodes": (1, "yes"),
     "fold": ("yes", 1, None),
     "focus": (3, ["encoder"]),
     "since": (3,),

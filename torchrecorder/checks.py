@@ -169,6 +169,16 @@ def whole_number(least: int) -> Check:
     )
 
 
+def number_or(rule: Check, *texts: str) -> Check:
+    """What passes *rule*, or one of *texts*."""
+    return replace(
+        rule,
+        expected=f"{rule.expected} or {' or '.join(map(repr, texts))}",
+        holds=lambda value: value in texts if isinstance(value, str) else rule.holds(value),
+        known=texts,
+    )
+
+
 def _is_number(value: object) -> bool:
     """Whether *value* is a finite number; True and False are not."""
     if not isinstance(value, Real) or isinstance(value, bool):

@@ -46,7 +46,7 @@ GraphvizAttributes = TypedDict(
 class DrawingOptions(GraphvizAttributes, total=False):
     """The keyword options of `Recording.render`."""
 
-    depth: int | None
+    depth: Union[int, Literal["ops"], None]
     max_boxes: int
     focus: str | None
     since: str | None
@@ -60,6 +60,7 @@ class DrawingOptions(GraphvizAttributes, total=False):
     tensors: bool
     passes: bool
     reshapes: bool
+    grad_nodes: bool
     queries: bool
     theme: Union[str, Theme, None]
     direction: Literal["TB", "LR", "BT", "RL"]

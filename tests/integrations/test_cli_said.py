@@ -58,7 +58,8 @@ def test_what_the_page_prints() -> None:
     ("line", "said"),
     [
         ("rendr nets:Net", "did you mean 'render'?"),
-        ("render nets:Net --depth x", "--depth: it must be a whole number of at least 0, not 'x'"),
+        ("render nets:Net --depth x",
+         "--depth: it must be a whole number of at least 0 or 'ops', not 'x'"),
         ("render nets:Net --fontsize big", "it must be a number of points above 0, not 'big'"),
         ("render nets:Net --bakground red", "did you mean '--background'?"),
         ("render nets:Net --min_fontsize 3", "did you mean '--min-fontsize'?"),

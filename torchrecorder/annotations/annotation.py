@@ -12,7 +12,8 @@ from torchrecorder.annotations.parameter_owners import Owned
 from torchrecorder.checks import CALLABLE, FLAG, TEXT, WORD, Check, check, check_one
 from torchrecorder.graph.recording import RecordedRun
 
-TIMES, PROCESSES, DEVICE, INDUCTOR = "times", "processes", "device", "inductor"
+TIMES, PROCESSES, JOINED = "times", "processes", "joined"
+DEVICE, INDUCTOR = "device", "inductor"
 """Requirements of annotations other than flags of `record`."""
 
 
@@ -50,7 +51,7 @@ class Annotation:
         show: Formats one number as short text.
         logarithmic: Whether colours use a logarithmic scale.
         needs: Flags of `record` without which it is not measured, ``("flops",)``; or one of
-            `TIMES`, `PROCESSES`, `DEVICE` and `INDUCTOR`.
+            `TIMES`, `PROCESSES`, `JOINED`, `DEVICE` and `INDUCTOR`.
         passes: It has numbers for the forward and the backward pass: texts name the pass.
         discrete: Numbers are categories: a legend lists each of them.
     """

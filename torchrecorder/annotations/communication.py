@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torchrecorder.annotations.amounts import of_bytes, of_seconds
-from torchrecorder.annotations.annotation import PROCESSES, Annotation
+from torchrecorder.annotations.annotation import JOINED, PROCESSES, Annotation
 from torchrecorder.events import Communication
 from torchrecorder.graph.recording import RecordedRun
 
@@ -48,3 +48,9 @@ BLOCKED_TIME = Annotation(
     needs=(PROCESSES,), passes=True,
 )
 """Seconds for which the program was blocked waiting for other processes."""
+
+WAITED_TIME = Annotation(
+    "waited_time", "Waited", "s", _by_node(lambda sent: sent.waited_seconds), sum, of_seconds,
+    needs=(JOINED,), passes=True,
+)
+"""Seconds that ranks waited for the one that came last; known in joined recordings only."""

@@ -8,6 +8,7 @@ from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import (
     DEVICE,
     INDUCTOR,
+    JOINED,
     PROCESSES,
     TIMES,
     Annotation,
@@ -22,6 +23,7 @@ _WHY = {
     TIMES: "it was saved without times",
     DEVICE: "only a run on a device such as CUDA has it",
     PROCESSES: "only a run of several processes has it",
+    JOINED: "only processes whose recordings gather or merge put together have it",
     INDUCTOR: "record(..., compiled='inductor') measures it",
 }
 

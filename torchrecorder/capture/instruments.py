@@ -77,6 +77,7 @@ class Instruments:
 
     def __enter__(self) -> Instruments:
         tape = self.tape
+        steps = OptimizerSteps(tape, self.regions)
         instruments: tuple[contextlib.AbstractContextManager[Any], ...] = (
             self.applied,
             tape.task,
@@ -85,8 +86,8 @@ class Instruments:
             self.functions,
             self.modules.others,
             self.modules,
-            OptimizerSteps(tape, self.regions),
-            CompiledOps(self.functions, self.modules),
+            steps,
+            CompiledOps(self.functions, self.modules, steps),
             ThreadsStarted(tape, self.autograd.expect_strangers),
         )
         with contextlib.ExitStack() as stack:

@@ -81,6 +81,7 @@ class Tape:
         self.grads = 0
         self.modules = 0
         self.functions: set[ScopeId] = set()  # calls of custom autograd functions
+        self.shared: dict[Any, Any] = {}  # equal shapes and arguments are kept once
         self.notes: list[str] = []
         self.observers: list[Observer] = []
         self.op: OpId | None = None  # the call that is running
@@ -104,6 +105,7 @@ class Tape:
         tape = cls(main.clock)
         tape.events, tape.write = main.events, main.write
         tape.positions, tape.backward_runs = main.positions, main.backward_runs
+        tape.shared = main.shared
         tape.number, tape.around, tape.began = number, around, main.began
         for counter in ("ops", "values", "scopes", "grads", "modules"):
             setattr(tape, counter, number * _IDS)

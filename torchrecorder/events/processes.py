@@ -7,6 +7,16 @@ from typing import NamedTuple
 from torchrecorder.events.vocabulary import GradId, OpId, ScopeId, ValueId
 
 
+TO_ONE = ("send", "recv")
+"""The names of communications between two processes; the others are of a whole group."""
+
+MESSAGE = "message"
+"""The argument of a receive, where ranks were put together: what the other one sent."""
+
+GRADIENT_MESSAGE = "gradient message"
+"""The same, where what was sent is a gradient."""
+
+
 class RankGroup(NamedTuple):
     """A process group that this process is a member of."""
 

@@ -35,6 +35,7 @@ class ScopeKind(str, Enum):
     OPTIMIZER = "optimizer"
     CLIPPING = "clipping"
     SCALER = "scaler"
+    PIPELINE_SETUP = "pipeline setup"
 
 
 MODES = (

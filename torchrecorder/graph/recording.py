@@ -28,6 +28,7 @@ from torchrecorder.events import (
     Rank,
     Role,
     ScopeId,
+    ScopeKind,
     Shard,
     Slot,
     Statistics,
@@ -238,6 +239,23 @@ class RecordedRun:
             for one in values
             if one.names and one.names[0] in roles and one.role is not Role.INPUT
         })
+
+    @cached_property
+    def stored_memory(self) -> Mapping[int, Role]:
+        """The role of the parameters and buffers that lie in each storage."""
+        values = self.values.values()
+        return {one.storage: one.role for one in values if one.role in STORED and one.storage >= 0}
+
+    @cached_property
+    def optimizer_steps(self) -> Mapping[ScopeId, ScopeId]:
+        """For each scope in a step of an optimizer, itself included, that step."""
+        found: dict[ScopeId, ScopeId] = {}
+        for scope in self.scopes.values():
+            if scope.kind is ScopeKind.OPTIMIZER:
+                found[scope.id] = scope.id
+            elif scope.parent in found:
+                found[scope.id] = found[scope.parent]
+        return found
 
     @cached_property
     def bookkeeping(self) -> frozenset[OpId]:

@@ -249,11 +249,14 @@ class _Search:
         gradient."""
         grads, ops = self.recording.grad_nodes, self.recording.ops
         ran = [run for run in self.recording.grad_runs if run.grad in self.nodes]
+        got_nothing = {run.grad for run in ran if not any(run.given)}
         for item in ran:
             node = grads[item.grad]
             own = not node.name[-1:].isdigit()  # of a custom function, not PyTorch's
-            for gradient, edge in zip(item.gave, node.next):
-                if own and gradient is None and edge is not None and edge.grad in self.nodes:
+            for number, edge in enumerate(node.next):
+                if not own or edge is None or edge.grad not in self.nodes:
+                    continue
+                if item.gave[number] is None if item.gave else edge.grad in got_nothing:
                     owner = [ops[node.owner]] if node.owner is not None else []
                     made = f" of {op_in_words(self.recording, node.owner)}" if node.owner else ""
                     text = f"{node.name}{made} returned no gradient for it"

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from torchrecorder.events import RankGroup
+from torchrecorder.events import TO_ONE, RankGroup
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.ranks.digest import Digest, Sent
-
-TO_ONE = ("send", "recv")
 
 UNEVEN = ("all_to_all", "gather", "scatter", "barrier", "reduce")
 """Collectives to which members may rightly give different amounts."""
@@ -237,7 +235,7 @@ def _sent_and_received(
         send = sends[order] if order < len(sends) else None
         receive = receives[order] if order < len(receives) else None
         if send is not None and receive is not None:
-            yield _collective(group, order, {source: send, target: receive})._replace(name="send")
+            yield _message(_collective(group, order, {source: send, target: receive}))
             if send[1].told.given != receive[1].told.received:
                 problems.append(
                     f"rank {source} sent {send[1].told.given:,} B, and rank {target} received "
@@ -250,6 +248,20 @@ def _sent_and_received(
                 f"message no. {order + 1} with tag {tag} from rank {source} to rank {target} "
                 f"{did}{_at(sent)}"
             )
+
+
+def _message(pair: Collective) -> Collective:
+    """A send with its receive: who does nothing but wait in it, waits for the other one."""
+    blocked = [part.sent.told.blocked_seconds for part in pair.parts]
+    known = [seconds for seconds in blocked if seconds is not None]
+    if len(known) < len(blocked):
+        return pair._replace(name="send")
+    shortest = min(known)
+    parts = [
+        part._replace(waited=seconds - shortest) for part, seconds in zip(pair.parts, known)
+    ]
+    last = pair.parts[known.index(shortest)].rank
+    return pair._replace(name="send", parts=tuple(parts), last=last)
 
 
 def _at(sent: Sent) -> str:

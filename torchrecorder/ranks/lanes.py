@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from torchrecorder.events import TO_ONE
 from torchrecorder.ranks.digest import Digest, Sent
-from torchrecorder.ranks.join import TO_ONE, ranks_text
+from torchrecorder.ranks.join import ranks_text
 from torchrecorder.recording import Recording
 
 

@@ -7,11 +7,13 @@ the lines enter a box in this order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, Slot
+from torchrecorder.graph.nodes import Scope
 from torchrecorder.views.bundles import ROLES, Bundle, Flow
-from torchrecorder.views.view import View
+from torchrecorder.views.view import Arrow, View
 
 COMMUTATIVE = frozenset(
     """
@@ -79,9 +81,19 @@ def _arguments(view: View, head: str) -> tuple[str, tuple[Slot, ...]]:
     op, scope = view.recording.ops.get(OpId(head)), view.recording.scopes.get(ScopeId(head))
     if op is not None:
         return op.name, op.inputs
-    if scope is not None and len({slot.name for slot in scope.inputs} & set(ROLES)) > 1:
-        return scope.cls, scope.inputs
-    return "", ()
+    return (scope.cls, scope.inputs) if scope is not None and attends(scope) else ("", ())
+
+
+def attends(scope: Scope) -> bool:
+    """Whether a scope takes two or more of query, key and value."""
+    return len({slot.name for slot in scope.inputs} & set(ROLES)) > 1
+
+
+def mark_into(scope: Scope, arrow: Arrow) -> Mark:
+    """The mark of *arrow* where it enters *scope*, closed, whatever in it reads the value."""
+    names = (slot.name for slot in scope.inputs if slot.value == arrow.value)
+    entering = replace(arrow, head=scope.id, slot=next(names, ""))
+    return _mark(scope.cls, scope.inputs, Bundle((entering,), Flow.TENSOR))
 
 
 def _mark(name: str, slots: Sequence[Slot], bundle: Bundle) -> Mark:

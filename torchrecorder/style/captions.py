@@ -94,15 +94,19 @@ class Captions:
         if box.kind in (BoxKind.OP, BoxKind.HIDDEN):
             return self._op(self.recording.ops[OpId(box.id)], box)
         if box.kind is BoxKind.GRAD:
-            return self._grad(self.recording.grad_nodes[GradId(box.id)])
+            return self._grad(self.recording.grad_nodes[GradId(box.id)], box)
         if box.kind is BoxKind.OUTPUT:
             return self._output(box)
         if box.kind is BoxKind.TENSOR:
             return (Text(labels.value(self.recording.values[ValueId(box.id)], self.usual)),)
         return self._value(box)
 
-    def _grad(self, grad: GradNode) -> tuple[Text, ...]:
-        return (*self.grads.lines(grad), *(self._failure() if grad.failed else ()))
+    def _grad(self, grad: GradNode, box: Box) -> tuple[Text, ...]:
+        lines = [*self.grads.lines(grad), *(self._failure() if grad.failed else ())]
+        if grad.owner is None or grad.owner not in box.members:
+            return tuple(lines)
+        title, *details = self._op(self.recording.ops[grad.owner], box)
+        return Text(f"{title.text}: {grad.name}", "title"), *details, *lines[1:]
 
     def cluster(self, cluster: Cluster) -> tuple[Text, ...]:
         """The lines in the corner of a cluster."""
@@ -116,7 +120,7 @@ class Captions:
         if is_block(cluster.id):
             return self._block(cluster.names, cluster.count)
         scope = self.recording.scopes[ScopeId(cluster.id)]
-        title = Text(self._title(scope, cluster), "title")
+        title = Text(self.title(scope, cluster), "title")
         text = self._hyperparameters(scope, cluster.instances) if self.style.details else ()
         lines = [*(labels.filled(text, width=30) if text else ()), *self._differing(scope, cluster)]
         if self.style.counts and cluster.id not in self.repeated:
@@ -135,7 +139,7 @@ class Captions:
 
     def _closed(self, box: Box) -> tuple[Text, ...]:
         scope = self.recording.scopes[ScopeId(box.id)]
-        lines = [Text(self._title(scope, box), "title")]
+        lines = [Text(self.title(scope, box), "title")]
         lines.extend(Text(line) for line in self._details(scope, box))
         if self.style.counts:
             single = box.count < 2 and box.cluster not in self.repeated
@@ -161,7 +165,7 @@ class Captions:
         texts = self.differences.brief(drawn.instances, kinds)
         return tuple(labels.shorten(item, 40) for item in texts)
 
-    def _title(self, scope: Scope, drawn: Box | Cluster) -> str:
+    def title(self, scope: Scope, drawn: Box | Cluster) -> str:
         """``name: Class``, with the range of names and ×N for a fold."""
         what = REGIONS.get(scope.kind, "")
         if what:
@@ -203,7 +207,8 @@ class Captions:
             yield Text(line)
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
-        lines = [Text(self._op_title(op), "title")]
+        times = f"  ×{box.count}" if box.count > 1 else ""
+        lines = [Text(self._op_title(op) + times, "title")]
         shown = not op.arguments or op.name in SHOWN_BY_SHAPE or self._is_shown_around(op)
         if self.style.details and not shown:
             texts = labels.filled(arguments(op.name, self._given(op, box)), width=22)

@@ -19,6 +19,9 @@ DTYPES = {"bfloat16": "bf16", "float16": "f16", "float64": "f64", "complex64": "
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 """A number in the text of an argument."""
 
+SIZES = re.compile(r"\b\d+(?:×\d+)+")
+"""The sizes in the text of a tensor."""
+
 
 def count(number: int) -> str:
     """A large number in three digits: ``999``, ``1.23 k``, ``45.6 M``, ``7 B``."""
@@ -48,11 +51,10 @@ def value(found: Value, usual: str = "float32") -> str:
 
 
 def alike(text: str, number: int) -> str:
-    """Equal tensors, of which *text* is one: ``2 × [3, 4]`` for ``3×4``."""
-    sizes, space, kind = text.partition(" ")
-    if sizes[:1].isdigit():
-        sizes = f"[{sizes.replace('×', ', ')}]"
-    return f"{number} × {sizes}{space}{kind}"
+    """Equal tensors, of which *text* is one: ``2 × [3, 4]`` for ``3×4``, ``2 scalars``."""
+    if text.startswith("scalar"):
+        return f"{number} scalars{text.removeprefix('scalar')}"
+    return f"{number} × {SIZES.sub(lambda sizes: f'[{sizes[0]}]'.replace('×', ', '), text)}"
 
 
 def in_a_line(given: Counter[str]) -> str:

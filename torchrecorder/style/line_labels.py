@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from torchrecorder.events import OpId, ValueId
+from torchrecorder.annotations.amounts import of_bytes
+from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, OpId, ValueId
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.circles import is_symbol
@@ -99,8 +100,9 @@ def _of_tensors(view: View, bundle: Bundle, captions: Captions) -> str:
     texts = [carried(view, arrow, captions) for arrow in by_value.values()]
     if len(texts) == 1 or not texts[0]:
         return texts[0]
-    alike = all(text == texts[0] for text in texts)
-    return f"{len(texts)} of {texts[0]}" if alike else bundle.flow.counted(len(texts))
+    if all(text == texts[0] for text in texts):
+        return labels.alike(texts[0], len(texts))
+    return bundle.flow.counted(len(texts))
 
 
 def is_final(view: View, arrow: Arrow) -> bool:
@@ -113,7 +115,17 @@ def carried(view: View, arrow: Arrow, captions: Captions) -> str:
     ends = (view.boxes[arrow.tail].kind, view.boxes[arrow.head].kind)
     if any(kind in WITH_SHAPE for kind in ends):
         return ""
-    return _shape_of(view, arrow, captions)
+    shape = _shape_of(view, arrow, captions)
+    return _message(view, arrow, shape) if arrow.slot in (MESSAGE, GRADIENT_MESSAGE) else shape
+
+
+def _message(view: View, arrow: Arrow, shape: str) -> str:
+    """What one process sends to another: ``gradient 4×16 (256 B) ×8``."""
+    amount = of_bytes(view.recording.values[arrow.value].bytes) if arrow.value else ""
+    copies = view.copies(view.boxes[arrow.head])
+    times = f" ×{copies}" if copies > 1 else ""
+    what = "gradient " if arrow.slot == GRADIENT_MESSAGE else ""
+    return f"{what}{shape} ({amount}){times}"
 
 
 def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:

@@ -28,13 +28,13 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
 
 
 def next_round(view: View, drawn: Box | Cluster) -> str:
-    """``next: h, c`` for a loop, with the names of the values passed to the next round."""
+    """``next: h, c`` for a loop, with the names or shapes of what it gives to itself."""
     names = ", ".join(dict.fromkeys(_names(view, drawn, feedback(view, drawn))))
     return f"next: {labels.shorten(names, 32)}" if names else ""
 
 
 def _names(view: View, drawn: Box | Cluster, arrows: tuple[Arrow, ...]) -> Iterator[str]:
-    """A name for each value: of the argument it becomes, otherwise of its source."""
+    """A text for each value: the name of the argument it becomes, else its shape."""
     flows, found = Flows(view), dict[object, str]()
     for arrow in arrows:
         flow = flows.of(arrow)
@@ -48,17 +48,9 @@ def _names(view: View, drawn: Box | Cluster, arrows: tuple[Arrow, ...]) -> Itera
             found.setdefault(arrow.value, "")
         elif not found.get(arrow.value):
             found[arrow.value] = f"{name} {place}" if place else name
-    makers = {
-        arrow.value: "its result" if arrow.tail == drawn.id else _maker(view.recording, arrow.tail)
-        for arrow in reversed(arrows)
-    }
-    yield from (name or makers[value] for value, name in found.items())  # type: ignore[index]
-
-
-def _maker(recording: RecordedRun, tail: str) -> str:
-    """The name of the box that an arrow leaves."""
-    scope, op = recording.scopes.get(ScopeId(tail)), recording.ops.get(OpId(tail))
-    return scope.name if scope is not None else op.name if op is not None else ""
+    values = view.recording.values
+    for value, name in found.items():
+        yield name or labels.value(values[value])  # type: ignore[index]
 
 
 def _runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:

@@ -19,7 +19,7 @@ class HideReadOutputs:
     """Hide outputs of outermost calls that a later op reads, such as the input of a loss."""
 
     def __call__(self, view: View) -> View:
-        read, outputs = _read_later(view.recording), view.recording.outputs
+        read, outputs = read_later(view.recording), view.recording.outputs
         return without(view, [
             box.id
             for box in view.boxes.values()
@@ -32,8 +32,8 @@ def _number(box: str) -> int:
     return int(box.partition(":")[2])
 
 
-def _read_later(recording: RecordedRun) -> set[ValueId]:
-    """Results of outermost calls that a later op, such as backward, reads."""
+def read_later(recording: RecordedRun) -> set[ValueId]:
+    """What an outermost call returned and an op outside of it reads, be it backward."""
     roots: dict[ScopeId | None, ScopeId | None] = {None: None}
     made_in: dict[ValueId, tuple[ScopeId, int]] = {}
     for scope in recording.scopes.values():

@@ -8,7 +8,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Union
 
-from torchrecorder.checks import FLAG, MAPPING, TEXT, TEXTS, one_of, pair, whole_number, words
+from torchrecorder.checks import (
+    FLAG,
+    MAPPING,
+    TEXT,
+    TEXTS,
+    number_or,
+    one_of,
+    pair,
+    whole_number,
+    words,
+)
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun, check_recording
@@ -16,7 +26,8 @@ from torchrecorder.option_table import check_options, documented, option
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.auto_depth import ENOUGH, Choice, choose, max_depth
+from torchrecorder.views.auto_depth import ENOUGH, Choice, choose, max_depth, plain_modules
+from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
 from torchrecorder.select.group import Group
@@ -39,6 +50,9 @@ from torchrecorder.views.view import Step, Unfolded, View
 from torchrecorder.views.full_view import whole
 
 
+OPS: Literal["ops"] = "ops"
+"""The depth that shows all operations."""
+
 FOLDS: tuple[str | bool, ...] = (True, False, "similar")
 """The valid values of ``fold``."""
 
@@ -54,14 +68,15 @@ GROUPS = replace(
 class ViewOptions:
     """What a view shows."""
 
-    depth: int | None = option(
+    depth: Union[int, Literal["ops"], None] = option(
         "How many levels of modules are open. 0 is one box per outermost call, 1 its children, "
         "and so on. A module that stands for a single op (a convolution, an activation) stays a "
-        "box until the last level, which shows every op; one more opens ops to their grad nodes. "
+        "box until the last level, which shows every op in its module. ``\"ops\"`` shows every op "
+        "of all levels, and no frame around a single one. "
         "None chooses what keeps to *max_boxes*: all ops of a small network, the blocks of a "
         "ResNet; fewer levels where the figure would not *fit* its place. Steps of optimizers, "
         "clipping and gradient scalers stay one box each then.",
-        whole_number(0).or_none(),
+        number_or(whole_number(0), OPS).or_none(),
         default=None,
         flag="-d",
         placeholder="LEVELS",
@@ -148,6 +163,12 @@ class ViewOptions:
         FLAG,
         default=True,
     )
+    grad_nodes: bool = option(
+        "Open operations to the grad nodes that autograd made for them. One that has a single "
+        "node stays a box, with the name of the node.",
+        FLAG,
+        default=False,
+    )
     queries: bool = option(
         "Draw operations that return no tensor, such as ``item`` and comparisons of shapes.",
         FLAG,
@@ -172,7 +193,7 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
     Named(_patterns(options.closed)).check("closed", grouped)
     part = Focus(options.focus, options.since, options.until)(grouped)
     if options.view == "backward":
-        view = backward_view(part, options.depth)
+        view = backward_view(part, sys.maxsize if options.depth == OPS else options.depth)
         return replace(view, unfolded=partial(_unfolded_backward, part))
     start = whole(part)
     return replace(_steps(start, options), unfolded=partial(_unfolded, start, options))
@@ -219,7 +240,7 @@ def plan(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> list[S
         steps.append(HidePasses())
     if not options.parameters:
         steps.append(HideStored(everywhere=options.parameters is False))
-    if choice.depth > max_depth(recording):
+    if options.grad_nodes:
         steps.append(OpenOps())
     if options.fold:
         steps += [Fold(similar=options.fold == "similar"), GroupOutputs()]
@@ -231,6 +252,9 @@ def plan(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> list[S
 def choice_of(recording: RecordedRun, options: ViewOptions) -> Choice:
     """The depth and closed scopes for *options*."""
     judge = partial(_any_holds, _quiet(recording, options))
+    if options.depth == OPS:
+        alone = frozenset() if options.parameters else plain_modules(recording, judge)
+        return Choice(max_depth(recording), alone)
     repeated = _repeated(recording, options)
     return choose(recording, options.depth, judge, repeated, options.max_boxes)
 
@@ -240,7 +264,7 @@ def _repeated(recording: RecordedRun, options: ViewOptions) -> frozenset[str]:
     if options.depth is not None or not options.fold:
         return frozenset()
     unit = loose_unit if options.fold == "similar" else unit_of
-    return repeated(recording, unit)
+    return repeated(recording, unit, micro_batches(recording))
 
 
 def _quiet(recording: RecordedRun, options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:

@@ -71,7 +71,7 @@ class _Places:
         """The op and the scope at which a graph ends, as far as they can be found."""
         begin, end = self._between(number)
         line = stop.lines[0] if stop.lines else None
-        for op, _ in self.matched.candidates[begin:end]:
+        for op, *_ in self.matched.candidates[begin:end]:
             if _same_line(op.source, line):
                 return op.op, op.scope
         return None, self._inner(self._frame(number), stop, begin)

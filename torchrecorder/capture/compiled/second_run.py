@@ -7,11 +7,9 @@ are those from before afterwards, and so is the compiler's own state.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
 from torch.nn import Module
 
 from torchrecorder.capture.compiled.breaks import breaks
@@ -19,6 +17,8 @@ from torchrecorder.capture.compiled.match import Candidate, Matched
 from torchrecorder.capture.compiled.traced import Traced
 from torchrecorder.capture.internals.access import compiled_from
 from torchrecorder.capture.internals.compiler import compile_with, compiler_set_aside
+from torchrecorder.capture.modes.function_mode import FunctionCalls
+from torchrecorder.capture.state.ambient import Ambient, ambient
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.checks import warn
 from torchrecorder.events import (
@@ -34,6 +34,8 @@ from torchrecorder.events import (
     OpKind,
     ScopeEntered,
     ScopeId,
+    ValueId,
+    ValueSeen,
 )
 
 if TYPE_CHECKING:
@@ -45,13 +47,12 @@ IN_PYTHON = 0
 
 
 class _Call(NamedTuple):
-    """A call of the model: its arguments and its grad modes."""
+    """A call of the model: its arguments, and the modes it was made in."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     scope: ScopeId | None
-    grad: bool
-    inference: bool
+    modes: Ambient
 
 
 class SecondRun:
@@ -72,8 +73,7 @@ class SecondRun:
     ) -> None:
         """Note a call in *scope*, if it is a call of the model."""
         if model is self.model:
-            modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-            self._calls.append(_Call(args, dict(kwargs), scope, *modes))
+            self._calls.append(_Call(args, dict(kwargs), scope, ambient(FunctionCalls)))
 
     def look(self, tape: Tape, sources: Sources, modules: Mapping[int, ModuleId]) -> None:
         """Repeat the calls compiled, and write the graphs, breaks and kernels on *tape*."""
@@ -119,21 +119,15 @@ class SecondRun:
         with restored(whole), compiler_set_aside(traced):
             compiled = compile_with(self.model, traced, traced.guarded)
             for call in self._calls:
-                with _modes(call):
+                with call.modes.entered():
                     compiled(*call.args, **call.kwargs)
-
-
-@contextlib.contextmanager
-def _modes(call: _Call) -> Iterator[None]:
-    """A context with the grad modes of *call*."""
-    with torch.inference_mode(call.inference), torch.set_grad_enabled(call.grad):
-        yield
 
 
 def _candidates(events: Sequence[Event], calls: set[ScopeId | None]) -> Iterator[Candidate]:
     """The ops in *calls*, in run order, each with the module whose call is closest around it."""
     inside: dict[ScopeId, bool] = {}
     modules: dict[ScopeId, ModuleId | None] = {}
+    shapes: dict[ValueId, tuple[int, ...]] = {}
     ops: list[OpCalled] = []
     for event in events:
         if isinstance(event, ScopeEntered):
@@ -144,8 +138,11 @@ def _candidates(events: Sequence[Event], calls: set[ScopeId | None]) -> Iterator
         elif isinstance(event, OpCalled) and event.scope is not None:
             if event.kind is not OpKind.HIDDEN and not event.recompute and inside[event.scope]:
                 ops.append(event)
+        elif isinstance(event, ValueSeen):
+            shapes[event.value] = event.shape
     for op in sorted(ops, key=lambda op: op.index):
-        yield Candidate(op, modules[op.scope] if op.scope is not None else None)
+        module = modules[op.scope] if op.scope is not None else None
+        yield Candidate(op, module, tuple(shapes[value] for value in op.outputs))
 
 
 def _graphs(traced: Traced, matched: Matched) -> Iterator[CompiledGraph]:

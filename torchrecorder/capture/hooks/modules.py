@@ -19,10 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torch.nn import Module
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.tensors.argument_objects import ArgumentObjects, tensors_in_objects
@@ -53,6 +50,8 @@ if TYPE_CHECKING:
     from torchrecorder.capture.scope import Called, OpenScope
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
+
+Tensors = list[tuple[str, Tensor]]  # each with its place in what holds it
 
 
 class ModuleScopes:
@@ -204,7 +203,7 @@ class ModuleScopes:
         for observer in self.tape.observers:
             observer.scope_entered(opened)
 
-    def _take_in(self, opened: OpenScope, found: list[tuple[str, Tensor]]) -> None:
+    def _take_in(self, opened: OpenScope, found: Tensors) -> None:
         """Record the arguments of a scope."""
         opened.inputs = self.values.slots_of(found)
         for _, tensor in found:
@@ -255,6 +254,7 @@ class ModuleScopes:
             found = tensors_in_objects([("", output)], [])
         if found and self.tape.index == opened.begun:
             self._uncover(opened, found)
+        own = found if len(self.open) == 1 else None  # also what the user's own stand for
         replaced = self._hand_on(opened, output, found, frame)
         if replaced is not None:
             found = tensors_in(replaced)
@@ -262,12 +262,14 @@ class ModuleScopes:
             waiting = Waiting(opened, frame, self.tape.time(), self.tape.index)
             self.lingering.waiting.append(waiting)
         else:
-            self._conclude(opened, found, failed)
+            self._conclude(opened, found, failed, own)
         self.catalog.complete(module)
         return replaced
 
-    def _conclude(self, opened: OpenScope, found: list[tuple[str, Tensor]], failed: bool) -> None:
-        slots = self.values.slots_of(found)
+    def _conclude(
+        self, opened: OpenScope, found: Tensors, failed: bool, own: Tensors | None = None
+    ) -> None:
+        slots = self.values.slots_of(found if own is None else own)
         for observer in self.tape.observers:
             observer.scope_left(opened, found)
         self._close(opened, slots, failed=failed)
@@ -304,7 +306,7 @@ class ModuleScopes:
         self,
         opened: OpenScope,
         output: Any,
-        found: list[tuple[str, Tensor]],
+        found: Tensors,
         frame: FrameType | None,
     ) -> Any | None:
         """The replacement for *output*, with aliases of arguments that are returned unchanged."""
@@ -329,7 +331,7 @@ class ModuleScopes:
         sources = self.regions.sources
         return sources.functions.may_run(caller_of_module(frame), sources.custom_functions)
 
-    def _uncover(self, opened: OpenScope, found: list[tuple[str, Tensor]]) -> None:
+    def _uncover(self, opened: OpenScope, found: Tensors) -> None:
         """Record hidden ops for results of a scope in which no op was recorded.
 
         Autograd knows some of the steps, but not all of their inputs: a script, which has many
@@ -386,10 +388,10 @@ def _remove(handle: RemovableHandle) -> None:
     forget_keyword_mark(handle.id)
 
 
-def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str, Tensor]]:
+def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> Tensors:
     if len(args) == 1 and isinstance(args[0], Tensor):
         return [(names[0] if names else "0", args[0])]
-    found: list[tuple[str, Tensor]] = []
+    found: Tensors = []
     for name, value in named_arguments(args, names):
         if isinstance(value, Tensor):
             found.append((name, value))

@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from torchrecorder.capture.hooks.custom_functions import class_of
-from torchrecorder.capture.internals.access import CHECKPOINT_FUNCTION, any_autocast
+from torchrecorder.capture.internals.access import (
+    CHECKPOINT_FUNCTION,
+    PIPELINE_SCALING,
+    any_autocast,
+)
 from torchrecorder.events import ScopeEntered, ScopeKind, ScopeLeft, SourceLine
 
 if TYPE_CHECKING:
@@ -123,7 +127,7 @@ class Regions:
 
     def _enter(self, region: Region) -> None:
         kind, key, outside = region
-        name = _name_of(region)
+        name = self.sources.steps.get(id(key)) or _name_of(region)
         opened = self.tape.enter(kind, name, cls=name, source=self.sources.walk(outside)[0])
         opened.key = key
         self.entered(opened.event, key)
@@ -158,7 +162,8 @@ def _name_of(region: Region) -> str:
     if region.kind is ScopeKind.CLIPPING:
         return str(region.key.f_code.co_name)
     if region.kind is ScopeKind.SCALER:
-        return f"GradScaler.{region.key.f_code.co_name}"
+        name = str(region.key.f_code.co_name)
+        return name if name == PIPELINE_SCALING else f"GradScaler.{name}"
     return str(region.kind.value)
 
 

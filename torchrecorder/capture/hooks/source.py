@@ -23,12 +23,14 @@ from torchrecorder.capture.internals.access import (
     CALL_CODE,
     CHECKPOINT_CODE,
     CLIPPING_FUNCTIONS,
+    PIPELINE_SCALING,
     SCALER_METHODS,
     WRAPPED_CALL_CODE,
     FakeTensor,
     FakeTensorMode,
     apply_codes,
     compiled_codes,
+    pipeline_methods,
 )
 from torchrecorder.events import ScopeKind, SourceLine
 
@@ -59,6 +61,10 @@ def _telling_codes() -> dict[CodeType, object]:
         codes[inspect.unwrap(function).__code__] = ScopeKind.CLIPPING
     for function in SCALER_METHODS:
         codes[inspect.unwrap(function).__code__] = ScopeKind.SCALER
+    for function in pipeline_methods():
+        scales = function.__name__ == PIPELINE_SCALING
+        kind = ScopeKind.SCALER if scales else ScopeKind.PIPELINE_SETUP
+        codes[inspect.unwrap(function).__code__] = kind
     for function in (FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__):
         codes[inspect.unwrap(function).__code__] = _PRETENDED
     if CHECKPOINT_CODE is not None:
@@ -91,6 +97,7 @@ class Sources:
         self._lines: dict[tuple[int, int], SourceLine] = {}
         self._roots = _import_roots()
         self.eager = RanEagerly()
+        self.steps: dict[int, str] = {}  # compiled steps that run: ids of frames, and optimizers
         self.expect_compiled()
 
     def expect_compiled(self) -> None:
@@ -125,6 +132,8 @@ class Sources:
                 regions.append(Region(place, frame, frame.f_back))
             elif place is _PRETENDED:
                 raise Pretended
+            elif place is _COMPILED and id(frame) in self.steps:
+                regions.append(Region(ScopeKind.OPTIMIZER, frame, frame.f_back))
             elif place is _COMPILED:
                 self.eager.meet(frame)
             elif line is None:

@@ -41,10 +41,12 @@ from torchrecorder.capture.internals.table import (
     GRADIENT_BUFFERS,
     GRADIENT_SCALERS,
     OPERATOR_MODES,
+    PIPELINES,
     PROFILER_RANGES,
     SAVED_TENSORS,
-    find,
+    STORAGE_ENDS,
 )
+from torchrecorder.capture.internals.trials import find
 
 __all__ = [
     "DisableTorchFunction", "FakeTensor", "FakeTensorMode", "HigherOrderOperator", "OpOverload",
@@ -266,6 +268,18 @@ CLIPPING_FUNCTIONS = tuple(filter(callable, map(find, CLIPPING.paths)))
 SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
 """Methods of gradient scalers that run operations."""
 
+
+def pipeline_methods() -> tuple[Any, ...]:
+    """Of pipelines: what scales gradients, and what runs before the first micro-batch."""
+    if "torch.distributed.pipelining.schedules" not in sys.modules:
+        return ()
+    return tuple(filter(callable, map(find, PIPELINES.paths)))
+
+
+PIPELINE_SCALING = "scale_grads"
+"""The name of the first of them."""
+
+
 OPERATOR_SETUP = "_set_compilation_env"
 """Contexts in which PyTorch compiles higher-order operators."""
 
@@ -283,6 +297,7 @@ def operator_setup() -> Any:
 
 
 SHOWS_OPERATORS = OPERATOR_MODES.present
+SEES_STORAGES_END = STORAGE_ENDS.present
 
 
 def give_operators_rules(

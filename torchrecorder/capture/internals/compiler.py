@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from torchrecorder.capture.internals.table import COMPILER_CACHE, COMPILER_GUARDS, find
+from torchrecorder.capture.internals.table import COMPILER_CACHE, COMPILER_GUARDS
+from torchrecorder.capture.internals.trials import find
 
 
 def break_reason(graph: Any) -> Any:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from torchrecorder.capture.internals.table import KERNEL_PROVENANCE, find
+from torchrecorder.capture.internals.table import KERNEL_PROVENANCE
+from torchrecorder.capture.internals.trials import find
 
 SETTINGS = {
     "trace.provenance_tracking_level": 1,

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from torchrecorder.capture.internals.table import COLLECTIVES, find
+from torchrecorder.capture.internals.table import COLLECTIVES, REDUCTIONS
+from torchrecorder.capture.internals.trials import find
 from torchrecorder.events import Mesh, RankGroup
 
 _USUAL = (Tensor, torch.nn.Parameter)
@@ -99,6 +100,9 @@ def gathers_weights(module: Any) -> bool:
 
 HEARS_COLLECTIVES = COLLECTIVES.present
 """Whether operators of communication can be recorded."""
+
+KNOWS_REDUCTIONS = REDUCTIONS.present
+"""Whether a reducing collective tells how it reduces."""
 
 _NAMES = {
     "allreduce_": "all_reduce",
@@ -268,6 +272,8 @@ def sent_by(operator: Any, args: tuple[Any, ...]) -> Sent:
 
 
 def _reduction(reduce_op: Any) -> str:
+    if not KNOWS_REDUCTIONS:
+        return ""
     number = int(reduce_op.op())
     return _REDUCTIONS[number] if number < len(_REDUCTIONS) else "?"
 

@@ -5,34 +5,23 @@ Whether PyTorch has one is checked by looking up its names, not by version.
 
 from __future__ import annotations
 
-import functools
-import importlib
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
+from torchrecorder.capture.internals.trials import (
+    creates_contexts,
+    find,
+    parameters,
+    reaches_modes,
+    tells_of_ends,
+    tells_reductions,
+)
 from torchrecorder.errors import UnsupportedTorch
 
 OLDEST = "2.6"
 """The oldest version of PyTorch that has everything needed."""
-
-
-@functools.cache
-def find(path: str) -> Any:
-    """The object at a dotted *path* that begins with ``torch`` or ``sys``, or None."""
-    root, *parts = path.split(".")
-    found: Any = {"torch": torch, "sys": sys}[root]
-    for number, part in enumerate(parts, 2):
-        if not hasattr(found, part):
-            try:
-                importlib.import_module(".".join(path.split(".")[:number]))
-            except ImportError:
-                return None
-        found = getattr(found, part, None)
-    return found
 
 
 @dataclass(frozen=True)
@@ -72,37 +61,6 @@ class Internal:
 
 def _needed(name: str, gives: str, *paths: str, attributes: tuple[str, ...] = ()) -> Internal:
     return Internal(name, gives, "nothing can be recorded", paths, attributes, needed=True)
-
-
-def _reaches_modes(function: Callable[..., Any]) -> bool:
-    """Whether *function*, which is written in Python, calls function modes."""
-    return "handle_torch_function" in function.__code__.co_names
-
-
-def _parameters(path: str) -> tuple[str, ...]:
-    """The names of the parameters of the function at *path*."""
-    code = getattr(find(path), "__code__", None)
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
-
-
-def _creates_contexts() -> bool:
-    """Whether the application of a custom function is visible, by its frame or its context."""
-    if hasattr(torch.autograd.Function.apply, "__code__"):
-        return True
-    created = []
-
-    class Context(torch.autograd.function.BackwardCFunction):
-        def __init__(self) -> None:
-            created.append(self)
-
-    class Trial(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any) -> None:
-            """Nothing."""
-
-    Trial._backward_cls = Context
-    Trial.apply()  # type: ignore[no-untyped-call]
-    return bool(created)
 
 
 FUNCTION_MODES = _needed(
@@ -169,6 +127,13 @@ STORAGES = _needed(
     "torch.UntypedStorage._cdata",
     attributes=("_cdata", "_weak_ref", "_free_weak_ref", "_expired"),
 )
+STORAGE_ENDS = Internal(
+    "ends of storages that are still referred to",
+    "memory=True keeps weak references of C++ and of Python to the same storage",
+    "it keeps only those of Python",
+    since="2.11",
+    works=tells_of_ends,
+)
 NODE_NUMBERS = _needed(
     "numbers of autograd nodes",
     "which operation made a node",
@@ -188,7 +153,7 @@ CUSTOM_FUNCTIONS = Internal(
     "they are no regions, and modules that return their input are not distinguished from it",
     ("torch._C._is_fwd_grad_enabled", "torch.autograd.function.BackwardCFunction"),
     ("_forward_cls",),
-    works=_creates_contexts,
+    works=creates_contexts,
 )
 GRADIENT_BUFFERS = Internal(
     "gradient buffers of custom functions",
@@ -241,7 +206,7 @@ BACKWARD_CALLS = Internal(
     "backward passes that the program starts by calling it",
     "those are not recorded; loss.backward() and record(..., backward=True) are",
     since="2.11",
-    works=lambda: _reaches_modes(torch.autograd.backward),
+    works=lambda: reaches_modes(torch.autograd.backward),
 )
 OPERATOR_COMPILER = Internal(
     "the compiler of higher-order operators",
@@ -269,6 +234,15 @@ COMPILED_FRAMES = Internal(
     ("torch._dynamo.eval_frame._TorchDynamoContext.__call__",),
     ("_torchdynamo_orig_backend",),
 )
+COMPILED_CALLS = Internal(
+    "calls of compiled functions",
+    "compiled steps of optimizers stay compiled while they are recorded",
+    "they run eagerly: weights may differ in their last bits, and a note says so",
+    (
+        "torch._dynamo.eval_frame._callback_from_stance",
+        "torch._dynamo.eval_frame._maybe_set_eval_frame",
+    ),
+)
 OPTIMIZER_FRAMES = Internal(
     "frames of an optimizer's step",
     "regions of optimizers",
@@ -286,6 +260,16 @@ GRADIENT_SCALERS = Internal(
     "regions of gradient scalers",
     "operations of gradient scalers are in no region",
     tuple(f"torch.amp.GradScaler.{name}" for name in ("scale", "unscale_", "update")),
+)
+PIPELINES = Internal(
+    "methods of pipelines",
+    "regions of what a pipeline does before its first micro-batch, and of scaling gradients",
+    "operations of that lie in no region, and figures of many processes show them",
+    (
+        "torch.distributed.pipelining.stage._PipelineStageBase.scale_grads",
+        "torch.distributed.pipelining.schedules.PipelineScheduleSingle._initialize_stage",
+        "torch.distributed.pipelining.schedules.PipelineScheduleMulti._initialize_stages",
+    ),
 )
 DEFAULT_DEVICE = Internal(
     "the mode of torch.set_default_device",
@@ -325,6 +309,19 @@ COLLECTIVES = Internal(
     ),
     attributes=("_destroy",),
 )
+COLLECTIVE_CALLS = Internal(
+    "torch.distributed in function modes",
+    "what a program sends by functions of torch.distributed, as operations with their lines",
+    "it is told as communications of the module only, and what it writes has a hidden operation",
+    since="2.11",
+    works=lambda: reaches_modes(find("torch.distributed.isend")),
+)
+REDUCTIONS = Internal(
+    "kinds of reductions",
+    "whether a collective sums, averages or takes the maximum",
+    "collectives are named without it",
+    works=tells_reductions,
+)
 PROFILER_RANGES = Internal(
     "fast ranges of the profiler",
     "operations and modules as ranges of a profiler, at a microsecond each",
@@ -336,7 +333,7 @@ COMPILER_GUARDS = Internal(
     "the number of guards of each graph of record(..., compiled=True)",
     "their number is unknown",
     ("torch._dynamo.optimize",),
-    works=lambda: "guard_export_fn" in _parameters("torch._dynamo.eval_frame._optimize"),
+    works=lambda: "guard_export_fn" in parameters("torch._dynamo.eval_frame._optimize"),
 )
 COMPILER_CACHE = Internal(
     "caches of the compiler",

@@ -25,7 +25,7 @@ def closed_over(args: tuple[Any, ...]) -> list[tuple[str, Tensor]]:
         if id(function) in seen:
             continue
         seen.add(id(function))
-        for name, held in _cells(function):
+        for name, held in cells(function):
             if isinstance(held, FunctionType):
                 stack.append(held)
             for path, tensor in _tensors(name, held, function.__code__.co_names):
@@ -33,8 +33,8 @@ def closed_over(args: tuple[Any, ...]) -> list[tuple[str, Tensor]]:
     return list(found.values())
 
 
-def _cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The names and contents of a function's cells, without empty cells."""
+def cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """The names and contents of a function's cells; one that is still empty has none."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:
             yield name, cell.cell_contents

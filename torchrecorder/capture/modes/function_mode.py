@@ -33,6 +33,8 @@ from torchrecorder.capture.tensors.describe import innermost, tensors_in
 from torchrecorder.events import OpCalled, OpId, OpKind, ValueId, made
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from torchrecorder.capture.autograd.walk import AutogradWalk
     from torchrecorder.capture.hooks.backward import BackwardRuns
     from torchrecorder.capture.hooks.regions import Regions
@@ -93,14 +95,15 @@ class Calls:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         guarded: bool = False,
+        frame: FrameType | None = None,
     ) -> Call | None:
-        """Record the inputs of the call. None if it is not an op, or if the instrument failed."""
+        """Note what the call in *frame* reads. None if it is no op, or the instrument failed."""
         call = Call()
         try:
             tape, values = self.tape, self.values
             call.started = tape.pause()
             call.facts = facts
-            frame = get_frame(3)
+            frame = frame or get_frame(3)
             call.caller = self.sites.at(frame)
             call.source = self.regions.locate(frame)
             call.place = tape.stack[-1] if tape.stack else None
@@ -294,6 +297,7 @@ class Calls:
         seconds: float | None,
     ) -> OpCalled:
         facts, place = call.facts, call.place
+        arguments = self.tape.shared.setdefault(call.arguments, call.arguments)
         event = (
             call.op,
             place.scope if place is not None else None,
@@ -303,8 +307,8 @@ class Calls:
             facts.qualname,
             call.inputs,
             outputs,
-            writes,
-            call.arguments,
+            outputs if writes == outputs else writes,
+            arguments,
             call.source,
             seconds,
             place is not None and place.recompute,

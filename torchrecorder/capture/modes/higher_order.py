@@ -32,27 +32,32 @@ from torchrecorder.capture.internals.access import (
 
 if TYPE_CHECKING:
     from torchrecorder.capture.hooks.modules import ModuleScopes
+    from torchrecorder.capture.hooks.optimizer import OptimizerSteps
+    from torchrecorder.capture.modes.function_mode import FunctionCalls
 
 
 class CompiledOps:
     """A context in which only higher-order operators are compiled."""
 
-    def __init__(self, functions: TorchFunctionMode, modules: ModuleScopes) -> None:
+    def __init__(
+        self, functions: FunctionCalls, modules: ModuleScopes, steps: OptimizerSteps
+    ) -> None:
         self.functions = functions
         self.modules = modules
+        self.steps = steps
 
     def lose(self, error: Exception) -> None:
         """A higher-order operator could not be recorded."""
         self.modules.tape.lose("operators on functions", error)
 
     def __enter__(self) -> CompiledOps:
-        _now.listening = (*_listening(), self)
+        _now.listening = (*listening(), self)
         _active.append(self)
         _replace_setup(_plain, _unrecorded)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _now.listening = tuple(item for item in _listening() if item is not self)
+        _now.listening = tuple(item for item in listening() if item is not self)
         _active.remove(self)
         if not _active:
             _replace_setup(_unrecorded, _plain)
@@ -63,8 +68,8 @@ _active: list[CompiledOps] = []
 _now = threading.local()
 
 
-def _listening() -> tuple[CompiledOps, ...]:
-    """The active contexts of this thread, outermost first."""
+def listening() -> tuple[CompiledOps, ...]:
+    """Those of this thread, outermost first."""
     found: tuple[CompiledOps, ...] = getattr(_now, "listening", ())
     return found
 
@@ -78,18 +83,18 @@ def _replace_setup(before: Any, after: Any) -> None:
 
 @contextlib.contextmanager
 def _unrecorded() -> Iterator[Any]:
-    """PyTorch's own setup, without recording until the compiled operator runs."""
-    listening, away = _listening(), None
+    """As PyTorch's own setup, but nothing is recorded until what was compiled runs."""
+    heard, away = listening(), None
     with _plain() as backend:
         try:
-            away = _take_away(listening)
+            away = _take_away(heard)
         except Exception as error:
-            listening[-1].lose(error)
+            heard[-1].lose(error)
         try:
             yield backend
         finally:
             if away is not None:
-                _give_back(away, listening[-1])
+                _give_back(away, heard[-1])
 
 
 def _give_back(away: contextlib.ExitStack, last: CompiledOps) -> None:
@@ -99,10 +104,21 @@ def _give_back(away: contextlib.ExitStack, last: CompiledOps) -> None:
         last.lose(error)
 
 
-def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
-    """Stop recording and enable the compiler; None if other modes are in between."""
+def _take_away(heard: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
+    """Stop recording, and let the compiler work; None where modes of others are in between."""
+    counting, ours = _counting(), [item.functions for item in heard]
+    away = unheard(heard)
+    if away is not None:
+        away.enter_context(torch.compiler.set_stance("default", force_backend=_run_recorded))
+        before, _now.back = getattr(_now, "back", ((), ())), (ours, counting)
+        away.callback(setattr, _now, "back", before)
+    return away
+
+
+def unheard(heard: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
+    """Stop recording until the stack is closed; None where modes of others are in between."""
     counting, modes = _counting(), function_modes()
-    ours = [item.functions for item in listening]
+    ours = [item.functions for item in heard]
     if not ours or not all(item in modes for item in ours):
         return None
     with contextlib.ExitStack() as stack:
@@ -110,12 +126,9 @@ def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | Non
             stack.callback(counts.__enter__)
             counts.__exit__(None, None, None)
         stack.enter_context(_only([mode for mode in modes if mode not in ours], modes))
-        for entry in reversed(listening):
+        for entry in reversed(heard):
             stack.callback(entry.modules.__enter__)
             entry.modules.__exit__()
-        stack.enter_context(torch.compiler.set_stance("default", force_backend=_run_recorded))
-        before, _now.back = getattr(_now, "back", ((), ())), (ours, counting)
-        stack.callback(setattr, _now, "back", before)
         return stack.pop_all()
 
 
@@ -153,7 +166,7 @@ def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[...
             try:
                 _bring_back(stack)
             except Exception as error:
-                _listening()[-1].lose(error)
+                listening()[-1].lose(error)
             return graph.forward(*args)
 
     return run

@@ -10,7 +10,6 @@ and everything else that the run reads.
 from __future__ import annotations
 
 import itertools
-import weakref
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -128,8 +127,7 @@ class MemoryWatched(KernelsHeard, Observer):
             return
         if known is not None and node is None:
             return
-        memory = bearer(tensor).untyped_storage()
-        amount = memory.nbytes()
+        amount = bearer(tensor).untyped_storage().nbytes()
         if known is not None:
             if known[0] == amount:
                 return
@@ -139,7 +137,9 @@ class MemoryWatched(KernelsHeard, Observer):
         if node is not None:
             self.moment += 1
             self.begun[storage] = amount, node, self.moment
-        self._references[storage] = weakref.ref(memory, lambda _: self._gone(storage))
+        self._references[storage] = self.values.storages.when_released(
+            tensor, lambda: self._gone(storage)
+        )
 
     def _gone(self, storage: int) -> None:
         """This memory was released; called by PyTorch."""

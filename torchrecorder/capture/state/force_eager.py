@@ -21,6 +21,8 @@ from typing import Any
 import torch
 
 from torchrecorder.capture.internals.access import has_global_hooks
+from torchrecorder.capture.internals.compiled_calls import compiled_calls_watched
+from torchrecorder.capture.modes.compiled_steps import begins, ended
 
 _COMPILER = "torch._dynamo"
 
@@ -34,7 +36,8 @@ _stance = contextlib.ExitStack()
 
 
 class RunEagerly(MetaPathFinder, Loader):
-    """A context in which ``torch.compile`` and functions based on it compile nothing.
+    """A context in which ``torch.compile`` and what is built on it compile nothing, but for
+    steps of optimizers that are recorded.
 
     Args:
         lose: Called with errors.
@@ -73,6 +76,7 @@ class RunEagerly(MetaPathFinder, Loader):
         with _lock:
             if not _resting:
                 _stance.enter_context(torch.compiler.set_stance("force_eager"))
+                _stance.enter_context(compiled_calls_watched(begins, ended))
             _resting.append(self)
         if not self._hooked:
             self._exit.enter_context(_unsaid(_ABOUT_US))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, UntypedStorage
 
+from torchrecorder.capture.internals.access import SEES_STORAGES_END
 from torchrecorder.capture.internals.processes import is_awaited
 from torchrecorder.capture.tensors.describe import UNVERSIONED, bearer, version_of
 from torchrecorder.events import OpId, ValueId, made
@@ -50,6 +51,12 @@ class Storage:
         self.faded = False  # a known tensor in it no longer exists
         self.received = UNVERSIONED
         self.waiting: list[Waiting] | None = None  # callbacks for the end of a collective
+
+    def free(self) -> None:
+        """Let the address be given to other memory."""
+        if self.weak:
+            UntypedStorage._free_weak_ref(self.weak)
+            self.weak = 0
 
     def expect(self) -> None:
         """A collective begins to write here, at unknown times."""
@@ -109,6 +116,20 @@ class Storages:
             self._numbers += 1
         return storage
 
+    def when_released(self, tensor: Tensor, tell: Callable[[], None]) -> Any:
+        """Call *tell* once the memory of *tensor* is released, while what this gives is kept."""
+        memory = bearer(tensor).untyped_storage()
+        if SEES_STORAGES_END:
+            return weakref.ref(memory, lambda _: tell())
+        address = memory._cdata
+        self._known[address].free()
+
+        def released(_: Any) -> None:
+            self._known.pop(address, None)
+            tell()
+
+        return weakref.ref(memory, released)
+
     def when_arrived(self, tensor: Tensor, look: Callable[[Tensor], None]) -> None:
         """Call *look* on *tensor*: now, or when the program has waited for its collective.
 
@@ -138,15 +159,15 @@ class Storages:
         """Remove the entries of freed memory."""
         with self._lock:  # several threads may share this
             for address, storage in list(self._known.items()):
-                if UntypedStorage._expired(storage.weak):
+                if storage.weak and UntypedStorage._expired(storage.weak):
                     del self._known[address]
-                    UntypedStorage._free_weak_ref(storage.weak)
+                    storage.free()
             self._many = 2 * len(self._known) + 1000
 
     def clear(self) -> None:
         """Remove all storages, whose addresses may be reused from now on."""
         for storage in self._known.values():
-            UntypedStorage._free_weak_ref(storage.weak)
+            storage.free()
         self._known.clear()
 
     def __del__(self) -> None:

@@ -325,6 +325,7 @@ class Values:
         device = tensor.device
         if cls in _USUAL and tensor.layout is _STRIDED and not tensor.is_nested:
             shape = tuple(tensor.shape)
+            shape = self.tape.shared.setdefault(shape, shape)
             number, kind = prod(shape), cls.__name__
         else:
             shape = shape_of(tensor)

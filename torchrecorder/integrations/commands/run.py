@@ -26,7 +26,7 @@ from torchrecorder.integrations.targets import TARGET_OPTIONS
 from torchrecorder.options import shown_numbers
 from torchrecorder.recording import Recording
 
-RECORDED = ("flops", "stats", "name")
+RECORDED = ("flops", "compiled", "stats", "name")
 """Options of the recorder; the script itself runs the backward pass."""
 
 NOTHING = 1
@@ -42,13 +42,16 @@ class Run:
       torchrecorder run train.py --model-var net -o net.svg -- --epochs 1 data/
       torchrecorder run -m package.train --steps 3 -o run.json.gz -- --batch-size 8
       torchrecorder run train.py --model-var trainer.model --view backward
+      torchrecorder run train.py --compiled --color-by compiled_graph
 
     What follows -- are the script's own arguments. Without --model-var the model is the first
-    module with parameters that is called. A step is one call of it with
-    everything until the next one: loss, backward, optimizer. Then the script runs on without
-    recording. Its output and exit code do not change; if it succeeds without calling the model,
-    the exit code is 1. Under torchrun, each process writes its recording beside the output, and
-    the first one joins them: torchrun --nproc-per-node 4 -m torchrecorder run train.py -o step.html
+    module with parameters that is called. A step is one call of it with everything until the
+    next one: loss, backward, optimizer. Then the script runs on without recording. Its output
+    and exit code do not change; if it succeeds without calling the model, the exit code is 1.
+    With --compiled the recorded calls are repeated, with the whole model compiled, before the
+    script runs on: output of the model appears twice. Under torchrun, each process writes its
+    recording beside the output, and the first one joins them:
+    torchrun --nproc-per-node 4 -m torchrecorder run train.py -o step.html
     Use summary, top, compare and open on a recording (-o run.json.gz).
     """
 

@@ -77,7 +77,8 @@ def names_of(
         children: Gives what lies in a block.
     """
     if not is_block(group[0]):
-        return tuple(recording.scopes[ScopeId(item)].name for item in group)
+        scopes = (recording.scopes.get(ScopeId(item)) for item in group)
+        return tuple(scope.name for scope in scopes if scope is not None)
     named = [
         tuple(
             recording.scopes[ScopeId(item)].name
