@@ -173,7 +173,7 @@ def _painted(
         return _on_paper(_without_graphviz(natural, figure, timeout), figure)
     engine.require()
     if format != "svg":
-        _say_if_replaced(figure.fontname)
+        _warn_if_replaced(figure.fontname)
     if nested:
         text, program = nested_text(natural, **_room(figure), timeout=timeout), PAINTER
     else:
@@ -192,7 +192,7 @@ def _painted(
     return paint(format, attributes={**(attributes or {}), "viewport": window})
 
 
-def _say_if_replaced(fontname: str) -> None:
+def _warn_if_replaced(fontname: str) -> None:
     """Warn if a font is not installed on this machine: the figure is painted with another one."""
     instead = stand_in(fontname)
     if instead is not None:

@@ -51,10 +51,10 @@ class Script:
 
         Its output, exceptions and exit code are not changed.
         """
-        from torchrecorder.capture.hooks.deferred_recorder import Awaited
+        from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
 
         chosen = _first if self.variable is None else _Variable(self.variable).holds
-        awaited = Awaited(chosen, steps, options)
+        awaited = DeferredRecorder(chosen, steps, options)
         code = 0
         with self._as_main():
             try:

@@ -24,7 +24,7 @@ from torchrecorder.events import ScopeEntered, ScopeKind, ScopeLeft, SourceLine
 if TYPE_CHECKING:
     from types import FrameType
 
-    from torchrecorder.capture.hooks.deferred_exit import Lingering
+    from torchrecorder.capture.hooks.deferred_exit import DeferredExits
     from torchrecorder.capture.scope import OpenScope
     from torchrecorder.capture.hooks.source import Region, Sources
     from torchrecorder.capture.tape import Tape
@@ -65,7 +65,7 @@ class Regions:
     def __init__(self, tape: Tape, sources: Sources) -> None:
         self.tape = tape
         self.sources = sources
-        self.lingering: Lingering
+        self.lingering: DeferredExits
         self.outside = self.state = mode_state()
         self.entered: Callable[[ScopeEntered, Any], None] = lambda event, key: None
 

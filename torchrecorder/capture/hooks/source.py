@@ -72,7 +72,7 @@ def _telling_codes() -> dict[CodeType, object]:
     return codes
 
 
-class Pretended(Exception):
+class InternalWork(Exception):
     """The op is internal to PyTorch, not the user's: on the shape of a fake tensor, or on the saved
     state of a checkpoint.
     """
@@ -110,7 +110,7 @@ class Sources:
         The line is None if a module call comes first; regions are given innermost first.
 
         Raises:
-            Pretended: Between the two, PyTorch runs internal work.
+            InternalWork: Between the two, PyTorch runs internal work.
         """
         line: SourceLine | None = None
         regions: list[Region] = []
@@ -131,7 +131,7 @@ class Sources:
             elif isinstance(place, ScopeKind):
                 regions.append(Region(place, frame, frame.f_back))
             elif place is _PRETENDED:
-                raise Pretended
+                raise InternalWork
             elif place is _COMPILED and id(frame) in self.steps:
                 regions.append(Region(ScopeKind.OPTIMIZER, frame, frame.f_back))
             elif place is _COMPILED:
