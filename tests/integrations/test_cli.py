@@ -192,7 +192,7 @@ def test_summary_columns(capsys):
         ("render cli_nets:raises", 1, "KeyError: 'no such checkpoint'"),
         ("render cli_nets:leaves", 1, "raised SystemExit: 0"),
         ("render cli_nets:Net", 2, "--shape 1,3,224,224"),
-        ("render cli_nets:Net --shape 2,4:int65", 2, "'int65' is no type"),
+        ("render cli_nets:Net --shape 2,4:int65", 2, "'int65' is not a dtype"),
         ("render cli_nets:Net --shape 2,4 --device moon", 2, "device 'moon'"),
         ("render cli_nets:Net --shape 2,4 -o a.swg", 2, "did you mean '.svg'"),
         ("render cli_nets:Net --shape 2,4 -o no/a.svg", 2, "no folder 'no'"),
@@ -219,7 +219,7 @@ def test_mistakes(capsys, arguments, code, said):
         (["-o", "no/a.svg"], "no folder 'no'"),
         (["-o", "."], "Known: .svg"),
         (["--fold", "--width", "3"], "--width must be a length with its unit"),
-        (["--option", "zz=1"], "unknown option 'zz'. Known here: "),
+        (["--option", "zz=1"], "unknown option 'zz'. Known options: "),
     ],
 )
 def test_mistakes_about_the_drawing_are_found_before_the_model_is_made(capsys, wrong, said):
