@@ -112,7 +112,7 @@ def test_a_misspelled_option_is_guessed(name: str, meant: str) -> None:
 def test_attributes_of_graphviz_go_where_they_belong() -> None:
     """Those that may stand among the options are known, and the message says where others go."""
     assert all(FIELDS[field] <= KNOWN[field] for field in FIELDS)
-    with pytest.raises(InvalidArgument, match="'shape' goes into node_attributes"):
+    with pytest.raises(InvalidArgument, match="'shape' belongs in node_attributes"):
         drawing(attributes={"shape": "box"})
     assert drawing(nodesep=1).style.attributes == {"nodesep": "1"}
 
@@ -189,7 +189,7 @@ CALLS = {
     ),
     "either args or input_data": lambda: torchrecorder.record(MODEL, X, input_data=X),
     "model must be a module": lambda: torchrecorder.Recorder(3),
-    "and no class": lambda: torchrecorder.Recorder(torch.nn.ReLU),
+    "not a class": lambda: torchrecorder.Recorder(torch.nn.ReLU),
     "model must be something to call": lambda: torchrecorder.Series(3),
     "scopes must be a text or a list": lambda: torchrecorder.Series(MODEL, scopes=3),
     "finish must give a Figure, not None": lambda: torchrecorder.figure(

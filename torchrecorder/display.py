@@ -176,7 +176,7 @@ def _figure(recording: RecordedRun, pdf: bool) -> tuple[str | None, bytes | None
         try:
             if len(view.boxes) <= _BOXES:
                 svg = Svg(timeout=left * _SHARE).export(view, style).decode()
-                _say_if_closed(recording, whole)
+                _warn_if_closed(recording, whole)
                 small = pdf and len(svg) <= _BEHIND
                 return svg, Pdf(timeout=left).export(view, style) if small else None
         except LayoutFailed:
@@ -198,7 +198,7 @@ def _views(recording: RecordedRun, style: Style) -> Iterator[View]:
             yield view
 
 
-def _say_if_closed(recording: RecordedRun, whole: bool) -> None:
+def _warn_if_closed(recording: RecordedRun, whole: bool) -> None:
     """Warn if the figure is closed further than by default."""
     if not whole:
         warnings.warn(

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
-from torchrecorder.capture.hooks.deferred_recorder import Awaited
+from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
 from torchrecorder.events import COMPILED_GRAPH
 
 pytest.importorskip("torch._dynamo")
@@ -79,7 +79,7 @@ def test_of_a_program_that_compiles(made):
     """A recorder that ends in the middle of what the program compiles finds the same graphs."""
     net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
     program = made(net)
-    with Awaited(lambda module, frame: module is net, 1, {"compiled": True}) as awaited:
+    with DeferredRecorder(lambda module, frame: module is net, 1, {"compiled": True}) as awaited:
         results = [program(torch.ones(2, 4)) for _ in range(2)]
     assert torch.equal(*results)
     (graph,) = awaited.recording.compiled_graphs

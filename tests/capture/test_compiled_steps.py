@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
-from torchrecorder.capture.hooks.deferred_recorder import Awaited
+from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
 from torchrecorder.capture.internals.compiled_calls import optimizer_hooks
 from torchrecorder.errors import Notice
 from torchrecorder.events import ScopeKind
@@ -225,7 +225,7 @@ def test_an_awaited_step_runs_eagerly(backend):
     net = nn.Linear(4, 4)
     _, step = of_method(net, backend)
     with pytest.warns(Notice, match="ran eagerly"):
-        with Awaited(lambda module, frame: module is net) as awaited:
+        with DeferredRecorder(lambda module, frame: module is net) as awaited:
             net(torch.ones(2, 4)).sum().backward()
             step()
             net(torch.ones(2, 4))

@@ -13,7 +13,7 @@ import torchrecorder
 from tests.agreement import structure
 from tests.faults import Faults, find
 from tests.zoo.functions import Negate, Same
-from torchrecorder.capture.hooks.deferred_recorder import Awaited
+from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
 from torchrecorder.capture.tape import Tape
 
 RUN_THE_MODEL = {
@@ -219,7 +219,7 @@ def _train(place=None):
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     faults = Faults(place)
-    with faults.hearing(), Awaited(lambda module, frame: module is model, 2):
+    with faults.hearing(), DeferredRecorder(lambda module, frame: module is model, 2):
         for _ in range(3):
             model(torch.ones(2, 4)).sum().backward()
             optimizer.step()
@@ -230,7 +230,7 @@ def _train(place=None):
 def test_failing_while_waiting():
     """A recorder that waits for its model, or comes and goes between steps, fails alone too."""
     found, plain = _train()
-    awaited = {"Awaited._called", "Awaited._steps_now", "Awaited._stepped"}
+    awaited = {f"DeferredRecorder.{name}" for name in ("_called", "_steps_now", "_stepped")}
     assert awaited <= found.callbacks
     for place in found.passed:
         if place.line and find(place.code)[0] in awaited:

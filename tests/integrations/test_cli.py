@@ -192,7 +192,7 @@ def test_summary_columns(capsys):
         ("render cli_nets:raises", 1, "KeyError: 'no such checkpoint'"),
         ("render cli_nets:leaves", 1, "raised SystemExit: 0"),
         ("render cli_nets:Net", 2, "--shape 1,3,224,224"),
-        ("render cli_nets:Net --shape 2,4:int65", 2, "'int65' is no type"),
+        ("render cli_nets:Net --shape 2,4:int65", 2, "'int65' is not a dtype"),
         ("render cli_nets:Net --shape 2,4 --device moon", 2, "device 'moon'"),
         ("render cli_nets:Net --shape 2,4 -o a.swg", 2, "did you mean '.svg'"),
         ("render cli_nets:Net --shape 2,4 -o no/a.svg", 2, "no folder 'no'"),
@@ -219,7 +219,7 @@ def test_mistakes(capsys, arguments, code, said):
         (["-o", "no/a.svg"], "no folder 'no'"),
         (["-o", "."], "Known: .svg"),
         (["--fold", "--width", "3"], "--width must be a length with its unit"),
-        (["--option", "zz=1"], "unknown option 'zz'. Known here: "),
+        (["--option", "zz=1"], "unknown option 'zz'. Known options: "),
     ],
 )
 def test_mistakes_about_the_drawing_are_found_before_the_model_is_made(capsys, wrong, said):
@@ -244,7 +244,7 @@ def test_a_model_that_raises_is_drawn_until_then(folder, capsys, monkeypatch):
         importlib.import_module("cli_nets").Wrong()(torch.ones(2, 4))
     code, out, err = run(capsys, "render", "cli_nets:Wrong", "--shape", "2,4", "-o", "a.svg")
     assert (code, out) == (1, "")
-    assert "what ran until then is drawn in a.svg" in err
+    assert "the run until the failure is drawn in a.svg" in err
     assert f"RuntimeError: {plain.value}" in err and "while running `second`" in err
     assert "first" in (folder / "a.svg").read_text()
 

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 import torchrecorder
 from tests.integrations.test_cli import run
-from torchrecorder.capture.hooks.deferred_recorder import Awaited
+from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
 
 TRAIN = '''
 import sys
@@ -204,7 +204,7 @@ def test_modes_of_the_program_end_in_their_order(context: Any) -> None:
     """We may begin in the middle of one and end after it, or in the middle of another."""
     net = torch.nn.Linear(4, 4, device="meta")
     x = torch.ones(1, 4, device="meta")
-    with Awaited(lambda module, frame: module is net, 2) as awaited:
+    with DeferredRecorder(lambda module, frame: module is net, 2) as awaited:
         with context():
             net(x).relu()
         net(x).tanh()
@@ -223,7 +223,7 @@ def test_default_device_may_change_meanwhile() -> None:
     before = torch.empty(0).device
     torch.set_default_device("cpu")
     try:
-        with Awaited(lambda module, frame: module is net) as awaited:
+        with DeferredRecorder(lambda module, frame: module is net) as awaited:
             net(torch.ones(1, 4))
             torch.set_default_device("meta")
             made = torch.ones(3)
@@ -267,7 +267,7 @@ def test_compiled_models(compiled: Any, recwarn: pytest.WarningsRecorder) -> Non
     awaited_ones = (net, compiled(net))
     expected = awaited_ones[1](x)
     torch._dynamo.reset()
-    with Awaited(lambda module, frame: module in awaited_ones, 2) as awaited:
+    with DeferredRecorder(lambda module, frame: module in awaited_ones, 2) as awaited:
         results = [awaited_ones[1](x) for _ in range(3)]
     assert all(torch.equal(each, expected) for each in results)
     assert [str(each.message) for each in recwarn if "hook" in str(each.message)] == []
@@ -281,7 +281,7 @@ def test_compiled_models(compiled: Any, recwarn: pytest.WarningsRecorder) -> Non
 def test_a_model_that_raises_is_called_again() -> None:
     """A call that raises is a step like others; recording ends with the step that is next."""
     net = torch.nn.Linear(4, 4)
-    with Awaited(lambda module, frame: True) as awaited:
+    with DeferredRecorder(lambda module, frame: True) as awaited:
         with pytest.raises(RuntimeError):
             net(torch.ones(3))
         torch.ones(4).exp()
@@ -294,7 +294,7 @@ def test_two_optimizers_of_one_model() -> None:
     """Both belong to the step; what is between them and the next call does not."""
     net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
     optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in net]
-    with Awaited(lambda module, frame: True) as awaited:
+    with DeferredRecorder(lambda module, frame: True) as awaited:
         for _ in range(2):
             net(torch.ones(1, 4)).sum().backward()
             for optimizer in optimizers:

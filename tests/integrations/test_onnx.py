@@ -145,7 +145,7 @@ def test_what_is_no_onnx_model(tmp_path, monkeypatch):
     onnx = pytest.importorskip("onnx")
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(b"\xff\xff no model")
-    with pytest.raises(InvalidRecording, match="broken.onnx' is no ONNX file"):
+    with pytest.raises(InvalidRecording, match="broken.onnx' is not an ONNX file"):
         files.load(broken)
     with pytest.raises(InvalidRecording, match="no nodes"):
         files.load(onnx.ModelProto())

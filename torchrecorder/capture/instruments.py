@@ -89,7 +89,7 @@ class Instruments:
             self.modules,
             steps,
             CompiledOps(self.functions, self.modules, steps),
-            ThreadsStarted(tape, self.autograd.expect_strangers),
+            ThreadsStarted(tape, self.autograd.expect_foreign_nodes),
         )
         with contextlib.ExitStack() as stack:
             with tape.losing("extras"):
@@ -147,6 +147,6 @@ def of_thread(tape: Tape, main: Instruments) -> Instruments:
     made = Instruments(tape, extras, SharedValues(tape, main.values), main.catalog.shared)
     walk, known = made.autograd, main.autograd
     walk.leaves, walk.made, walk.owners = known.leaves, known.made, known.owners
-    walk.expect_strangers()
+    walk.expect_foreign_nodes()
     made.modules.family = main.modules.family
     return made

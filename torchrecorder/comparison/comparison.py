@@ -1,4 +1,4 @@
-"""Comparison: what is different between two recordings; as text, as data, drawn."""
+"""Comparison: the differences between two recordings, as text, data and figure."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is different between two recordings; false where nothing is.
+    """The differences between two recordings; false if there are none.
 
     Attributes:
         before: The first recording.
         after: The second recording.
-        changes: What differs, in run order.
-        matching: What belongs together.
-        totals: Numbers of both runs as a whole that are the same in every run, and those that
-            were asked for. Alone they are no difference.
+        changes: The differences, in run order.
+        matching: Corresponding parts.
+        totals: Numbers of both runs as a whole that do not vary between runs, and requested
+            numbers. On their own they do not count as a difference.
     """
 
     before: Recording
@@ -45,12 +45,12 @@ class Comparison:
 
     @property
     def name(self) -> str:
-        """What both are called, or one and the other."""
+        """The common name, or both names."""
         return joint_name(self.before, self.after)
 
     @property
     def changed_totals(self) -> tuple[str, ...]:
-        """How the numbers of the whole changed, without those that go with others."""
+        """Changes of the numbers of the whole run, without those that follow from others."""
         asked = {change.text for change in self.changes}
         found = (total for total in self.totals if total.text)
         return tuple(item.said for item in found if item.name in BRIEF or item.said in asked)
@@ -60,10 +60,10 @@ class Comparison:
 
     @takes(limit=whole_number(1).or_none())
     def text(self, limit: int | None = 60) -> str:
-        """A line for each change; what changed in the same way is on one line.
+        """A line for each change; equal changes share a line.
 
         Args:
-            limit: How many lines there are; None for all.
+            limit: Maximum number of lines; None for all.
         """
         return encodable("\n".join(self._lines(limit)))
 
@@ -95,7 +95,7 @@ class Comparison:
         }
 
     def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
-        """Draw both recordings laid over each other: what is new, gone and different.
+        """Draw both recordings in one figure, with added, removed and changed parts.
 
         Args:
             path: Where to write; the suffix names the format.

@@ -34,7 +34,7 @@ class DisplayNames:
         self.recording = recording
 
     def scope(self, scope: ScopeId) -> str:
-        """Its path and, from the second call on, which call it is."""
+        """Its path and, from the second call on, the number of the call."""
         found = self.recording.scopes[scope]
         if found.kind is not ScopeKind.MODULE:
             around = self._path(found.parent)
@@ -55,7 +55,7 @@ class DisplayNames:
         return f"{path}: {self._numbered(found)}" if path else self._numbered(found)
 
     def value(self, value: ValueId) -> str:
-        """Its name, or that of what made it."""
+        """Its name, or that of its producer."""
         found = self.recording.values[value]
         if found.names:
             return found.names[0]
@@ -64,7 +64,7 @@ class DisplayNames:
         return self.op(found.producer)
 
     def handed(self, value: ValueId, reader: ScopeId | None) -> str:
-        """Its name, or that of the outermost module that hands it to *reader*."""
+        """Its name, or that of the outermost module that returns it to *reader*."""
         found = self.recording.values[value]
         if found.producer is None:
             return self.value(value)
@@ -127,7 +127,7 @@ def form(value: Value) -> str:
 
 
 def size(scope: Scope, recording: RecordedRun) -> str:
-    """How much is in a scope: ``12 ops, 3 parameters``."""
+    """The contents of a scope: ``12 ops, 3 parameters``."""
     ops = parameters = 0
     for item in map(recording.scopes.__getitem__, Inside(recording).scopes(scope.id)):
         module = recording.module_of(item) if item.call == 0 else None

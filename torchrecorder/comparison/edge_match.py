@@ -22,7 +22,7 @@ class Wiring:
     def same(self, one: Slot | None, other: Slot | None, reader: ScopeId | None) -> bool:
         """Whether two slots hold matching tensors, as far as the scope *reader* can tell.
 
-        A tensor that leaves a matched scope at the same output counts as the same outside of it.
+        Tensors from the same output of a matched scope count as matching outside of it.
         """
         if one is None or other is None:
             return one is other
@@ -33,7 +33,7 @@ class Wiring:
 
     @cached_property
     def _handed(self) -> Mapping[tuple[ValueId, ValueId], list[ScopeId]]:
-        """Pairs of values that matched scopes give back in the same place, and those scopes."""
+        """Pairs of values that matched scopes return at the same position, with these scopes."""
         handed: dict[tuple[ValueId, ValueId], list[ScopeId]] = {}
         for left, right in self.matching.scopes.items():
             outputs = self.before.scopes[left].outputs, self.after.scopes[right].outputs

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class ChangeKind(str, Enum):
-    """How something differs."""
+    """Kinds of differences."""
 
     ADDED = "added"
     """Only in the second."""
@@ -38,8 +38,8 @@ class Change:
         before: Id of the scope, op, value or module in the first recording; None if it is
             not there. Empty for the run as a whole.
         after: The same in the second recording.
-        where: What people call it.
-        text: What is different.
+        where: Its display name.
+        text: The difference, in words.
     """
 
     kind: ChangeKind

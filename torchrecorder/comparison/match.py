@@ -1,8 +1,8 @@
 """Match: which scopes, ops, values and modules of two recordings correspond.
 
-From the outside in: within a matched pair of scopes, what is directly inside is aligned,
-first by all that is known of it, then by less and less. What is left over is looked for
-by name, then by what it is made of, anywhere.
+From the outside in: within a matched pair of scopes, direct members are aligned, first by all of
+their facts, then by fewer and fewer. Unmatched ones are searched everywhere, by name, then by
+structure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Key = Callable[["Side", Step], Hashable]
 
 @dataclass(frozen=True)
 class Matching:
-    """What belongs together, one to one, by id in the first and id in the second."""
+    """Corresponding parts, one to one, by id in the first and id in the second."""
 
     scopes: Mapping[ScopeId, ScopeId]
     ops: Mapping[OpId, OpId]
@@ -33,7 +33,7 @@ class Matching:
 
 
 def match(before: RecordedRun, after: RecordedRun) -> Matching:
-    """What corresponds in both recordings."""
+    """Match the parts of both recordings."""
     matcher = _Matcher(Side(before), Side(after))
     matcher.steps()
     matcher.stored()
@@ -52,7 +52,7 @@ class Side:
         self.skeletons = skeletons(recording)
 
     def op(self, op: Op) -> tuple[Any, ...]:
-        """All that is known of an op, but for where its inputs come from."""
+        """All facts about an op, except the origin of its inputs."""
         values = [self.recording.values[output] for output in op.outputs]
         return op.qualname, op.arguments, len(op.inputs), *(value.shape for value in values)
 
@@ -64,7 +64,8 @@ def _exact(side: Side, step: Step) -> Hashable:
 
 
 def _made_of(side: Side, step: Step) -> Hashable:
-    """Places in a container shift when one is put in: they are no names."""
+    """The structure of a scope; indices in a container do not count, because insertions shift
+    them."""
     if isinstance(step, Op):
         return step.qualname, step.arguments
     name = "" if step.name.isdigit() else step.name
@@ -86,7 +87,7 @@ def _placed(side: Side, step: Step) -> Hashable:
 
 
 TIERS: tuple[Key, ...] = (_exact, _made_of, _named, _roughly, _placed)
-"""What two steps must agree in, from everything to little."""
+"""What two steps must agree in, from strict to loose."""
 
 
 class _Pairs:
@@ -130,9 +131,9 @@ class _Matcher:
             self._walk([(a[0], b[0])])
 
     def _alike(self) -> bool:
-        """Whether a good part of what lies directly inside has the names it had.
+        """Whether a large share of the direct members has the same names.
 
-        So it is in a model whose class was renamed, but not in one that was wrapped.
+        This holds for a model whose class was renamed, but not for one that was wrapped.
         """
         a, b = (
             {(scope.name, scope.cls) for scope in side.recording.scopes.values()
@@ -152,7 +153,7 @@ class _Matcher:
                         waiting.append((left.id, right.id))
 
     def _comparable(self, a: Scope, b: Scope) -> bool:
-        """Innermost modules of different classes have nothing in common."""
+        """Whether two steps can match; innermost modules of different classes cannot."""
         return a.cls == b.cls or any(
             isinstance(child, Scope)
             for side, scope in ((self.a, a), (self.b, b))
@@ -200,7 +201,7 @@ class _Matcher:
             right = [item for item in right if item.id not in taken]
 
     def _strays(self) -> Iterator[tuple[ScopeId, ScopeId]]:
-        """Scopes with weights that are made of the same, wherever they went; outermost first."""
+        """Match moved scopes with weights and equal structure, outermost first."""
         places: dict[str, list[ScopeId]] = {}
         for scope in reversed(list(self.b.recording.scopes)):
             if scope not in self.scopes.back and self.b.skeletons[scope].weights:
@@ -231,7 +232,7 @@ class _Matcher:
             self._slots(mine.buffers, other.buffers)
 
     def flows(self) -> None:
-        """Match what flowed: inputs, results of ops and scopes, and constants read by ops."""
+        """Match tensors: inputs, results of ops and scopes, and constants read by ops."""
         a, b = self.a.recording, self.b.recording
         self._slots(a.inputs, b.inputs)
         for slot, other in zip(a.inputs, b.inputs):

@@ -1,7 +1,7 @@
 """Numbers: what was measured in two recordings, side by side, and where it differs.
 
-Counts, bytes and FLOPs are compared exactly. Times and statistics vary from run to run: they
-differ from a factor on.
+Counts, bytes and FLOPs are compared exactly. Times and statistics vary between runs: they differ
+if their ratio exceeds a factor.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torchrecorder.events import ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
 Wanted = Union[str, Sequence[str], Mapping[str, float]]
-"""Names of annotations, or the factor for each from which on it differs."""
+"""Names of annotations, or a mapping from names to the factor from which on they differ."""
 
 USUAL = 1.1
 """The factor for numbers that vary from run to run."""

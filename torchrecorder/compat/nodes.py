@@ -1,4 +1,4 @@
-"""``torchrecorder.nodes`` of 1.x: the nodes that a styler is given."""
+"""``torchrecorder.nodes`` of 1.x: the nodes that a styler gets."""
 
 from torchrecorder.export.styler import BaseNode, LayerNode, OpNode, ParamNode, TensorNode
 

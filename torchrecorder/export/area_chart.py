@@ -1,4 +1,4 @@
-"""AreaChart: amounts on top of each other in the course of a run, as a small SVG."""
+"""AreaChart: stacked amounts over the time of a run, as a small SVG."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WIDTH, HEIGHT = 760, 380
 LEFT, RIGHT, TOP, BOTTOM = 72, 196, 54, 48
 QUIET = "#5b6470"
 _LETTER = 5.6
-"""Points that a letter takes at most, on average."""
+"""The average width of a letter, in points."""
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,17 @@ class Phase:
 
 @dataclass(frozen=True)
 class AreaChart:
-    """What is to be drawn.
+    """The data of a chart.
 
     Attributes:
-        title: Above it.
-        across: What the horizontal axis counts.
+        title: The title.
+        across: The label of the horizontal axis.
         columns: For each moment, the amount of each kind, the lowest first.
         kinds: The kinds, with their colours, in that order.
-        phases: What the run was doing.
-        peak: The column with the largest sum.
-        said: What to say of it.
-        show: An amount as short text.
+        phases: The phases of the run.
+        peak: The index of the column with the largest sum.
+        said: The label of the peak.
+        show: Formats an amount as short text.
     """
 
     title: str
@@ -55,7 +55,7 @@ def area_chart(drawn: AreaChart) -> str:
 
 
 class _Drawing:
-    """Places everything."""
+    """Computes positions and writes the SVG."""
 
     def __init__(self, drawn: AreaChart) -> None:
         self.drawn = drawn
@@ -67,7 +67,7 @@ class _Drawing:
         self.shown = self._sampled()
 
     def _sampled(self) -> list[int]:
-        """The columns that are drawn: of many in the width of a point, the highest."""
+        """The columns that are drawn: the highest of those within one point."""
         room = WIDTH - LEFT - RIGHT
         if self.count <= room:
             return list(range(self.count))
@@ -79,11 +79,11 @@ class _Drawing:
         return sorted(best.values())
 
     def x(self, place: float) -> float:
-        """Where a column begins."""
+        """The x coordinate of the start of a column."""
         return LEFT + place / max(1, self.count) * (WIDTH - LEFT - RIGHT)
 
     def y(self, amount: float) -> float:
-        """Where an amount lies."""
+        """The y coordinate of an amount."""
         return TOP + (1 - amount / self.top) * (HEIGHT - TOP - BOTTOM)
 
     def parts(self) -> Iterator[str]:
@@ -116,7 +116,7 @@ class _Drawing:
         )
 
     def _areas(self) -> Iterator[str]:
-        """One polygon for each kind, over those before it."""
+        """One polygon per kind, stacked."""
         below = [0.0] * len(self.shown)
         for number, color in enumerate(self.drawn.kinds.values()):
             amounts = [self.drawn.columns[place][number] for place in self.shown]
@@ -134,7 +134,7 @@ class _Drawing:
             yield self.x(end), self.y(amount)
 
     def _phases(self) -> Iterator[str]:
-        """Names under the axis, with lines between them; those with no room have none."""
+        """Names of phases under the axis, if there is room, with lines between them."""
         base, phases = HEIGHT - BOTTOM, self.drawn.phases
         ends = [*(phase.begin for phase in phases[1:]), self.count]
         for phase, end in zip(phases, ends):
@@ -150,7 +150,7 @@ class _Drawing:
                 )
 
     def _peak(self) -> Iterator[str]:
-        """A mark at the highest place, and above it what there is to say."""
+        """A mark at the peak, with its label."""
         if not self.count:
             return
         x, y = self.x(self.drawn.peak + 0.5), self.y(self.highest)
@@ -166,7 +166,7 @@ class _Drawing:
         )
 
     def _legend(self) -> Iterator[str]:
-        """The kinds, as they lie on top of each other, with their amounts at the peak."""
+        """The kinds in the order of stacking, with their amounts at the peak."""
         if not self.count:
             return
         x, y = WIDTH - RIGHT + 16, TOP + 4

@@ -1,4 +1,4 @@
-"""A view as a plain networkx graph: what drawing programs and graph tools are given."""
+"""A view as a plain networkx graph, for drawing programs and graph tools."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def box_graph(view: View, style: Style = Style(), *, times: bool = True) -> nx.M
     Nodes are boxes: ``type`` (module, op, input ...), ``label`` (its title), ``details``
     (the rest of its text), ``path`` (of the scope or parameter), ``cluster`` (path of the
     open scope around it), ``count`` (more than 1 for a fold), ``ops`` (how many it stands
-    for), and each annotation that has a finite number for it, without *times* only those that
-    two runs have in common. Edges carry ``value``, ``slot``,
+    for), and each annotation that has a finite number for it; without *times* only those that
+    do not vary between runs. Edges carry ``value``, ``slot``,
     ``shape`` (``"2,3"``), ``dtype`` and ``bytes``; ``type`` is flow or gradient.
     """
     import networkx as nx
@@ -60,7 +60,7 @@ def _box(box: Box, view: View, captions: Captions) -> Attributes:
 
 
 def _path(node: str, view: View) -> str:
-    """What a scope, or the scope around an op, or a stored value is called in the model."""
+    """The dotted path of a scope, of the scope around an op, or of a parameter or buffer."""
     recording = view.recording
     if node in recording.ops:
         scope = recording.ops[node].scope  # type: ignore[index]

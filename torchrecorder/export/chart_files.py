@@ -1,6 +1,6 @@
-"""Chart files: a chart, drawn as SVG, as a file of the format that a suffix names.
+"""Chart files: write a chart in the format that the suffix names.
 
-Graphviz writes bitmaps and PDF: it is given the shapes of the chart as the background of a graph.
+Graphviz writes bitmaps and PDF, from a graph with the shapes of the chart as its background.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SUFFIXES = (".svg", ".pdf", ".png", ".html")
 _DPI = 144
 _CLEAR = "#00000000"
 _LONGEST = 4000
-"""Characters of one text in the DOT language, which has a limit; several are joined."""
+"""Maximum length of a string in the DOT language; longer ones are joined from several."""
 
 
 def write_chart(svg: str, path: str | Path) -> Path:
@@ -40,10 +40,10 @@ def write_chart(svg: str, path: str | Path) -> Path:
 
 
 def write_page(title: str, svgs: Iterable[str], notes: Iterable[str], path: str | Path) -> Path:
-    """Write charts under each other, and *notes* above them, as a page that works offline.
+    """Write a page with *notes* and charts.
 
     Raises:
-        UnknownFormat: The name does not end in ``.html``.
+        UnknownFormat: The suffix is not ``.html``.
     """
     target = path_of(path)
     if target.suffix.lower() != ".html":
@@ -81,7 +81,7 @@ def _in_format(svg: str, suffix: str) -> bytes:
 
 
 def _as_graph(root: tree.Element) -> str:
-    """A graph with nothing in it but the shapes of a chart, as its background."""
+    """An empty graph with the shapes of a chart as its background."""
     width, height = float(root.get("width", "0")), float(root.get("height", "0"))
     drawn = _Drawn(height, root.get("fill", "#000000"), float(root.get("font-size", "11")))
     shapes = " ".join(part for element in root for part in drawn.shape(element))
@@ -97,7 +97,7 @@ def _as_graph(root: tree.Element) -> str:
 
 
 class _Drawn:
-    """Shapes of an SVG as Graphviz writes its own drawings; its y goes up."""
+    """Converts shapes of an SVG to Graphviz's drawing instructions, whose y axis points up."""
 
     def __init__(self, height: float, ink: str, size: float) -> None:
         self.height = height
@@ -105,7 +105,7 @@ class _Drawn:
         self.size = size
 
     def shape(self, element: tree.Element) -> Iterator[str]:
-        """The instructions for one element."""
+        """The instructions of one element."""
         kind = _kind(element)
         fill = element.get("fill", self.ink)
         if kind == "text":
@@ -153,5 +153,5 @@ def _points(kind: str, element: tree.Element) -> Iterator[tuple[float, float]]:
 
 
 def _word(instruction: str, text: str) -> str:
-    """An instruction with a text, which is counted in bytes."""
+    """An instruction with a text, prefixed by its length in bytes."""
     return f"{instruction} {len(text.encode())} -{text}"

@@ -18,7 +18,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 class Digraph(graphviz.Digraph):  # type: ignore[misc]
     """A ``graphviz.Digraph`` that is rendered by the Graphviz inside pygraphviz.
 
-    Everything else is as it was: ``node``, ``edge``, ``attr``, ``subgraph``, ``format``,
+    Everything else is inherited: ``node``, ``edge``, ``attr``, ``subgraph``, ``format``,
     ``engine``, ``source``, ``save``, the display in notebooks.
 
     Example:
@@ -48,7 +48,7 @@ class Digraph(graphviz.Digraph):  # type: ignore[misc]
     ) -> str:
         """Save the source and the rendered graph beside it.
 
-        All arguments mean what they mean to ``graphviz.Digraph.render``.
+        The arguments are those of ``graphviz.Digraph.render``.
 
         Returns:
             The path of the rendered file.
@@ -121,7 +121,7 @@ def _format_of(outfile: Path, format: str | None) -> str:
     suffix = outfile.suffix[1:].lower()
     if format is None and suffix not in graphviz.FORMATS:
         raise graphviz.RequiredArgumentError(
-            f"cannot tell the format of {str(outfile)!r} by its suffix; say it by format="
+            f"the suffix of {str(outfile)!r} names no known format; pass format="
         )
     if format is not None and suffix != format.lower():
         known = suffix in graphviz.FORMATS

@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 GraphT = TypeVar("GraphT", bound="graphviz.Digraph")
 
 SHAPES = {"rounded": "box", "plain": "plain"}
-"""Outlines that Graphviz knows by another name."""
+"""Outlines with another name in Graphviz."""
 
 _MARGIN = {"margin": quote("0,0")}
 TIGHT = {
     **dict.fromkeys(("parallelogram", "octagon", "ellipse"), _MARGIN),
     "circle": {**_MARGIN, "width": quote("0.25")},
 }
-"""Attributes of outlines around which Graphviz would leave more room than there need be."""
+"""Attributes of outlines for which Graphviz leaves too much space."""
 
 LARGE = 400
-"""From so many lines on, Graphviz is asked to think less."""
+"""From this number of lines on, Graphviz uses cheaper settings."""
 
 LEADING = 1.15
-"""Height of a line of small print, in sizes of its letters."""
+"""Line height of small text, relative to its font size."""
 
 
 def to_dot(figure: Figure, make: Callable[..., GraphT] | None = None) -> GraphT:
@@ -61,7 +61,7 @@ def to_dot(figure: Figure, make: Callable[..., GraphT] | None = None) -> GraphT:
 
 @dataclass(frozen=True)
 class Pins:
-    """Attributes that say where things are, where it is not Graphviz that places them.
+    """Attributes with positions, for layouts that are not by Graphviz.
 
     Attributes:
         shapes: For the id of each shape.
@@ -86,7 +86,7 @@ def dot_text(figure: Figure, pins: Pins = Pins()) -> str:
 
 
 def node_name(box: str) -> str:
-    """What a box is called in DOT, where a colon would name a port."""
+    """The name of a box in DOT, without colons, which would mean ports."""
     return box.replace(":", "_")
 
 
@@ -113,10 +113,10 @@ def plain_label(label: tuple[Text, ...]) -> str:
 
 
 def given_out(figure: Figure) -> dict[str, Text]:
-    """For each shape, the labels of the lines that leave it, as one line of small print.
+    """For each shape, the labels of the lines that leave it, as one line of small text.
 
-    Graphviz keeps room for the labels of edges, but not inside clusters: it bends the edges
-    of a chain around them, and draws them over the borders. So they stand in the boxes.
+    Graphviz reserves space for labels of edges, but inside clusters it bends edges around them and
+    draws them over borders. So these labels are written in the boxes.
     """
     told: dict[str, Counter[str]] = {}
     for line in sorted(figure.lines, key=lambda line: line.result):
@@ -170,14 +170,14 @@ def _defaults(figure: Figure) -> Iterator[str]:
 
 
 def _page(paper: Paper) -> dict[str, str]:
-    """The most room that Graphviz may take, where the size of the page is given."""
+    """The maximum size for Graphviz, if the size of the page is given."""
     sides = paper.place or (paper.width, paper.height)
     room = ",".join(f"{(side or 1e5) / 72:.4f}" for side in sides)
     return {"size": room} if paper else {}
 
 
 def _cheap(figure: Figure) -> dict[str, str]:
-    """Settings under which Graphviz stays quick on large graphs."""
+    """Settings that keep Graphviz fast on large graphs."""
     dense = len(figure.lines) > 4 * len(figure.shapes)
     cheap = {"nslimit": "1", "nslimit1": "1", "mclimit": "0.2" if dense else "0.5"}
     return {**cheap, "splines": "line"} if dense else cheap
@@ -189,7 +189,7 @@ def _font(figure: Figure) -> str:
 
 
 def _nested(figure: Figure, pins: Pins) -> Iterator[str]:
-    """Clusters and boxes, each cluster opened once, with all that lies in it."""
+    """Clusters and boxes, nested."""
     told = given_out(figure)
     inside: dict[str | None, list[Shape | Group]] = {}
     for item in in_order(figure):
@@ -215,7 +215,7 @@ def _nested(figure: Figure, pins: Pins) -> Iterator[str]:
 
 
 def in_order(figure: Figure) -> Iterator[Shape | Group]:
-    """Shapes as they come, each group just before the first thing in it."""
+    """Shapes in order, each group before its first shape."""
     groups = {group.id: group for group in figure.groups}
     placed = set()
     for shape in figure.shapes:
@@ -250,7 +250,7 @@ def _shape(
 
 
 def _plain_look(look: Look, write: Callable[[Look], dict[str, str]]) -> str:
-    """The attributes of a look on which nothing is set by hand."""
+    """The attributes of a look without attributes of the user."""
     parts = look.fill, look.stroke, look.text, look.outline, look.dash, look.width
     return _look_text(write, *parts)
 
@@ -270,7 +270,7 @@ def _look_text(
 
 def _group(group: Group, figure: Figure, pinned: Mapping[str, str]) -> str:
     attributes = {"label": _corner(group, figure), "margin": quote("9")}
-    attributes["tooltip"] = verbatim(group.tooltip)  # else it would be that of the group around it
+    attributes["tooltip"] = verbatim(group.tooltip)  # otherwise inherited from the group around it
     attributes.update(pinned)
     own = group.look.attributes
     if not own:
@@ -289,14 +289,14 @@ def _paper_attributes(look: Look) -> dict[str, str]:
 
 
 def _label(label: tuple[Text, ...], look: Look, figure: Figure) -> str:
-    """An HTML-like label: titles in full size, small print below."""
+    """An HTML-like label: titles in full size, small text below."""
     return "<" + "<br/>".join(pieces(label, look, figure)) + ">"
 
 
 def _corner(group: Group, figure: Figure) -> str:
-    """The label of a cluster, in its left half where arrows run through its middle.
+    """The label of a cluster, in its left half if arrows run through its middle.
 
-    Graphviz makes a cluster as wide as its label, and draws arrows over it.
+    Graphviz makes a cluster as wide as its label, and draws arrows over the label.
     """
     label = tuple(in_two(group.label, figure))
     text = "<br align=\"left\"/>".join([*pieces(label, group.look, figure), ""])
@@ -320,10 +320,10 @@ def in_two(label: tuple[Text, ...], figure: Figure) -> Iterator[Text]:
 
 
 def pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]:
-    """The lines of a label, as Graphviz reads them.
+    """The lines of a label in Graphviz's syntax.
 
-    It would put small print right under the line above, and the lines of a title far apart;
-    spaces of another size keep all of them where they ought to be.
+    Graphviz puts small text too close to the line above, and lines of a title too far apart; spaces
+    with another font size correct this.
     """
     small, apart = _small_print(figure.fontsize)
     for number, text in enumerate(label):
@@ -338,13 +338,13 @@ def pieces(label: tuple[Text, ...], look: Look, figure: Figure) -> Iterator[str]
 
 @lru_cache(maxsize=64)
 def _small_print(fontsize: float) -> tuple[str, str]:
-    """The size of small print, and what keeps it off the line above."""
+    """The size of small text, and the space that separates it from the line above."""
     size = fontsize * SMALL
     return f"{size:g}", f'<font point-size="{round(size * LEADING)}"> </font>'
 
 
 def _following(figure: Figure) -> dict[str, str]:
-    """For each shape the one that ran next: arrows between the two are kept straight."""
+    """For each shape the next one in run order: arrows between the two are kept straight."""
     return {one.id: other.id for one, other in zip(figure.shapes, figure.shapes[1:])}
 
 
@@ -373,7 +373,7 @@ def _line_quoted(look: Look) -> dict[str, str]:
 
 
 def _legend(figure: Figure, pins: Pins) -> Iterator[str]:
-    """The legend: a cluster with a box for each entry, one below the other."""
+    """The legend: a cluster with a box for each entry, below each other."""
     if not figure.legend:
         return
     width, height = legend.widths(figure)[0], legend.entry_height(figure)

@@ -20,7 +20,7 @@ class Exporter(Protocol):
     """Writes a view in one format. Options are the fields of the frozen dataclass.
 
     Attributes:
-        suffix: What its files end in, ``".svg"``.
+        suffix: The suffix of its files, ``".svg"``.
     """
 
     suffix: ClassVar[str]
@@ -30,9 +30,9 @@ class Exporter(Protocol):
 
 
 def timeout_option() -> Any:
-    """The option of all formats that are laid out."""
+    """The option of all formats with a layout."""
     return option(
-        "Seconds that the layout may take.",
+        "Time limit of the layout in seconds.",
         Check("a number of seconds above 0", ABOVE_0.holds, read=ABOVE_0.read),
         default=engine.TIMEOUT,
         placeholder="SECONDS",
@@ -40,7 +40,7 @@ def timeout_option() -> Any:
 
 
 def times_option() -> Any:
-    """The option of all formats that hold times."""
+    """The option of all formats that contain times."""
     return option(
         "Write measured times. Without them, two runs of the same model give the same bytes.",
         FLAG,
@@ -49,7 +49,7 @@ def times_option() -> Any:
 
 
 def write_file(path: Path, contents: str | bytes) -> None:
-    """Write all of *contents* to *path* or nothing: an existing file stays whole.
+    """Write *contents* to *path* atomically: an existing file is replaced completely or not at all.
 
     Raises:
         OSError: The folder does not exist or cannot be written to, or *path* is a folder.
@@ -66,7 +66,7 @@ def write_file(path: Path, contents: str | bytes) -> None:
 
 
 def check_place(path: Path) -> Path:
-    """*path* in full, if a file can be there.
+    """The absolute *path*, if a file can be written there.
 
     Raises:
         OSError: Its folder does not exist, or it is a folder itself.
@@ -82,7 +82,7 @@ def check_place(path: Path) -> Path:
 
 
 def _replace(target: Path, data: bytes) -> None:
-    """Put a finished file in the place of *target*."""
+    """Replace *target* by a finished file."""
     handle, name = tempfile.mkstemp(prefix=f".{target.name[:50]}.", dir=target.parent)
     unfinished = Path(name)
     try:
@@ -95,7 +95,7 @@ def _replace(target: Path, data: bytes) -> None:
 
 
 def _mode(target: Path) -> int:
-    """The permissions of *target*, or those that a new file gets."""
+    """The permissions of *target*, or those of a new file."""
     if target.exists():
         return stat.S_IMODE(target.stat().st_mode)
     mask = os.umask(0)

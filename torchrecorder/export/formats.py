@@ -19,7 +19,7 @@ def by_suffix(name: str) -> Exporter:
     """The exporter for a file of this name, with its default options.
 
     Raises:
-        UnknownFormat: None writes this suffix; the message lists those that do.
+        UnknownFormat: No exporter writes this suffix; the message lists the known ones.
     """
     exporters = known()
     fitting = [suffix for suffix in exporters if name.lower().endswith(suffix)]

@@ -16,7 +16,7 @@ from torchrecorder.views.view import View
 @documented
 @dataclass(frozen=True)
 class GraphML:
-    """The boxes and arrows of a view, with all that is known of them as attributes.
+    """The boxes and arrows of a view, with their facts as attributes.
 
     For a graph of the whole recording, write ``recording.to_networkx()`` with networkx.
     """

@@ -1,4 +1,4 @@
-"""Figure -> svg, pdf, png through the embedded Graphviz; svg also where that is missing."""
+"""Figure -> svg, pdf, png through the embedded Graphviz; svg also without it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
 Layout = Literal["auto", "dot", "nested"]
-"""Who places the boxes: Graphviz all at once, or scope by scope."""
+"""The layouts: by Graphviz at once, or scope by scope."""
 
 LARGE = 2000
-"""From so many boxes and open modules on, SVG is written without Graphviz, in half the time."""
+"""From this number of boxes and open modules on, SVG is written without Graphviz, in half the
+time."""
 
 PAINT = frozenset(
     """
@@ -41,7 +42,7 @@ PAINT = frozenset(
     stylesheet target tooltip edgetooltip labeltooltip headtooltip tailtooltip
     """.split()
 )
-"""Graphviz attributes that leave sizes and places alone."""
+"""Graphviz attributes that do not affect sizes and positions."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,11 @@ class Gv(Dot):
 
 @dataclass(frozen=True, kw_only=True)
 class Painted:
-    """What Graphviz writes for people to see."""
+    """Options of formats that Graphviz paints."""
 
     timeout: float = timeout_option()
     layout: Layout = option(
-        "What places the boxes: modules one by one (nested), or all at once (dot). ``\"auto\"`` "
+        "How boxes are laid out: module by module (nested), or all at once (dot). ``\"auto\"`` "
         "is nested unless Graphviz attributes are given that have a say in sizes or places "
         "(``ranksep``, ``shape`` ...), which only Graphviz itself, \"dot\", can follow.",
         one_of("auto", "dot", "nested"),
@@ -106,7 +107,7 @@ class Pdf(Painted):
 @documented
 @dataclass(frozen=True)
 class Png(Painted):
-    """A bitmap, for where vectors cannot go."""
+    """A bitmap, where vector graphics cannot be used."""
 
     suffix: ClassVar[str] = ".png"
     dpi: float = option(
@@ -116,10 +117,10 @@ class Png(Painted):
     )
 
     def export(self, view: View, style: Style) -> bytes:
-        """PNG, on white unless the style says otherwise: viewers show what is clear as black.
+        """PNG, on white by default, because viewers show transparent areas as black.
 
         Raises:
-            LayoutFailed: It would have more pixels than a bitmap can hold.
+            LayoutFailed: It would have too many pixels for a bitmap.
         """
         figure = draw(view, style)
         if style.background is None and figure.background == "transparent":
@@ -130,8 +131,8 @@ class Png(Painted):
 
 
 def _with_resolution(png: bytes, dpi: float) -> bytes:
-    """*png* with *dpi* pixels to the inch, so that it has its size on paper."""
-    head = 33  # bytes of the signature and of the first chunk, which says width and height
+    """*png* with its resolution set to *dpi* pixels per inch."""
+    head = 33  # bytes of the signature and of the first chunk with width and height
     per_metre = round(dpi / 0.0254)
     chunk = b"pHYs" + struct.pack(">IIB", per_metre, per_metre, 1)
     told = struct.pack(">I", 9) + chunk + struct.pack(">I", zlib.crc32(chunk))
@@ -146,7 +147,7 @@ def is_nested(figure: Figure, layout: Layout) -> bool:
 def is_large(figure: Figure) -> bool:
     """Whether Graphviz would paint a figure much slower than `plain_svg` writes it.
 
-    What has Graphviz attributes of its own is left to Graphviz.
+    False for figures with Graphviz attributes of the user.
     """
     return len(figure.shapes) + len(figure.groups) > LARGE and not any(_given(figure))
 
@@ -172,7 +173,7 @@ def _painted(
         return _on_paper(_without_graphviz(natural, figure, timeout), figure)
     engine.require()
     if format != "svg":
-        _say_if_replaced(figure.fontname)
+        _warn_if_replaced(figure.fontname)
     if nested:
         text, program = nested_text(natural, **_room(figure), timeout=timeout), PAINTER
     else:
@@ -191,24 +192,24 @@ def _painted(
     return paint(format, attributes={**(attributes or {}), "viewport": window})
 
 
-def _say_if_replaced(fontname: str) -> None:
-    """Warn of a font that this machine does not have: what is painted here has another."""
+def _warn_if_replaced(fontname: str) -> None:
+    """Warn if a font is not installed on this machine: the figure is painted with another one."""
     instead = stand_in(fontname)
     if instead is not None:
         warn(
             f"fontname={fontname!r} is not installed on this machine: the figure is written with "
-            f"{instead!r}. fc-list lists the fonts that there are",
+            f"{instead!r}. fc-list lists the installed fonts",
             Notice,
         )
 
 
 def _without_graphviz(natural: Figure, figure: Figure, timeout: float) -> bytes:
-    """SVG on platforms where Graphviz cannot be installed, and where it would take long."""
+    """SVG without Graphviz: if it is not installed, or would take long."""
     return finished(plain_svg(natural, **_room(figure), timeout=timeout), names_of(figure))
 
 
 class _Room(TypedDict):
-    """What the nested layout has to know of the paper."""
+    """The space on the paper for the nested layout."""
 
     legend_below: bool
     sheet: Sheet | None
@@ -220,7 +221,7 @@ def _room(figure: Figure) -> _Room:
 
 
 def _on_paper(svg: bytes, figure: Figure) -> bytes:
-    """*svg* as it is, or on a page of exact size if one was asked for."""
+    """*svg* unchanged, or on a page of exact size."""
     if not figure.paper:
         return svg
     fit = figure.paper.fit(*paper_svg.size_of(svg), smallest(figure))
@@ -244,9 +245,9 @@ def rendered(
     attributes: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
 ) -> bytes:
-    """A DOT text as Graphviz draws it, SVG made fit for other fonts and for hovering.
+    """A DOT text drawn by Graphviz; SVG is adapted for other fonts and tooltips.
 
-    Where *names* of boxes and clusters are given, SVG is sorted into layers.
+    With *names* of boxes and clusters, SVG is sorted into layers.
     """
     picture = engine.run(source, format, program=program, timeout=timeout, attributes=attributes)
     if format == "pdf":
@@ -257,5 +258,5 @@ def rendered(
 
 
 def finished(svg: str, names: Mapping[str, str] | None) -> bytes:
-    """*svg* with tooltips and generic fonts, and in layers where *names* are given."""
+    """*svg* with tooltips and generic fonts, and with *names* in layers."""
     return with_fallbacks(with_tooltips(layered(svg, names) if names else svg)).encode()

@@ -1,4 +1,4 @@
-"""HTML: one file to explore a recording in, offline, with nothing fetched."""
+"""HTML: a page to explore a recording, in one file that works offline."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ SCRIPTS = (
     "aria_live.js",
     "page.js",
 )
-"""What the page runs, in this order; files beside its template."""
+"""The scripts of the page in order; files beside the template."""
 
 STYLES = ("page.css",)
-"""What it looks like."""
+"""The style sheet of the page."""
 
 ESCAPES = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
-"""What has a meaning of its own inside a script element."""
+"""Characters with a special meaning inside a script element."""
 
 
 @documented
 @dataclass(frozen=True)
 class Html:
-    """A page in which scopes open and close in place, with all that was recorded."""
+    """A page in which scopes open and close in place, with all recorded facts."""
 
     suffix: ClassVar[str] = ".html"
     times: bool = times_option()
@@ -102,7 +102,7 @@ def page(data: dict[str, Any]) -> str:
 
 
 def embedded(data: dict[str, Any]) -> str:
-    """*data* as JSON that can stand in a script element, whatever texts are in it."""
+    """*data* as JSON, escaped for a script element."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for letter, escaped in ESCAPES.items():
         text = text.replace(letter, escaped)
@@ -110,7 +110,7 @@ def embedded(data: dict[str, Any]) -> str:
 
 
 def policy(scripts: Sequence[str], css: str) -> str:
-    """What the page may do: run these scripts, look like this, and fetch nothing."""
+    """The content security policy: only these scripts and styles, and no network."""
     run = " ".join(f"'{_digest(script)}'" for script in scripts)
     return "; ".join(
         [
@@ -129,7 +129,7 @@ def _digest(text: str) -> str:
 
 
 def _lean(text: str) -> str:
-    """*text* without comments, indentation and empty lines, each of which ends HTML in Markdown."""
+    """*text* without comments, indentation and empty lines, because these end HTML in Markdown."""
     return re.sub(r"^\s*(//.*)?\n|^ +", "", text, flags=re.MULTILINE)
 
 

@@ -15,7 +15,7 @@ from torchrecorder.views.view import View
 @documented
 @dataclass(frozen=True)
 class Json:
-    """A recording as `save` writes it: all of it, whatever the view shows."""
+    """The whole recording as `save` writes it, independent of the view."""
 
     suffix: ClassVar[str] = ".json"
     times: bool = times_option()

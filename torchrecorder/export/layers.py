@@ -1,7 +1,7 @@
-"""Layers and names in Graphviz's SVG: what Inkscape and Illustrator show beside the picture.
+"""Layers and names in Graphviz's SVG, for Inkscape and Illustrator.
 
-Graphviz writes groups one after the other. Here they are sorted into three layers, which
-can be locked and hidden, and each says what it stands for.
+Graphviz writes groups one after the other. Here they are sorted into three layers, which can be
+locked and hidden, and labelled.
 """
 
 from __future__ import annotations

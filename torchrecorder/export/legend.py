@@ -21,7 +21,7 @@ BESIDE = 14.0
 """Points between a figure and its legend."""
 
 ON_ITS_OWN = {"pack": f"{BESIDE:g}", "packmode": "array_t"}
-"""So that Graphviz lays out the legend by itself, not in the rows of the boxes beside it."""
+"""An attribute that lets Graphviz lay out the legend separately from the boxes beside it."""
 
 
 def shapes(figure: Figure) -> tuple[Shape, ...]:
@@ -45,7 +45,7 @@ def widths(figure: Figure, columns: int = 1) -> list[float]:
 
 
 def columns_in(figure: Figure, width: float) -> int:
-    """How many columns of the legend stand side by side in *width* points."""
+    """The number of columns of the legend that fit in *width* points."""
     most = len(figure.legend)
     wanted = range(most, 1, -1)
     fitting = next((item for item in wanted if size(figure, item)[0] <= width), 1)

@@ -14,19 +14,19 @@ LEFT, RIGHT, TOP, BOTTOM = 64, 150, 34, 40
 INK, FAINT, PAPER = "#1b1f24", "#d5d9de", "#ffffff"
 FIRST, LAST = "#0072b2", "#d55e00"
 SPACING = 12.0
-"""Labels at the ends of lines keep so many points apart."""
+"""Minimum distance in points of labels at the ends of lines."""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """What is to be drawn.
+    """The data of a chart.
 
     Attributes:
-        title: Above it.
-        across: What the horizontal axis counts.
+        title: The title.
+        across: The label of the horizontal axis.
         lines: By name, in order; the first is blue, the last orange.
-        logarithmic: The vertical axis goes by orders of magnitude.
-        show: A number as short text.
+        logarithmic: Whether the vertical axis is logarithmic.
+        show: Formats a number as short text.
     """
 
     title: str
@@ -42,7 +42,7 @@ def chart(drawn: Chart) -> str:
 
 
 class _Drawing:
-    """Places everything."""
+    """Computes positions and writes the SVG."""
 
     def __init__(self, drawn: Chart) -> None:
         self.drawn = drawn
@@ -62,12 +62,12 @@ class _Drawing:
         return math.log10(number) if self.drawn.logarithmic else number
 
     def x(self, step: float) -> float:
-        """Where a step lies."""
+        """The x coordinate of a step."""
         span = (self.last - self.first) or 1.0
         return LEFT + (step - self.first) / span * (WIDTH - LEFT - RIGHT)
 
     def y(self, height: float) -> float:
-        """Where a height lies."""
+        """The y coordinate of a height."""
         share = (height - self.low) / (self.high - self.low)
         return TOP + (1 - share) * (HEIGHT - TOP - BOTTOM)
 
@@ -99,7 +99,7 @@ class _Drawing:
         yield f'<text x="{middle:.1f}" y="{base}" text-anchor="middle">{across}</text>'
 
     def _ticks(self) -> list[float]:
-        """Heights of the grid lines: whole orders of magnitude, or quarters of the way."""
+        """Heights of the grid lines: powers of ten, or quarters of the range."""
         if self.drawn.logarithmic and self.high - self.low >= 1:
             low, high = math.ceil(self.low), math.floor(self.high)
             apart = max(1, math.ceil((high - low + 1) / 7))
@@ -126,7 +126,7 @@ class _Drawing:
             yield f'<text x="{start}" y="{at + 4:.1f}" fill="{color}">{escape(_short(name))}</text>'
 
     def _label_places(self) -> dict[str, float]:
-        """Beside the ends of the lines, moved apart and kept on the paper."""
+        """Positions of labels beside the ends of lines, without overlaps."""
         ends = [(self.y(self._height(line[-1][1])), name) for name, line in self.lines.items()]
         ends.sort(key=lambda end: end[0])
         spacing = min(SPACING, (HEIGHT - TOP) / max(1, len(ends)))

@@ -1,4 +1,4 @@
-"""Mermaid, as Markdown pages on GitHub and elsewhere draw it."""
+"""Mermaid, for Markdown pages on GitHub and elsewhere."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from torchrecorder.views.collapse import Collapse
 from torchrecorder.views.view import View
 
 MOST_LINES = 499
-"""Mermaid refuses a figure with more arrows, unless the page it is on allows them."""
+"""Mermaid's default limit of arrows."""
 
 MOST_TEXT = 50_000
-"""Mermaid refuses a longer text, unless the page it is on allows it."""
+"""Mermaid's default limit of characters."""
 
 OUTLINES = {
     "box": ("[", "]"),
@@ -33,10 +33,10 @@ OUTLINES = {
     "octagon": ("{{", "}}"),
     "plain": ("[", "]"),
 }
-"""What stands around the label of a box of each outline."""
+"""The delimiters of a label for each outline."""
 
 ESCAPED = {ord(char): f"#{ord(char)};" for char in "#\"<>&`\\*_"} | {ord("\n"): "<br/>"}
-"""Characters that mean something to Mermaid, Markdown or HTML, as Mermaid wants them."""
+"""Escapes of characters with a special meaning in Mermaid, Markdown or HTML."""
 
 
 HEAD = """\
@@ -53,7 +53,7 @@ config:
 class Mermaid:
     """A Mermaid flowchart.
 
-    A view that is too large is closed, the deepest scopes first, until it fits.
+    If a view is too large, its deepest scopes are closed until it fits.
     """
 
     suffix: ClassVar[str] = ".mmd"
@@ -110,19 +110,19 @@ class Mermaid:
 
 
 def mermaid(figure: Figure, note: str = "") -> str:
-    """*figure* as a Mermaid flowchart, whatever its size."""
+    """*figure* as a Mermaid flowchart, without limits."""
     return "\n".join([*_Flowchart(figure).lines(note), ""])
 
 
 def escaped(text: str) -> str:
-    """*text* so that Mermaid shows it as it is."""
+    """*text*, escaped for Mermaid."""
     return "".join(
         character for character in text if character.isprintable() or character == "\n"
     ).translate(ESCAPED)
 
 
 class _Flowchart:
-    """Writes one figure; boxes, groups and looks are named by numbers of their own."""
+    """Writes one figure, with numbered boxes, groups and looks."""
 
     def __init__(self, figure: Figure) -> None:
         self.figure = figure
@@ -183,7 +183,7 @@ class _Flowchart:
         return f"{self.boxes[line.tail]} {arrow}{text} {self.boxes[line.head]}"
 
     def _look(self, look: Look) -> str:
-        """The name of a look, the same for all that look alike."""
+        """The class name of a look, shared by equal looks."""
         text = f"fill:{look.fill},stroke:{look.stroke},color:{look.text}"
         if look.width != 1:
             text += f",stroke-width:{look.width:g}px"
@@ -211,5 +211,5 @@ def _note(depth: int) -> str:
 
 
 def _length(text: str) -> int:
-    """How many characters JavaScript counts."""
+    """The length of *text* in JavaScript (UTF-16 units)."""
     return len(text) + sum(1 for character in text if ord(character) > 0xFFFF)

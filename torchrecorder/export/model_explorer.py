@@ -1,8 +1,8 @@
 """Model Explorer's JSON: a graph for it to open, and numbers to lay over it.
 
-The viewer opens and closes scopes itself, so it is given every op, whatever the view shows.
-It nests by ``namespace``, a path of labels divided by slashes; arrows from sources it does
-not know are dropped in silence, attributes are texts.
+The viewer opens and closes scopes itself, so the file contains every op, independent of the view.
+It nests by ``namespace``, a path of labels with slashes; arrows from unknown sources are ignored
+silently, and attributes are strings.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import Arrow, Box, View
 
 COLD, HOT = "#ffffff", "#e4572e"
-"""Colours of the least and of the largest number."""
+"""Colours of the smallest and the largest number."""
 
 
 class KeyValue(TypedDict):
@@ -41,7 +41,7 @@ class KeyValue(TypedDict):
 
 
 class Metadata(TypedDict):
-    """What is known of one input or output of a node."""
+    """Facts about one input or output of a node."""
 
     id: str
     attrs: list[KeyValue]
@@ -69,7 +69,7 @@ class GraphNode(TypedDict):
 
 
 class Graph(TypedDict):
-    """All boxes, and what the side panel says of each namespace."""
+    """All boxes, and the facts about each namespace for the side panel."""
 
     id: str
     nodes: list[GraphNode]
@@ -94,7 +94,7 @@ class ExplorerData:
     """Numbers that Model Explorer lays over the graph of the same recording.
 
     Attributes:
-        annotation: Which, by name or as it is.
+        annotation: The annotation, itself or by name.
     """
 
     suffix: ClassVar[str] = ".explorer-data.json"
@@ -246,7 +246,7 @@ class _Writer:
 
 
 def _pairs(texts: Mapping[str, str]) -> list[KeyValue]:
-    """What has something to say, line by line."""
+    """The non-empty texts, as lines of the side panel."""
     return [KeyValue(key=key, value=text) for key, text in texts.items() if text]
 
 

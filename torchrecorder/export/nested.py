@@ -1,4 +1,4 @@
-"""Figure -> DOT in which nested layout has placed everything; Graphviz only paints it."""
+"""Figure -> DOT with positions from the nested layout, which Graphviz only paints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torchrecorder.style.figure import Figure, Group, Line, Shape, Text
 from torchrecorder.views.collapse import SOURCES
 
 PAINTER = "nop2"
-"""The layout program of Graphviz that leaves everything where it is."""
+"""The layout program of Graphviz that keeps given positions."""
 
 PAD = 7.2
 """Free space around everything, in points."""
@@ -68,16 +68,16 @@ def nested_text(
 
     Args:
         figure: What to place.
-        legend_below: Put the legend under the figure, even if beside it took less room.
-        sheet: What it is to fit, in columns if need be.
-        timeout: Seconds that the layout of single scopes may take.
+        legend_below: Put the legend below the figure, even if beside it needs less space.
+        sheet: The space that it must fit, in columns if necessary.
+        timeout: Time limit of the layout of scopes, in seconds.
     """
     placed = Placed.of(figure, sheet, timeout)
     return dot_text(figure, _pins(figure, placed, legend_below))
 
 
 class Placed(NamedTuple):
-    """A figure with the place of everything in it.
+    """A figure with all positions.
 
     Attributes:
         items: Its boxes and open groups.
@@ -109,7 +109,7 @@ class Placed(NamedTuple):
         return {self.items[box.item].id: box for box in self.picture.boxes}
 
     def ways(self) -> Iterator[tuple[Point, ...]]:
-        """The corners of each line; what lines have in common belongs to the first of them."""
+        """The corners of each line; common parts belong to the first line."""
         trunks, carried = Trunks(), [(link.tail, link.value) for link in self.links]
         for key, points in zip(carried, self._whole(carried)):
             yield trunks.fresh(key, points)
@@ -136,7 +136,7 @@ def closed_size(shape: Shape, figure: Figure, told: Text | None) -> tuple[float,
     )
     times, wider, higher = ROOM.get(shape.look.outline, (1.0, 18.0, 9.0))
     again = AGAIN if shape.count > 1 else 0.0
-    grown = max(1.0, figure.fontsize / 10)  # large letters need more air around them
+    grown = max(1.0, figure.fontsize / 10)  # large letters need more space around them
     least = width * LEANING if shape.look.outline == "parallelogram" else 0.0
     size = max(width * times + wider * grown, least), height + higher * grown
     size = max(size[0], 29.0) + again, max(size[1], 21.0) + again
@@ -290,7 +290,7 @@ def _numbers(*at: float) -> str:
 
 
 def sheet_of(figure: Figure, smallest: float, legend_below: bool) -> Sheet | None:
-    """What a figure is to fit, with its legend; None where any size will do.
+    """The space that a figure with its legend must fit; None without a limit.
 
     Args:
         figure: The figure, on its paper.
@@ -316,7 +316,7 @@ def sheet_of(figure: Figure, smallest: float, legend_below: bool) -> Sheet | Non
 def legend_corner(figure: Figure, picture: Picture, below: bool) -> tuple[float, float, int]:
     """Upper left corner of the legend, y upwards from the lower edge, and its columns.
 
-    It is in columns below the figure, or beside it if that takes less room.
+    It is in columns below the figure, or beside it if that needs less space.
     """
     columns = legend.columns_in(figure, picture.width)
     (width, height), (wide, high) = legend.size(figure), legend.size(figure, columns)

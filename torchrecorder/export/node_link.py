@@ -1,4 +1,4 @@
-"""Node-link JSON, as networkx, D3 and Cytoscape.js read it."""
+"""Node-link JSON, for networkx, D3 and Cytoscape.js."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class NodeLink:
 
     suffix: ClassVar[str] = ".nodelink.json"
     indent: int | None = option(
-        "Spaces by which each level of node-link JSON is indented. None writes one line.",
+        "Indentation of node-link JSON in spaces. None writes one line.",
         whole_number(0).or_none(),
         default=1,
         placeholder="SPACES",

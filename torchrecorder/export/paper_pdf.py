@@ -1,8 +1,8 @@
-"""Put the picture in a PDF file on a page of exact size, and leave out when it was made.
+"""Put the picture of a PDF file on a page of exact size, and remove its creation time.
 
-Cairo, which writes the file on Linux and Windows, knows pages of whole points only; Quartz writes
-it on macOS. They and their versions arrange a file in different ways, so it is read and written
-again by pypdf, which knows them all.
+Cairo, which writes the file on Linux and Windows, supports only pages of whole points; Quartz
+writes
+it on macOS. Their file structures differ, so the file is read and written again with pypdf.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def size_of(pdf: bytes) -> tuple[float, float]:
 
 
 def undated(pdf: bytes) -> bytes:
-    """*pdf* without the time at which it was made: equal figures are equal files."""
+    """*pdf* without its creation time, so that equal figures are equal files."""
     return _written(_opened(pdf))
 
 
 def on_page(pdf: bytes, fit: Fit, background: str) -> bytes:
-    """*pdf* on a page as *fit* says, filled with *background*."""
+    """*pdf* on a page according to *fit*, filled with *background*."""
     from pypdf.generic import RectangleObject
 
     document = _opened(pdf)
@@ -46,7 +46,7 @@ def on_page(pdf: bytes, fit: Fit, background: str) -> bytes:
 
 
 def _opened(pdf: bytes) -> PdfWriter:
-    """*pdf*, to be changed and written."""
+    """*pdf*, as an editable document."""
     from pypdf import PdfReader, PdfWriter
 
     reader = PdfReader(BytesIO(pdf))

@@ -18,7 +18,7 @@ def size_of(svg: bytes) -> tuple[float, float]:
 
 
 def on_page(svg: bytes, fit: Fit, background: str) -> bytes:
-    """*svg* on a page as *fit* says, filled with *background*; sizes are in millimetres."""
+    """*svg* on a page according to *fit*, filled with *background*; sizes are in millimetres."""
     text = svg.decode()
     head = _head(text)
     left, top = -fit.left / fit.scale, -fit.top / fit.scale

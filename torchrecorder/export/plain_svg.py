@@ -1,8 +1,9 @@
 """Figure -> SVG without Graphviz, for platforms on which it cannot be installed.
 
-The places are those of the nested layout, as always. What Graphviz would paint is written here in
-the form in which Graphviz writes it, so that tooltips, layers and exact sizes are added by the
-same code. Outlines that only Graphviz knows become boxes, lists of colours their first colour.
+Positions are those of the nested layout. The SVG has the same structure as Graphviz's, so that the
+same code adds tooltips, layers and exact sizes. Outlines that only Graphviz knows become boxes,
+lists
+of colours their first colour.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from torchrecorder.style.color import faded, solid
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text
 
 BASELINE = 0.35
-"""From the middle of a line of text down to the feet of its letters, in sizes of the letters."""
+"""From the middle of a line of text down to its baseline, relative to the font size."""
 
 CORNER = 12.0
 """Radius of the corners of a rounded box."""

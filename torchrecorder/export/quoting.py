@@ -1,4 +1,4 @@
-"""Quoting: any text, put safely into DOT.
+"""Quoting: escape any text for DOT.
 
 Graphviz reads three languages inside one file: the quoted string of DOT, its own
 backslash escapes and HTML entities inside labels, and the XML of HTML-like labels.
@@ -11,19 +11,19 @@ from collections.abc import Mapping
 from html import escape
 
 UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
-"""What no XML document and no font has."""
+"""Characters that are invalid in XML and that fonts lack."""
 
 MEANING = re.compile(r"""[&<>"'\\\x00-\x08\x0b-\x1f\ufffe\uffff\ud800-\udfff]""")
-"""What has a meaning inside quoted strings or XML, or must not be there; lines may end."""
+"""Characters that are special or invalid inside quoted strings or XML, other than newlines."""
 
 
 def clean(text: str) -> str:
-    """*text* without the characters that would make a file unreadable."""
+    """*text* without invalid characters."""
     return text if text.isprintable() else UNPRINTABLE.sub("\ufffd", text)
 
 
 def quote(text: str) -> str:
-    """A DOT string of *text*, whose backslash escapes are left to Graphviz."""
+    """A DOT string of *text*, whose backslash escapes Graphviz interprets."""
     if text.isalnum() or not MEANING.search(text):
         return f'"{text}"'
     text = clean(text).replace('"', '\\"')
@@ -48,22 +48,22 @@ def html(text: str) -> str:
 
 
 def attribute(text: str) -> str:
-    """The value of an attribute as a user gave it; ``<...>`` is an HTML-like label."""
+    """A user's value of an attribute; ``<...>`` is an HTML-like label."""
     return clean(text) if _bracketed(text) else quote(text)
 
 
 def quoted(attributes: Mapping[str, str]) -> dict[str, str]:
-    """Attributes whose values are texts."""
+    """Attributes with quoted values."""
     return {name: quote(text) for name, text in attributes.items()}
 
 
 def given(attributes: Mapping[str, str]) -> dict[str, str]:
-    """Attributes as a user gave them."""
+    """Attributes with values of the user."""
     return {name: attribute(str(text)) for name, text in attributes.items()}
 
 
 def joined(attributes: Mapping[str, str]) -> str:
-    """What is between brackets."""
+    """The content of an attribute list."""
     return ", ".join([f"{name}={text}" for name, text in attributes.items()])
 
 

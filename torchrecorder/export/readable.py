@@ -1,4 +1,4 @@
-"""Readable: the default view as deep as it can be read in the place that the figure is to fit."""
+"""Readable: the deepest default view with readable text in the space that the figure must fit."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from torchrecorder.views.pipeline import ViewOptions, choice_of, make_view
 from torchrecorder.views.view import View
 
 SMALLEST_BOX = 400.0
-"""Square points that a box with text of 10 points takes, at least."""
+"""Minimum area of a box with text of 10 points, in square points."""
 
 SHARES = (1.0, 0.7, 0.5, 0.35, 0.2)
-"""Parts of the most boxes that are tried until the text is large enough."""
+"""Shares of ``max_boxes`` that are tried until the text is large enough."""
 
 
 def readable_view(
     recording: RecordedRun, options: ViewOptions, style: Style, exporter: Exporter | None
 ) -> View:
-    """The view that *options* ask for, with fewer boxes where its text would be too small.
+    """The view for *options*, with fewer boxes if its text would be too small.
 
-    That is so where no *depth* was asked for, and the figure is to fit a place: then it is the
-    first of some numbers of boxes whose text has *min_fontsize* there, or 5 points if that is 0.
-    If there is none, it is that with the largest text.
+    This applies without *depth*, if the figure must fit a place: the result is the view with the
+    most boxes whose text has at least *min_fontsize* there, or 5 points if that is 0. If there is
+    none, it is the view with the largest text.
     """
     painted = Svg() if exporter is None else exporter
     if style.fit is None or not isinstance(painted, Painted) or options.view == "backward":
@@ -47,7 +47,7 @@ def readable_view(
 
 
 def _fewer(recording: RecordedRun, options: ViewOptions) -> Iterator[ViewOptions]:
-    """The options, then those that open less, each once."""
+    """The options, then options that open less, without duplicates."""
     before = None
     for share in SHARES if options.depth is None else SHARES[:1]:
         tried = replace(options, max_boxes=max(round(options.max_boxes * share), 1))
@@ -60,7 +60,7 @@ def _fewer(recording: RecordedRun, options: ViewOptions) -> Iterator[ViewOptions
 def _text_size(view: View, style: Style, painted: Painted) -> float | None:
     """The size of the smallest text of a figure, in points; None if others lay it out.
 
-    Where the boxes alone would be too many for the place, that is not laid out to find out.
+    Without a layout if already the area of the boxes is too large for the place.
     """
     across, down = place(style.fit) or (inf, inf)
     bound = style.fontsize * sqrt(across * down / (max(len(view.boxes), 1) * SMALLEST_BOX))

@@ -1,7 +1,7 @@
 """GraphvizStyler: change how single boxes and arrows look, by subclassing.
 
-The extension point of torchrecorder 1.x. A recording holds no live object, so what a node
-gives as ``fn`` is looked up when it is asked for, and is None once the model is gone.
+The extension point of torchrecorder 1.x. A recording holds no live object, so ``fn`` of a node is
+looked up on access.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from torchrecorder.views.view import BoxKind, View
 
 
 class BaseNode:
-    """What a styler sees of a box.
+    """A box, as a styler sees it.
 
     Attributes:
         name: Attribute name of a module, name of an op, parameter or input.
         depth: How many scopes lie around it; -1 at the top.
         id: The recorded id.
-        kind: What kind of box it is, as `BoxKind` spells it; ``"open"`` for a cluster.
+        kind: A value of `BoxKind`; ``"open"`` for a cluster.
         recording: The recording it comes from.
     """
 
@@ -110,11 +110,11 @@ class GraphvizStyler:
         self.styles: dict[type[BaseNode], dict[str, str]] = {cls: dict(given) for cls in classes}
 
     def style_node(self, node: BaseNode) -> dict[str, Any]:
-        """The attributes of a box, or of the cluster that an open layer is.
+        """The attributes of a box, or of the cluster of an open layer.
 
         Returns:
             A new dict with ``label``, ``shape``, ``style``, ``color``, ``fillcolor``,
-            ``fontcolor``, ``penwidth``, and what was given to the styler.
+            ``fontcolor``, ``penwidth``, and the arguments of the styler.
         """
         return {**node.defaults, **self.styles[type(node)]}
 
@@ -133,14 +133,14 @@ def to_digraph(
     """*view* as a ``graphviz.Digraph``.
 
     Args:
-        view: What is shown.
-        style: How it looks.
-        styler_cls: A `GraphvizStyler`, its subclass or an instance; it has the last word.
+        view: The view.
+        style: The style.
+        styler_cls: A `GraphvizStyler`, its subclass or an instance; its attributes have precedence.
         styler_args: Further arguments for its ``__init__``.
         make: The class of the graph.
 
     Raises:
-        InvalidArgument: *styler_cls* is no styler.
+        InvalidArgument: *styler_cls* is not a styler.
     """
     figure = draw(view, style)
     if styler_cls is not None:
@@ -149,7 +149,7 @@ def to_digraph(
 
 
 def own_arguments(styler_cls: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of *options* that the styler's ``__init__`` asks for by name."""
+    """The *options* that are parameters of the styler's ``__init__``."""
     if not isinstance(styler_cls, type):
         return {}
     asked = inspect.signature(styler_cls).parameters.values()
@@ -211,7 +211,7 @@ def _tensor(recording: RecordedRun, box: str, kind: BoxKind) -> TensorNode:
 
 
 def _group(group: Group, view: View, styler: GraphvizStyler, depth: int) -> Group:
-    """An open layer; its fill stays the theme's, so that nesting can be seen."""
+    """An open layer; its fill is the theme's, so that nesting is visible."""
     if group.id not in view.recording.scopes:
         return group
     node = _layer(view.recording, group.id, "open")

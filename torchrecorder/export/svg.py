@@ -1,4 +1,4 @@
-"""Graphviz's SVG made fit for other fonts and for hovering.
+"""Adapt Graphviz's SVG for other fonts and for tooltips.
 
 - Graphviz places each line of an HTML-like label by its left end, from the width that its own
   fonts gave it. A viewer with other fonts shows such a line off the middle of its box: lines
@@ -79,7 +79,7 @@ def _with_fallback(found: re.Match[str]) -> str:
 
 
 def with_tooltips(svg: str) -> str:
-    """*svg* with titles that say what the tooltips say."""
+    """*svg* with the tooltips as titles."""
     return _LINK.sub(_link, _ITEM.sub(_title, _PREAMBLE.sub("", svg)))
 
 

@@ -1,1 +1,1 @@
-"""Where people meet it: command line, notebooks, pytest, Sphinx."""
+"""Integrations: command line, pytest, Sphinx, MkDocs, Lightning and others."""

@@ -1,8 +1,7 @@
 """The command line: torchrecorder render, summary ...
 
-Each subcommand is a class in ``commands/``; what the command line does with their errors,
-with the current folder and with the terminal is here. Neither ``--help`` nor ``--version``
-imports torch.
+Each subcommand is a class in ``commands/``; handling of errors, of the current folder and of the
+terminal is here. Neither ``--help`` nor ``--version`` imports torch.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from torchrecorder.integrations.targets import TARGET_OPTIONS
 from torchrecorder.options import OPTIONS
 
 FAILED, MISUSED, INTERRUPTED = 1, 2, 130
-"""Exit codes beside 0: the model or its drawing failed; the call cannot be meant; Ctrl-C."""
+"""Exit codes other than 0: the model or its drawing failed; wrong usage; Ctrl-C."""
 
 _EPILOG = """\
 a target is one of
@@ -38,7 +37,7 @@ a target is one of
   path/to/file.py:name   the same in a file
   run.json, run.json.gz  a saved recording; the model is not needed
 
-exit codes: 0 done, 1 the model raised or could not be drawn, 2 the call is wrong
+exit codes: 0 success, 1 the model raised or could not be drawn, 2 wrong usage
 """
 
 
@@ -46,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand.
 
     Args:
-        arguments: What follows the name of the program; ``sys.argv`` if not given.
+        arguments: The arguments after the name of the program; by default those of ``sys.argv``.
 
     Returns:
         The exit code.
@@ -67,15 +66,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read the output has enough
+    except BrokenPipeError:  # the reader of the output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except SystemExit as error:  # of the user's code: parsing is over
+    except SystemExit as error:  # of the user's code, because parsing is done
         failed = ModelFailed("the code of the model", error)
         failed.__cause__ = error
         return _say(failed, options.traceback, FAILED)
     except (ModelFailed, LayoutFailed) as error:
-        told = getattr(options, "exit_code", False)  # 1 has a meaning of its own there
+        told = getattr(options, "exit_code", False)  # 1 has another meaning there
         return _say(error, options.traceback, MISUSED if told else FAILED)
     except (TorchRecorderError, OSError) as error:
         return _say(error, options.traceback, MISUSED)
@@ -83,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _warned() -> Iterator[None]:
-    """Say on stderr, in a sentence, what asked for nothing."""
+    """Print warnings on stderr, as a sentence each."""
     usual = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
@@ -101,7 +100,7 @@ def _warned() -> Iterator[None]:
 
 
 def parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """What is ours, and what follows ``--`` where a command hands that on."""
+    """Split the arguments at ``--``, for commands that pass the rest on."""
     takes = [command.name for command in COMMANDS if getattr(command, "takes_rest", False)]
     if "--" not in arguments or arguments[0] not in takes:
         return arguments, ()
@@ -110,10 +109,10 @@ def parted(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors say what was probably meant, and where the rest is listed."""
+    """A parser whose errors suggest similar names and mention ``--help``."""
 
     def error(self, message: str) -> NoReturn:
-        """End, with the usage and *message* on stderr."""
+        """Exit with the usage and *message* on stderr."""
         message = re.sub(r"invalid int value: (.*)", r"it must be a whole number, not \1", message)
         message = re.sub(r"invalid float value: (.*)", r"it must be a number, not \1", message)
         wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
@@ -122,12 +121,12 @@ class Parser(argparse.ArgumentParser):
 
 
 def unknown_arguments(unknown: Sequence[str], options: argparse.Namespace) -> str:
-    """The message about arguments that a subcommand does not take."""
+    """The error message for unknown arguments."""
     message, name = f"it does not take {' '.join(unknown)}", unknown[0].partition("=")[0]
     known = options.parser._option_string_actions
     if options.takes_rest:
         script = options.script or f"-m {options.module}"
-        after = f"what is meant for the script goes after --: {script} -- {' '.join(unknown)}"
+        after = f"put arguments of the script after --: {script} -- {' '.join(unknown)}"
         return f"{message}{guess(name, known)}; {after}"
     return message + (guess(name.replace("_", "-"), known) if name.startswith("-") else "")
 
@@ -166,7 +165,7 @@ def _add(below: argparse._SubParsersAction[Any], command: Command) -> None:
 
 
 def _say(error: Exception, with_traceback: bool, code: int) -> int:
-    """Say what went wrong on stderr, in a sentence or at length."""
+    """Print an error on stderr, as a sentence or with its traceback."""
     cause = error.__cause__ if isinstance(error, ModelFailed) else error
     if with_traceback and cause is not None:
         traceback.print_exception(type(cause), cause, cause.__traceback__)

@@ -27,14 +27,14 @@ STDOUT = Path("-")
 
 
 class Drawable(Protocol):
-    """What can be drawn: a recording, or a comparison of two."""
+    """Something that can be drawn: a recording, or a comparison of two."""
 
     def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
         """Write a figure, and return its path."""
 
 
 def add_drawing_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `drawing_options` reads."""
+    """Declare the arguments that `drawing_options` reads."""
     add_flags(parser.add_argument_group("what is drawn"), VIEW.values())
     add_flags(parser.add_argument_group("how it looks"), STYLE.values())
     written = parser.add_argument_group("how it is written")
@@ -44,12 +44,12 @@ def add_drawing_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an attribute of Graphviz, such as ranksep=0.5; again for more",
+        help="an attribute of Graphviz, such as ranksep=0.5; can be repeated",
     )
 
 
 def add_output_argument(parser: argparse.ArgumentParser, format: str = "") -> None:
-    """Declare where to write; with a *format*, standard output is possible."""
+    """Declare the output argument; with a *format*, it can be standard output."""
     more = "; - is standard output" if format else ""
     parser.add_argument(
         "-o",
@@ -57,19 +57,19 @@ def add_output_argument(parser: argparse.ArgumentParser, format: str = "") -> No
         action="append",
         type=Path,
         metavar="FILE",
-        help=f"where; the suffix is the format (svg, pdf, html, dot ...); again for more{more}",
+        help=f"output file; the suffix is the format (svg, pdf, dot ...); can be repeated{more}",
     )
     if format:
         add_format_argument(parser, format)
 
 
 def add_format_argument(parser: argparse.ArgumentParser, format: str) -> None:
-    """Declare the format of what has no name."""
+    """Declare the format for output without a file name."""
     action = parser.add_argument(
         "--format",
         default=format,
         metavar="SUFFIX",
-        help=f"the format where no file is named ({format}): svg, pdf, png, html, dot ...",
+        help=f"the format without a file name ({format}): svg, pdf, png, html, dot ...",
     )
     action.offered = tuple(suffix.lstrip(".") for suffix in known())  # type: ignore[attr-defined]
 
@@ -83,12 +83,12 @@ def drawing_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def outputs(options: argparse.Namespace, name: str) -> list[Path]:
-    """The files to write; one that is called *name* if none was named."""
+    """The files to write; by default one called *name*."""
     return options.output or [Path(f"{name}.{options.format.lstrip('.')}")]
 
 
 def check(paths: Sequence[Path], chosen: Mapping[str, Any], format: str = "") -> None:
-    """Find what cannot be written or drawn before the model runs, which may take long."""
+    """Check paths and options before the model runs, which may take long."""
     for path in paths:
         name = _name(path, format)
         drawing(by_suffix(name), **_fitting(chosen, name))
@@ -103,7 +103,7 @@ def write(
     progress: Progress,
     format: str = "",
 ) -> list[Path]:
-    """Write a figure to each of *paths*; returns those that are files."""
+    """Write a figure to each of *paths*; returns the paths of files."""
     written = []
     for path in paths:
         name = _name(path, format)
@@ -118,7 +118,7 @@ def write(
 
 
 def tell(written: Sequence[Path], asked: Sequence[Path]) -> None:
-    """Print the paths that were written; on stderr if stdout has a figure."""
+    """Print the written paths, on stderr if stdout has a figure."""
     for path in written:
         print(path, file=sys.stderr if STDOUT in asked else sys.stdout)
 
@@ -132,7 +132,7 @@ def _name(path: Path, format: str) -> str:
 
 
 def _to_stdout(contents: bytes) -> None:
-    """Write bytes, or text where the stream takes no bytes."""
+    """Write bytes, or text if the stream does not accept bytes."""
     sys.stdout.flush()
     if hasattr(sys.stdout, "buffer"):
         sys.stdout.buffer.write(contents)
@@ -141,7 +141,7 @@ def _to_stdout(contents: bytes) -> None:
 
 
 def _fitting(chosen: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Without what only other formats have, such as the resolution of a bitmap."""
+    """Options without those of other formats, such as the resolution of a bitmap."""
     own = type(by_suffix(name)).__dataclass_fields__  # type: ignore[attr-defined]
     common = {*VIEW, *STYLE, *own}
     return {key: value for key, value in chosen.items() if key in common or key not in FORMAT}

@@ -1,4 +1,4 @@
-"""Flags: options as the command line writes them, in its arguments and in its messages."""
+"""Flags: options as command line arguments, and in messages of the command line."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from torchrecorder.option_table import Option
 
 
 class Flag(argparse.Action):
-    """Reads the value of an `Option`; one that is not given is not in the namespace.
+    """Parses the value of an `Option`; options that are not given are not in the namespace.
 
     Attributes:
-        offered: Values that a shell completes; others may be possible.
+        offered: Values for shell completion; others may be valid.
     """
 
     def __init__(self, option_strings: Sequence[str], dest: str, option: Option) -> None:
@@ -48,9 +48,9 @@ class Flag(argparse.Action):
 
 
 def add_flags(parser: argparse._ActionsContainer, options: Iterable[Option]) -> None:
-    """Declare the flags of those *options* that text can express.
+    """Declare the flags of the *options* that can be given as text.
 
-    A switch that is on has a flag that turns it off, one that is off a flag that turns it on.
+    A switch that is on by default has a flag that turns it off, and vice versa.
     """
     for option in options:
         switch, on = option.check.switch, [option.flag, f"--{option.spelled}"]
@@ -85,7 +85,7 @@ def _placeholder(option: Option) -> str:
 
 
 def in_shell(message: str, options: Mapping[str, Option]) -> str:
-    """*message*, in which options stand as Python writes them, with flags in their place."""
+    """*message* with names of options replaced by flags."""
     names = "|".join(sorted(options, key=len, reverse=True))
     message = re.sub(r"record\(\.\.\., (.*?)\)", r"\1", message)
     message = re.sub(rf"^({names})(?= must |: )", lambda found: f"--{found[1]}", message)

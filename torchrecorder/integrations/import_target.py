@@ -1,4 +1,4 @@
-"""Import paths and files with a name in them -> what they name."""
+"""Find objects by import path, or by file and name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ModelFailed(TorchRecorderError):
     """The user's code raised; its own exception is the cause.
 
     Attributes:
-        recording: What ran until then, if anything did.
+        recording: The recording until then, if any.
     """
 
     def __init__(
@@ -33,23 +33,23 @@ class ModelFailed(TorchRecorderError):
 
 
 def _line(error: BaseException) -> str:
-    """Where it was raised, for what says nothing, as a bare ``assert``."""
+    """The line that raised, for exceptions without a message, such as a bare ``assert``."""
     frames = traceback.extract_tb(error.__traceback__)
     last = [f"{Path(frame.filename).name}:{frame.lineno}: {frame.line}" for frame in frames[-1:]]
     return "".join(last)
 
 
 def find(path: str) -> Any:
-    """What ``package.module:name`` or ``file.py:name`` names.
+    """The object that ``package.module:name`` or ``file.py:name`` names.
 
     Raises:
-        InvalidArgument: There is no such module or name; the message says which there are.
+        InvalidArgument: There is no such module or name; the message suggests names.
         ModelFailed: The module raised while it was imported.
     """
     place, _, name = path.rpartition(":")
     if not place or not name:
         raise InvalidArgument(
-            f"cannot tell what {path!r} is: write package.module:name, file.py:name, "
+            f"cannot interpret {path!r}: write package.module:name, file.py:name, "
             f"or the name of a saved recording ({', '.join(SUFFIXES)})"
         )
     module = _module(place)

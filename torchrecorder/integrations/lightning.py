@@ -1,4 +1,4 @@
-"""Lightning: a callback that follows a training with a series, and logs its numbers."""
+"""Lightning: a callback that records a training as a series, and logs its numbers."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def callback(
     recorded step go to the loggers of the trainer, as ``gradient_norm/encoder.0``.
 
     Args:
-        every: Record one batch of so many.
+        every: Record every n-th batch.
         scopes: Dotted paths with ``*``; the innermost modules if not given.
         histograms: Take histograms of weights and gradients, for ``callback.series.histograms``.
-        log: Give the numbers to the loggers.
+        log: Pass the numbers to the loggers.
 
     Returns:
-        The callback. Its attribute ``series`` is the `Series`, from the start of the training on.
+        The callback. Its attribute ``series`` is the `Series`, available once training starts.
 
     Raises:
         LightningMissing: Lightning is not installed.
@@ -45,7 +45,7 @@ def callback(
     Base = _callback_class()
 
     class Follow(Base):  # type: ignore[misc, valid-type]
-        """Follows a training."""
+        """Records a training."""
 
         series: Series | None = None
 
@@ -76,7 +76,7 @@ def callback(
 
 
 def _callback_class() -> Any:
-    """The base class of callbacks, of the package whose module was imported, else of either."""
+    """The base class of callbacks, preferably of the package that is already imported."""
     names = ("lightning.pytorch", "pytorch_lightning")
     for name in sorted(names, key=lambda name: name not in sys.modules):
         with contextlib.suppress(ModuleNotFoundError):

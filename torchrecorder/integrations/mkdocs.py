@@ -1,7 +1,7 @@
 """MkDocs: a fenced block ``torchrecorder`` that records a model and shows its figure.
 
-The options are those of the Sphinx directive. Figures are data inside the page: nothing has to
-be copied beside it, and no style or name of one figure meets those of another.
+The options are those of the Sphinx directive. Figures are embedded in the page: no files have to be
+copied, and styles and ids of figures do not interfere.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _MARK = "<style data-torchrecorder>"
 _TARGET = re.compile(rf"[\w./\\-]+:[\w.]+|\S+({'|'.join(map(re.escape, SUFFIXES))})")
 _OPTION = re.compile(r":(?P<name>[\w-]+):(?P<text>.*(?:\n[ \t]+\S.*)*)\n?")
 _SEEN: dict[str, int] = {}
-"""When the files behind the figures of this process were last changed."""
+"""Modification times of the sources of the figures."""
 
 
 def validate(language: str, given: Any, chosen: Any, attributes: Any, md: Any) -> bool:
-    """Take all options of the first line: the page shows what is wrong with one."""
+    """Accept all options of the first line: errors are shown in the page."""
     chosen.update(given)
     return True
 
@@ -44,7 +44,7 @@ def validate(language: str, given: Any, chosen: Any, attributes: Any, md: Any) -
 def figure(
     source: str, language: str, css_class: str, given: Mapping[str, str], md: Any, **_: Any
 ) -> str:
-    """The HTML of a block; a visible note, and a warning, where it cannot be made."""
+    """The HTML of a block; if it fails, a visible note and a warning."""
     place = md.treeprocessors["relpath"] if "relpath" in md.treeprocessors else None
     page = Path(place.file.abs_src_path) if place else Path("page.md").absolute()
     root = Path(place.config.config_file_path).parent if place else page.parent
@@ -55,7 +55,7 @@ def figure(
     try:
         with notices_to(say):
             shown = _figure(source, given, page, Cache(root / ".cache" / "torchrecorder"))
-    except (Exception, SystemExit) as error:  # it may be anything: the model is the user's
+    except (Exception, SystemExit) as error:  # any exception: the model is the user's
         say(message_of(error))
         note = html.escape(message_of(error)).replace("\n", "<br>")
         title = '<p class="admonition-title">This figure could not be made</p>'
@@ -112,7 +112,7 @@ def _read(name: str, text: str | None) -> tuple[str, Any]:
 
 
 def _pictures(cache: Cache, name: str, drawn: Mapping[str, Any], rest: str) -> str:
-    """The figure as one object, or as two: for light paper and for dark."""
+    """The figure as one object, or as two: for light and dark mode."""
     shown = ""
     for theme in (drawn["theme"],) if "theme" in drawn else ("light", "dark"):
         path = cache.figure(name, ".svg", {"background": "transparent", **drawn, "theme": theme})
@@ -124,7 +124,7 @@ def _pictures(cache: Cache, name: str, drawn: Mapping[str, Any], rest: str) -> s
 
 
 def _placed(shown: str, asked: Mapping[str, Any], code: str) -> str:
-    """A figure with its caption, and the code if it is wanted."""
+    """A figure with its caption, and the code if requested."""
     if "caption" in asked:
         from markdown import markdown
 
@@ -138,7 +138,7 @@ def _placed(shown: str, asked: Mapping[str, Any], code: str) -> str:
 
 
 def _look() -> str:
-    """The style and the script, which finds out whether the page is light or dark."""
+    """The style, and the script that detects light or dark mode."""
     style, script = (
         (_STATIC / f"torchrecorder.{kind}").read_text(encoding="utf-8") for kind in ("css", "js")
     )
@@ -146,7 +146,8 @@ def _look() -> str:
 
 
 def _forget_changed() -> None:
-    """Let Python import anew what was edited while ``mkdocs serve`` runs."""
+    """Forget modules that were edited while ``mkdocs serve`` runs, so that they are imported
+    again."""
     if all(_changed(file) == before for file, before in _SEEN.items()):
         return
     for name, module in list(sys.modules.items()):

@@ -1,7 +1,7 @@
-"""ONNX: the graph of an ONNX file as a recording, to be listed and drawn like any other.
+"""ONNX: the graph of an ONNX file as a recording.
 
-Nodes are operations, and the parts of their names, which exporters take from modules, are scopes.
-Initializers are parameters. Only the graph is read, no weights that lie in files beside it.
+Nodes become operations, and the parts of their names, which exporters take from modules, scopes.
+Initializers become parameters. Only the graph is read, not external weights.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def load(source: str | PathLike[str] | Any) -> Recording:
 
     Raises:
         OnnxMissing: The package ``onnx`` is not installed.
-        InvalidRecording: It is no ONNX model.
+        InvalidRecording: It is not an ONNX model.
         OSError: It cannot be read.
     """
     try:
@@ -70,18 +70,18 @@ def load(source: str | PathLike[str] | Any) -> Recording:
         except OSError:
             raise
         except Exception as error:  # of the library that parses it
-            raise InvalidRecording(f"{path.name!r} is no ONNX file: {error}") from None
+            raise InvalidRecording(f"{path.name!r} is not an ONNX file: {error}") from None
     if not model.graph.node:
         raise InvalidRecording("this ONNX model has no nodes")
     try:
         model = onnx.shape_inference.infer_shapes(model)
-    except Exception:  # shapes are missing then, as for operators that it does not know
+    except Exception:  # then shapes are missing, as for unknown operators
         pass
     return build(_Writer(model.graph).events(), Recording)
 
 
 class _Writer:
-    """Writes the events of a run that never was."""
+    """Writes the events of a run with the operations of the graph."""
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
@@ -212,7 +212,8 @@ class _Writer:
         )
 
     def _own(self, name: str, value: ValueId) -> None:
-        """A parameter belongs to the module that its name says, else to where it is read first."""
+        """Assign a parameter to the module in its name, otherwise to the scope of its first
+        reader."""
         if name not in self.stored or any(name in owned for owned in self.owned.values()):
             return
         around = [path for _, path, _, _ in self.open]
@@ -232,7 +233,7 @@ class _Writer:
         return value
 
     def _form(self, name: str) -> tuple[tuple[int, ...], str]:
-        """Sizes and dtype; -1 for a size that is open."""
+        """Sizes and dtype; -1 for dynamic sizes."""
         import onnx
 
         stored, kind = self.stored.get(name), self.types.get(name)

@@ -1,6 +1,6 @@
-"""Parts: the files in which the processes of one job leave their recordings for the first.
+"""Parts: files in which the processes of a job pass their recordings to the first process.
 
-They meet in a folder, so that those that are left can be put together where one has died.
+They are in one folder, so that the others can be joined if a process has died.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from torchrecorder.ranks.ranks import Ranks
 from torchrecorder.recording import Recording
 
 PATIENCE = 60.0
-"""Seconds that the first process waits for the others once it has ended itself."""
+"""How long the first process waits for the others after its own end, in seconds."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Where the processes of one job leave what they recorded.
+    """The files of the recordings of one job.
 
     Attributes:
         folder: Beside the file that is to be written; one for all processes.
@@ -42,18 +42,18 @@ class Parts:
         return Parts(output.with_name(f"{output.name}.ranks"), int(rank), int(world))
 
     def clear(self) -> None:
-        """Forget what this process left the last time."""
+        """Remove the file of this process from an earlier run."""
         self._file(self.rank).unlink(missing_ok=True)
 
     def leave(self, recording: Recording) -> Path:
-        """Write the recording of this process, all at once."""
+        """Write the recording of this process atomically."""
         self.folder.mkdir(parents=True, exist_ok=True)
         target = self._file(self.rank)
         unfinished = recording.save(target.with_name(f"unfinished-{target.name}"))
         return unfinished.replace(target)
 
     def together(self, patience: float = PATIENCE) -> Ranks:
-        """Wait for the others, not for ever, and put together what is there."""
+        """Wait for the other processes up to a limit, and join the recordings that exist."""
         until = time.monotonic() + patience
         while time.monotonic() < until and not all(map(Path.exists, self._files())):
             time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Progress: a line on the terminal while something takes long.
+"""Progress: a line on the terminal during long work.
 
 It is shown only where stderr is a terminal, only after a second and a half, and leaves
 nothing behind.
@@ -13,14 +13,14 @@ from types import TracebackType
 from typing import TextIO
 
 PATIENCE = 1.5
-"""Seconds of silence before the first sign of life."""
+"""Seconds before the line appears."""
 
 _BEAT = 0.1
 _TURNS = "|/-\\"
 
 
 class Progress:
-    """Tells what is being done: ``progress.now("recording")`` inside its ``with`` block."""
+    """Shows the current stage: ``progress.now("recording")`` inside its ``with`` block."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
@@ -30,7 +30,7 @@ class Progress:
         self._thread: threading.Thread | None = None
 
     def now(self, stage: str) -> None:
-        """From here on, this is being done."""
+        """Set the current stage."""
         self.stage = stage
 
     def __enter__(self) -> Progress:

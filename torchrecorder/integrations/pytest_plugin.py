@@ -1,6 +1,6 @@
-"""pytest: fixtures that fail when an architecture changes, or needs more than it may.
+"""pytest: fixtures that fail when an architecture changes, or exceeds a budget.
 
-Registered with pytest on installation; a test that asks for neither fixture notices nothing.
+Registered with pytest on installation; other tests are not affected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def assert_architecture(request: pytest.FixtureRequest) -> AssertArchitecture:
-    """Fails if a model is not as it was when its snapshot was saved.
+    """A function that fails if a model differs from its saved snapshot.
 
     Example::
 
@@ -51,7 +51,7 @@ def assert_architecture(request: pytest.FixtureRequest) -> AssertArchitecture:
 
 @pytest.fixture
 def assert_budgets() -> AssertBudgets:
-    """Fails if a model, or a module in it, needs more of something than it may.
+    """A function that fails if a model, or a module in it, exceeds a budget.
 
     Example::
 
@@ -76,7 +76,7 @@ class AssertArchitecture:
 
         Args:
             model: A module, function or method; or a recording.
-            *args: What it is called with; a single mapping holds keyword arguments.
+            *args: Arguments of the model; a single mapping holds keyword arguments.
             snapshot: Name of the snapshot; that of the test if not given.
             **options: See `torchrecorder.record`: ``kwargs``, ``input_shapes``, ``fake`` ...
 
@@ -106,12 +106,14 @@ class AssertArchitecture:
     def _path(self, snapshot: str | None) -> Path:
         name = re.sub(r"[^\w.\-\[\]]+", "_", snapshot or self.test).strip("._") or "model"
         if name in self.taken:
-            raise AssertionError(f"the snapshot {name!r} is asserted twice: give snapshot= a name")
+            raise AssertionError(
+                f"the snapshot {name!r} is asserted twice: pass another name as snapshot="
+            )
         self.taken.add(name)
         return self.folder / f"{name}.json"
 
     def _problem(self, path: Path, recording: Recording) -> str:
-        """What is wrong, or nothing."""
+        """The problem, or None."""
         import torchrecorder
 
         there = path.is_file()
@@ -128,7 +130,7 @@ class AssertArchitecture:
 
 
 class AssertBudgets:
-    """Compares what models need with what they may."""
+    """Checks budgets of models."""
 
     def __call__(
         self, model: Any, *args: Any, budgets: Mapping[str, Mapping[str, float]], **options: Any
@@ -137,9 +139,9 @@ class AssertBudgets:
 
         Args:
             model: A module, function or method; or a recording.
-            *args: What it is called with; a single mapping holds keyword arguments.
-            budgets: Dotted path, or pattern such as ``"layer*"``, to the name of an
-                annotation to the most that is allowed. The empty path is the whole run.
+            *args: Arguments of the model; a single mapping holds keyword arguments.
+            budgets: By dotted path or pattern such as ``"layer*"``, and by name of an annotation:
+                the upper limit. The empty path is the whole run.
             **options: See `torchrecorder.record`.
 
         Returns:
@@ -147,7 +149,7 @@ class AssertBudgets:
 
         Raises:
             AssertionError: A budget is exceeded; the message lists all that are.
-            InvalidArgument: No module is called so, or nothing of the kind was measured.
+            InvalidArgument: No module has this path, or the annotation was not measured.
         """
         __tracebackhide__ = True
         return _seen_from_outside(self._asserted, model, args, budgets, options)
@@ -179,7 +181,8 @@ class AssertBudgets:
 
 
 def portable(recording: Recording) -> Recording:
-    """*recording* without what depends on the machine: source lines, versions, measures."""
+    """*recording* without facts that depend on the machine: source lines, versions,
+    measurements."""
     run = replace(recording.run, torch_version="", notes=(), lost=0)
     scopes = {key: scope._replace(source=None) for key, scope in recording.scopes.items()}
     ops = {key: op._replace(source=None) for key, op in recording.ops.items()}
@@ -194,9 +197,9 @@ def portable(recording: Recording) -> Recording:
 
 
 def _seen_from_outside(function: Callable[..., Recording], *args: Any) -> Recording:
-    """What *function* gives; what it raises has no line of ours in its traceback.
+    """Call *function*, and remove frames of this package from tracebacks of its exceptions.
 
-    The lines of the model, and those of PyTorch, stay.
+    Frames of the model and of PyTorch are kept.
     """
     __tracebackhide__ = True
     try:
@@ -219,7 +222,7 @@ def _others(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def _recording(model: Any, args: tuple[Any, ...], options: Mapping[str, Any]) -> Recording:
-    """*model* itself if it is a recording; else one run of it."""
+    """*model* itself if it is a recording; otherwise the recording of one run."""
     import torchrecorder
 
     if isinstance(model, torchrecorder.Recording):

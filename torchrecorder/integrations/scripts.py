@@ -1,4 +1,4 @@
-"""Scripts: run a program of the user's under a recorder, as Python would run it."""
+"""Scripts: run the user's program under a recorder, as Python would run it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 @dataclass(frozen=True)
 class Script:
-    """A program, and what it is to be told.
+    """A program and its arguments.
 
     Attributes:
         path: A file, or the name of a module.
@@ -38,23 +38,23 @@ class Script:
     variable: str | None = None
 
     def check(self) -> None:
-        """Fail if there is nothing to run."""
+        """Check that the script or module exists."""
         if not self.as_module and not Path(self.path).exists():
             raise InvalidArgument(f"there is no file {self.path!r}; -m runs a module by its name")
         if self.as_module and not _is_module(self.path):
             raise InvalidArgument(f"there is no module {self.path!r} to run")
         if self.variable and not all(part.isidentifier() for part in self.variable.split(".")):
-            raise InvalidArgument(f"{self.variable!r} is no name of a variable, such as net")
+            raise InvalidArgument(f"{self.variable!r} is not the name of a variable, such as net")
 
     def run(self, steps: int, options: Mapping[str, Any]) -> Ended:
-        """Run it to its end, and record so many steps of its model.
+        """Run it to its end, and record this number of steps of its model.
 
-        What it prints, raises and returns is its own.
+        Its output, exceptions and exit code are not changed.
         """
-        from torchrecorder.capture.hooks.deferred_recorder import Awaited
+        from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder
 
         chosen = _first if self.variable is None else _Variable(self.variable).holds
-        awaited = Awaited(chosen, steps, options)
+        awaited = DeferredRecorder(chosen, steps, options)
         code = 0
         with self._as_main():
             try:
@@ -75,7 +75,7 @@ class Script:
 
     @contextmanager
     def _as_main(self) -> Iterator[None]:
-        """Arguments and import path as the script would find them on its own."""
+        """Set ``sys.argv`` and the import path as for the script itself."""
         arguments, path = sys.argv, sys.path
         sys.argv = [self.path, *self.arguments]
         folder = os.getcwd() if self.as_module else os.path.dirname(os.path.abspath(self.path))
@@ -88,14 +88,14 @@ class Script:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a script ended, and what was recorded of it."""
+    """The exit of a script, and its recording."""
 
     code: int
     recording: Recording | None
 
 
 def _is_module(name: str) -> bool:
-    """Whether Python finds a module of this name; what its packages raise is for the run."""
+    """Whether Python finds a module of this name; errors in its packages are left to the run."""
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError as error:
@@ -126,12 +126,12 @@ class _Variable:
 
 
 def _first(module: Any, frame: FrameType) -> bool:
-    """Whether *module* has anything to learn: a loss or a transform has not."""
+    """Whether *module* has parameters, unlike a loss or transform."""
     return next(iter(module.parameters()), None) is not None
 
 
 def _exit_code(exit: SystemExit) -> int:
-    """The exit code that Python would end with; a text is printed, as Python does."""
+    """The exit code of Python; a text is printed, as Python does."""
     if exit.code is None or isinstance(exit.code, int):
         return exit.code or 0
     print(exit.code, file=sys.stderr)

@@ -24,14 +24,14 @@ _USUAL_RANGE = (0.0, 1.0)
 
 @dataclass(frozen=True)
 class Shape:
-    """One input to make.
+    """One random input.
 
     Attributes:
-        name: The argument it is given as; None for a positional one.
+        name: The name of the argument; None for a positional one.
         sizes: Its sizes.
-        dtype: Name of its type in PyTorch; None for the model's precision.
+        dtype: Name of its dtype in PyTorch; None for the model's dtype.
         low: Its smallest value.
-        high: Its largest value; whole numbers reach it.
+        high: Its largest value, included for integers.
     """
 
     name: str | None
@@ -42,7 +42,7 @@ class Shape:
 
 
 def parse_shape(text: str) -> Shape:
-    """The input that *text* asks for.
+    """Parse an input.
 
     Raises:
         InvalidArgument: It cannot be read.
@@ -98,5 +98,5 @@ def _dtype(name: str) -> Any:
     found = getattr(torch, name.removeprefix("torch."), None)
     if not isinstance(found, torch.dtype):
         known = "float32, bfloat16, float16, int64, int32, uint8, bool, complex64"
-        raise InvalidArgument(f"{name!r} is no type of PyTorch; such are {known}")
+        raise InvalidArgument(f"{name!r} is not a dtype of PyTorch; examples are {known}")
     return found

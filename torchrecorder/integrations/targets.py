@@ -1,4 +1,4 @@
-"""Targets of the command line: what to record, and the recording of it.
+"""Targets of the command line: what to record, and how.
 
 A target is an import path or a file with the name of a module, class or factory in it, or
 a saved recording.
@@ -26,7 +26,7 @@ from torchrecorder.option_table import documented, option, options_of
 from torchrecorder.recording import Recording, load
 
 TARGET = "package.module:name, file.py:name, or run.json"
-"""What a target looks like."""
+"""The forms of a target."""
 
 
 LITERALS = Check("a value", lambda value: True, read=lambda text: (literal(text),), several=True)
@@ -38,11 +38,11 @@ COUNT = whole_number(1).or_none()
 @documented
 @dataclass(frozen=True)
 class Target:
-    """What a shell or a document asks to record, and how."""
+    """The target of a shell command or document, and how to record it."""
 
     path: str
     arg: tuple[Any, ...] = option(
-        "Argument of the function that makes the model.",
+        "Argument of the function that creates the model.",
         LITERALS,
         default=(),
         placeholder="VALUE",
@@ -53,21 +53,21 @@ class Target:
         factory=dict,
         placeholder="NAME=VALUE",
     )
-    as_is: bool = option("Record the target itself, do not call it.", FLAG, default=False)
+    as_is: bool = option("Record the target itself, without calling it.", FLAG, default=False)
     device: str | None = option(
-        "Device to make it on: cpu, cuda, or meta (shapes only, no memory).",
+        "Device to create it on: cpu, cuda, or meta (shapes only, no memory).",
         replace(TEXT, known=("cpu", "cuda", "meta")).or_none(),
         default=None,
         placeholder="DEVICE",
     )
     seed: int | None = option(
-        "Random seed, set before the model is made.",
+        "Random seed, set before the model is created.",
         whole_number(0).or_none(),
         default=None,
         placeholder="NUMBER",
     )
     train: bool | None = option(
-        "Switch it to training mode. Off is evaluation mode; None leaves it as it was made.",
+        "Switch it to training mode. Off is evaluation mode; None keeps its mode.",
         FLAG.or_none(),
         default=None,
         off=("--eval", "switch it to evaluation mode"),
@@ -79,7 +79,7 @@ class Target:
         placeholder="SHAPE",
     )
     inputs: str | None = option(
-        "The inputs, or a function that makes them: package.module:name.",
+        "The inputs, or a function that creates them: package.module:name.",
         TEXT.or_none(),
         default=None,
         placeholder="PATH",
@@ -91,23 +91,23 @@ class Target:
         off=("--no-grad", "run it without gradients (no_grad)"),
     )
     backward: bool = option("Run the backward pass too.", FLAG, default=False)
-    autograd: bool = option("Give a frozen model an autograd graph.", FLAG, default=False)
+    autograd: bool = option("Record the autograd graph of a frozen model too.", FLAG, default=False)
     fake: bool = option("Run on fake tensors: shapes only, no compute.", FLAG, default=False)
     flops: bool = option("Count floating-point operations.", FLAG, default=False)
     compiled: bool | str = option(
-        "Compile it too, and say which operation is in which graph and where graphs break. "
+        "Compile it too, and record the graph of each operation and the graph breaks. "
         "\"inductor\": also which operations share a kernel.",
         one_of(True, False, "inductor"),
         default=False,
     )
     profile: bool = option(
-        "Run it under the profiler, and take its times, kernels and memory.", FLAG, default=False
+        "Run it under the profiler, and record its times, kernels and memory.", FLAG, default=False
     )
-    stats: bool = option("Take statistics of tensors and gradients.", FLAG, default=False)
-    saved: bool = option("Count the bytes that are kept for backward.", FLAG, default=False)
-    memory: bool = option("Note when memory is allocated and released.", FLAG, default=False)
+    stats: bool = option("Compute statistics of tensors and gradients.", FLAG, default=False)
+    saved: bool = option("Count the bytes saved for backward.", FLAG, default=False)
+    memory: bool = option("Record when memory is allocated and released.", FLAG, default=False)
     repeat: int | None = option(
-        "Run it so many more times, and take the medians of the times.",
+        "Number of further runs, for medians of times.",
         COUNT,
         default=None,
         placeholder="RUNS",
@@ -117,11 +117,11 @@ class Target:
     )
 
     def recording(self, progress: Progress) -> Recording:
-        """Load the saved recording, or make the model and run it.
+        """Load the saved recording, or create the model and run it.
 
         Raises:
             InvalidArgument: The target cannot be found or used.
-            ModelFailed: The model could not be made, or raised.
+            ModelFailed: The model could not be created, or raised.
         """
         if self.is_saved:
             progress.now("reading the recording")
@@ -132,11 +132,11 @@ class Target:
 
     @property
     def is_saved(self) -> bool:
-        """Whether it is a recording, which is not run again."""
+        """Whether it is a saved recording."""
         return self.path.lower().endswith(SUFFIXES)
 
     def _ignored(self) -> list[str]:
-        """The flags of options that are given and only concern a model."""
+        """The given flags that only apply to a model."""
         names = ("arg", "set", "shape", "inputs", "device")
         return [f"--{name}" for name in names if getattr(self, name)]
 
@@ -149,7 +149,7 @@ class Target:
 
         Raises:
             InvalidArgument: It is neither, or cannot be called like this.
-            ModelFailed: The model could not be made, or raised.
+            ModelFailed: The model could not be created, or raised.
         """
         progress.now("importing torch")
         import torch

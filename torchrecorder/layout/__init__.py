@@ -1,1 +1,1 @@
-"""Where things go: sizes of text, places of boxes, Graphviz in a process of its own."""
+"""Layout: sizes of text, positions of boxes, and Graphviz in a child process."""

@@ -1,15 +1,14 @@
 """The child process that holds Graphviz: DOT texts in, pictures or positions out.
 
-It is started by path, with neither the site packages nor ours on its path, because what it
-imports is most of what a small figure costs. It speaks in fields, each a line with the
-number of bytes and then the bytes. A job is four fields: layout program, output format,
-graph attributes (``name=value`` lines), DOT text. The answer to a job is two: how it went
-(``done``, ``failed``, ``large``) and the picture, or what is wrong. Before each job it writes
-a form feed to stderr, so that the parent can tell whose complaints follow. The first job that
-fails is the last: who asked for it may have another idea.
+It is started by path, without site packages, because imports are most of the cost of a small
+figure. Messages consist of fields: a line with the number of bytes, then the bytes. A job has four
+fields: layout program, output format, graph attributes (``name=value`` lines), DOT text. The answer
+has two: the status (``done``, ``failed``, ``large``) and the picture or error message. Before each
+job it writes a form feed to stderr, so that the parent can assign messages to jobs. It stops after
+the first job that fails: the parent may retry it with other settings.
 
-Started as ``python -I -S child.py FOLDER SECONDS``: where Graphviz' extension module lies,
-and when to end even if nobody is left to say so.
+Started as ``python -I -S child.py FOLDER SECONDS``, with the folder of Graphviz' extension module
+and the time after which it exits even without its parent.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Any, BinaryIO
 
 SIDE = 32767
 AREA = 500_000_000
-"""Pixels of a bitmap: a side that cairo can count, an area that memory can hold."""
+"""Limits of a bitmap in pixels: the side (cairo) and the area (memory)."""
 
 _BITMAPS = (b"png", b"jpg", b"jpeg", b"jpe", b"gif")
 _PAD = 8.0 / 72
@@ -33,7 +32,7 @@ def main(folder: str, seconds: str) -> None:
     _end_after(int(seconds))
     graphviz = _binding(folder)
     jobs, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what Graphviz itself prints does not belong into the answers
+    os.dup2(2, 1)  # output of Graphviz must not mix with the answers
     while (program := _read_field(jobs)) is not None:
         rest = [_read_field(jobs) or b"" for _ in range(3)]
         os.write(2, b"\f")
@@ -43,13 +42,13 @@ def main(folder: str, seconds: str) -> None:
         answers.flush()
         if status != b"done":
             break
-    os._exit(0)  # the work is done: skip the clean-up of a large graph
+    os._exit(0)  # skip the clean-up of a large graph
 
 
 def _end_after(seconds: int) -> None:
-    """End this process after some time, also inside C code, should the parent be gone.
+    """Exit after some time, also inside C code, in case the parent no longer exists.
 
-    That is a signal where there are signals, else a thread that needs no Python to run.
+    This uses a signal if available, otherwise a thread that works without the GIL.
     """
     import _signal  # type: ignore[import-not-found]
 
@@ -62,7 +61,7 @@ def _end_after(seconds: int) -> None:
 
 
 def _no_dialogs() -> None:
-    """A crash ends the process at once; Windows would ask somebody to close it."""
+    """Let a crash end the process at once, without a dialog on Windows."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -86,8 +85,8 @@ def _draw(
 ) -> tuple[bytes, bytes]:
     """Lay one graph out and write it.
 
-    Each job has a context of its own: one that has met an unknown format is of no use
-    afterwards. It comes before the graph, which takes its default labels from it.
+    Each job has its own context, because an unknown format makes a context unusable. It is created
+    before the graph, which gets default labels from it.
     """
     context = graphviz.gvContextWithBuiltins()
     try:

@@ -1,10 +1,10 @@
 """Run Graphviz: DOT texts -> pictures or positions; the only file that starts it.
 
-Graphviz comes inside the wheel of pygraphviz; no ``dot`` program is needed. It works in a
-short-lived child process, so that a crash or an endless layout costs an error after a time
-limit and not the user's session. One child does any number of jobs. A job that crashes it,
-or takes its share of the time, is tried again with cheaper settings; the others keep what
-they have.
+Graphviz is part of the wheel of pygraphviz; no ``dot`` program is needed. It runs in a short-lived
+child process, so that a crash or an endless layout causes an error after a time limit and does not
+affect the user's process. One child runs any number of jobs. A job that crashes or exceeds its
+share
+of the time is retried with cheaper settings; finished jobs keep their results.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from torchrecorder.layout import fonts
 from torchrecorder.layout.child import AREA, SIDE
 
 TIMEOUT = 60.0
-"""Seconds that all layouts of one call may take together, unless told otherwise."""
+"""Default time limit of all layouts of one call together, in seconds."""
 
 EFFORTS: tuple[Mapping[str, str], ...] = (
     {},
     {"nslimit": "1", "nslimit1": "1", "mclimit": "0.2", "splines": "line"},
     {"nslimit": "0.2", "nslimit1": "1", "mclimit": "0.05", "splines": "line"},
 )
-"""Graph attributes of the first try, the second and the last: less beauty, less time."""
+"""Graph attributes of the first, second and last try: cheaper each time."""
 
 WHEELS = (
     "pygraphviz, which brings Graphviz along, is not installed: pip install 'pygraphviz>=2.0'. "
@@ -38,7 +38,7 @@ WHEELS = (
     "which have to be installed before. Without it, .svg is written with layout=\"nested\" (the "
     "default), and .html, .dot, .json and all other formats but .pdf and .png as usual"
 )
-"""What is said where Graphviz is needed and missing."""
+"""The error message if Graphviz is not installed."""
 
 _CHILD = Path(__file__).with_name("child.py")
 _GRACE = 5
@@ -126,7 +126,7 @@ def run_many(jobs: Sequence[Job], *, timeout: float = TIMEOUT) -> list[bytes]:
 
 @dataclass(frozen=True)
 class _Trouble:
-    """Why a child did not do all its jobs; *final* if another try would not help."""
+    """Why a child did not finish its jobs; *final* if a retry is useless."""
 
     said: str
     final: bool = False
@@ -173,7 +173,7 @@ def _request(jobs: Sequence[Job], cheaper: Mapping[str, str]) -> Iterator[bytes]
 def _spoken_to(
     command: list[str], request: bytes, variables: Mapping[str, str], limit: float
 ) -> tuple[int | None, bytes, str]:
-    """Exit code (None if time ran out), answer, and what was said about the last job."""
+    """Exit code (None after a timeout), answer, and messages about the last job."""
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -196,7 +196,7 @@ def _spoken_to(
 
 
 def _fields(answer: bytes) -> Iterator[bytes]:
-    """The fields of an answer, up to the point where the child broke off."""
+    """The fields of an answer, as far as the child wrote them."""
     position = 0
     while (end := answer.find(b"\n", position)) >= 0:
         start, position = end + 1, end + 1 + int(answer[position:end])
@@ -206,7 +206,7 @@ def _fields(answer: bytes) -> Iterator[bytes]:
 
 
 def _refusal(status: bytes, content: bytes, text: str) -> _Trouble:
-    """What the child itself says about a job."""
+    """The error that the child reports for a job."""
     if status == b"large":
         return _too_large(*map(int, content.split()))
     mistaken = any(word in text for word in ("syntax error", "not recognized"))
@@ -224,7 +224,7 @@ def _too_large(width: int, height: int) -> _Trouble:
 
 
 def _breakdown(code: int | None, text: str) -> _Trouble:
-    """What is known about a child that gave no answer."""
+    """The error of a child that gave no answer."""
     if code is None:
         return _Trouble("Graphviz did not finish in time, not even with cheaper settings")
     crash = _crash(code)
@@ -235,7 +235,7 @@ def _breakdown(code: int | None, text: str) -> _Trouble:
 
 
 def _crash(code: int) -> str | None:
-    """What ended a process that did not end by itself; None if it did."""
+    """A description of how the process crashed; None if it exited normally."""
     if code < 0:
         return f"signal {-code}"
     if code >= _CRASHED_ON_WINDOWS or (sys.platform == "win32" and code == _ABORTED_ON_WINDOWS):
@@ -244,24 +244,24 @@ def _crash(code: int) -> str | None:
 
 
 def _complaint(text: str) -> str:
-    """What Graphviz calls an error, without the chatter around it."""
+    """The error messages of Graphviz, without warnings."""
     lines = [line.strip() for line in text.splitlines()]
     return "; ".join(line for line in lines if line.startswith("Error"))[:500]
 
 
 def available() -> bool:
-    """Whether Graphviz is installed; on some platforms there is no wheel of it."""
+    """Whether Graphviz is installed; some platforms have no wheel."""
     return _installed() is not None
 
 
 def _installed() -> str | None:
-    """Where the compiled part of pygraphviz is, if there is one."""
+    """The path of the compiled part of pygraphviz, or None."""
     found = importlib.util.find_spec("pygraphviz")
     return next(iter(found.submodule_search_locations or ()), None) if found else None
 
 
 def require() -> str:
-    """Where the compiled part of pygraphviz is.
+    """The path of the compiled part of pygraphviz.
 
     Raises:
         LayoutFailed: It is not installed; the message says what to install.

@@ -1,11 +1,12 @@
-"""Fonts for Graphviz to measure and draw with, also on machines that have none.
+"""Fonts for Graphviz to measure and draw text, also on machines without fonts.
 
-Graphviz measures text with the fonts of the machine. Containers often have none: every
-letter would be an empty box in PDF and PNG, and labels in SVG would not fit. So Manrope,
-which comes with pip, stands at the end of the list of fonts on Linux.
+Graphviz measures text with the fonts of the machine. Containers often have none: every letter would
+be an empty box in PDF and PNG, and labels in SVG would not fit. So Manrope, which pip installs, is
+the
+last fallback font on Linux.
 
-Variable fonts are passed over: the Pango inside the wheel of pygraphviz sets them with the
-letters far apart.
+Variable fonts are excluded, because the Pango inside the wheel of pygraphviz sets their letters too
+far apart.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from html import escape
 from pathlib import Path
 
 PACKAGE = "font-manrope"
-"""What brings fonts along, on Linux."""
+"""The package with fonts, on Linux."""
 
 _MODULE = "font_manrope"
 _GENERIC = ("helvetica", "arial", "times", "courier", "sans-serif", "sans", "serif", "monospace")
-"""Names that every machine has a font for."""
+"""Font names that are available on every machine."""
 
 _VARIABLE = ("*?wght?.*", "*,wght?.*", "*-VariableFont_*", "*[-_]VF.*", "*VF.ttf", "*VF.otf")
 _LIKE_HELVETICA = ("Liberation Sans", "Arimo", "Nimbus Sans", "DejaVu Sans", "Manrope")
@@ -48,9 +49,9 @@ _CONFIGURATION = """<?xml version="1.0"?>
 
 @contextlib.contextmanager
 def environment() -> Iterator[Mapping[str, str]]:
-    """Variables of a process that is to find fonts.
+    """Environment variables of a process that uses fonts.
 
-    Whoever has configured Fontconfig by hand keeps that.
+    An existing configuration of Fontconfig in the environment is kept.
     """
     folder = _folder()
     set_by_hand = any(name in os.environ for name in ("FONTCONFIG_FILE", "FONTCONFIG_PATH"))
@@ -65,10 +66,10 @@ def environment() -> Iterator[Mapping[str, str]]:
 
 @functools.cache
 def stand_in(family: str) -> str | None:
-    """The font that Fontconfig gives for one of this name, which is missing; else None.
+    """The font that replaces a missing font of this name; None if it is not missing.
 
-    None as well where Fontconfig's ``fc-match`` is not there to ask. A list of families, of which
-    one is there, is not missing.
+    None also without Fontconfig's ``fc-match``, and for a list of families of which one is
+    installed.
     """
     program = shutil.which("fc-match")
     wanted = [part.strip().casefold() for part in family.split(",")]
@@ -100,7 +101,7 @@ def _alias(family: str) -> str:
 
 
 def _folder() -> str | None:
-    """Where the fonts from pip lie; None if they were left out."""
+    """The folder of the fonts from pip; None if they are not installed."""
     found = importlib.util.find_spec(_MODULE)
     if found is None or not found.submodule_search_locations:
         return None

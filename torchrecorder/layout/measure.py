@@ -1,4 +1,4 @@
-"""How large text is, from a table of widths: the same on every machine."""
+"""Measure text with a table of widths, with equal results on every machine."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _LEADING = 1.22
 _METRIC = ("helvetica", "arial", "liberation sans", "nimbus sans", "arimo", "sans-serif")
 _WIDE = ("verdana", "dejavu sans", "bitstream vera")
 _EQUAL = re.compile(r"mono|courier|consolas|menlo|typewriter|fixed|terminal", re.IGNORECASE)
-_LETTER = 620  # of fonts in which all letters are equally wide
+_LETTER = 620  # of monospaced fonts
 
 
 def text_width(text: str, size: float, *, bold: bool = False, fontname: str = "Helvetica") -> float:
-    """Width of *text* in points; a little more for a font we do not know."""
+    """Width of *text* in points; a little more for unknown fonts."""
     if _EQUAL.search(fontname):
         return sum(_equal(letter) for letter in text) * size / 1000
     return _units(text) * size / 1000 * (_BOLD if bold else 1.0) * _share(fontname.lower())
@@ -54,7 +54,7 @@ def _units(text: str) -> int:
 
 
 class _Widths(dict[str, int]):
-    """Widths of letters; those that are not in the table are worked out once."""
+    """Widths of letters; others than in the table are computed once."""
 
     def __missing__(self, letter: str) -> int:
         self[letter] = _width(letter)
@@ -69,7 +69,7 @@ def _equal(letter: str) -> int:
 
 
 def _share(fontname: str) -> float:
-    """How wide a font is, at most, where Helvetica is 1."""
+    """The maximum width of a font relative to Helvetica."""
     if fontname.startswith(_METRIC):
         return 1.0
     return 1.25 if fontname.startswith(_WIDE) else 1.12

@@ -1,4 +1,4 @@
-"""Builder: recordings made by hand, for tests of all that reads them."""
+"""Builder: create recordings by hand, for tests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Open:
 
 
 class Builder:
-    """Writes the events of a run that never was, and builds its recording.
+    """Builds a recording from calls, without running a model.
 
     >>> run = Builder("Net")
     >>> with run.scope("Net"):
@@ -146,7 +146,7 @@ class Builder:
         )
 
     def returns(self, *values: ValueId) -> None:
-        """What the scope that is open gives back; its last result if this is not called."""
+        """Set the results of the open scope; by default its last result."""
         self._open[-1].returned = values
 
     def input(
@@ -177,7 +177,7 @@ class Builder:
         return value
 
     def constant(self, shape: tuple[int, ...] = (4,), dtype: str = "float32") -> ValueId:
-        """A tensor that nobody in the run made, read in the middle of it."""
+        """A tensor from before the run that is not an input."""
         return self._value(shape, dtype, Role.CONSTANT)
 
     def op(
@@ -193,13 +193,13 @@ class Builder:
         grads: tuple[str, ...] = (),
         slots: tuple[str, ...] = (),
     ) -> ValueId:
-        """An op that reads *inputs*; gives its (first) result.
+        """An op that reads *inputs*; returns its (first) result.
 
         Args:
-            writes: The value it writes in place; the result is what becomes of it.
-            outputs: How many results it has; 0 for a query, which gives its first input.
-            grads: Names of the grad nodes it makes, each feeding on the one before.
-            slots: Names of the arguments; numbers if not given.
+            writes: The value it writes in place; the result is its new value.
+            outputs: The number of results; with 0, its first input is returned.
+            grads: Names of the grad nodes it creates, in a chain.
+            slots: Names of the arguments; by default numbers.
         """
         op = OpId(f"o{self._next('ops')}")
         number = self._next("index")
@@ -241,7 +241,7 @@ class Builder:
         return self._ends[what] - 1
 
     def _passed(self, values: tuple[ValueId, ...]) -> Iterator[ValueId]:
-        """Those of *values* that a caller hands in: inputs, and what ops have made."""
+        """The *values* that a caller passes: inputs, and results of ops."""
         return (
             value
             for value in values
@@ -251,7 +251,7 @@ class Builder:
     def _grad_chain(
         self, op: OpId, inputs: tuple[ValueId, ...], names: tuple[str, ...]
     ) -> GradEdge | None:
-        """Grad nodes from the inputs to the result; gives the edge behind the result."""
+        """Add grad nodes from the inputs to the result; returns the edge of the result."""
         edges = tuple(self._seen[value].grad for value in inputs)
         where = self._open[-1].scope if self._open else None
         for name in names:

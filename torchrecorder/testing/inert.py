@@ -1,9 +1,8 @@
-"""assert_inert: prove that recording a model changes nothing about its run.
+"""assert_inert: check that recording a model does not change its run.
 
-The model runs plainly and under the recorder, each time made anew from the same random
-state. Everything the user could notice is written down after each run, bit for bit, and
-compared: results, gradients, buffers, random state, flags, hooks, identities, shared
-memory, tensors left alive. Nothing here uses what the recorder knows of the run.
+The model runs with and without the recorder, each time created from the same random state. All
+observable state after each run is compared bit for bit: results, gradients, buffers, random state,
+flags, hooks, identities, shared memory, living tensors. The recording itself is not used.
 """
 
 from __future__ import annotations
@@ -44,19 +43,19 @@ def assert_inert(
     lasting: bool = False,
     leaking: bool = False,
 ) -> None:
-    """Assert that `record` and `Recorder` leave the run of a model as it is.
+    """Assert that `record` and `Recorder` do not change the run of a model.
 
     Args:
-        make: Gives a fresh model with fresh arguments; called several times, each time
-            with the same random seed.
+        make: Returns a new model with new arguments; called several times, each time with the
+            same random seed.
         backward: Also run the backward pass, from every result that requires grad.
         lasting: The model writes its inputs or its parameters, which `record` cannot
             undo; leave out that one comparison.
-        leaking: The plain run itself leaves tensors alive for good, as one does that writes
-            what its own gradient needs; do not count them.
+        leaking: The plain run itself leaks tensors, for example by writing in place to tensors
+            saved for its own gradient; do not count them.
 
     Raises:
-        AssertionError: Something differs; the message says what, and by which entrance.
+        AssertionError: Something differs; the message names it, and the function.
 
     Example:
         >>> import torch
@@ -80,7 +79,7 @@ def assert_inert(
 
 @contextlib.contextmanager
 def _little_garbage() -> Iterator[None]:
-    """What is alive now need not be looked at again; garbage is collected when we say so."""
+    """A context in which existing objects are not collected, and collection is manual."""
     freeze = not gc.get_freeze_count()
     enabled = gc.isenabled()
     gc.collect()
@@ -147,7 +146,7 @@ def _not_at_all(model: Any, args: Any, kwargs: Any, finish: Callable[[Any], None
 def _account(
     make: Callable[[], Made], way: Way, backward: bool, *, only_state: bool = False
 ) -> dict[str, Any]:
-    """Everything there is to notice after one run."""
+    """All observable state after one run."""
     gc.collect()
     alive = _living_tensors()
     _seed()
@@ -170,7 +169,7 @@ def _seed() -> None:
 
 
 def _give_gradients(model: Module) -> None:
-    """Gradients from an earlier step, which a look must not touch."""
+    """Set gradients as from an earlier step, which recording must not change."""
     for parameter in model.parameters():
         if parameter.requires_grad and type(parameter) is torch.nn.Parameter:
             parameter.grad = torch.full_like(parameter, 0.5)
@@ -205,7 +204,7 @@ def _backward(output: Any) -> None:
 
 
 class _Numbers:
-    """Objects and storages, numbered as they are met: equal numbers are the same thing."""
+    """Numbers objects and storages in the order of first use, to compare identities."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
@@ -330,7 +329,7 @@ def _of_process() -> dict[str, Any]:
 
 
 def _watched() -> list[tuple[str, Any]]:
-    """Functions of PyTorch that a recorder could be tempted to replace."""
+    """Functions of PyTorch that a recorder might replace."""
     return [
         (f"{number}.{name}", item)
         for number, home in enumerate(_WATCHED)

@@ -1,1 +1,1 @@
-"""Traces of a profiler: what each op and grad node really cost, and recordings as traces."""
+"""Traces of a profiler: measurements of each op and grad node, and recordings as traces."""

@@ -16,10 +16,10 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.trace.slices import Kernel, Slice
 
 ON_CPU = ("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "xpu_runtime")
-"""Categories of what runs on a thread of the CPU."""
+"""Categories of events on a thread of the CPU."""
 
 ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
-"""Categories of what runs on a device."""
+"""Categories of events on a device."""
 
 MEMORY = "[memory]"
 
@@ -28,7 +28,7 @@ def slices_in(path: str | Path) -> list[Slice]:
     """The slices of the trace in a file, compressed or not.
 
     Raises:
-        InvalidArgument: The file is no Chrome trace.
+        InvalidArgument: The file is not a Chrome trace.
         OSError: It cannot be read.
     """
     target = path_of(path)
@@ -41,7 +41,9 @@ def slices_in(path: str | Path) -> list[Slice]:
         slices = _with_kernels(slices, on_cpu, on_device)
         return _with_memory(slices, memory)
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidArgument(f"{target.name} is no trace of torch.profiler: {error!r}") from None
+        raise InvalidArgument(
+            f"{target.name} is not a trace of torch.profiler: {error!r}"
+        ) from None
 
 
 def _events(data: bytes, name: str) -> list[dict[str, Any]]:
@@ -49,10 +51,10 @@ def _events(data: bytes, name: str) -> list[dict[str, Any]]:
         text = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
         found = json.loads(text)
     except (ValueError, OSError, EOFError, zlib.error, RecursionError) as error:
-        raise InvalidArgument(f"{name} is no Chrome trace: {error}") from None
+        raise InvalidArgument(f"{name} is not a Chrome trace: {error}") from None
     events = found.get("traceEvents") if isinstance(found, dict) else found
     if not isinstance(events, list):
-        raise InvalidArgument(f"{name} is no Chrome trace: it has no list of traceEvents")
+        raise InvalidArgument(f"{name} is not a Chrome trace: it has no list of traceEvents")
     return [event for event in events if isinstance(event, dict)]
 
 
@@ -71,7 +73,7 @@ def _slice(event: Mapping[str, Any]) -> Slice:
 def _with_kernels(
     slices: list[Slice], events: list[dict[str, Any]], on_device: Iterable[Mapping[str, Any]]
 ) -> list[Slice]:
-    """Kernels at the call that launched them, else at the operator that they belong to."""
+    """Assign kernels to the call that launched them, otherwise to their operator."""
     calls: dict[Any, int] = {}
     operators: dict[Any, int] = {}
     for place, event in enumerate(events):
@@ -98,7 +100,7 @@ def _with_kernels(
 
 
 def _with_memory(slices: list[Slice], memory: Iterable[Mapping[str, Any]]) -> list[Slice]:
-    """What was allocated or freed, at the innermost slice in which it was."""
+    """Assign allocations and releases to the innermost slice around them."""
     threads: dict[object, list[int]] = {}
     for place in sorted(range(len(slices)), key=lambda index: slices[index].begin):
         threads.setdefault(slices[place].thread, []).append(place)

@@ -1,7 +1,7 @@
-"""Slices: what a profiler saw, whose it is, and what it adds up to.
+"""Slices: events of a profiler, their owners, and sums per owner.
 
-While a profiler runs, each op and scope is a range named by its id, and each grad node leaves a
-mark inside the slice in which autograd's engine runs it. Whatever lies in these is theirs.
+While a profiler runs, each op and scope is a range named by its id, and each grad node has a mark
+inside the slice in which autograd's engine runs it. They own the slices inside.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from torchrecorder.events import (
 from torchrecorder.graph.recording import Made, RecordedRun
 
 MARK = "torchrecorder "
-"""What the names of our ranges begin with; the id follows."""
+"""The prefix of names of the recorder's ranges, before the id."""
 
 ENGINE = "autograd::engine::evaluate_function"
-"""What the names of the slices begin with in which the engine runs a grad node."""
+"""The prefix of names of slices in which the engine runs a grad node."""
 
 QUANTITIES = (
     SECONDS_ON_CPU, SECONDS_OF_KERNELS, KERNELS, SECONDS_OF_GAPS, BYTES_ALLOCATED, BYTES_FREED,
     FLOPS_PROFILED,
 )
-"""What is said of each op and grad node."""
+"""The quantities of each op and grad node."""
 
 
 class Kernel(NamedTuple):
-    """Something that ran on a device: a kernel, a copy, a memset. Times in seconds.
+    """A kernel, copy or memset on a device. Times are in seconds.
 
     Attributes:
-        gap: From the call that launched it until it began; None where that is not known.
+        gap: From the launching call to the start; None if unknown.
     """
 
     name: str
@@ -50,15 +50,15 @@ class Kernel(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What ran on a thread of the CPU from one time to another, in microseconds.
+    """An event on a thread of the CPU, with times in microseconds.
 
     Attributes:
-        thread: Any name of the thread: slices of one thread lie in each other or apart.
-        sequence: Autograd's number for it; -1 if it has none.
-        allocated: Bytes that it asked for itself.
-        freed: Bytes that it gave back itself.
-        flops: Floating-point operations, where the profiler counts them.
-        kernels: What it launched itself.
+        thread: Identifies the thread: slices of one thread are nested or disjoint.
+        sequence: Autograd's sequence number; -1 without one.
+        allocated: Bytes that it allocated itself.
+        freed: Bytes that it freed itself.
+        flops: Floating-point operations, if the profiler counts them.
+        kernels: The kernels that it launched itself.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Slice:
 
 
 class Owned(NamedTuple):
-    """A slice with its owner, and the microseconds in it that are in no slice inside of it."""
+    """A slice with its owner, and its own time in microseconds, without inner slices."""
 
     slice: Slice
     owner: str | None
@@ -83,7 +83,7 @@ class Owned(NamedTuple):
 def owned(slices: Iterable[Slice]) -> Iterator[Owned]:
     """Each slice with the id of the op, scope or grad node that it belongs to.
 
-    Our own ranges take no time: what they hold is in the slices inside of them.
+    Ranges of the recorder have no own time: only the slices inside them count.
     """
     threads: dict[object, list[Slice]] = {}
     for slice_ in slices:
@@ -114,7 +114,7 @@ def _in_thread(slices: Sequence[Slice]) -> Iterator[Owned]:
 
 
 def _parents(slices: Sequence[Slice]) -> Iterator[int]:
-    """For each slice the place of the one around it; -1 if there is none."""
+    """For each slice the index of the one around it; -1 without one."""
     around: list[int] = []
     for place, slice_ in enumerate(slices):
         while around and slices[around[-1]].end < slice_.end:
@@ -140,15 +140,15 @@ def _nodes(slices: Sequence[Slice], parents: Sequence[int]) -> dict[int, str]:
 
 
 def marked(name: str) -> str | None:
-    """The id in the name of one of our ranges; None if it is another."""
+    """The id in the name of a range of the recorder; None for other names."""
     return name[len(MARK) :].partition(" ")[0] if name.startswith(MARK) else None
 
 
 def profiled(recording: Made, slices: Sequence[Slice]) -> Made:
-    """*recording* with what *slices* say of its ops and grad nodes.
+    """*recording* with the measurements of its ops and grad nodes in *slices*.
 
     Raises:
-        InvalidArgument: They have none of our ranges, or those of another run.
+        InvalidArgument: They have no ranges of the recorder, or those of another run.
     """
     ids = {marked(slice_.name) for slice_ in slices} - {None}
     known = {*recording.ops, *recording.scopes, *recording.grad_nodes}
@@ -168,7 +168,7 @@ def profiled(recording: Made, slices: Sequence[Slice]) -> Made:
 
 
 def _amounts(recording: RecordedRun, found: Iterable[Owned]) -> Mapping[str, dict[str, float]]:
-    """What the slices of each op and grad node add up to."""
+    """The sums over the slices of each op and grad node."""
     amounts: dict[str, dict[str, float]] = {quantity: {} for quantity in QUANTITIES}
 
     def add(quantity: str, owner: str, amount: float) -> None:
@@ -189,7 +189,7 @@ def _amounts(recording: RecordedRun, found: Iterable[Owned]) -> Mapping[str, dic
             add(SECONDS_OF_KERNELS, owner, kernel.seconds)
             if kernel.gap is not None:
                 add(SECONDS_OF_GAPS, owner, kernel.gap)
-    if on_device:  # an op without a kernel has none, which is a number too
+    if on_device:  # an op without a kernel has the number 0
         for owner in amounts[SECONDS_ON_CPU]:
             add(KERNELS, owner, 0)
     return amounts

@@ -1,8 +1,7 @@
 """Writing: a recording as a Chrome trace, for Perfetto and ``chrome://tracing``.
 
-A recording knows how long each op, scope and grad node took, and in which order they ran, but not
-when each began. So they are laid out one after the other: what a scope took beyond what is in it
-is spread evenly around that.
+A recording has the duration and order of ops, scopes and grad nodes, but not their start times. So
+they follow each other, and the own time of a scope is distributed evenly between its members.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ def events(recording: RecordedRun) -> Iterator[dict[str, Any]]:
     laid = _Laid(recording)
     if not any(laid.lasting.values()):
         raise InvalidArgument(
-            f"this recording of {recording.name} has no times: fake tensors have none, nor has "
-            "what was saved with times=False"
+            f"this recording of {recording.name} has no times: runs on fake tensors and "
+            "files saved with times=False have none"
         )
     yield _named("process_name", 0, recording.name)
     yield _named("thread_name", FORWARD, "calls")
@@ -57,7 +56,7 @@ def events(recording: RecordedRun) -> Iterator[dict[str, Any]]:
 
 
 class _Laid:
-    """Where each scope and op begins, and how long it lasts, in seconds."""
+    """The start and duration of each scope and op, in seconds."""
 
     def __init__(self, recording: RecordedRun) -> None:
         self.children = recording.children
@@ -80,7 +79,7 @@ class _Laid:
         return sum(self.lasting[child.id] for child in self.children.get(item.id, ()))
 
     def _place(self, item: Scope | Op) -> None:
-        """Lay out what is in *item*, whose own place is known."""
+        """Place the members of *item*, whose own start is known."""
         inner = self.children.get(item.id, ()) if isinstance(item, Scope) else ()
         gap = (self.lasting[item.id] - self._inside(item)) / (len(inner) + 1)
         now = self.begin[item.id] + gap

@@ -90,11 +90,11 @@ class Walk(Protocol):
     def known_as(self, node: Any) -> GradId | None:
         """The id of *node*, if it is known."""
 
-    def expect_strangers(self) -> None:
+    def expect_foreign_nodes(self) -> None:
         """From now on, nodes of two threads may have the same number."""
 
 
-class Strangers:
+class ForeignNodes:
     """Keys of grad nodes: their numbers for nodes of this thread, negative for foreign nodes."""
 
     def __init__(self, walk: Walk) -> None:
@@ -129,7 +129,7 @@ class Strangers:
 
         Only the first thread, which usually runs backward, walks further than the first node.
         """
-        self.walk.expect_strangers()
+        self.walk.expect_foreign_nodes()
         own, stack = self.walk.tape.number, [node]
         while stack:
             node = stack.pop()
@@ -142,7 +142,7 @@ class Strangers:
     def look(self, node: Any) -> None:
         """Expect foreign nodes if *node* shows that another thread creates nodes too."""
         if threading.active_count() > 1 and self._shows_another(node):
-            self.walk.expect_strangers()
+            self.walk.expect_foreign_nodes()
             self.meet(node)
 
     def _shows_another(self, node: Any) -> bool:

@@ -22,7 +22,7 @@ from torch.autograd.graph import get_gradient_edge
 from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
 from torchrecorder.capture.internals.access import current_node, next_node_number
 from torchrecorder.capture.tensors.describe import node_behind
-from torchrecorder.capture.autograd.thread_nodes import LEAF, Strangers
+from torchrecorder.capture.autograd.thread_nodes import LEAF, ForeignNodes
 from torchrecorder.events import (
     GradEdge,
     GradId,
@@ -64,21 +64,21 @@ class AutogradWalk:
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
         self.met: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
-        self.strangers = Strangers(self)
+        self.foreign_nodes = ForeignNodes(self)
         self.key: Callable[[Any], int] = _number_of
-        self.meet: Callable[[Any], None] = self.strangers.look
+        self.meet: Callable[[Any], None] = self.foreign_nodes.look
 
-    def expect_strangers(self) -> None:
+    def expect_foreign_nodes(self) -> None:
         """From now on, nodes of two threads may have the same number."""
-        self.key, self.meet = self.strangers.key, self.strangers.meet
+        self.key, self.meet = self.foreign_nodes.key, self.foreign_nodes.meet
 
     def adopt(self, node: Any, other: AutogradWalk) -> None:
         """Take over the grad nodes from *node* on, which *other* recorded in its thread."""
-        self.strangers.adopt(node, other)
+        self.foreign_nodes.adopt(node, other)
 
     def clear(self) -> None:
         """Forget all nodes, and release those that are kept alive."""
-        self.strangers.clear()
+        self.foreign_nodes.clear()
         for found in (self.known, self.leaves, self.passed, self.made, self.owners):
             found.clear()
 
@@ -231,9 +231,9 @@ class AutogradWalk:
                 continue
             number = self.key(node)
             if number in found and found[number][1] is not node:  # found only now
-                self.expect_strangers()
-                number = self.strangers.hold(node)
-            elif number in self.known and self.meet == self.strangers.meet:
+                self.expect_foreign_nodes()
+                number = self.foreign_nodes.hold(node)
+            elif number in self.known and self.meet == self.foreign_nodes.meet:
                 self.meet(node)
                 number = self.key(node)
             if number in self.known or number in self.passed or number in found:
@@ -311,7 +311,7 @@ class AutogradWalk:
         """
         if hasattr(node, "variable"):
             return True
-        self.expect_strangers()
+        self.expect_foreign_nodes()
         self.meet(node)
         return False
 

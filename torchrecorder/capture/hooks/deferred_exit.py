@@ -40,7 +40,7 @@ class Waiting(NamedTuple):
         return False
 
 
-class Lingering:
+class DeferredExits:
     """The scopes with a deferred exit, innermost last.
 
     Args:

@@ -48,7 +48,7 @@ Choice = Callable[[Module, FrameType], bool]
 """Whether a module that is called from this frame is the model to record."""
 
 
-class Awaited:
+class DeferredRecorder:
     """Records the first steps of the first chosen module, inside its ``with`` block.
 
     Args:
@@ -77,7 +77,7 @@ class Awaited:
         """The recording; None if the module was not called."""
         return None if self._recorder is None else self._recorder.recording
 
-    def __enter__(self) -> Awaited:
+    def __enter__(self) -> DeferredRecorder:
         self._thread = threading.get_ident()
         with ExitStack() as stack:
             stack.enter_context(RunEagerly())

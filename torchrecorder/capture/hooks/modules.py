@@ -36,10 +36,10 @@ from torchrecorder.capture.internals.access import (
     get_frame,
     has_own_hooks,
 )
-from torchrecorder.capture.hooks.deferred_exit import Lingering, Waiting
+from torchrecorder.capture.hooks.deferred_exit import DeferredExits, Waiting
 from torchrecorder.capture.hooks.other_threads import OtherThreads
 from torchrecorder.capture.hooks.regions import mode_state
-from torchrecorder.capture.hooks.source import Pretended
+from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
 from torchrecorder.events import FUNCTION, OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId, made
 
@@ -71,7 +71,7 @@ class ModuleScopes:
         self.family: Container[int] = ()  # the threads that are recorded together
         self._exit = ExitStack()
         self.called: Called | None = None
-        self.lingering = regions.lingering = Lingering(self.open, self._finish)
+        self.lingering = regions.lingering = DeferredExits(self.open, self._finish)
         values.search_names = self._name_of
 
     def __enter__(self) -> ModuleScopes:
@@ -101,7 +101,7 @@ class ModuleScopes:
             with DisableTorchFunction():
                 self._enter(module, args, frame)
             tape.resume()
-        except Pretended:
+        except InternalWork:
             self.tape.resume()
         except Exception as error:
             self.tape.lose("modules", error)

@@ -25,7 +25,7 @@ from torchrecorder.events import ScopeEntered, ScopeId, ScopeKind, ScopeLeft, So
 if TYPE_CHECKING:
     from types import FrameType
 
-    from torchrecorder.capture.hooks.deferred_exit import Lingering
+    from torchrecorder.capture.hooks.deferred_exit import DeferredExits
     from torchrecorder.capture.hooks.python_calls import Running
     from torchrecorder.capture.scope import OpenScope
     from torchrecorder.capture.hooks.source import Region, Sources
@@ -69,7 +69,7 @@ class Regions:
         self.sources = sources
         self.calls = PythonCalls(tape, sources)
         self.function: Running | None = None  # the call of a Python function that is innermost
-        self.lingering: Lingering
+        self.lingering: DeferredExits
         self.outside = self.state = mode_state()
         self.entered: Callable[[ScopeEntered, Any], None] = lambda event, key: None
 

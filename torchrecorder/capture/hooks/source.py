@@ -72,7 +72,7 @@ def _telling_codes() -> dict[CodeType, object]:
     return codes
 
 
-class Pretended(Exception):
+class InternalWork(Exception):
     """The op is internal to PyTorch, not the user's: on the shape of a fake tensor, or on the saved
     state of a checkpoint.
     """
@@ -114,7 +114,7 @@ class Sources:
         module whose ``forward`` called no other function, no frame is given.
 
         Raises:
-            Pretended: Between the two, PyTorch runs internal work.
+            InternalWork: Between the two, PyTorch runs internal work.
         """
         line: SourceLine | None = None
         regions: list[Region] = []
@@ -141,7 +141,7 @@ class Sources:
             elif isinstance(place, ScopeKind):
                 regions.append(Region(place, frame, frame.f_back, len(frames)))
             elif place is _PRETENDED:
-                raise Pretended
+                raise InternalWork
             elif place is _COMPILED and id(frame) in self.steps:
                 regions.append(Region(ScopeKind.OPTIMIZER, frame, frame.f_back, len(frames)))
             elif place is _COMPILED:

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import Module
 from torch.optim import Optimizer
 
-from torchrecorder.capture.hooks.source import Pretended
+from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import DisableTorchFunction, dispatch_modes
 from torchrecorder.capture.internals.compiled_calls import optimizer_hooks
 from torchrecorder.capture.modes.call import Call
@@ -62,7 +62,7 @@ def begins(frame: FrameType) -> bool:
     try:
         with DisableTorchFunction():
             _now.step = _begun(frame, heard)
-    except Pretended:
+    except InternalWork:
         return False
     except Exception as error:
         heard[-1].lose(error)

@@ -49,7 +49,7 @@ class FastPaths:
             self.below.listen(alone=False, detaches="aten::detach" in graph)
             self.inside = id(module)
         elif FORK in graph:
-            self.below.heard.calls.autograd.expect_strangers()
+            self.below.heard.calls.autograd.expect_foreign_nodes()
 
     def leave(self, module: nn.Module, error: BaseException | None) -> None:
         """*module* ends, possibly with an *error*."""

@@ -25,7 +25,7 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
 from torchrecorder.capture.hooks.accumulation import Accumulation
-from torchrecorder.capture.hooks.source import Pretended
+from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.tensors.describe import innermost, tensors_in
 from torchrecorder.events import OpCalled, OpId, OpKind, ValueId, made
 
@@ -126,7 +126,7 @@ class Calls:
                 observer.op_begins(op)
             tape.resume()
             return call
-        except Pretended:
+        except InternalWork:
             self.tape.resume()
         except Exception as error:
             self._give_up(call, error)

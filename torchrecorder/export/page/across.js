@@ -1,4 +1,4 @@
-// Across: where everything of a scope is across the flow, as layout/layered/coordinate_assignment.py has it.
+// Across: positions across the flow in a scope, as in layout/layered/coordinate_assignment.py.
 
 "use strict";
 
@@ -43,7 +43,7 @@ const createAcross = constants => {
     };
   }
 
-  // Whether lines can meet a side just where they come from: around its middle, and apart.
+  // Whether lines can enter a side straight: near its middle, with enough distance.
   function fits(wanted, center, width) {
     const first = wanted[0], last = wanted[wanted.length - 1];
     return Math.abs((first + last) / 2 - center) <= ASIDE &&
@@ -51,7 +51,7 @@ const createAcross = constants => {
       wanted.every((at, seat) => !seat || at - wanted[seat - 1] >= CLOSE);
   }
 
-  // Where lines that come from `wanted` meet a side of a box, in the same order.
+  // Positions at a side of a box for lines from `wanted`, in the same order.
   function slots(wanted, center, width) {
     const order = wanted.map((_, number) => number)
       .sort((a, b) => wanted[a] - wanted[b] || a - b);
@@ -75,7 +75,7 @@ const createAcross = constants => {
 
   const anchor = scope => scope.entries.length ? scope.entries[0] : scope.width / 2;
 
-  // Where boxes, ports and lines are across the flow.
+  // Positions of boxes, ports and lines across the flow.
   function placeAcross(template, inner, room) {
     const { spots, trunks } = template, wishes = [], bodies = [];
     const size = spots.map(([, , width, height]) => [width, height]);
@@ -155,7 +155,7 @@ const createAcross = constants => {
     return exit === null || !entries.length ? null : [fan === Infinity ? 0 : fan, exit];
   }
 
-  // Of several ties between two boxes the one that runs through both pulls most.
+  // Of several ties between two boxes, the main line through both has the largest weight.
   function weighed(ties) {
     const main = new Map();
     for (const tie of ties) {
@@ -166,7 +166,7 @@ const createAcross = constants => {
       [...tie.slice(0, 4), main.get(`${tie[0]},${tie[2]}`) === tie ? STRAIGHT : TURN]);
   }
 
-  // The pieces of a trunk, each once, but for those that take a lane.
+  // The pieces of a trunk without those in lanes, without duplicates.
   function tiesOf([source, , branches], body, fixedTo, isMain) {
     const ties = [], known = new Set();
     const add = tie => {

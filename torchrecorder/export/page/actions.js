@@ -1,4 +1,4 @@
-// Actions: what a reader can do, by whatever means.
+// Actions: everything a reader can do, by mouse, keys or menus.
 
 "use strict";
 
@@ -73,7 +73,7 @@ const createActions = (model, state, stage, swatch) => {
     setTimeout(() => { button.textContent = "Copy"; }, 1500);
   }
 
-  // Where the clipboard is closed to scripts, as in files and frames.
+  // Fallback if scripts have no access to the clipboard, as in files and frames.
   function copyBySelection(said) {
     const field = document.createElement("textarea");
     field.value = said;

@@ -45,7 +45,7 @@ const createCrumbs = (element, stage, model, state, actions) => {
     element.replaceChildren(...parts);
   }
 
-  // While the picture moves, nobody reads where it is.
+  // Not updated while the picture moves.
   stage.watch(() => {
     clearTimeout(timer);
     timer = setTimeout(update, SOON);

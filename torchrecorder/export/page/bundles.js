@@ -20,7 +20,7 @@ const createBundles = model => {
   const count = line =>
     (line.exits ? model.members(line.value).length || 1 : countOf(line.value, line.head));
 
-  // One line of several with the same ends: the middle one, which says what the others carry.
+  // One line of several with the same ends: the middle one, which stands for the others.
   function joined(lines) {
     const order = [...lines].sort((a, b) => a.points[0][0] - b.points[0][0] ||
       a.points[0][1] - b.points[0][1]);
@@ -43,7 +43,7 @@ const createBundles = model => {
       (group.length > MOST ? [joined(group)] : group)));
   }
 
-  // `picture` with these lines in place of its own; those of parts out of sight are never made.
+  // `picture` with these lines instead of its own; lines of hidden parts are not created.
   function of(picture, open) {
     const isOpen = item => open.has(item);
     const parts = picture.parts.map(part => {

@@ -1,4 +1,4 @@
-// Buttons: what the bar on top and the corner below do.
+// Buttons: the toolbar and the zoom buttons.
 
 "use strict";
 

@@ -26,14 +26,14 @@ const camera = (() => {
 
   const centred = (x, y, k, room) => ({ x: x - room.width / k / 2, y: y - room.height / k / 2, k });
 
-  // All of it, or the beginning of what would be but a thread then.
+  // All of it, or the beginning if it would be too thin.
   function overview(area, room, direction) {
     const all = fitted(area, room), across = Math.min(area.w, area.h);
     const k = Math.max(all.k, Math.min(THREAD / Math.max(across, 1), 0.5, 1.6));
     return k === all.k ? all : start(area, room, direction, k);
   }
 
-  // Where to begin: all of it if that can be read, else its beginning at a readable size.
+  // The initial view: everything if readable, otherwise the beginning at a readable size.
   function beginning(area, room, direction) {
     const all = fitted(area, room);
     if (all.k >= 0.78) return all;
@@ -76,7 +76,7 @@ const camera = (() => {
     return { x: hold(view.x, picture.width, wide), y: hold(view.y, picture.height, high), k: view.k };
   }
 
-  // Between two views, so that it looks even: the size in powers, the middle with it.
+  // Interpolates between two views: the scale exponentially, the centre accordingly.
   function between(one, other, share, room) {
     if (share >= 1) return other;
     const k = one.k * (other.k / one.k) ** share;
@@ -96,7 +96,7 @@ const camera = (() => {
   const meets = (box, seen) => box.x < seen.x + seen.w && box.x + box.w > seen.x &&
     box.y < seen.y + seen.h && box.y + box.h > seen.y;
 
-  // The parts of a picture that are seen; one in motion is a part by itself.
+  // The visible parts of a picture; a moving picture is a single part.
   function parts(picture, seen) {
     if (!picture.parts) return [picture];
     const right = seen.x + seen.w, bottom = seen.y + seen.h;

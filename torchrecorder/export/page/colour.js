@@ -1,4 +1,4 @@
-// Colour: maps numbers to colours of a ramp, even to the eye, and picks readable ink.
+// Colour: maps numbers to colours of a perceptually uniform ramp, and picks text colours.
 
 "use strict";
 
@@ -8,7 +8,7 @@ const colour = (() => {
   const toLinear = part => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
   const toScreen = part => (part <= 0.0031308 ? part * 12.92 : 1.055 * part ** (1 / 2.4) - 0.055);
 
-  // Oklab, in which equal steps look equally far apart.
+  // Oklab, a perceptually uniform colour space.
   function toLab(hex) {
     const [r, g, b] = channels(hex).map(toLinear);
     const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
@@ -42,7 +42,7 @@ const colour = (() => {
     };
   }
 
-  // How bright a colour is to the eye, 0 to 1.
+  // The luminance of a colour, 0 to 1.
   function luminance(hex) {
     const [r, g, b] = channels(hex).map(toLinear);
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
@@ -53,7 +53,7 @@ const colour = (() => {
     return (light + 0.05) / (dark + 0.05);
   };
 
-  // The colour of text on `fill`: soft ink or white, black where neither can be read.
+  // The colour of text on `fill`: dark grey or white, black if neither is readable.
   function ink(fill) {
     const best = inks => inks.reduce((one, other) =>
       (contrast(fill, other) > contrast(fill, one) ? other : one));

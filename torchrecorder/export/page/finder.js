@@ -1,4 +1,4 @@
-// Finder: the window one types into to find a box and go there.
+// Finder: the dialog for finding a box.
 
 "use strict";
 

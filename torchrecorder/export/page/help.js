@@ -7,7 +7,7 @@ const createHelp = (dialog, model, told) => {
     ["input", "An input of the run"], ["output", "An output of the run"],
     ["module", "A module; double-click to open it"],
     ["parameter", "A parameter"], ["buffer", "A buffer"], ["constant", "A constant"],
-    ["failed", "The place where the run failed"],
+    ["failed", "Where the run failed"],
   ];
   const KEYS = [
     ["double-click, Enter", "open or close a box"],
@@ -25,7 +25,7 @@ const createHelp = (dialog, model, told) => {
     return made;
   };
 
-  // A little box that looks so.
+  // A small box with this look.
   function sample(found) {
     const look = found?.[told().palette.theme];
     if (!look) return null;
@@ -35,7 +35,7 @@ const createHelp = (dialog, model, told) => {
     return svg;
   }
 
-  // How this recording's boxes of a kind look, if it has one.
+  // The look of this recording's boxes of a kind, if any.
   function lookOf(kind) {
     for (let item = 0; item < model.count; item++) {
       if (kind === "failed" ? model.failed(item) : model.kind(item) === kind) return model.look(item);
@@ -43,7 +43,7 @@ const createHelp = (dialog, model, told) => {
     return null;
   }
 
-  // Operations by how they look, with what they are called most often: [look, names].
+  // Operations by look, with their most frequent names: [look, names].
   function sorts() {
     const byLook = new Map();
     for (let item = 0; item < model.count; item++) {

@@ -1,4 +1,4 @@
-// History: keeps the address in step with the state; back and forward work.
+// History: keeps the address in sync with the state; back and forward work.
 
 "use strict";
 
@@ -16,7 +16,7 @@ const attachHistory = (model, state, stage) => {
     }
   }
 
-  // A way back for what was opened and for every jump; other choices only change the address.
+  // Opening and jumps add a history entry; other changes only replace the address.
   state.watch((now, before, how) => {
     if (quiet) return;
     const opened = now.open !== before.open, jumped = how.zoom || how.by === "pointer";

@@ -1,7 +1,7 @@
 // Layout: puts open scopes inside each other, as layout/nested does in Python.
 //
 // createLayout(data).place(open) says where every visible box and line is. Scopes with the
-// same template and the same open children share what is worked out once.
+// same template and the same open children share results.
 
 "use strict";
 
@@ -32,7 +32,7 @@ const createLayout = data => {
   const gapHeight = (count, straight) =>
     count ? BEFORE + pitch(count) * (count - 1) + ARROW : straight;
 
-  // What a branch does in the gaps on its way: [gap, begin, end].
+  // Sideways moves of a branch in gaps: [gap, begin, end].
   function movesOf(template, across, net, source, stems, [sink, way]) {
     const moves = [];
     let at = across.leaving.get(source.join());
@@ -247,7 +247,7 @@ const createLayout = data => {
     return spread(found);
   }
 
-  // In parts, one for each open scope: what is far outside the window is looked at in whole parts.
+  // In parts, one per open scope, so that parts outside the window can be skipped.
   function spread(found) {
     const root = found.get(-1), parts = [], waiting = [[-1, 0, 0]];
     const turn = (across, along, width, height) => {
@@ -275,7 +275,7 @@ const createLayout = data => {
     };
   }
 
-  // Most parts are out of sight, and nobody asks for their lines.
+  // Lines of invisible parts are not computed.
   function partOf(scope, here, boxes, move) {
     const [x, y, w, h] = move.turn(move.across, move.along, here.width, here.height);
     let lines = null;

@@ -10,7 +10,7 @@ const createLegend = (element, model, state, told) => {
     return made;
   }
 
-  // The colours of the ramp as one picture: CSS gradients mix in another way than we do.
+  // The colours of the ramp as an image, because CSS gradients interpolate differently.
   function strip(ramp) {
     const canvas = make("canvas", "ramp");
     [canvas.width, canvas.height] = [160, 1];

@@ -33,7 +33,7 @@ const link = (() => {
     return open;
   }
 
-  // Readable as far as an address can be: dots, slashes and the like stay.
+  // Escapes only where necessary: dots, slashes and similar characters are kept.
   const escape = said => encodeURIComponent(said).replace(/%(2F|3A|40|20)/g,
     (whole, code) => ({ "2F": "/", "3A": ":", 40: "@", 20: "+" })[code]);
 
@@ -58,7 +58,7 @@ const link = (() => {
     return parts.join("&");
   }
 
-  // The state that a hash stands for; what it does not say, or says wrong, is as at first.
+  // The state of a hash, with initial values for missing or invalid parts.
   function decode(model, hash) {
     const given = new Map(hash.replace(/^#/, "").split("&").filter(Boolean).map(part => {
       const [key, ...rest] = part.split("=");

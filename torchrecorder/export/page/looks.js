@@ -3,7 +3,7 @@
 "use strict";
 
 const DARK = "(prefers-color-scheme: dark)", system = window.matchMedia(DARK);
-// Asked once, and told of changes: browsers tell of none that was found by asking.
+// Created once: browsers report changes only to existing media queries.
 let systemDark = system.matches;
 const looksDark = theme => (theme === "auto" ? systemDark : theme === "dark");
 
@@ -51,7 +51,7 @@ const createLooks = (model, state) => {
     return marks;
   }
 
-  // What a box is called aloud.
+  // The accessible name of a box.
   function label(item, open) {
     const parts = [model.title(item), ...model.details(item)];
     if (model.failed(item)) parts.push("failed");
@@ -62,7 +62,7 @@ const createLooks = (model, state) => {
     return parts.join(", ");
   }
 
-  // Everything a drawing needs to know besides where things are.
+  // Everything a drawing needs besides positions.
   function told() {
     const now = state.get(), found = currentMarks(now);
     return {
@@ -84,7 +84,7 @@ const createLooks = (model, state) => {
     apply();
     remember(now.theme);
   });
-  // Asked for anew, so that everything that watches draws again.
+  // Reset, so that all watchers draw again.
   function follow({ matches }) {
     if (matches === systemDark) return;
     systemDark = matches;
@@ -94,7 +94,7 @@ const createLooks = (model, state) => {
   }
 
   system.addEventListener("change", follow);
-  // A frame may not have heard yet, when it starts, what is around it.
+  // A frame may not know its surroundings yet when it starts.
   requestAnimationFrame(() => follow(window.matchMedia(DARK)));
   return { told, label };
 };

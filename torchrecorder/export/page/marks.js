@@ -40,7 +40,7 @@ const createMarks = model => {
     return x > before[0] ? [x - 2, y - size * 0.7, "end"] : [x + 2, y - size * 0.7, "start"];
   }
 
-  // Left of a tip, where that is away from other lines and from the line itself.
+  // Left of a tip, if that is away from other lines and from the line itself.
   function isLeft(seat, order, beside) {
     if (!upright || order.length > 1) return upright && !seat;
     const { points } = order[0], [x, y] = points[points.length - 1], level = [];

@@ -1,8 +1,8 @@
-// Model: answers questions about the page's data: names, what is in what, who feeds whom.
+// Model: queries on the page's data: names, nesting, producers and consumers.
 
 "use strict";
 
-// `work` of one thing, kept until it is asked for another.
+// Caches the last result of `work`.
 function lately(work) {
   let asked, found;
   return thing => {
@@ -66,7 +66,7 @@ const createModel = data => {
     byId.set(items.id[item], item);
   }
   const find = name => byPath.get(name) ?? byId.get(name) ?? -1;
-  // What to call an item in a link: its path if that leads back to it, else its id.
+  // The name of an item in a link: its path if unambiguous, otherwise its id.
   function nameOf(item) {
     const own = text(items.path[item]), call = items.call?.[item] ?? 0;
     const name = call ? `${own}@${call}` : own;

@@ -1,4 +1,4 @@
-// Motion: the pictures between two pictures, and the view that keeps a box in its place.
+// Motion: transitions between pictures, and the view that keeps a box in place.
 
 "use strict";
 

@@ -1,4 +1,4 @@
-// Numbers: amounts as people write them, in the formats that annotations name.
+// Numbers: formats amounts as annotations define.
 
 "use strict";
 

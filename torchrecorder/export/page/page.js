@@ -1,4 +1,4 @@
-// Page: puts the pieces together and starts them.
+// Page: creates and starts all parts.
 
 "use strict";
 

@@ -1,4 +1,4 @@
-// Paint: what a box is drawn with: its colours in this theme, its outline and its text.
+// Paint: the colours in this theme, outline and text of a box.
 
 "use strict";
 

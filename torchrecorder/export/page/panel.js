@@ -1,10 +1,10 @@
-// Panel: everything recorded about what is selected, with links to its neighbours.
+// Panel: all facts about the selected box, with links to its neighbours.
 
 "use strict";
 
 const createPanel = (element, stage, model, state, actions) => {
   const LATER = 320, MANY = 12;
-  // The sizes that the style gives it: to measure it would be to lay out the whole page.
+  // The sizes from the style, because measuring would cause a layout of the whole page.
   const styles = getComputedStyle(document.documentElement);
   const [width, share] = ["--panel", "--sheet"].map(name => parseFloat(styles.getPropertyValue(name)));
   const below = window.matchMedia("(max-width: 560px)");
@@ -36,7 +36,7 @@ const createPanel = (element, stage, model, state, actions) => {
   const section = (title, ...inside) =>
     make("section", "part", null, make("h3", "", title), ...inside);
 
-  // Rows of a table; a title that stands for several rows is said once.
+  // Rows of a table; a title shared by several rows is shown once.
   function table(rows) {
     const list = make("dl", "facts", null);
     let last = null;
@@ -78,7 +78,7 @@ const createPanel = (element, stage, model, state, actions) => {
     return [section(title, inside)];
   }
 
-  // The numbers of an item, with its share of the whole where they add up.
+  // The numbers of an item, with its share of the total if they add up.
   function amounts(item) {
     const rows = [];
     for (const annotation of model.data.annotations) {
@@ -185,7 +185,7 @@ const createPanel = (element, stage, model, state, actions) => {
     stage.focus();
   });
 
-  // A panel that comes at once would catch the second click of a double-click.
+  // Delayed, because the panel would catch the second click of a double-click.
   function soon(byPointer) {
     clearTimeout(timer);
     if (element.hidden && byPointer) timer = setTimeout(appear, LATER);

@@ -84,8 +84,8 @@ const attachPointer = (host, stage, tip, actions) => {
     else actions.select(box ? box.item : -1, { by: "pointer", at });
   }
 
-  // In a frame the wheel is that of the page around, until the reader has clicked in here; but
-  // if that page does not scroll, which would move this one under the pointer, it is ours.
+  // In a frame, the wheel scrolls the page around until the reader clicks inside; but
+  // if that page does not scroll, the wheel is used here.
   function isForeign({ clientX, clientY, screenX, screenY, timeStamp: time }) {
     if (!framed || document.hasFocus()) return false;
     const x = clientX - screenX, y = clientY - screenY;

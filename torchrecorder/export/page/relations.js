@@ -1,4 +1,4 @@
-// Relations: which lines and boxes have to do with what is selected.
+// Relations: the lines and boxes related to the selection.
 
 "use strict";
 

@@ -1,11 +1,11 @@
-// Saving: what is seen, or all that is open, as an SVG or PNG file of its own.
+// Saving: the visible part, or everything open, as an SVG or PNG file.
 
 "use strict";
 
 const saving = (() => {
   const MARGIN = 12, SHARP = 2, LARGEST = 16000, AREA = 120e6;
 
-  // A document of its own with everything in `area`.
+  // A separate document with everything in `area`.
   function svgOf(model, palette, picture, area, relation = null) {
     const make = (tag, attributes, said) => paint.element(document, tag, attributes, said);
     const round = value => Math.round(value * 100) / 100;

@@ -1,4 +1,4 @@
-// Scene: keeps in the document what is open and near the window, and nothing else.
+// Scene: keeps only open boxes near the window in the document.
 
 "use strict";
 
@@ -27,7 +27,7 @@ const createScene = (host, model) => {
     return levels[level];
   }
 
-  // Sorts boxes near the window into those drawn in full and those drawn as mere specks.
+  // Sorts boxes near the window into those drawn in full and those drawn as small rectangles.
   function visible(picture, view, room) {
     const seen = camera.area(view, room, margin), whole = [], specks = [];
     const isSmall = ({ w, h }) => Math.min(w, h) * view.k < SMALL;
@@ -178,7 +178,7 @@ const createScene = (host, model) => {
   }
 
   // Draw `picture` as seen in `view`. `told`: {palette, label, relation, neighbours, selected}.
-  // While all changes from frame to frame, it is not worth while to draw beyond the window.
+  // During a transition, nothing outside the window is drawn.
   function draw(picture, view, room, told, brief = false) {
     margin = brief ? NARROW : MARGIN;
     palette = told.palette;
@@ -205,7 +205,7 @@ const createScene = (host, model) => {
     return make("text", { class: "sign", x, y, "font-size": size, "stroke-width": size / 4 }, text);
   }
 
-  // The same picture moved: no drawing as long as what is seen was drawn. False if it was not.
+  // Moves the picture without drawing; false if parts that become visible are not drawn yet.
   function pan(view) {
     if (!base || base.k !== view.k) return false;
     const dx = (base.x - view.x) * view.k, dy = (base.y - view.y) * view.k;

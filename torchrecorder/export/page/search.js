@@ -5,7 +5,7 @@
 const search = (() => {
   const MOST = 60;
 
-  // What can be found of each item: what it is called, and everything said on it.
+  // The searchable text of each item: its name, and all text on it.
   function index(model) {
     const entries = [];
     for (let item = 0; item < model.count; item++) {
@@ -21,7 +21,7 @@ const search = (() => {
     return entries;
   }
 
-  // People type 64x56 for 64×56.
+  // Accept 64x56 for 64×56.
   const words = query => query.toLowerCase().replace(/(\d)\s*[x*]\s*(?=\d)/g, "$1×")
     .split(/\s+/).filter(Boolean);
 

@@ -1,5 +1,5 @@
-// Settle: boxes and lines of a scope come to rest across the flow, as layout/layered/compaction.py
-// has it: in the order of `at` in each row, near what they are tied to.
+// Settle: move boxes and lines of a scope across the flow towards their connections, in the order of
+// `at` in each row, as in layout/layered/compaction.py.
 
 "use strict";
 
@@ -7,7 +7,7 @@ const createSettle = constants => {
   const { ROUNDS, PUSHED, NEAR, LEAST, BEND, FEW, WIDER } = constants;
   const { BOXES_APART, MIXED_APART, LINES_APART } = constants;
 
-  // What it costs to be `far` from where one is: the lengths of lines, and their bends.
+  // The cost of a move by `far`: lengths and bends of lines.
   function priceOf(asked, far) {
     let price = 0;
     for (const [wish, weight] of asked) {
@@ -17,7 +17,7 @@ const createSettle = constants => {
     return price;
   }
 
-  // Of staying and of all that is asked for, what makes the shortest lines and least bends.
+  // The move with the lowest cost, among staying and all requested moves.
   function cheapest(asked, low = -Infinity, high = Infinity) {
     let best = 0, least = priceOf(asked, 0);
     for (const [far] of asked) {
@@ -28,7 +28,7 @@ const createSettle = constants => {
     return best;
   }
 
-  // The nearest place where lines are shortest.
+  // The nearest position with the shortest lines (weighted median).
   function median(asked) {
     asked.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
     const half = asked.reduce((sum, each) => sum + each[1], 0) / 2;
@@ -69,7 +69,7 @@ const createSettle = constants => {
       tied[other].push([one, here - there, weight]);
     }
 
-    // How far out things may go.
+    // The outer limits.
     let low = Infinity, high = -Infinity;
     for (const body of all) {
       low = Math.min(low, at[body] - bodies[body].left);
@@ -84,7 +84,7 @@ const createSettle = constants => {
       return sign < 0 ? at[body] - bodies[body].left - low : high - at[body] - bodies[body].right;
     }
 
-    // How far off it is what a group is tied to, and how much that pulls.
+    // The distances of a group to its ties, with weights.
     function askedOf(mine) {
       const asked = [];
       for (const body of mine) {
@@ -95,14 +95,14 @@ const createSettle = constants => {
       return asked;
     }
 
-    // By how much a group would like to move.
+    // The best move of a group.
     function wishOf(mine) {
       const asked = askedOf(mine);
       if (asked.length === 1) return asked[0][0];
       return asked.length > FEW ? median(asked) : cheapest(asked);
     }
 
-    // Move a group, and note who may like to move now.
+    // Move a group, and mark the bodies that may move next.
     let touched = new Set(order);
     function move(mine, far) {
       for (const body of mine) {
@@ -130,7 +130,7 @@ const createSettle = constants => {
       return [least, Math.min(least, free), found];
     }
 
-    // Move a group to one side, with those in its way as long as they all gain by it.
+    // Move a group to one side, with blocking neighbours as long as all of them improve.
     function pull(group, beside, sign) {
       const mine = new Set(group);
       for (let time = 0; time < PUSHED; time++) {
@@ -148,7 +148,7 @@ const createSettle = constants => {
       for (const group of [...groups].reverse()) pull(group, after, 1);
     }
 
-    // Move each group to where, of all places that it can reach, its lines are best.
+    // Move each group to the best of all reachable positions for its lines.
     function straighten(groups) {
       for (const group of groups) {
         const mine = new Set(group), asked = askedOf(mine);

@@ -30,7 +30,7 @@ const createStage = (host, model, state, told) => {
     for (const watcher of watchers) watcher(view, picture);
   }
 
-  // Draw in the next frame, once however often it is asked for.
+  // Draw in the next frame, once for any number of requests.
   function later() {
     fresh = true;
     if (waiting || moving) return;
@@ -56,7 +56,7 @@ const createStage = (host, model, state, told) => {
     fresh = true;
   }
 
-  // From what is seen now to `next` picture and `target` view, in a moment.
+  // Animates from the current view to `next` picture and `target` view.
   function travel(next, target, duration = SOON) {
     const before = picture, from = view;
     stop();

@@ -1,4 +1,4 @@
-// State: what is open, selected and coloured, and who wants to hear of changes.
+// State: open boxes, selection and colouring, and watchers of changes.
 
 "use strict";
 
@@ -7,7 +7,7 @@ const createState = first => {
   const watchers = [];
 
   // Change some of it. Watchers are called once with the state after and before, and with
-  // `how`: what a watcher may need to know of the occasion.
+  // `how`: details of the change for watchers.
   function set(change, how = {}) {
     const before = now;
     const changed = Object.keys(change).some(key => change[key] !== before[key]);

@@ -1,4 +1,4 @@
-// Tip: a few words beside the pointer about what it is on.
+// Tip: a short tooltip beside the pointer.
 
 "use strict";
 

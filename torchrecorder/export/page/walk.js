@@ -1,4 +1,4 @@
-// Walk: which box comes next when one goes from box to box by keys.
+// Walk: the next box for keyboard navigation.
 
 "use strict";
 

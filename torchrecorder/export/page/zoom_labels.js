@@ -1,4 +1,4 @@
-// Signpost: which names stand large on open boxes when their own text is too small to read.
+// Signpost: large names on open boxes whose own text is too small to read.
 
 "use strict";
 
@@ -31,7 +31,7 @@ const zoomLabels = (() => {
     return found.map(place => ({ ...place, box, text, y: at.y + 2, w, h: SIZE * 1.5 }));
   }
 
-  // Whether a sign, or the way from its box to it, lies on a box that it must leave free.
+  // Whether a sign, or the line from its box to it, covers a box that must stay visible.
   function covers({ inside, box: own, ...place }, boxes, view, model) {
     const edge = inside ? place.x : (own.x + own.w - view.x) * view.k + 1;
     const sign = { ...place, x: edge, w: place.x + place.w - edge };

@@ -14,7 +14,7 @@ class Column:
     Attributes:
         title: Its heading.
         cells: One text per row.
-        right: Whether its texts end, rather than begin, under each other.
+        right: Whether its texts are right-aligned.
     """
 
     title: str
@@ -40,7 +40,7 @@ def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
 
 
 def width(text: str) -> int:
-    """How many columns of a terminal *text* takes."""
+    """The width of *text* in columns of a terminal."""
     if text.isascii():
         return len(text)
     wide = sum(1 for character in text if east_asian_width(character) in "WF")
@@ -48,7 +48,7 @@ def width(text: str) -> int:
 
 
 def tree(depths: Sequence[int]) -> list[str]:
-    """What stands before each entry of a tree, whose *depths* are given in order.
+    """The lines before each entry of a tree, from *depths* in order.
 
     Example:
         >>> [line + "x" for line in tree([0, 1, 2, 1])]

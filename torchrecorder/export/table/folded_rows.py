@@ -1,4 +1,4 @@
-"""Folded rows: one row for siblings that repeat, in a table by scope, and what differs."""
+"""Folded rows: one row for repeated siblings in a table by scope, with their differences."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from torchrecorder.views.full_view import whole
 
 
 def folded(recording: RecordedRun, listed: Sequence[Row], *, similar: bool = False) -> list[Row]:
-    """*listed* with one row for what figures fold, which stands for all of it.
+    """*listed* with one row for each fold, as in figures.
 
     Args:
-        recording: What is listed.
+        recording: The recording.
         listed: All of its rows.
-        similar: Whether siblings of one class fold whatever else differs.
+        similar: Whether siblings of one class fold although they differ.
     """
     return _Folded(recording, listed, similar).rows()
 

@@ -14,7 +14,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.captions import REGIONS
 
 ENOUGH = 400
-"""The default depth keeps to so many rows where it can."""
+"""The maximum number of rows for the default depth."""
 
 Item = Union[Scope, Op, Module]
 
@@ -25,13 +25,13 @@ class Row:
 
     Attributes:
         depth: How many rows it is nested in.
-        title: What is called, ``"conv1 (Conv2d)"``.
-        ids: What it stands for: a scope, ops, or a module that was never called.
-        inputs: Tensors that went in; of an op those that no module stores.
-        outputs: Tensors that came out.
-        again: The call of a module that has been listed before.
-        notes: What is to be known beyond the numbers.
-        last: The last of the rows that it stands for, where they may differ.
+        title: The title, ``"conv1 (Conv2d)"``.
+        ids: Ids of its scope, ops, or module that was never called.
+        inputs: Input tensors; for an op without parameters and buffers.
+        outputs: Output tensors.
+        again: Whether it is another call of a module that is listed before.
+        notes: Notes on the row.
+        last: The last of the rows that it stands for, if they can differ.
     """
 
     depth: int
@@ -45,16 +45,16 @@ class Row:
 
 
 def rows(recording: RecordedRun, depth: int | None = None, *, ops: bool = False) -> list[Row]:
-    """What a table of *recording* lists, in run order.
+    """The rows of a table of *recording*, in run order.
 
-    What ran again for a checkpoint is left out. Modules that were never called follow
-    the calls of the module they belong to.
+    Recomputation of checkpoints is left out. Modules that were never called follow the calls of
+    their parent module.
 
     Args:
-        recording: What to list.
-        depth: How many levels of scopes are listed under the outermost calls; None for
-            the deepest level that keeps to about 400 rows.
-        ops: List each op; without it only those that no scope is around, on one line.
+        recording: The recording.
+        depth: Levels of scopes that are listed under the outermost calls; None for as many as
+            give at most about 400 rows.
+        ops: List each op; otherwise only ops outside of scopes, on one line.
     """
     return fitting(every_row(recording, ops=ops), depth)
 

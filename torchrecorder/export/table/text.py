@@ -34,31 +34,31 @@ from torchrecorder.views.pipeline import FOLDS
 from torchrecorder.views.view import View
 
 DEFAULT = ("input", "output", "parameters")
-"""The columns that a table has unless others are asked for."""
+"""The default columns of a table."""
 
 GRAPHS = "graphs"
-"""The column of the compiled graphs that a row is in."""
+"""The column of the compiled graphs of a row."""
 
 TENSORS = ("input", "output", GRAPHS)
-"""Columns that are no annotations."""
+"""Columns other than annotations."""
 
 
 def numbers_in(columns: Sequence[Union[str, Annotation]]) -> list[Annotation]:
-    """The annotations that have to be measured for these *columns*.
+    """The annotations among these *columns*.
 
     Raises:
-        UnknownAnnotation: A column is none of those that there are.
+        UnknownAnnotation: A column is unknown.
     """
     chosen = (COMPILED if column == GRAPHS else column for column in columns)
     return [annotation(item) for item in chosen if item not in TENSORS]
 
 
 WIDEST = 48
-"""Texts in a cell are shortened to so many characters, tree lines aside."""
+"""Maximum length of a text in a cell, without the lines of the tree."""
 
 
 class Table(str):
-    """A text that shows itself as it is, where a string would show quotes and escapes."""
+    """A string that is its own repr, without quotes and escapes."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -82,18 +82,18 @@ def summary(
 
     Args:
         recording: What to list.
-        depth: How many levels of scopes are listed under the outermost calls; None for
-            the deepest level that keeps to about 400 lines.
+        depth: Levels of scopes that are listed under the outermost calls; None for as many as
+            give at most about 400 lines.
         columns: ``"input"``, ``"output"``, ``"graphs"`` (of ``torch.compile``), the names of
             annotations, or annotations.
         ops: List every op too.
-        fold: One line for scopes that repeat, as in figures; its numbers are those of all.
-            ``"similar"``: for scopes of one class, whatever else differs; the notes say what.
-            False: a line for every scope.
+        fold: One line for repeated scopes, as in figures, with the numbers of all of them.
+            ``"similar"``: for scopes of one class, with their differences as notes. False: a line
+            for every scope.
 
     Raises:
         InvalidArgument: *depth* is not a number of levels.
-        UnknownAnnotation: A column is none of those.
+        UnknownAnnotation: A column is unknown.
 
     Example:
         >>> import torch, torchrecorder
@@ -129,8 +129,8 @@ class Txt:
     """The table by scope as a text file.
 
     Attributes:
-        depth: How many levels of scopes are listed.
-        columns: What is said of each; see `summary`.
+        depth: Levels of scopes that are listed.
+        columns: The columns; see `summary`.
         ops: List every op too.
         fold: One line for scopes that repeat.
     """
@@ -154,7 +154,7 @@ def _names(listed: Sequence[Row]) -> Column:
 
 
 def _notes(listed: Sequence[Row]) -> Iterator[Column]:
-    """What is to be known beyond the numbers, if there is anything."""
+    """The column of notes, if there are any."""
     if any(row.notes for row in listed):
         yield Column("Notes", [", ".join(row.notes) for row in listed])
 
@@ -176,7 +176,7 @@ class _Filler:
             elif item == "output":
                 yield Column("Output", [self._range(row, _given) for row in self.listed])
             elif item == GRAPHS:
-                numbers_of(self.recording, COMPILED)  # which warns where there are none
+                numbers_of(self.recording, COMPILED)  # which warns if there are none
                 graphs = (self._members(row) for row in self.listed)
                 yield Column("Graphs", [graphs_among(self.recording, graph) for graph in graphs])
             else:
@@ -239,7 +239,7 @@ def _totals(recording: RecordedRun) -> Iterator[str]:
 
 
 def _forward_bytes(recording: RecordedRun) -> float:
-    """The new tensors of everything but what ran again for a checkpoint."""
+    """Bytes of new tensors of all ops, without recomputation of checkpoints."""
     made = OUTPUT_BYTES.on(recording).by_node
     return sum(number for op, number in made.items() if not recording.ops[OpId(op)].recompute)
 
@@ -251,7 +251,7 @@ def _aligned(texts: Mapping[str, str]) -> Iterator[str]:
 
 
 def _remarks(recording: RecordedRun) -> Iterator[str]:
-    """What the run itself has to say."""
+    """Lines about the run: failure, lost facts, notes."""
     failure = recording.run.failure
     if failure is not None:
         place = recording.scopes.get(failure.scope) if failure.scope is not None else None

@@ -9,15 +9,15 @@ from typing import Protocol
 class Command(Protocol):
     """A subcommand. The first paragraph of its docstring is its help, the rest its epilog.
 
-    One that has ``takes_rest = True`` finds what follows ``--`` in ``options.rest``.
+    With ``takes_rest = True``, the arguments after ``--`` are in ``options.rest``.
     """
 
     @property
     def name(self) -> str:
-        """What is typed."""
+        """Its name on the command line."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""
 
     def run(self, options: argparse.Namespace) -> int:
-        """Do it, and return the exit code."""
+        """Run it, and return the exit code."""

@@ -1,4 +1,4 @@
-"""torchrecorder compare: what is different between two models or saved recordings."""
+"""torchrecorder compare: differences between two models or saved recordings."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ class Compare:
       torchrecorder compare old.json new.json --number flops --number gradient_norm=2
       torchrecorder compare old.json new.json -o changes.svg -o changes.html -o changes.json
 
-    A figure shows both laid over each other; .json has the changes. What has to be
-    measured for a --number is measured; a number that differs is a difference.
-    Options for making and running models hold for both.
+    A figure shows both in one drawing; .json has the changes. Numbers of --number are
+    measured, and count as differences. Options for creating and running models apply to both.
     """
 
     name: str = "compare"
@@ -51,7 +50,7 @@ class Compare:
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its arguments."""
         parser.add_argument("before", help=TARGET)
-        parser.add_argument("after", help="the same of what it is compared with")
+        parser.add_argument("after", help="the target that it is compared with")
         add_recording_arguments(parser)
         compared = parser.add_argument_group("comparing them")
         second = replace(TARGET_OPTIONS["set"], name="then", help="As --set, for the second only.")
@@ -61,7 +60,7 @@ class Compare:
             dest="time_factor",
             type=float,
             metavar="FACTOR",
-            help="also list modules that took so many times longer or shorter",
+            help="also list modules whose time differs by at least this factor",
         )
         number = compared.add_argument(
             "--number",
@@ -72,7 +71,9 @@ class Compare:
             "this factor (1.1 where it is no count); again for more",
         )
         number.offered = tuple(one.name for one in ANNOTATIONS)  # type: ignore[attr-defined]
-        compared.add_argument("--limit", type=int, default=60, help="lines at most (60); 0 for all")
+        compared.add_argument(
+            "--limit", type=int, default=60, help="maximum number of lines (60); 0 for all"
+        )
         compared.add_argument("--json", action="store_true", help="every change, as JSON")
         compared.add_argument(
             "--exit-code",
@@ -88,7 +89,7 @@ class Compare:
 
         first, second = target_of(options, options.before), target_of(options, options.after)
         if first.is_saved and not second.is_saved:
-            first = Target(first.path)  # options for making and running are for the other one
+            first = Target(first.path)  # options for creating and running apply to the other one
         if second.is_saved and not first.is_saved:
             second = Target(second.path)
         check_one("--limit", options.limit, whole_number(0))
@@ -115,8 +116,8 @@ def numbers_of(texts: Sequence[str]) -> dict[str, float]:
     """``["flops", "gradient_norm=2"]`` as factors by name.
 
     Raises:
-        InvalidArgument: What follows the equals sign is no number.
-        UnknownAnnotation: There is no such number.
+        InvalidArgument: The text after the equals sign is not a number.
+        UnknownAnnotation: No annotation has this name.
     """
     from torchrecorder.comparison.numbers import factors
 

@@ -1,4 +1,4 @@
-"""torchrecorder completion: let the shell complete commands, options and values."""
+"""torchrecorder completion: shell completion of commands, options and values."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 
 @dataclass(frozen=True)
 class Completion:
-    """Print a script that lets the shell complete this command line.
+    """Print a shell script for completion of this command line.
 
     examples:
       bash:  echo 'eval "$(torchrecorder completion bash)"' >> ~/.bashrc
       zsh:   echo 'eval "$(torchrecorder completion zsh)"' >> ~/.zshrc   (after compinit)
       fish:  torchrecorder completion fish > ~/.config/fish/completions/torchrecorder.fish
 
-    Commands, options, their values and files are completed. Make it again after an update.
+    Commands, options, their values and files are completed. Create it again after an update.
     """
 
     name: str = "completion"
@@ -40,7 +40,7 @@ def script(shell: str, parser: argparse.ArgumentParser) -> str:
 
     for action in _actions(parser):
         offered = getattr(action, "offered", ())
-        if offered and len(offered) <= 50:  # not the hundreds of names that colours have
+        if offered and len(offered) <= 50:  # not the hundreds of names of colours
             action.choices = offered
         elif action.type is Path or not (action.option_strings or action.choices):
             action.complete = shtab.FILE  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""torchrecorder doctor: what works on this machine."""
+"""torchrecorder doctor: check what works on this machine."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ _LETTERS = 'digraph {{ n [shape=plain, fontname="Helvetica,Arial,sans-serif", la
 class Doctor:
     """Check this machine: what is installed, and whether figures can be drawn.
 
-    Nothing is recorded but a model of one layer. The exit code is 1 if something does not work
-    that can work on this machine.
+    Only a model of one layer is recorded. The exit code is 1 if something fails that should work
+    on this machine.
     """
 
     name: str = "doctor"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """There are none."""
+        """It has no arguments."""
 
     def run(self, options: argparse.Namespace) -> int:
-        """Check one thing after the other."""
+        """Run all checks."""
         well = True
         print(f"      torchrecorder {__version__}, Python {platform.python_version()}")
         for name, check in _checks():
@@ -69,10 +69,10 @@ class Doctor:
 
 
 def _print_internals() -> None:
-    """What of PyTorch's internals is there, and what is different where something is not."""
+    """Print which internals of PyTorch exist, and what is lost without the others."""
     from torchrecorder.capture.internals.table import INTERNALS
 
-    print("      What recording uses of PyTorch's internals:")
+    print("      Internals of PyTorch used for recording:")
     for internal in INTERNALS:
         present = internal.present
         lost = "" if present else f" (PyTorch {internal.since} has it). Without: {internal.without}"
@@ -94,7 +94,7 @@ def _checks() -> Iterator[tuple[str, Callable[[], str]]]:
 
 
 def _outcome(check: Callable[[], str]) -> tuple[bool, str]:
-    """Whether *check* went well, and what it says; this machine may fail in any way."""
+    """Whether *check* succeeded, and its result; any exception counts as a failure."""
     try:
         return True, check()
     except Exception as error:
@@ -102,7 +102,7 @@ def _outcome(check: Callable[[], str]) -> tuple[bool, str]:
 
 
 def _embedded() -> str:
-    """The version of what brings Graphviz along."""
+    """The version of pygraphviz."""
     engine.require()
     return _imported("pygraphviz")
 
@@ -132,7 +132,7 @@ def _drawn(format: str) -> str:
 
 
 def _sized() -> str:
-    """That the page which Graphviz writes can be given a size."""
+    """Check that a PDF of Graphviz can be given an exact size."""
     pdf = engine.run("digraph { graph [margin=0]; a -> b }", "pdf")
     fit = Paper(width=100.5).fit(*paper_pdf.size_of(pdf), 8.0)
     width, height = paper_pdf.size_of(paper_pdf.on_page(pdf, fit, "#ffffff"))
@@ -140,7 +140,7 @@ def _sized() -> str:
 
 
 def _measured() -> str:
-    """Where no font is found, all letters have the same width."""
+    """Check that fonts are found: otherwise all letters have the same width."""
     laid_out = (engine.run(_LETTERS.format(text), "plain") for text in ("iiii", "WWWW"))
     narrow, wide = (float(item.partition(b"node n ")[2].split()[2]) for item in laid_out)
     if wide < 2 * narrow:
@@ -153,7 +153,7 @@ def _recorded() -> str:
 
 
 def _figure() -> str:
-    """The figure that `torchrecorder.render_network` writes by default."""
+    """Check that a default figure can be drawn."""
     return f"{len(Svg().export(make_view(_recording()), Style()))} bytes"
 
 

@@ -1,4 +1,4 @@
-"""torchrecorder merge: the saved recordings of many processes as one run."""
+"""torchrecorder merge: join saved recordings of several processes into one run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchrecorder.ranks.merge import merge
 
 @dataclass(frozen=True)
 class Merge:
-    """Put the recordings of many processes together: who sent what, who was late, what is wrong.
+    """Join the recordings of several processes: communication, late ranks, mismatches.
 
     examples:
       torchrecorder merge run/rank*.json.gz
@@ -19,9 +19,9 @@ class Merge:
       torchrecorder merge run/rank*.json.gz --exit-code
       torchrecorder merge run/rank*.json.gz --json
 
-    Each file is what one process recorded (recording.save). Without -o the tables are printed:
-    processes that did the same, and what is sent by module. Collectives that do not fit together
-    are said with rank, module and line.
+    Each file is the recording of one process (recording.save). Without -o, tables are printed:
+    groups of equal processes, and communication by module. Collectives that do not match are
+    listed with rank, module and line.
     """
 
     name: str = "merge"

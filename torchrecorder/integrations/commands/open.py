@@ -1,4 +1,4 @@
-"""torchrecorder open: look at a model in the browser, now."""
+"""torchrecorder open: show a model in the browser."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Open:
       torchrecorder open nets.py:make --format svg --depth 2
       torchrecorder open run.json --no-browser
 
-    Without -o it is written to a temporary folder, which stays. Its path is printed.
+    Without -o it is written to a temporary folder, which is not removed. Its path is printed.
     """
 
     name: str = "open"
@@ -40,11 +40,11 @@ class Open:
             "--output",
             type=Path,
             metavar="FILE",
-            help="where to write it; the suffix is the format",
+            help="output file; the suffix is the format",
         )
         add_format_argument(parser, "html")
         parser.add_argument(
-            "--no-browser", dest="browser", action="store_false", help="only write it"
+            "--no-browser", dest="browser", action="store_false", help="do not open a browser"
         )
         add_drawing_arguments(parser)
 

@@ -38,8 +38,8 @@ class Render:
       torchrecorder render run.json -o - --format dot | tee net.dot | dot -Tx11
 
     A factory may return a model, or a pair of a model and its inputs.
-    What has to be measured for a number is measured: --color-by backward_time runs the
-    backward pass. If the model raises, what ran until then is drawn, and the exit code is 1.
+    Numbers are measured as needed: --color-by backward_time runs the backward pass. If the
+    model raises, the run until then is drawn, and the exit code is 1.
     """
 
     name: str = "render"
@@ -71,7 +71,7 @@ class Render:
 def _write(
     recording: Recording, options: argparse.Namespace, chosen: dict[str, Any], progress: Progress
 ) -> tuple[list[Path], list[Path]]:
-    """Write the files; returns their paths, and those that were asked for."""
+    """Write the files; returns their paths, and the requested paths."""
     from torchrecorder.drawing import file_name
 
     asked = outputs(options, file_name(recording.name))
@@ -81,9 +81,9 @@ def _write(
 def _write_what_ran(
     recording: Recording, options: argparse.Namespace, chosen: dict[str, Any], progress: Progress
 ) -> None:
-    """Draw a run that failed; a failure to do so is one more message."""
+    """Draw a run that failed; if that fails too, print another message."""
     try:
         for path in _write(recording, options, chosen, progress)[0]:
-            print(f"torchrecorder: what ran until then is drawn in {path}", file=sys.stderr)
+            print(f"torchrecorder: the run until the failure is drawn in {path}", file=sys.stderr)
     except (TorchRecorderError, OSError) as error:
-        print(f"torchrecorder: what ran until then cannot be drawn: {error}", file=sys.stderr)
+        print(f"torchrecorder: the run until the failure cannot be drawn: {error}", file=sys.stderr)

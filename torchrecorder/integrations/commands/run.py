@@ -27,15 +27,15 @@ from torchrecorder.options import shown_numbers
 from torchrecorder.recording import Recording
 
 RECORDED = ("flops", "compiled", "stats", "name")
-"""Options of a recorder; the script itself decides about the backward pass."""
+"""Options of the recorder; the script itself runs the backward pass."""
 
 NOTHING = 1
-"""Exit code where a script ended well but its model was not called."""
+"""Exit code if a script succeeds without calling its model."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Run a script with a main of its own, and draw the first step of its model.
+    """Run a script, and draw the first step of its model.
 
     examples:
       torchrecorder run train.py
@@ -45,14 +45,14 @@ class Run:
       torchrecorder run train.py --compiled --color-by compiled_graph
 
     What follows -- are the script's own arguments. Without --model-var the model is the first
-    module with parameters that is called. A step is one call of it and all that follows until
-    the next: loss, backward, optimizer. Then the script runs on, unrecorded. Its output and
-    its exit code are its own; if it ends well and never called the model, the exit code is 1.
-    With --compiled the recorded calls are made once more, with the whole model compiled, before
-    the script runs on: what it prints in them is printed twice.
-    Started by torchrun, each process leaves its recording beside the output, and the first puts
-    them together: torchrun --nproc-per-node 4 -m torchrecorder run train.py -o step.html
-    A recording (-o run.json.gz) is what summary, top, compare and open work on.
+    module with parameters that is called. A step is one call of it with everything until the
+    next one: loss, backward, optimizer. Then the script runs on without recording. Its output
+    and exit code do not change; if it succeeds without calling the model, the exit code is 1.
+    With --compiled the recorded calls are repeated, with the whole model compiled, before the
+    script runs on: output of the model appears twice. Under torchrun, each process writes its
+    recording beside the output, and the first one joins them:
+    torchrun --nproc-per-node 4 -m torchrecorder run train.py -o step.html
+    Use summary, top, compare and open on a recording (-o run.json.gz).
     """
 
     name: str = "run"
@@ -72,7 +72,7 @@ class Run:
         add_drawing_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
-        """Run it to its end, then write."""
+        """Run the script to its end, then write the output."""
         script = _script(options)
         chosen = drawing_options(options)
         check(options.output or [Path("a.svg")], chosen)
@@ -90,7 +90,7 @@ class Run:
 
 def _script(options: argparse.Namespace) -> Script:
     if (options.script is None) == (options.module is None):
-        raise InvalidArgument("name a script, or a module with -m: one of them")
+        raise InvalidArgument("give either a script or a module with -m")
     if options.steps < 0:
         raise InvalidArgument(f"--steps must be 0 or more, not {options.steps}")
     path = options.script if options.module is None else options.module
@@ -100,14 +100,14 @@ def _script(options: argparse.Namespace) -> Script:
 
 
 def _recorder_options(options: argparse.Namespace, chosen: dict[str, Any]) -> dict[str, Any]:
-    """What was asked to be recorded, and what the numbers in the figure need."""
+    """Options of the recorder: the given ones, and those that the numbers in the figure need."""
     needed = flags_for(shown_numbers(chosen)) & {*RECORDED}
     return {**dict.fromkeys(needed, True), **given(options, RECORDED)}
 
 
 def _nothing(script: Script) -> str:
     if script.variable is None:
-        return f"{script.path} called no module with parameters: there is nothing to draw"
+        return f"{script.path} called no module with parameters: nothing was recorded"
     return (
         f"{script.path} called no module that a variable named {script.variable!r} held; "
         "without --model-var the first module with parameters is taken"
@@ -120,7 +120,7 @@ def _write(
     chosen: dict[str, Any],
     parts: Parts | None,
 ) -> int:
-    """Write what was recorded; stdout is the script's, so paths are printed on stderr."""
+    """Write the recording; paths are printed on stderr, because stdout belongs to the script."""
     from torchrecorder.drawing import file_name
 
     paths = options.output or [Path(f"{file_name(recording.name)}.svg")]

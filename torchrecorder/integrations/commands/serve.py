@@ -1,4 +1,4 @@
-"""torchrecorder serve: look at a model that is on another machine."""
+"""torchrecorder serve: show the page of a model to a browser on another machine."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Serve:
       torchrecorder serve run.json.gz --port 8123
       torchrecorder serve run.json.gz --host 0.0.0.0
 
-    It prints the address. Only programs of this machine reach it, unless --host says
-    otherwise: from elsewhere, ssh -L 8000:127.0.0.1:8000 THIS-MACHINE leads there. The
-    address has a random part, without which nobody else gets the page. Ctrl-C ends it.
+    It prints the address. By default only programs on this machine can connect: from another
+    machine, use ssh -L 8000:127.0.0.1:8000 THIS-MACHINE, or --host. The address has a random
+    part, so that others cannot guess it. Ctrl-C stops the server.
     """
 
     name: str = "serve"
@@ -71,7 +71,7 @@ class Serve:
 
 
 class Server(ThreadingHTTPServer):
-    """Serves one page, under a path that nobody can guess."""
+    """Serves one page, under a random path."""
 
     daemon_threads = True
     page: bytes = b""
@@ -82,7 +82,7 @@ class Server(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """What to type into a browser."""
+        """The address of the page."""
         host, port = self.server_address[:2]
         return f"http://{host!s}:{port}{self.path}"
 
@@ -92,11 +92,11 @@ class _Handler(BaseHTTPRequestHandler):
     server_version: ClassVar[str] = "torchrecorder"  # type: ignore[misc]
 
     def do_GET(self) -> None:
-        """The page, where the path is right."""
+        """Send the page, if the path is correct."""
         self._answer(body=True)
 
     def do_HEAD(self) -> None:
-        """What `do_GET` says of it."""
+        """Send the headers of `do_GET`."""
         self._answer(body=False)
 
     def _answer(self, body: bool) -> None:
@@ -112,7 +112,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(self.server.page)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not listed."""
+        """Do not log requests."""
 
 
 def _server(host: str, port: int) -> Server:

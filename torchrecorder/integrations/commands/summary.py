@@ -21,7 +21,7 @@ class Summary:
       torchrecorder summary torchvision.models:resnet18 --shape 1,3,224,224 --depth 2
       torchrecorder summary run.json --column input --column parameters --no-fold
 
-    Modules that repeat share a line. What has to be measured for a column is measured.
+    Repeated modules share a line. Numbers of columns are measured as needed.
     """
 
     name: str = "summary"

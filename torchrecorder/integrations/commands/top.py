@@ -1,4 +1,4 @@
-"""torchrecorder top: where most of the time, memory or weights are."""
+"""torchrecorder top: rank modules or operations by time, memory, weights or work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torchrecorder.recording import Recording
 
 @dataclass(frozen=True)
 class Top:
-    """Rank a model: where most of the time, memory, weights or work is.
+    """Rank modules or operations by time, memory, weights or work.
 
     examples:
       torchrecorder top torchvision.models:resnet18 --shape 8,3,224,224 --by backward_time
@@ -31,8 +31,8 @@ class Top:
       torchrecorder top nets:Net --shape 1,64 --by forward_time --repeat 20
       torchrecorder top run.json.gz --by saved_bytes --json
 
-    A module counts for what runs right in it, without its inner modules. What has to be
-    measured for a number (--by backward_time needs the backward pass) is measured.
+    A module counts without its inner modules. Numbers are measured as needed: --by
+    backward_time runs the backward pass.
     """
 
     name: str = "top"
@@ -48,7 +48,7 @@ class Top:
             help="forward_time (default), backward_time, flops, saved_bytes, parameters ...",
         )
         by.offered = tuple(one.name for one in ANNOTATIONS)  # type: ignore[attr-defined]
-        ranked.add_argument("-n", type=int, default=10, help="how many (10); 0 for all")
+        ranked.add_argument("-n", type=int, default=10, help="length of the list (10); 0 for all")
         ranked.add_argument(
             "--of",
             choices=KINDS,
@@ -56,7 +56,7 @@ class Top:
             help="modules with all their calls (default), single calls, operations, types of "
             "operations, grad nodes",
         )
-        ranked.add_argument("--json", action="store_true", help="the same, as JSON")
+        ranked.add_argument("--json", action="store_true", help="print the ranking as JSON")
 
     def run(self, options: argparse.Namespace) -> int:
         """Record and print."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 SWEEPS = 8
-"""How many times all layers are gone through, downwards and upwards in turn."""
+"""The number of sweeps over all layers, alternately downwards and upwards."""
 
 Edge = tuple[int, int, int]
 Layers = list[list[int]]
@@ -21,7 +21,7 @@ Neighbours = Mapping[int, Sequence[tuple[int, int]]]
 
 
 class _Block(NamedTuple):
-    """Nodes that touch each other: where they want to be, how much, and how many they are."""
+    """Adjacent nodes: their desired position, its weight, and their number."""
 
     place: float
     weight: float
@@ -70,7 +70,7 @@ def _layers(rows: Sequence[int]) -> Layers:
 
 
 def _ordered(layers: Layers, above: Neighbours, below: Neighbours) -> Layers:
-    """The layers in the best order of those that the sweeps find."""
+    """The layers in the best order found by the sweeps."""
     best, fewest = layers, _crossings(layers, below)
     for sweep in range(SWEEPS):
         if not fewest:
@@ -100,7 +100,7 @@ def _mean(neighbours: Sequence[tuple[int, int]], place: Mapping[int, float], alo
 
 
 def _crossings(layers: Layers, below: Neighbours) -> int:
-    """How many pairs of edges cross."""
+    """The number of crossings."""
     place = {node: at for layer in layers for at, node in enumerate(layer)}
     crossings = 0
     for layer in layers:

@@ -1,8 +1,9 @@
-"""Settle: boxes and lines of a scope come to rest across the flow, near what they are tied to.
+"""Settle: move boxes and lines of a scope across the flow towards what they are connected to.
 
-The order in each row stays as it is; only the places change. Everything is pulled towards
-what it is joined to, alone and together with all it is in line with, as far as its
-neighbours leave room. The page has the same code in ``settle.js``.
+The order in each row is kept; only positions change. Bodies are moved towards their neighbours
+along
+lines, alone and in groups that are in line, as far as there is room. The page has the same code in
+``settle.js``.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Body(NamedTuple):
     Attributes:
         first: The first row it is in.
         last: The last one.
-        left: How far it reaches to the left of its place.
-        right: How far it reaches to the right.
+        left: Its extent to the left of its position.
+        right: Its extent to the right.
         box: Whether it is a box.
     """
 
@@ -42,9 +43,9 @@ class Body(NamedTuple):
 
 
 class Tie(NamedTuple):
-    """A piece of a line between two bodies: where it is fixed on both, and how much it pulls.
+    """A piece of a line between two bodies: its offsets on both, and its weight.
 
-    If that is less than 1 it is no line, and keeps nothing together.
+    With a weight below 1 it is not a line, and does not keep groups together.
     """
 
     one: int
@@ -55,12 +56,12 @@ class Tie(NamedTuple):
 
 
 Beside = list[list[tuple[int, float]]]
-"""For each body its neighbours on one side, and how far off their places are at least."""
+"""For each body its neighbours on one side, with minimum distances."""
 
 
 def settle(bodies: Sequence[Body], at: Sequence[float], ties: Sequence[Tie]) -> list[float]:
-    """The place of each of *bodies*, which keep the order of *at*; ends of ties are in line
-    where they can be."""
+    """The position of each of *bodies* in the order of *at*, with ends of ties in line if
+    possible."""
     settling = _Settling(bodies, at, ties)
     settling.spread()
     settling.fence()
@@ -95,7 +96,7 @@ class _Settling:
             self.tied[other].append((one, here - there, weight))
 
     def _meet(self, bodies: Sequence[Body]) -> None:
-        """Find who stands beside whom."""
+        """Find the neighbours in each row."""
         latest: dict[int, int] = {}
         for number in self.order:
             body = bodies[number]
@@ -108,27 +109,27 @@ class _Settling:
             latest.update(dict.fromkeys(rows, number))
 
     def spread(self) -> None:
-        """Move to the right whatever stands too near to what is left of it."""
+        """Move bodies that overlap their left neighbour to the right."""
         for number in self.order:
             for other, room in self.before[number]:
                 self.at[number] = max(self.at[number], self.at[other] + room)
 
     def fence(self) -> None:
-        """Find how far out things may go."""
+        """Find the outer limits."""
         low = min((at - body.left for at, body in zip(self.at, self.bodies)), default=0.0)
         high = max((at + body.right for at, body in zip(self.at, self.bodies)), default=0.0)
         more = WIDER * (high - low)
         self.low, self.high = low - more, high + more
 
     def pull(self, groups: Sequence[Sequence[int]]) -> None:
-        """Move each group to where its lines would be shortest, or as far as there is room."""
+        """Move each group to where its lines are shortest, as far as there is room."""
         for group in groups:
             self._pull(group, self.before, -1)
         for group in reversed(groups):
             self._pull(group, self.after, 1)
 
     def _pull(self, group: Sequence[int], beside: Beside, sign: int) -> None:
-        """Move a group to one side, with those in its way as long as they all gain by it."""
+        """Move a group to one side, with blocking neighbours as long as all of them improve."""
         for _ in range(PUSHED):
             wish = sign * self.wish(group)
             if wish < LEAST:
@@ -142,7 +143,7 @@ class _Settling:
             group = [*group, *blocking]
 
     def _move(self, group: Sequence[int], far: float) -> None:
-        """Move a group, and note who may like to move now."""
+        """Move a group, and mark the bodies that may move next."""
         for number in group:
             self.at[number] += far
             for item in (self.before[number], self.after[number]):
@@ -150,7 +151,7 @@ class _Settling:
             self.touched.update(other for other, _, _ in self.tied[number])
 
     def _room(self, group: Sequence[int], beside: Beside) -> tuple[float, list[int]]:
-        """How far a group can move to one side, and who is in its way then."""
+        """How far a group can move to one side, and the neighbours that block it."""
         mine = set(group)
         found = [
             (abs(self.at[number] - self.at[other]) - room, other)
@@ -168,7 +169,7 @@ class _Settling:
         return self.high - max(self.at[item] + self.bodies[item].right for item in group)
 
     def straighten(self, groups: Sequence[Sequence[int]]) -> None:
-        """Move each group to where, of all places that it can reach, its lines are best."""
+        """Move each group to the best of all reachable positions for its lines."""
         for group in groups:
             asked = self._asked(group)
             if 1 < len(asked) <= FEW:
@@ -179,7 +180,7 @@ class _Settling:
                     self._move(group, far)
 
     def _asked(self, group: Sequence[int]) -> list[tuple[float, float]]:
-        """How far off it is what a group is tied to, and how much that pulls."""
+        """The distances of a group to its ties, with weights."""
         mine = set(group) if len(group) > 1 else ()
         return [
             (self.at[other] + off - self.at[number], weight)
@@ -189,7 +190,7 @@ class _Settling:
         ]
 
     def wish(self, group: Sequence[int]) -> float:
-        """By how much a group would like to move, for short lines with few bends."""
+        """The best move of a group, for short lines with few bends."""
         asked = self._asked(group)
         if len(asked) == 1:
             return asked[0][0]
@@ -198,7 +199,7 @@ class _Settling:
         return _cheapest(asked)
 
     def single(self) -> list[list[int]]:
-        """Each body whose neighbours, or what it is tied to, have moved since it was here."""
+        """Each body whose neighbours or ties have moved since it was visited."""
         found = [[item] for item in self.order if item in self.touched]
         self.touched = set()
         return found
@@ -218,7 +219,7 @@ class _Settling:
 def _cheapest(
     asked: Sequence[tuple[float, float]], low: float = -math.inf, high: float = math.inf
 ) -> float:
-    """Of staying and of all that is asked for, what makes the shortest lines and least bends."""
+    """The move with the lowest cost, among staying and all requested moves."""
     best, least = 0.0, _price(asked, 0.0)
     for far, _ in asked:
         if not low <= far <= high:
@@ -230,7 +231,7 @@ def _cheapest(
 
 
 def _price(asked: Sequence[tuple[float, float]], far: float) -> float:
-    """What it costs to be *far* from where one is: the lengths of lines, and their bends."""
+    """The cost of a move by *far*: lengths and bends of lines."""
     price = 0.0
     for wish, weight in asked:
         off = abs(wish - far)
@@ -239,14 +240,14 @@ def _price(asked: Sequence[tuple[float, float]], far: float) -> float:
 
 
 def _median(asked: list[tuple[float, float]]) -> float:
-    """The nearest place where lines are shortest."""
+    """The nearest position with the shortest lines (weighted median)."""
     asked.sort()
     half, sofar = sum(weight for _, weight in asked) / 2, 0.0
     for place, (wish, weight) in enumerate(asked):
         sofar += weight
         if sofar > half:
             return wish
-        if sofar == half:  # anywhere between two is as good
+        if sofar == half:  # all positions between two are equally good
             return min(max(0.0, wish), asked[place + 1][0])
     return 0.0
 

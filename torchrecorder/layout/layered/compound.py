@@ -1,4 +1,4 @@
-"""Compose: a template with some of its children open -> where everything in it is.
+"""Compose: positions in a template with some of its children open.
 
 Everything is measured across the flow and along it, from the corner where the scope begins.
 The page has the same code in ``layout.js``.
@@ -53,7 +53,7 @@ class Move(NamedTuple):
 
 
 def _moves(trunk: Trunk, net: int, across: Across) -> tuple[tuple[Move, ...], ...]:
-    """For each branch what it does in the gaps on its way."""
+    """For each branch, its sideways moves in gaps."""
     return tuple(tuple(_branch_moves(trunk, net, branch, across)) for branch in trunk.branches)
 
 
@@ -71,7 +71,7 @@ def _branch_moves(trunk: Trunk, net: int, branch: Branch, across: Across) -> Ite
 def _runs(
     template: Template, moves: Sequence[Sequence[Sequence[Move]]]
 ) -> list[dict[int, Run]]:
-    """For each gap what each net does there, all its branches together."""
+    """For each gap, the horizontal extent of each net there, over all its branches."""
     found: list[dict[int, Run]] = [{} for _ in range(template.rows + 1)]
     for branches in moves:
         for move in (item for branch in branches for item in branch):
@@ -85,7 +85,7 @@ def _runs(
 
 
 class _Along:
-    """Where everything is along the flow."""
+    """Positions along the flow."""
 
     def __init__(self, across: Across, gaps: Sequence[Mapping[int, int]], room: Room) -> None:
         template, size = across.template, across.size
@@ -120,14 +120,15 @@ class _Along:
         }
 
     def _high(self, gap: int) -> float:
-        """How high a gap is; at the edge of a scope it may be that nothing runs through it."""
+        """The height of a gap, which may be empty at the edge of a scope."""
         if 0 < gap < self.template.rows:
             return height(self.gaps[gap])
         through = self.template.entries if gap == 0 else self.template.exits
         return height(self.gaps[gap], EDGE if through else PAD)
 
     def begin(self, child: int) -> float:
-        """Where a child begins: where its row does, or so that it ends there if it reads nothing.
+        """Where a child begins: at the start of its row; without inputs, so that it ends with its
+        row.
 
         Closed ones stand around one line.
         """
@@ -137,7 +138,7 @@ class _Along:
         return self.row[row] + free + (band - high) / 2
 
     def track(self, move: Move) -> float | None:
-        """Where a line goes sideways; None if it goes straight on."""
+        """The track of a sideways move; None if the line goes straight on."""
         track = self.gaps[move.gap].get(move.net)
         if track is None:
             return None

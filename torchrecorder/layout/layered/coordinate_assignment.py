@@ -1,4 +1,4 @@
-"""Across: where everything of a scope is across the flow, some of its children open.
+"""Across: positions across the flow in a scope with some of its children open.
 
 The page has the same code in ``across.js``.
 """
@@ -27,7 +27,7 @@ from torchrecorder.layout.layered.template import Branch, Template, Trunk
 
 
 class Across:
-    """Places across the flow.
+    """Positions across the flow.
 
     Attributes:
         side: Where each child begins.
@@ -100,16 +100,16 @@ class Across:
             yield Body(template.rows, template.rows, 0.0, 0.0, False)
 
     def _wishes(self) -> Iterator[Wish]:
-        """What open children ask for on both sides of their anchors."""
+        """The extent of open children on both sides of their anchors."""
         for child, item in self.inner.items():
             spot, half = self.template.spots[child], self.template.spots[child].width / 2
             yield Wish(spot.across - half, spot.across, item.anchor - half)
             yield Wish(spot.across, spot.across + half, item.width - item.anchor - half)
 
     def _ties(self, body: list[list[int]]) -> Iterator[Tie]:
-        """The pieces of all lines, each once, but of those that take a lane.
+        """The pieces of all lines without those in lanes, without duplicates.
 
-        Of several between two boxes the one that runs through both pulls most.
+        Of several between two boxes, the main line through both has the largest weight.
         """
         if self.through is not None:
             entry = len(self.template.spots) + self.through[0]
@@ -153,7 +153,7 @@ class Across:
         yield Tie(one, here, other, there, weight)
 
     def _is_main(self, end: End, side: int) -> bool:
-        """Whether a line meets a child where what runs through that enters (0) or leaves (1)."""
+        """Whether a line is the main one that enters (0) or leaves (1) a child."""
         each = self.inner.get(end.child)
         return each is None or each.through is None or each.through[side] == end.port
 

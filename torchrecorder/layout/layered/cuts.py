@@ -1,4 +1,4 @@
-"""Cuts: where a long scope can be cut between rows, and ways cut at a level."""
+"""Cuts: positions between rows at which a long scope can be cut into columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import accumulate, groupby
 from torchrecorder.layout.layered.positions import Composed, Path, Point
 
 CROSSED = 12.0
-"""Points of length that a column may rather have more than one more line that goes on."""
+"""The extra length of a column, in points, that is preferred to one more crossing line."""
 
 SAME = 0.01
 
@@ -44,7 +44,7 @@ def even_cuts(scope: Composed, levels: Sequence[float], columns: int) -> list[fl
 
 
 def _crossing(scope: Composed, levels: Sequence[float]) -> Iterator[int]:
-    """How many trunks go on after each level."""
+    """The number of trunks that cross each level."""
     change = [0] * (len(levels) + 1)
     for _, paths in by_trunk(scope):
         ends = [path.points[-1][1] for path in paths]

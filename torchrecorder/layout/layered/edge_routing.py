@@ -1,4 +1,4 @@
-"""Lines: the pieces of a line in each scope on its way -> one way from box to box."""
+"""Lines: join the pieces of a line in all scopes to one route from box to box."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torchrecorder.layout.layered.items import Link
 from torchrecorder.layout.layered.place import Picture, Piece
 
 BEND = 0.45
-"""Where the handles of a corner's curve are: at which part of the way from it."""
+"""The relative position of the control points of rounded corners."""
 
 SAME = 0.01
-"""Points by which two places may differ that are one."""
+"""Tolerance in points for equal positions."""
 
 _Carried = tuple[int, str]
 
@@ -70,7 +70,8 @@ class Trunks:
         self.drawn: dict[object, list[tuple[float, float]]] = {}
 
     def fresh(self, carried: object, points: Sequence[Point]) -> tuple[Point, ...]:
-        """What of a way is new among those of one tensor, from a little before it turns off."""
+        """The part of a route that is not drawn yet for this tensor, from shortly before it
+        branches off."""
         start, at = 0, points[0]
         for number, (one, other) in enumerate(zip(points, points[1:])):
             reached = self._reached(carried, one, other)

@@ -1,4 +1,4 @@
-"""Item, Link: what nested layout is given."""
+"""Item, Link: the input of the nested layout."""
 
 from __future__ import annotations
 

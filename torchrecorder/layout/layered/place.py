@@ -1,4 +1,4 @@
-"""Place: a plan and a choice of open items -> where every box and line is on the paper."""
+"""Place: positions of every box and line, for a plan and a choice of open items."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ TRIED = 22
 """How many lengths of columns are tried for a sheet; they do not depend on its size."""
 
 FEWEST, WORK = 6, 20_000
-"""Of large pictures so many are tried at least, and times the items so many at most."""
+"""For large pictures: the minimum number of tries, and the maximum of tries times items."""
 
 GAIN = 1.04
-"""How much larger a picture is to become by more columns, at least."""
+"""The minimum gain in scale for more columns."""
 
 
 Turn = Callable[[float, float, float, float], tuple[float, float, float, float]]
@@ -47,11 +47,11 @@ class Drawn(NamedTuple):
 
 
 class Sheet(NamedTuple):
-    """What a picture is to fit.
+    """The space that a picture must fit.
 
     Attributes:
-        scale: How large a picture of a width and height is on it; 1 at most.
-        enough: The scale from which on its text can be read.
+        scale: Returns the scale of a picture of a width and height; 1 at most.
+        enough: The smallest scale with readable text.
     """
 
     scale: Callable[[float, float], float]
@@ -95,12 +95,11 @@ def place(
     sheet: Sheet | None = None,
     side_by_side: bool = False,
 ) -> Picture:
-    """Where everything is, with the items *opened* open; all that can be, if not given.
+    """All positions, with the items *opened* open; by default everything is open.
 
-    Closed items hide what is in them; whether something in them is open makes no difference.
-    If there is a *sheet* that it is to fit, long scopes stand in columns where that makes the
-    picture larger on it. A larger sheet never makes it smaller. With *side_by_side*, stacks that
-    are joined only across stand beside each other.
+    Items inside closed items are hidden, open or not. With a *sheet*, long scopes are laid out in
+    columns if that makes the picture larger on it. A larger sheet never makes it smaller. With
+    *side_by_side*, stacks that are joined only across are side by side.
     """
     return _Placing(plan, opened).picture(sheet, side_by_side)
 

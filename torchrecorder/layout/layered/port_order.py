@@ -1,8 +1,8 @@
-"""Loose: boxes at the end of lines from one module, put in the order in which it has these.
+"""Loose: order boxes that are connected to only one module like the ports of that module.
 
-Each scope is laid out with everything in it closed, so that nothing is known of where lines
-leave a module once it is open. Boxes that nothing else holds, inputs and outputs above all,
-change places among each other when that is known.
+Each scope is laid out with its children closed, when the positions of lines at an open module are
+unknown. Boxes without other connections, mostly inputs and outputs, are reordered when they are
+known.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ PASSED = 24
 """Rows that a line passes at most without going into a lane."""
 
 STEP, PASS, TURN = 20, 4, 1
-"""How much it matters that two nodes stand in line: a box and the only one that reads it in
-the next row, two of one passing line, and where such a line begins and ends."""
+"""Weights of alignment: of a box and its only reader in the next row, of two nodes of one passing
+line, and of the ends of such a line."""
 
 
 class Draft:

@@ -18,8 +18,8 @@ ALIKE = 0.4
 def beginnings(template: Template, scope: Composed, inputs: Collection[int]) -> list[float]:
     """Where stacks begin that are to stand beside the one before, along the flow.
 
-    Such a stack reads what the one before gives, but also an input of its own: one that the
-    other depends on in no way.
+    Such a stack reads the output of the one before, but also its own input, on which the other does
+    not depend.
 
     Args:
         template: The template of a scope.

@@ -1,4 +1,4 @@
-"""Template: one distinct scope: what stands where, and about how far apart."""
+"""Template: the layout of one distinct scope with its children closed."""
 
 from __future__ import annotations
 

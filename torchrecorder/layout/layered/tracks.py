@@ -20,7 +20,7 @@ from torchrecorder.layout.layered.constants import (
 
 
 class Run(NamedTuple):
-    """What one net does in a gap: from where it comes, and how far it goes to both sides."""
+    """The extent of one net in a gap: where it comes from, and how far it goes to both sides."""
 
     origin: float
     left: float
