@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from types import MappingProxyType
 
-from torchrecorder.events import MODES, OpId, OpKind, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.events import MODES, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.recording import Recording
 
@@ -85,15 +85,36 @@ def _ops(recording: Recording) -> set[OpId]:
         inside = not regions.isdisjoint(recording.within(op.scope))
         if inside or op.name in STEPS or _only_prepares(recording, op, gone):
             gone.add(op.id)
-    return gone
+    return _with_ops_before(recording, gone)
 
 
-def _only_prepares(recording: Recording, op: Op, gone: Iterable[OpId]) -> bool:
+def _with_ops_before(recording: Recording, gone: set[OpId]) -> set[OpId]:
+    """*gone*, and ops on weights that nothing else reads, as FSDP has in its first step."""
+    made = {value.id for value in recording.values.values() if value.role is Role.PARAMETER}
+    candidates: list[Op] = []
+    readers: dict[ValueId, set[OpId]] = {}
+    for op in recording.ops.values():
+        for slot in op.inputs:
+            readers.setdefault(slot.value, set()).add(op.id)
+        if op.id not in gone and op.inputs and made.issuperset(slot.value for slot in op.inputs):
+            candidates.append(op)
+            made.update(op.outputs)
+    scopes = recording.scopes.values()
+    kept = {slot.value for scope in scopes for slot in (*scope.inputs, *scope.outputs)}
+    plumbing = {*gone}
+    for op in reversed(candidates):
+        reading = {reader for output in op.outputs for reader in readers.get(output, ())}
+        if reading and reading <= plumbing and kept.isdisjoint(op.outputs):
+            plumbing.add(op.id)
+    return plumbing
+
+
+def _only_prepares(recording: Recording, op: Op, gone: set[OpId]) -> bool:
     """Whether an op only looks at what plumbing made, as FSDP does to make parameters of it."""
     if op.name not in ("as_strided", "detach") and op.kind is not OpKind.PASS:
         return False
     makers = {recording.values[slot.value].producer for slot in op.inputs}
-    return bool(makers) and makers <= {*gone}
+    return bool(makers) and makers <= gone
 
 
 def _regions(recording: Recording, gone: set[OpId]) -> set[ScopeId]:
