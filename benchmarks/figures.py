@@ -7,7 +7,7 @@ Everything is measured on the SVG files. For each model, and over all of them:
 - crossings: places where a line that runs level crosses one that runs upright and carries
   another tensor;
 - order: operations for which the order of arguments matters and whose arrows arrive in another
-  one, and how many there are;
+  one, how many of these have no small names at the heads, and how many there are;
 - boxes, and the share of lines of text that are shapes; how many of these repeat the shape of
   all that the box reads.
 
@@ -33,6 +33,7 @@ from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure
 from torchrecorder.style.paper import Paper, place
+from torchrecorder.views.bundles import bundles
 from torchrecorder.views.view import View
 
 READABLE = 5.0
@@ -48,6 +49,7 @@ ORDERED = frozenset(
 _SIZE = re.compile(r'<svg width="([\d.]+)(mm|pt)" height="([\d.]+)(?:mm|pt)"')
 _EDGE = re.compile(r'<g id="edge(\d+)" class="edge.*?<path[^>]* d="([^"]*)"', re.DOTALL)
 _TIP = re.compile(r'<g id="edge(\d+)" class="edge.*?<polygon[^>]* points="([^"]*)"', re.DOTALL)
+_WHOLE = re.compile(r'<g id="edge(\d+)"(.*?)(?=<g id="(?:edge|node|clust)|\Z)', re.DOTALL)
 _TEXT = re.compile(r"<text [^>]*>([^<]*)</text>")
 _SHAPE = re.compile(r"(→ )?(\d+ of )?(\[\d+\]|scalar|\d+(×\d+)+)[^a-z]*( [a-z]+\d*)?(, …)?")
 _POINT = re.compile(r"(-?[\d.]+),(-?[\d.]+)")
@@ -66,6 +68,7 @@ class Measured(NamedTuple):
     crossings: int
     ordered: int
     disordered: int
+    unnamed: int
     texts: int
     shapes: int
     repeated: int
@@ -118,6 +121,8 @@ def _crossings(svg: str, figure: Figure) -> int:
     level: list[tuple[float, float, float, object]] = []
     upright: list[tuple[float, float, float, object]] = []
     for number, way in _EDGE.findall(svg):
+        if int(number) > len(figure.lines):
+            continue  # the line back in a loop
         line = figure.lines[int(number) - 1]
         points = [(float(x), float(y)) for x, y in _POINT.findall(way)]
         for (ax, ay), (bx, by) in zip(points, points[1:]):
@@ -133,20 +138,25 @@ def _crossings(svg: str, figure: Figure) -> int:
     )
 
 
-def _order(svg: str, view: View) -> tuple[int, int]:
-    """How many operations have an order of arguments, and how many arrows in another one."""
+def _order(svg: str, view: View) -> tuple[int, int, int]:
+    """How many operations have an order of arguments, how many have arrows in another one, and
+    how many of these have arrows, all but one, without a name.
+    """
+    named = {number for number, piece in _WHOLE.findall(svg) if "<text" in piece}
     tips = {int(number) - 1: _tip(points) for number, points in _TIP.findall(svg)}
-    arriving: dict[str, list[tuple[int, float]]] = {}
-    for number, arrow in enumerate(view.arrows):
+    arriving: dict[str, list[tuple[int, float, bool]]] = {}
+    for number, bundle in enumerate(bundles(view)):
+        arrow = bundle.first
         op = view.recording.ops.get(arrow.head)  # type: ignore[call-overload]
         if op is not None and op.name in ORDERED and number in tips:
             slots = [slot.name for slot in op.inputs]
             if arrow.slot in slots:
-                place = (slots.index(arrow.slot), tips[number][0])
+                place = (slots.index(arrow.slot), tips[number][0], str(number + 1) in named)
                 arriving.setdefault(arrow.head, []).append(place)
     several = [sorted(found) for found in arriving.values() if len(found) > 1]
-    wrong = [each for each in several if [x for _, x in each] != sorted(x for _, x in each)]
-    return len(several), len(wrong)
+    wrong = [each for each in several if [x for _, x, _ in each] != sorted(x for _, x, _ in each)]
+    unnamed = [each for each in wrong if sum(name for *_, name in each) < len(each) - 1]
+    return len(several), len(wrong), len(unnamed)
 
 
 def _tip(points: str) -> Point:
@@ -181,7 +191,7 @@ def _recordings(names: Sequence[str], folder: Path) -> Iterator[tuple[str, Recor
 def _line(name: str, found: Measured) -> str:
     size = f"{found.width:5.0f}×{found.height:<5.0f} {found.ratio:5.2f}"
     fits = f"{found.page:5.1f} {found.cell:5.1f}"
-    order = f"{found.disordered:3} of {found.ordered:<3}"
+    order = f"{found.unnamed:3} of {found.disordered:3} of {found.ordered:<3}"
     shapes = f"{found.shapes:4} of {found.texts:<4} {found.repeated:4}"
     return f"{name:17} {found.boxes:5} {size} {fits} {found.crossings:6} {order} {shapes}"
 
@@ -196,7 +206,9 @@ def _summary(found: Sequence[Measured]) -> Iterator[str]:
         fitting = sum(getattr(each, name) >= READABLE - 0.01 for each in found)
         yield f"at {READABLE:g} pt in a {name}: {fitting} of {many}"
     wrong, ordered = sum(each.disordered for each in found), sum(each.ordered for each in found)
-    yield f"out of order: {wrong} of {ordered}; crossings {sum(each.crossings for each in found)}"
+    unnamed = sum(item.unnamed for item in found)
+    crossings = sum(item.crossings for item in found)
+    yield f"out of order: {wrong} of {ordered}, {unnamed} without names; crossings {crossings}"
     yield f"boxes: median {statistics.median(each.boxes for each in found):g}"
     yield f"shapes: {shapes / texts:.0%} of the lines of text, {repeated / shapes:.0%} repeated"
 
@@ -212,7 +224,8 @@ def main() -> None:
         folder = given.keep or Path(temporary)
         for fit in [given.fit] if given.fit else (None, "page", "cell"):
             print(f"\n{f'fit={fit!r}' if fit else 'default'}: boxes, points, height/width, "
-                  "text in pt on a page and in a cell, crossings, out of order, shapes, repeated")
+                  "text in pt on a page and in a cell, crossings, out of order and without names, "
+                  "shapes, repeated")
             found = []
             for name, recording in _recordings(given.models, folder):
                 path = folder / f"{name}{f'-{fit}' if fit else ''}.svg"

@@ -36,7 +36,7 @@ def work(rank, folder):
     run = torchrecorder.gather(recorder.recording)
     if run is not None:
         print(run.summary())
-        print(run.render("late_rank.svg", depth=3, hide=["optimizer"]))
+        print(run.render("late_rank.svg", depth=3, hide=["optimizer"]), flush=True)
     dist.barrier()
     os._exit(0)  # threads of gloo may still run when the interpreter ends
 

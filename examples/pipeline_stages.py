@@ -1,7 +1,7 @@
-"""A pipeline of four stages with two micro-batches: what each sends to the next."""
+"""A pipeline of four stages and eight micro-batches: what goes ahead, and what comes back."""
 
+import os
 import tempfile
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -10,35 +10,44 @@ from torch.multiprocessing import spawn
 
 import torchrecorder
 
-STAGES, WIDTH = 4, 32
+STAGES, BATCHES, WIDTH = 4, 8, 64
 
 
 def stage(rank):
-    """The part of the model that one process has."""
+    """The layers that one process has."""
     torch.manual_seed(rank)
-    return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU())
+    layers = [nn.TransformerEncoderLayer(WIDTH, 4, 256, batch_first=True) for _ in range(2)]
+    return nn.Sequential(*layers)
+
+
+def schedule_of(layers, rank):
+    """PyTorch's schedule of one forward, one backward."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    part = PipelineStage(layers, rank, STAGES, torch.device("cpu"))
+    return Schedule1F1B(part, BATCHES, loss_fn=nn.functional.mse_loss)
 
 
 def work(rank, folder):
-    """One stage: take what the stage before gives, and pass the result on."""
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-
-    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=STAGES)
+    """One of the processes: the first has the batch, the last what should come of it."""
+    place = f"file://{folder}/meeting"
+    dist.init_process_group("gloo", init_method=place, rank=rank, world_size=STAGES)
+    torch.set_num_threads(1)
     layers = stage(rank)
-    with torch.no_grad(), torchrecorder.Recorder(layers) as recorder:
-        for batch in range(2):
-            x = torch.zeros(8, WIDTH)
-            if rank > 0:
-                dist.recv(x, rank - 1, tag=batch)
-            y = layers(x)
-            if rank < STAGES - 1:
-                dist.send(y, rank + 1, tag=batch)
-    recorder.recording.save(f"{folder}/rank{rank}.json.gz")
+    schedule = schedule_of(layers, rank)
+    given = [torch.ones(16, 10, WIDTH)] if rank == 0 else []
+    wanted = {"target": torch.zeros(16, 10, WIDTH)} if rank == STAGES - 1 else {}
+    with torchrecorder.Recorder(layers, name="pipeline") as recorder:
+        schedule.step(*given, **wanted)
+    run = torchrecorder.gather(recorder.recording)
+    if run is not None:
+        print(run.summary())
+        print(run.render("pipeline_stages.svg", depth=1), flush=True)
+        run.recording.save("pipeline_stages.json.gz", times=False)
+    dist.barrier()
+    os._exit(0)  # threads of gloo may still run when the interpreter ends
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         spawn(work, (folder,), nprocs=STAGES)
-        run = torchrecorder.merge(Path(folder) / "rank*.json.gz")
-    print(run.summary())
-    print(run.render("pipeline_stages.svg"))

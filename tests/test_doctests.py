@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import torchrecorder
+from torchrecorder.capture.internals.table import SAVED_TENSORS
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(torchrecorder.__file__).parent
@@ -45,6 +46,8 @@ def test_docstrings(name: str) -> None:
 @pytest.mark.parametrize("page", _pages(), ids=lambda page: page.stem)
 def test_pages(page: Path) -> None:
     """The examples of a page."""
+    if "saved=True" in page.read_text(encoding="utf-8") and not SAVED_TENSORS.present:
+        pytest.skip("this PyTorch does not tell what is kept for backward")
     failed, tried = doctest.testfile(
         str(page), module_relative=False, optionflags=FLAGS, encoding="utf-8"
     )

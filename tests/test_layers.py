@@ -43,7 +43,7 @@ LAYERS = {
         "events", "graph", "annotations", "views", "style", "export", "options", "drawing",
         "recording", "signatures",
     },
-    "ranks": {"events", "graph", "annotations", "export", "recording", "signatures"},
+    "ranks": {"events", "graph", "annotations", "views", "export", "recording", "signatures"},
     "capture": {"events", "graph", "build", "recording", "ranks", "trace"},
     "planning": {"events", "recording", "ranks", "capture"},
     "series": {"events", "graph", "annotations", "export", "recording", "capture"},

@@ -38,9 +38,9 @@ def recording() -> torchrecorder.Recording:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"hide": "encoder.o"}, "hide: nothing here is called 'encoder.o'; did you mean 'encoder"),
-        ({"hide": ("relu", "*.dropout")}, r"hide: nothing here is called '\*\.dropout'"),
-        ({"rename": {"haed": "Head"}}, "rename: nothing here is called 'haed'; did you mean 'he"),
+        ({"hide": "encoder.o"}, "hide: no name matches 'encoder.o'; did you mean 'encoder"),
+        ({"hide": ("relu", "*.dropout")}, r"hide: no name matches '\*\.dropout'"),
+        ({"rename": {"haed": "Head"}}, "rename: no name matches 'haed'; did you mean 'he"),
         ({"color_by": "backward_time"}, r"no 'backward_time': record\(..., backward=True\)"),
         ({"numbers": "flops"}, r"'flops': record\(..., flops=True\) measures it. It has param"),
     ],
@@ -110,7 +110,7 @@ def test_times_left_out_of_a_file_are_named(tmp_path, recording) -> None:
 @pytest.mark.parametrize("option", ["keep", "stats"])
 def test_a_scope_to_watch_that_does_not_run_is_warned_of(option: str) -> None:
     """At the line that records, with the name that was probably meant."""
-    with pytest.warns(NothingFound, match=f"{option}: nothing here is called 'haed'") as caught:
+    with pytest.warns(NothingFound, match=f"{option}: no name matches 'haed'") as caught:
         torchrecorder.record(_Net(), torch.ones(1, 4), **{option: ["haed", "encoder.*"]})
     assert [each.filename for each in caught] == [__file__]
 
@@ -118,7 +118,7 @@ def test_a_scope_to_watch_that_does_not_run_is_warned_of(option: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"since": "head", "until": "encoder"}, "the other way round there is"),
+        ({"since": "head", "until": "encoder"}, "the other direction has some"),
         ({"focus": "encoder", "since": "head"}, "no operation is left of focus='encoder', since"),
         ({"focus": "encodre"}, "no scope is called 'encodre'; there are 'encoder'"),
         ({"until": "haed"}, "no tensor or scope is called 'haed'; there are 'head'"),

@@ -1,6 +1,6 @@
 """See a PyTorch model: record one run, draw it, compute with it.
 
-What records imports torch, what loads and draws does not: names are imported when used.
+Names are imported when they are first used: loading and drawing a saved recording needs no torch.
 """
 
 from __future__ import annotations

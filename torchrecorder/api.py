@@ -76,26 +76,26 @@ def render_network(
         args: A tuple of positional arguments; a mapping of keyword arguments; or the one
             positional argument.
         kwargs: Keyword arguments of the model.
-        name: Name of the figure and, without *filename*, of the file; the class name if
-            not given.
+        name: Name of the figure, and of the file if *filename* is not given; by default the
+            class name.
         input_shapes: Instead of *args*: a shape, a list of shapes, or a mapping from
             argument name to shape, for random inputs.
         dtypes: Dtypes of *input_shapes*; see `record`.
         directory: Where the file goes; the current folder if not given.
         filename: Name of the file; its suffix, if it has one, sets the format.
-        fmt: Format of a file whose name does not say it: ``"svg"``, ``"pdf"``, ``"png"``,
+        fmt: Format of a file name without a suffix: ``"svg"``, ``"pdf"``, ``"png"``,
             ``"html"``, ``"dot"`` ...
         input_data: The 1.x spelling of *args*.
         fake: Run on fake tensors: shapes only, no compute, no memory.
-        autograd: Give a frozen model an autograd graph.
-        **options: See `Recording.render`. What has to be measured for ``numbers`` and
-            ``color_by`` is measured.
+        autograd: Record the autograd graph of a frozen model too.
+        **options: See `Recording.render`. Numbers that ``numbers`` and ``color_by`` need are
+            measured.
 
     Returns:
         The path of the file.
 
     Raises:
-        TorchRecorderError: The call cannot be made, or the figure cannot be written.
+        TorchRecorderError: The arguments do not fit the model, or the figure cannot be written.
         Exception: Whatever the model raises, with a note of where it happened.
     """
     from torchrecorder.capture.record import record
@@ -139,17 +139,18 @@ def summary(
             positional argument.
         kwargs: Keyword arguments of the model.
         depth: Levels of scopes that are listed; see `Recording.summary`.
-        columns: ``"input"``, ``"output"``, or names of annotations. What has to be measured
-            for them is measured.
+        columns: ``"input"``, ``"output"``, or names of annotations, which are measured where
+            necessary.
         ops: List every op too.
-        fold: One line for what repeats; ``"similar"``: whatever differs.
+        fold: One line for equal repeated blocks; ``"similar"``: also for blocks that differ in
+            sizes.
         **options: See `record`: ``input_shapes``, ``dtypes``, ``fake`` ...
 
     Returns:
-        The table. A prompt or a notebook shows it without `print`.
+        The table, a string that a Python prompt or a notebook shows without `print`.
 
     Raises:
-        TorchRecorderError: The call cannot be made.
+        TorchRecorderError: The arguments do not fit the model.
         Exception: Whatever the model raises, with a note of where it happened.
 
     Example:
@@ -175,7 +176,7 @@ def summary(
 
 
 def refuse_others(asked: Any, instead: Any, options: Mapping[str, Any]) -> None:
-    """Refuse arguments of *instead* among the options of *asked*, which does not take them."""
+    """Raise an error if *options* of *asked* holds arguments that only *instead* takes."""
     for name in options:
         if name in inspect.signature(instead).parameters:
             raise ArgumentMismatch(

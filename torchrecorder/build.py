@@ -53,7 +53,7 @@ def build(
     live: LiveObjects | None = None,
     kept: Kept | None = None,
 ) -> Made:
-    """The recording that *events* describe: one that holds together, whatever they left out.
+    """The recording that *events* describe. References to nodes without an event are repaired.
 
     Args:
         events: What the instruments wrote, in order. The last is a `RunDone`.
@@ -165,7 +165,7 @@ class _Builder:
         self.done = event
 
     def recording(self, make: type[Made], live: LiveObjects | None, kept: Kept) -> Made:
-        """Everything collected, joined."""
+        """The recording, from everything that was collected."""
         if self.done is None:
             raise ValueError("the events do not end with RunDone")
         self._give_aliases()
@@ -206,7 +206,7 @@ class _Builder:
         )
 
     def _placed(self, found: Communication) -> Communication:
-        """Where it ran, as far as that was recorded."""
+        """The communication with those of its scope, op and grad node that were recorded."""
         return found._replace(
             scope=found.scope if found.scope in self.entered else None,
             op=found.op if found.op in self.ops else None,
@@ -214,14 +214,14 @@ class _Builder:
         )
 
     def _of_known(self, found: Allocation) -> Allocation:
-        """An allocation that names only what was recorded."""
+        """The allocation with references only to nodes that were recorded."""
         known = self.entered, self.ops, self.grads
         nodes = (found.made_in, found.freed_in)
         first, last = (node if any(node in one for one in known) else "" for node in nodes)
         return found._replace(made_in=first, freed_in=last)
 
     def _amounts(self) -> Mapping[str, Mapping[str, float]]:
-        """Amounts by quantity and node; of a node that was not recorded, by the outermost scope."""
+        """Amounts by quantity and node; amounts of unrecorded nodes go to the outermost scope."""
         known = {*self.entered, *self.ops, *self.values, *self.grads}
         amounts = {}
         for quantity, found in self.measured.items():
@@ -238,7 +238,7 @@ class _Builder:
         return found.node in (self.values if found.run < 0 else self.grads)
 
     def _give_aliases(self) -> None:
-        """Let an op give what other names of the memory it wrote were found to hold later."""
+        """Add to the outputs of an op the aliases of the memory that it wrote."""
         for value in self.values.values():
             op = self.ops.get(value.producer) if value.producer is not None else None
             if op is not None and value.id not in op.outputs:
@@ -263,9 +263,10 @@ class _Builder:
         }
 
     def _ends(self, scopes: dict[ScopeId, Scope]) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
-        """What the run takes in and gives out; names the inputs as such.
+        """The inputs and outputs of the run; inputs get their role and name.
 
-        That is what calls take and return that are outermost but for modes such as ``no_grad``.
+        These are the arguments and results of the outermost calls; modes such as ``no_grad`` do not
+        count as calls.
         """
         inputs: dict[ValueId, Slot] = {}
         outputs: list[Slot] = []
@@ -290,5 +291,5 @@ class _Builder:
 
 
 def _together(quantity: str, one: float, other: float) -> float:
-    """Two amounts for the same place: they add up, but for the highest of something."""
+    """Combine two amounts of one node: their sum, or the larger one where *quantity* is a peak."""
     return max(one, other) if quantity == BYTES_PEAK else one + other

@@ -1,7 +1,7 @@
-"""Checks: what a value must be, in words, as a test, and as a text of a shell or a document.
+"""Checks of option values: a description, a test, and how to parse the value from text.
 
-A class with options declares a check with each (`torchrecorder.option_table`) and checks itself
-when it is made. A wrong value gets the same sentence in Python, a shell and a document.
+A class with options declares a check for each of them (`torchrecorder.option_table`) and runs
+the checks when it is created. The error message is the same in Python, a shell and a document.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Check:
     """What a value must be.
 
     Attributes:
-        expected: It in words, to follow "must be".
-        holds: Whether a value is one.
-        known: Texts that are valid values, for suggestions and completion.
-        read: The value that a text stands for; None where text cannot express one.
+        expected: A description, to follow "must be".
+        holds: Whether a value is valid.
+        known: Valid values as text, for suggestions and completion.
+        read: Parses a value from text; None if text cannot express one.
         optional: None is valid too.
-        switch: True and False are valid: a flag turns it on or off.
-        several: Texts can be given several times; their values add up.
+        switch: True and False are valid values: a flag turns the option on or off.
+        several: The option can be given several times; the values are joined.
     """
 
     expected: str
@@ -58,7 +58,7 @@ class Check:
         return f"<Check: must be {self.expected}{' or None' * self.optional}>"
 
     def or_none(self) -> Check:
-        """The same check, which None passes too."""
+        """The same check, with None as another valid value."""
         return replace(
             self, optional=True, holds=lambda value: value is None or self.holds(value)
         )
@@ -92,7 +92,7 @@ def described(rule: Check, value: object) -> str:
 
 
 def shown(value: object) -> str:
-    """*value* as a message can hold it."""
+    """*value* as short text for a message."""
     brief = reprlib.Repr()
     brief.maxstring = brief.maxother = 80
     return " ".join(brief.repr(value).split())
@@ -102,7 +102,7 @@ def shown(value: object) -> str:
 
 
 def literal(text: str) -> Any:
-    """The Python literal that *text* is, else the text itself."""
+    """*text* parsed as a Python literal; the text itself if it is not one."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -110,13 +110,13 @@ def literal(text: str) -> Any:
 
 
 def switched(text: str) -> bool | str:
-    """Whether *text* says on (``yes``, ``true``) or off; the text itself if it does neither."""
+    """True or False for a *text* such as ``yes`` or ``off``; the text itself if it is neither."""
     on = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
     return next((value for value, texts in zip((True, False), on) if text.lower() in texts), text)
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Names separated by commas."""
+    """Split names at commas."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
@@ -148,7 +148,7 @@ def setting(text: str) -> dict[str, Any]:
 
 
 def one_of(*known: str | bool) -> Check:
-    """One of a few texts, or True and False among them."""
+    """One of a few texts; True and False may be among them."""
     *others, last = map(repr, known)
     texts = tuple(value for value in known if isinstance(value, str))
     return Check(
@@ -161,11 +161,21 @@ def one_of(*known: str | bool) -> Check:
 
 
 def whole_number(least: int) -> Check:
-    """A whole number that is not less."""
+    """A whole number that is not smaller than *least*."""
     return Check(
-        f"a whole number from {least} on",
+        f"a whole number of at least {least}",
         lambda value: isinstance(value, Integral) and _is_number(value) and int(value) >= least,
         read=literal,
+    )
+
+
+def number_or(rule: Check, *texts: str) -> Check:
+    """What passes *rule*, or one of *texts*."""
+    return replace(
+        rule,
+        expected=f"{rule.expected} or {' or '.join(map(repr, texts))}",
+        holds=lambda value: value in texts if isinstance(value, str) else rule.holds(value),
+        known=texts,
     )
 
 
@@ -200,7 +210,7 @@ ABOVE_0 = Check(
     "a number above 0", lambda value: _is_number(value) and 0 < value <= MOST, read=literal
 )
 FROM_0 = Check(
-    "a number from 0 on", lambda value: _is_number(value) and value >= 0, read=literal
+    "a number of at least 0", lambda value: _is_number(value) and value >= 0, read=literal
 )
 RANGE = Check(
     "two numbers, the smaller one first",
@@ -241,9 +251,9 @@ def guess(name: object, known: Iterable[str]) -> str:
 
 
 def closest(name: object, known: Iterable[str]) -> str | None:
-    """The known name that is spelled most like *name*, or has it as one of its words.
+    """The known name with the most similar spelling, or with *name* as one of its words.
 
-    So ``"mean"`` stands for ``"activation_mean"``.
+    For example ``"activation_mean"`` for ``"mean"``.
     """
     names, asked = {one.casefold(): one for one in known}, str(name).casefold()
     close = difflib.get_close_matches(asked, names, 1)
@@ -258,7 +268,7 @@ def warn_unmatched(option: str, patterns: Iterable[str], known: Iterable[str]) -
         if pattern in names:
             continue
         if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
-            warn(f"{option}: nothing here is called {pattern!r}{guess(pattern, names)}")
+            warn(f"{option}: no name matches {pattern!r}{guess(pattern, names)}")
 
 
 def warn(message: str, kind: type[Notice] = NothingFound) -> None:
@@ -273,7 +283,7 @@ def warn(message: str, kind: type[Notice] = NothingFound) -> None:
 
 
 def takes(**checks: Check) -> Callable[[Callable[Params, Result]], Callable[Params, Result]]:
-    """A decorator that checks arguments by name, and suggests names as `advised` does.
+    """A decorator that checks arguments by name, and suggests similar names as `advised` does.
 
     Defaults are not checked.
     """
@@ -295,7 +305,7 @@ def takes(**checks: Check) -> Callable[[Callable[Params, Result]], Callable[Para
 
 
 def advised(function: Callable[Params, Result]) -> Callable[Params, Result]:
-    """*function*, which suggests a name where it is called with one that it does not have.
+    """A decorator that suggests a similar name when *function* gets an unknown keyword argument.
 
     Python itself does so from version 3.13 on.
     """

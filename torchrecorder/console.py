@@ -1,7 +1,7 @@
 """Text for consoles whose encoding lacks some of our characters, such as cp1252 on Windows.
 
-Printing would raise ``UnicodeEncodeError``. Tables are drawn in ASCII there, and characters for
-which there is no likeness are written as ``\\uXXXX``, which JSON reads too.
+Printing would raise ``UnicodeEncodeError``. Tables are drawn in ASCII there, and characters
+without an ASCII equivalent are written as ``\\uXXXX``, which JSON reads too.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _LIKENESS = {
 
 
 def encodable(text: str) -> str:
-    """*text* as standard output can show it; unchanged where that is UTF-8 or unknown."""
+    """*text* with characters that standard output can encode; unchanged for UTF-8 or if unknown."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     return text.encode(encoding, ERRORS).decode(encoding)
 
 
 @contextlib.contextmanager
 def printable() -> Iterator[None]:
-    """Printing to standard output does not raise, whatever its encoding."""
+    """A context in which printing to standard output never raises ``UnicodeEncodeError``."""
     stream: Any = sys.stdout
     usual = getattr(stream, "errors", None)
     if usual != "strict" or not hasattr(stream, "reconfigure"):
@@ -53,7 +53,7 @@ def printable() -> Iterator[None]:
 
 
 def _replaced(error: UnicodeError) -> tuple[str, int]:
-    """What stands for the characters that cannot be encoded, and where to go on."""
+    """A codec error handler: the replacement for the characters, and where to continue."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     wrong = error.object[error.start : error.end]

@@ -1,9 +1,9 @@
 """Notebooks: what a recording shows as the last line of a cell.
 
-A front end takes the richest form that it can show. JupyterLab, Notebook, VS Code and Colab
-take HTML: the page, in a frame that may run its scripts and save files, and no more. Where
-frames are stripped (GitHub, a notebook that is not trusted), the figure behind the frame
-shows. Converters to PDF take the PDF, as they need Inkscape for an SVG; terminals the text.
+A front end uses the richest format that it can show. JupyterLab, Notebook, VS Code and Colab
+use HTML: the page, in a sandboxed frame that may only run scripts and save files. Where frames
+are removed (GitHub, an untrusted notebook), the figure behind the frame is visible. Converters
+to PDF use the PDF, because they would need Inkscape for an SVG; terminals use the text.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
     from torchrecorder.views.view import View
 
 _PATIENCE = 15.0
-"""Seconds that all layouts of one cell may take together."""
+"""Time limit in seconds of all layouts of one cell together."""
 
 _SHARE = 2 / 3
-"""Part of what is left of them that one layout gets; the simpler ones need less."""
+"""The share of the remaining time that one layout gets; the simpler views after it need less."""
 
 _BOXES = 5_000
-"""Nothing larger is tried: it would not be laid out in time, nor be smooth in a notebook."""
+"""Figures with more boxes are not tried: layout takes too long, and the notebook becomes slow."""
 
 _OPS = 20_000
-"""A larger recording has no page in a notebook: it would take too long to make."""
+"""Recordings with more ops get no page in a notebook: it takes too long to make."""
 
 _LARGEST = 2_500_000
-"""Characters that a page in a notebook has at most; they are saved with the notebook."""
+"""Maximum length of a page in characters; the page is saved with the notebook."""
 
 _BEHIND = 300_000
-"""Bytes that the figure behind the frame has at most."""
+"""Maximum length of the figure behind the frame."""
 
 _DRAWN = ("text/html", "image/svg+xml", "application/pdf")
-"""Forms for which the figure is laid out."""
+"""MIME types for which the figure is laid out."""
 
 _TALLEST = 600
-"""Pixels; the reader can pull the frame larger."""
+"""Maximum height of the frame in pixels; the reader can enlarge it."""
 
 _LOWEST = 360
-"""Pixels that the panel of a small model needs."""
+"""Minimum height of the frame in pixels: the panel of a small model needs it."""
 
 _AROUND = 110
-"""Pixels of a frame that are not for the picture: its bar and margins."""
+"""Height in pixels of what surrounds the picture in the frame: its bar and margins."""
 
 _FRAME = "torchrecorder-page"
 
@@ -69,7 +69,8 @@ _THEMES = {
         "[theme=light]",
     ),
 }
-"""What is around an output in VS Code, JupyterLab and Colab; what comes later has precedence."""
+"""CSS selectors of elements around an output in VS Code, JupyterLab and Colab, by theme; later ones
+have precedence."""
 
 
 def mimebundle(
@@ -77,7 +78,7 @@ def mimebundle(
     include: Container[str] | None = None,
     exclude: Container[str] | None = None,
 ) -> dict[str, str]:
-    """The forms in which a notebook can show *recording*, as IPython asks for them."""
+    """The formats in which a notebook can show *recording*, by MIME type."""
     bundle = {"text/plain": repr(recording)}
     wanted = {kind for kind in _DRAWN if _wanted(kind, include, exclude)}
     svg, pdf = _figure(recording, "application/pdf" in wanted) if wanted else (None, None)
@@ -93,11 +94,11 @@ def mimebundle(
 
 
 def framed(page: str, text: str, svg: str | None) -> str:
-    """*page* in a frame, over what is seen where frames are not shown.
+    """*page* in a frame, on top of the content for front ends that remove frames.
 
     Args:
         page: A whole HTML document.
-        said: What it is, in a few words.
+        text: A short description of the page.
         svg: The figure to show instead.
     """
     text = html.escape(text)
@@ -113,7 +114,7 @@ def framed(page: str, text: str, svg: str | None) -> str:
 
 
 def _instead(text: str, svg: str | None) -> str:
-    """What is seen where frames are not: the figure, unless it is large."""
+    """The content for front ends that remove frames: the figure, or text if it is large."""
     if svg is None or len(svg) > _BEHIND:
         return f"<p>{text}</p>"
     data = base64.b64encode(svg.encode()).decode()
@@ -122,7 +123,7 @@ def _instead(text: str, svg: str | None) -> str:
 
 
 def _following() -> str:
-    """Style by which a frame, and so the page in it, has the colours of the notebook."""
+    """CSS that gives the frame, and so the page in it, the colour scheme of the notebook."""
     return "".join(
         ",".join(f"{place} .{_FRAME}" for place in places) + f"{{color-scheme:{theme}}}"
         for theme, places in _THEMES.items()
@@ -130,19 +131,20 @@ def _following() -> str:
 
 
 def _quoted(page: str) -> str:
-    """*page* as an attribute in single quotes; there are far more double ones in it."""
+    """*page* escaped for an attribute in single quotes, because it contains far more double
+    quotes."""
     return page.replace("&", "&amp;").replace("<", "&lt;").replace("'", "&#39;")
 
 
 def _height(svg: str | None) -> int:
-    """Pixels that a frame needs for what the figure shows."""
+    """Height in pixels of a frame that holds the figure."""
     height = re.search(r'<svg[^>]* height="([\d.]+)mm"', svg or "")
     wanted = float(height[1]) / 25.4 * 96 + _AROUND if height else _TALLEST
     return round(min(max(wanted, _LOWEST), _TALLEST))
 
 
 def _page(recording: RecordedRun) -> str | None:
-    """The page, if it can be laid out."""
+    """The page; None if it cannot be laid out in time."""
     from torchrecorder.export.html import Html
     from torchrecorder.style.style import Style
     from torchrecorder.views.pipeline import make_view
@@ -161,7 +163,7 @@ def _figure(recording: RecordedRun, pdf: bool) -> tuple[str | None, bytes | None
     """The figure at its default depth, or closed further if that takes too long.
 
     Returns:
-        As SVG, and as PDF if that is wanted and the figure is not large.
+        The SVG, and the PDF if it is wanted and the figure is not large.
     """
     from torchrecorder.export.graphviz import Pdf, Svg
     from torchrecorder.style.style import Style
@@ -184,7 +186,7 @@ def _figure(recording: RecordedRun, pdf: bool) -> tuple[str | None, bytes | None
 
 
 def _views(recording: RecordedRun, style: Style) -> Iterator[View]:
-    """The view at its default depth, then what is simpler: each with fewer boxes."""
+    """The view at its default depth, then simpler views, each with fewer boxes."""
     from torchrecorder.export.readable import readable_view
     from torchrecorder.views.pipeline import ViewOptions
 
@@ -197,10 +199,11 @@ def _views(recording: RecordedRun, style: Style) -> Iterator[View]:
 
 
 def _say_if_closed(recording: RecordedRun, whole: bool) -> None:
-    """A figure that shows less than the usual says so."""
+    """Warn if the figure is closed further than by default."""
     if not whole:
         warnings.warn(
-            f"{recording.name} is too large to be drawn in a notebook at its usual depth and "
-            "is shown closed; recording.render('model.svg', depth=..., timeout=...) draws more",
+            f"{recording.name} is too large to be drawn in a notebook at its default depth and "
+            "is drawn with fewer levels; recording.render('model.svg', depth=..., timeout=...) "
+            "shows more",
             stacklevel=2,
         )

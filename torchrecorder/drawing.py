@@ -1,4 +1,4 @@
-"""view, figure, render, show, make_dot: a recording through the layers that draw it."""
+"""view, figure, render, show, make_dot: draw a recording."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def file_name(name: str) -> str:
-    """*name* as the name of a file, without what file systems object to."""
+    """*name* as a file name, without characters that file systems refuse."""
     kept = "".join(item if item.isalnum() or item in " -_.+()" else "_" for item in name)
     return kept.strip()[:100] or "model"
 
@@ -36,16 +36,7 @@ def file_name(name: str) -> str:
 def render(
     recording: RecordedRun, path: str | Path, **options: Unpack[DrawingOptions]
 ) -> Path:
-    """Write *recording* to *path* in the format that its suffix names.
-
-    Returns:
-        The path.
-
-    Raises:
-        UnknownFormat: No exporter writes this suffix.
-        InvalidArgument: An option is unknown or its value impossible.
-        LayoutFailed: Graphviz could not lay the figure out in time.
-    """
+    """Write *recording* to *path* in the format that its suffix names; see `Recording.render`."""
     target = path_of(path)
     chosen = drawing(by_suffix(target.name), **options)
     assert chosen.exporter is not None
@@ -62,7 +53,7 @@ def show(
     browser: bool = True,
     **options: Unpack[DrawingOptions],
 ) -> Path:
-    """Write *recording*, as a page if *path* does not say otherwise, and open it."""
+    """Write *recording*, as a page unless *path* has another suffix, and open it in a browser."""
     check_one("browser", browser, FLAG)
     target = temporary(recording.name, "html") if path is None else path
     written = render(recording, target, **options).resolve()
@@ -83,14 +74,15 @@ def view(recording: RecordedRun, **options: Unpack[DrawingOptions]) -> View:
 
 
 def chosen_view(recording: RecordedRun, chosen: Drawing) -> View:
-    """The view of *recording* that was chosen; warns of names to replace that do not occur."""
+    """The view of *recording* for these options; warns of names in ``rename=`` that do not
+    occur."""
     view = readable_view(recording, chosen.view, chosen.style, chosen.exporter)
     Renaming(chosen.style.rename).check(recording, view.recording)
     return view
 
 
 def figure(recording: RecordedRun, **options: Unpack[DrawingOptions]) -> Figure:
-    """What would be drawn: every text and colour decided, no format yet."""
+    """What would be drawn: all texts and colours, before any file format."""
     chosen = drawing(**options)
     return draw(chosen_view(recording, chosen), chosen.style)
 

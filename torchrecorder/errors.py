@@ -1,4 +1,4 @@
-"""TorchRecorderError and its few children: what can go wrong, and what to do about it."""
+"""TorchRecorderError and its subclasses, and the classes of warnings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 class TorchRecorderError(Exception):
     """Base of every error that torchrecorder raises itself.
 
-    An exception raised by the recorded model is never wrapped in one of these:
-    it stays what it was and only gets a note.
+    An exception raised by the recorded model is never wrapped in one of these: it keeps its
+    type and gets a note that names the place.
     """
 
 
@@ -31,25 +31,25 @@ class NotThere(TorchRecorderError, KeyError):
 
 
 class UnknownAnnotation(NotThere):
-    """A number was asked for that this recording does not have."""
+    """An annotation does not exist, or this recording has no numbers for it."""
 
 
 class Notice(UserWarning):
-    """Base of the warnings of torchrecorder about what was asked for; all of it was done."""
+    """Base of the warnings of torchrecorder about a request that was carried out."""
 
 
 class LargerThanAPage(Notice):
-    """A figure for paper whose width or height alone was given is longer than a page."""
+    """A figure for which only a width or only a height was given is longer than a page."""
 
 
 class SmallText(Notice):
-    """A figure that was made to fit a place has text that is smaller than what was asked for."""
+    """A figure that was fitted to a size has text smaller than the requested minimum."""
 
 
 class NothingFound(Notice):
-    """A name or number was asked for that this recording does not have; the rest was done.
+    """A name or number does not occur in this recording; the rest of the request was carried out.
 
-    Where nothing else was asked for, as with ``focus=``, it is an `InvalidArgument`.
+    If nothing else was requested, as with ``focus=``, an `InvalidArgument` is raised instead.
     """
 
 
@@ -57,7 +57,7 @@ class LayoutFailed(TorchRecorderError, RuntimeError):
     """Graphviz crashed, or did not finish within its time limit.
 
     Attributes:
-        final: Cheaper settings would not help.
+        final: Whether a retry with cheaper settings is useless.
     """
 
     def __init__(self, message: str, *, final: bool = False) -> None:
@@ -66,7 +66,7 @@ class LayoutFailed(TorchRecorderError, RuntimeError):
 
 
 class DoesNotFit(TorchRecorderError, ValueError):
-    """A figure would have text that is too small on paper of the size that was asked for."""
+    """The text of a figure would be too small in the requested size."""
 
 
 class InvalidRecording(TorchRecorderError, ValueError):
@@ -86,4 +86,4 @@ class RecorderInUse(TorchRecorderError, RuntimeError):
 
 
 class NotKept(NotThere):
-    """A tensor or grad node was asked for that the run was not told to keep."""
+    """A tensor or grad node was requested that the run did not keep."""

@@ -1,4 +1,4 @@
-"""Memory: how much memory tensors take in the course of a run, the peak, and what takes it."""
+"""Memory: memory of tensors over the time of a run, its peak, and which tensors hold it."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ KINDS = {
     "activations": "#e08a3c",
     "backward": "#e3c53f",
 }
-"""Kinds of memory, those that stay longest first, with their colours: parameters and buffers; the
-optimizer's state and its work; gradients of parameters; inputs; what else there was before the
-run; what forward made; what backward made besides gradients of parameters."""
+"""Kinds of memory with their colours, the longest-lived first: parameters and buffers; state and
+temporaries of the optimizer; gradients of parameters; inputs; other tensors from before the run;
+tensors made in forward; tensors made in backward other than gradients of parameters."""
 
 
 class Moment(NamedTuple):
-    """Memory was allocated or released.
+    """One allocation or release of memory.
 
     Attributes:
         node: The op, grad node or scope that ran; empty for the state before the run.
-        place: It in words.
+        place: That node, described in words.
         change: Bytes that were allocated, or released if negative.
         live: Bytes in use afterwards.
         phase: ``"forward"``, ``"backward"`` or ``"optimizer"``.
@@ -61,12 +61,12 @@ class Held(NamedTuple):
     """Memory that is in use at some moment.
 
     Attributes:
-        bytes: How much.
+        bytes: Its size.
         name: The tensor: its name, or what made it.
         kind: One of `KINDS`.
-        shape: Of the first tensor in it; empty if none of the recorded ones is.
+        shape: The shape of the first tensor in this memory; empty if none was recorded.
         made_in: Id of the op, grad node or scope that ran when it was allocated.
-        freed_in: Id of that which ran when it was released; empty if it outlived the run.
+        freed_in: Id of the one that ran when it was released; empty if it outlived the run.
     """
 
     bytes: int
@@ -86,10 +86,10 @@ class Memory:
     Attributes:
         moments: Every change, in order; the first is the state before the run.
         peak: The most bytes that were in use at once.
-        peak_at: The number of that moment among the moments.
+        peak_at: The index of the moment with the peak.
 
     Raises:
-        UnknownAnnotation: It was recorded without, and is asked for anything.
+        UnknownAnnotation: On any access, if the run was recorded without ``memory=True``.
 
     Example:
         >>> import torch, torchrecorder
@@ -97,7 +97,7 @@ class Memory:
         >>> recording = torchrecorder.record(model, torch.ones(2, 4), memory=True)
         >>> recording.memory.peak  # 160 bytes of weights, 32 of input, two results of 64
         320
-        >>> [(each.name, each.bytes, each.freed_in) for each in recording.memory.held(n=2)]
+        >>> [(item.name, item.bytes, item.freed_in) for item in recording.memory.held(n=2)]
         [('0.weight', 128, ''), ('0: linear', 64, 'o1')]
     """
 
@@ -162,7 +162,7 @@ class Memory:
 
     @cached_property
     def peak_at(self) -> int:
-        """The number of the moment with the most bytes in use; the first of several."""
+        """The index of the moment with the most bytes in use; the first of several."""
         return max(range(len(self.moments)), key=lambda at: (self.moments[at].live, -at))
 
     @property
@@ -172,11 +172,11 @@ class Memory:
 
     @takes(at=whole_number(0).or_none(), n=whole_number(0).or_none())
     def held(self, at: int | None = None, n: int | None = None) -> list[Held]:
-        """What was in use at a moment, the largest first.
+        """The memory in use at a moment, the largest blocks first.
 
         Args:
-            at: The number of the moment; the peak if not given.
-            n: How many; all if not given.
+            at: The index of the moment; the peak if not given.
+            n: How many are listed; all if not given.
         """
         found = [self._held(item) for item in self._at(at)]
         return sorted(found, key=lambda item: -item.bytes)[:n]
@@ -185,10 +185,10 @@ class Memory:
     def by_kind(self, at: int | None = None) -> dict[str, int]:
         """Bytes in use at a moment, by kind; the peak if it is not given.
 
-        The kinds are ``parameters``, ``buffers``, ``optimizer`` (its state and its work),
-        ``gradients`` (of parameters), ``inputs``, ``others`` (that were there before the run),
-        ``activations`` (made in forward) and ``backward`` (made there, and no gradients of
-        parameters).
+        The kinds are ``parameters``, ``buffers``, ``optimizer`` (its state and temporaries),
+        ``gradients`` (of parameters), ``inputs``, ``others`` (from before the run),
+        ``activations`` (made in forward) and ``backward`` (made in backward, other than gradients
+        of parameters).
         """
         found = dict.fromkeys(KINDS, 0)
         for item in self._at(at):
@@ -207,17 +207,17 @@ class Memory:
 
     @cached_property
     def _times(self) -> list[int]:
-        """The number that each moment has in the recording."""
+        """The time of each moment, as counted in the recording."""
         times = {0}
         for allocation in self._allocations:
             times.update(time for time in (allocation.begin, allocation.end) if time is not None)
         return sorted(times)
 
-    # What it is -----------------------------------------------------------------------
+    # Which tensor -----------------------------------------------------------------------
 
     @cached_property
     def _values(self) -> Mapping[int, Value]:
-        """The first value in each storage."""
+        """The first value in each storage, by number of the storage."""
         found: dict[int, Value] = {}
         for value in self._recording.values.values():
             found.setdefault(value.storage, value)
@@ -241,7 +241,7 @@ class Memory:
 
     @cached_property
     def _stepped(self) -> set[int]:
-        """What only an optimizer reads: its state."""
+        """Storages that only an optimizer reads: its state."""
         found: dict[int, bool] = {}
         for op in self._recording.ops.values():
             inside = self._phase(op.id) == "optimizer"
@@ -263,7 +263,7 @@ class Memory:
         return Held(found.bytes, name, kind, shape, found.made_in, found.freed_in)
 
     def _maker(self, node: str) -> str:
-        """An op, grad node or scope in as few words as possible."""
+        """A short name of an op, grad node or scope."""
         recording = self._recording
         if node in recording.ops:
             return op_name(recording, recording.ops[OpId(node)])
@@ -304,7 +304,7 @@ class Memory:
         """Write a chart of the bytes in use over time, by kind, as SVG, PDF, PNG or a page.
 
         Raises:
-            UnknownFormat: The name ends in something else.
+            UnknownFormat: The suffix of *path* is none of these.
         """
         return write_chart(self._chart(), path)
 
@@ -343,6 +343,6 @@ class Memory:
 
 
 def _gradients(recording: RecordedRun) -> set[int]:
-    """The storages of what backward passes added to leaves."""
+    """The storages of gradients that backward passes accumulated in leaves."""
     runs = {run.op for run in recording.backward_runs}
     return {value.storage for value in recording.values.values() if value.producer in runs}

@@ -1,8 +1,8 @@
-"""Option: one keyword option, with what it does, what it may be, and how text expresses it.
+"""Option: the declaration of a keyword option: its help, its check, and how to parse it from text.
 
-The fields of a class with options are declared by `option`. What is said there is the one
-source of its check, of its flag on the command line, of the options of the directive for
-documents, and of its entry in the reference.
+The fields of a class with options are declared by `option`. This declaration is the only source
+of the check, the flag on the command line, the option of the Sphinx and MkDocs directives, and
+the entry in the reference.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Option:
 
     Attributes:
         name: Its name in Python.
-        help: What it does. The first sentence stands for the whole where there is little room.
-        check: What its value must be.
+        help: What it does. Where there is little room, only the first sentence is shown.
+        check: Which values are valid.
         default: Its value if it is not given.
         flag: A short flag of the command line, ``"-d"``.
-        off: The flag that turns it off and its help, where ``--no-`` and the name do not do.
-        placeholder: What stands for its value in a usage, ``"LENGTH"``.
+        off: The flag that turns it off and its help, if it is not ``--no-`` and the name.
+        placeholder: The placeholder of its value in usage messages, ``"LENGTH"``.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Option:
 
     @property
     def spelled(self) -> str:
-        """Its name where words are joined by hyphens: in shells and documents."""
+        """Its name with hyphens, as shells and directives spell it."""
         return self.name.replace("_", "-")
 
     @property
@@ -57,10 +57,10 @@ class Option:
         return self.off or (f"--no-{self.spelled}", f"do not {self.brief}")
 
     def read(self, text: str | None) -> Any:
-        """The value that *text* stands for; None is an option without a value.
+        """Parse the value from *text*; None stands for an option without a value.
 
         Raises:
-            InvalidArgument: It stands for none; the message begins with "it must be".
+            InvalidArgument: The text is no valid value; the message begins with "it must be".
         """
         rule = self.check
         if text is None or not text.strip():

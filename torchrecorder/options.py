@@ -1,4 +1,4 @@
-"""Keyword options of a drawing: all there are, and sorted to the classes they configure."""
+"""Keyword options of a drawing: the table of all, and their assignment to classes."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import ViewOptions
 
 OLD_NAMES = {"render_depth": "depth", "rankdir": "direction", "bgcolor": "background"}
-"""Names in torchrecorder 1.x and in Graphviz, and the ones here."""
+"""Names of options in torchrecorder 1.x and in Graphviz, with their current names."""
 
 VIEW, STYLE = options_of(ViewOptions), options_of(Style)
 FORMAT: Mapping[str, Option] = {
     name: one for exporter in EXPORTERS for name, one in options_of(exporter).items()
 }
-"""Options that only some formats have."""
+"""Options that only some formats support."""
 
 OPTIONS: Mapping[str, Option] = {**VIEW, **STYLE, **FORMAT}
 """Every option of a drawing, by name."""
 
 _ATTRIBUTES = frozenset().union(*FIELDS.values())
-"""Graphviz attributes that may stand among the options."""
+"""Graphviz attributes that are accepted as options."""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """How a recording is to be drawn: what is shown, how it looks, how it is written."""
+    """How to draw a recording: the options of the view, the style and the exporter."""
 
     view: ViewOptions
     style: Style
@@ -43,11 +43,11 @@ class Drawing:
 
 
 def drawing(exporter: Exporter | None = None, **options: Any) -> Drawing:
-    """Sort *options* by the classes that they configure.
+    """Assign *options* to the classes that they configure.
 
     Raises:
-        InvalidArgument: A name is unknown, also to Graphviz, and the message suggests one; or
-            a value is wrong.
+        InvalidArgument: A name is no option and no Graphviz attribute (the message suggests
+            one), or a value is invalid.
     """
     given: dict[str, Any] = {}
     for name, value in options.items():
@@ -67,7 +67,7 @@ def shown_numbers(options: Mapping[str, Any]) -> list[Annotation]:
     """The annotations that a figure with these options shows.
 
     Raises:
-        UnknownAnnotation: There is none of such a name.
+        UnknownAnnotation: No annotation has this name.
     """
     numbers, color_by = options.get("numbers") or (), options.get("color_by")
     several = numbers if isinstance(numbers, (tuple, list)) else [numbers]
@@ -101,4 +101,4 @@ def _among(given: Mapping[str, Any], names: Mapping[str, Any] | set[str]) -> dic
 def _unknown(name: str, known: set[str]) -> str:
     close = guess(name, sorted({*known, *OLD_NAMES, *_ATTRIBUTES}))
     names = ", ".join(sorted(known))
-    return f"unknown option {name!r}{close or '.'} Known here: {names}, and Graphviz attributes."
+    return f"unknown option {name!r}{close or '.'} Known options: {names}, and Graphviz attributes."

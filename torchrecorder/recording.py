@@ -1,7 +1,7 @@
-"""Recording: what people hold of a run; numbers, tables, drawings and files in one place.
+"""Recording: the result of a recorded run, with its numbers, tables, drawings and files.
 
-The data and the questions about its parts are in `torchrecorder.graph.recording`. What
-computes and draws is imported when it is used, so that a recording is quick to make.
+The data is in `torchrecorder.graph.recording`. Code that computes and draws is imported when it
+is used, so that importing torchrecorder is fast.
 """
 
 from __future__ import annotations
@@ -30,26 +30,25 @@ if TYPE_CHECKING:
 
 
 LIMIT = 128 * 2**20
-"""A file that unpacks to more bytes is not read, unless the caller allows it."""
+"""Default limit of the uncompressed size of a file, in bytes."""
 
 
 class Recording(RecordedRun):
     """One run of a model, to compute with, to draw and to save.
 
-    It holds no tensor, no module and no ``grad_fn``. Ids count up in run order, so two
-    runs of the same model give equal recordings (times aside). `RecordedRun` lists its
-    attributes.
+    It holds no tensor, no module and no ``grad_fn``. Ids count up in run order, so two runs of the
+    same model give equal recordings (times aside). `RecordedRun` lists its attributes.
     """
 
     def find(self, what: str) -> list[Part]:
-        """Everything that *what* stands for: modules, calls, tensors, operations, grad nodes.
+        """All modules, calls, tensors, operations and grad nodes that match *what*.
 
         Args:
             what: A dotted path (``"layer1.0.conv1"``: the module, then its calls), a name of a
                 parameter, input or output, an operation by name (``"relu"``) or with its place
                 (``"layer1.0: relu"``), the line that called it (``"model.py:57"``), a class
                 (``"Conv2d"``), an id (``"o12"``), or a pattern with ``*``. Names that figures
-                and tables show are known: ``"output"``.
+                and tables show, such as ``"output"``, are found too.
 
         Returns:
             `Module`, `Scope`, `Value`, `Op` and `GradNode` objects; empty if nothing matches.
@@ -68,20 +67,21 @@ class Recording(RecordedRun):
         return find(self, what)
 
     def __getitem__(self, what: str) -> Part:
-        """The one part called *what*: a module, else a call, a tensor, an operation; see `find`.
+        """The one part that `find` finds for *what*: a module, else a call, a tensor, an operation.
 
-        Raises `NotThere` if nothing is called so, or several parts are; the message lists names.
+        Raises `NotThere` if nothing or more than one part has this name; the message lists names.
         """
         from torchrecorder.query.find import the_one
 
         return the_one(self, what)
 
     def __contains__(self, what: object) -> bool:
-        """Whether anything is called *what*, as `find` looks for it."""
+        """Whether `find` finds anything for *what*."""
         return isinstance(what, str) and bool(self.find(what))
 
     __iter__ = None
-    """A recording has several kinds of parts: iterate over its scopes, ops or values."""
+    """Not iterable, because it has several kinds of parts: iterate over its scopes, ops or
+    values."""
 
     @advised
     def paths(self, start: str, end: str, *, limit: int = 100) -> Paths:
@@ -90,14 +90,14 @@ class Recording(RecordedRun):
         Args:
             start: A module, call, operation or tensor, by any name that `find` knows.
             end: Another one.
-            limit: So many are listed at most; ``paths.total`` is the number of all.
+            limit: Maximum number of listed paths; ``paths.total`` is the number of all.
 
         Returns:
-            A sequence of tuples of ops and values, which prints as text; empty if nothing flows.
+            A sequence of tuples of ops and values, which prints as text; empty without a path.
 
         Raises:
-            NotThere: Nothing is called so.
-            InvalidArgument: One lies in the other.
+            NotThere: Nothing has one of these names.
+            InvalidArgument: One is part of the other.
 
         Example:
             >>> import torch, torchrecorder
@@ -113,9 +113,9 @@ class Recording(RecordedRun):
     def first_not_finite(self) -> NotFinite | None:
         """The operation that made the first NaN or infinity, else the grad node; None if none did.
 
-        ``recording[found.node]`` is the operation with its line, ``str(found)`` a sentence. An
-        infinity that an operation was given as a number, such as the -inf of a mask, is expected
-        and not reported.
+        ``recording[found.node]`` is the operation with its source line, ``str(found)`` a sentence.
+        An infinity that was passed as a Python number, such as the -inf of a mask, is expected and
+        not reported.
 
         Raises:
             UnknownAnnotation: The run was recorded without ``stats=True``.
@@ -129,14 +129,15 @@ class Recording(RecordedRun):
         """Why a parameter or input got no gradient; None if it got one.
 
         Args:
-            name: Such as ``"aux.weight"``, or anything else that `find` knows a tensor by.
+            name: Any name of a tensor that `find` accepts, such as ``"aux.weight"``.
 
         Returns:
-            The reason, with the operations and lines where autograd is left; ``print`` shows it.
+            The reason, with the operations and lines where the gradient is lost; ``print`` shows
+            it.
 
         Raises:
-            NotThere: Nothing is called so.
-            InvalidArgument: It is no tensor.
+            NotThere: Nothing has this name.
+            InvalidArgument: It is not the name of a tensor.
         """
         from torchrecorder.query.missing_gradient import why_no_gradient
 
@@ -145,7 +146,7 @@ class Recording(RecordedRun):
     def to_networkx(self, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
         """A copy as a ``networkx.MultiDiGraph`` with flat attributes, to compute with or write.
 
-        No attribute is None, a list or a mapping, so that every format can hold them;
+        No attribute is None, a list or a mapping, so that every file format can hold them;
         `torchrecorder.graph.flat.flat` lists them.
 
         Args:
@@ -160,8 +161,7 @@ class Recording(RecordedRun):
     def memory(self) -> Memory:
         """Memory of tensors over time: its peak, what takes it, numbers and a chart.
 
-        There is nothing to ask it for, and an `UnknownAnnotation` says so, if the run was
-        recorded without ``memory=True``.
+        Its use raises `UnknownAnnotation` if the run was recorded without ``memory=True``.
         """
         from torchrecorder.live_memory import Memory
 
@@ -171,19 +171,19 @@ class Recording(RecordedRun):
     def training_memory(self, optimizer: str | int = "adamw") -> TrainingMemory:
         """The memory that a training step of the model needs, estimated, on the recorded inputs.
 
-        Weights, buffers, gradients, the optimizer's state, and what forward keeps for backward.
-        Nothing has to be trained, or fit: ``record(model, x, fake=True, saved=True)`` will do.
+        It adds up weights, buffers, gradients, optimizer state and tensors saved for backward.
+        A run on fake tensors is enough: ``record(model, x, fake=True, saved=True)``.
 
         Args:
-            optimizer: ``"adamw"``, ``"sgd"``, ``"sgd with momentum"`` or another of PyTorch's;
-                or how many tensors of the size of each weight it keeps.
+            optimizer: ``"adamw"``, ``"sgd"``, ``"sgd with momentum"`` or another optimizer of
+                PyTorch; or the number of tensors of the size of each weight that it keeps.
 
         Returns:
-            Bytes, in parts and in total; ``print`` shows them.
+            Bytes by part and in total; ``print`` shows them.
 
         Raises:
             UnknownAnnotation: The run was recorded without ``saved=True`` or ``backward=True``.
-            InvalidArgument: No such optimizer is known.
+            InvalidArgument: The optimizer is not known; the message lists the known ones.
         """
         from torchrecorder.annotations.training_memory import training_memory
 
@@ -193,7 +193,7 @@ class Recording(RecordedRun):
     def annotations(self) -> Mapping[str, Numbers]:
         """Numbers by the name of their annotation: ``recording.annotations["flops"].total()``.
 
-        Those that this run gave any numbers for can be iterated over.
+        Iteration gives the names of annotations for which this run has numbers.
         """
         from torchrecorder.annotations.results import Results
 
@@ -205,11 +205,11 @@ class Recording(RecordedRun):
     ) -> list[Ranked]:
         """The *n* modules with the largest numbers of an annotation, largest first.
 
-        A module counts for what runs right in it, without its inner modules.
+        A module counts without its inner modules.
 
         Args:
-            name: Such as ``"backward_time"``, ``"saved_bytes"``, ``"flops"``.
-            n: How many.
+            name: Name of an annotation: ``"backward_time"``, ``"saved_bytes"``, ``"flops"``.
+            n: Maximum length of the list.
             by: ``"module"``, ``"scope"`` (single calls), ``"op"``, ``"type"`` (all operations
                 of the same name), ``"grad"``.
 
@@ -239,10 +239,10 @@ class Recording(RecordedRun):
     def breaks(self) -> list[dict[str, Any]]:
         """Where ``torch.compile`` breaks the graph, ready for ``pandas.DataFrame``.
 
-        One dict per place: ``reason``, ``line`` (``"net.py:12"``), ``module``, ``op`` (empty
-        where it is at none), ``graphs`` (the numbers of those that end there), and what PyTorch
-        says about it: ``explanation``, ``hints``, ``link``. Empty where there is none, or where
-        the run was not recorded with ``compiled=True``: then `compiled_graphs` is empty too.
+        One dict per place: ``reason``, ``line`` (``"net.py:12"``), ``module``, ``op`` (empty if
+        the break is not at an op), ``graphs`` (the numbers of the graphs that end there), and
+        PyTorch's ``explanation``, ``hints`` and ``link``. Empty without breaks, and if the run was
+        recorded without ``compiled=True``: then `compiled_graphs` is empty too.
         """
         from torchrecorder.annotations.compiled import break_table
 
@@ -251,17 +251,16 @@ class Recording(RecordedRun):
     def attach_trace(self, path: str | Path) -> Recording:
         """A copy with the numbers of a Chrome trace that a profiler has saved.
 
-        They are those of ``record(..., profile=True)``: ``cpu_time``, ``device_time``,
-        ``kernels``, ``launch_gap``, ``memory_allocated``, ``memory_freed``. The trace is of this
-        run, or of another one that
-        did the same: a profiler around the block of ``Recorder(model, profiler=prof)``, and
-        ``prof.export_chrome_trace(path)`` after it.
+        The numbers are those of ``record(..., profile=True)``: ``cpu_time``, ``device_time``,
+        ``kernels``, ``launch_gap``, ``memory_allocated``, ``memory_freed``. The trace must be of
+        this run or of another run of the same ops: put the profiler around the block of
+        ``Recorder(model, profiler=prof)`` and call ``prof.export_chrome_trace(path)`` after it.
 
         Args:
             path: The trace, ``.json`` or ``.json.gz``.
 
         Raises:
-            InvalidArgument: The file is no such trace, or has other ops than this recording.
+            InvalidArgument: The file is not a Chrome trace, or has other ops than this recording.
             OSError: It cannot be read.
         """
         from torchrecorder.trace.reading import slices_in
@@ -270,10 +269,10 @@ class Recording(RecordedRun):
         return profiled(self, slices_in(path))
 
     def to_trace(self, path: str | Path) -> Path:
-        """Write the recording as a Chrome trace, to look at in Perfetto: modules as nested slices.
+        """Write the recording as a Chrome trace, for Perfetto, with modules as nested slices.
 
-        Order, nesting and durations are those that were recorded. A recording does not know when
-        each op began, so they follow one another; grad nodes have a row of their own.
+        Order, nesting and durations are as recorded. Ops follow each other without gaps, because
+        their start times are not recorded; grad nodes have a row of their own.
 
         Args:
             path: Where to write, ``.json`` or ``.json.gz``; an existing file is replaced.
@@ -282,7 +281,7 @@ class Recording(RecordedRun):
             The path.
 
         Raises:
-            InvalidArgument: The name ends in something else, or the recording has no times.
+            InvalidArgument: The suffix is another one, or the recording has no times.
         """
         from torchrecorder.trace.writing import write
 
@@ -292,21 +291,21 @@ class Recording(RecordedRun):
         """Write the recording in the format that the suffix of *path* names.
 
         ``.svg``, ``.pdf`` and ``.png`` are figures, ``.html`` is a page to explore,
-        ``.json`` is the recording itself; `UnknownFormat` lists the rest.
+        ``.json`` is the recording itself; the message of `UnknownFormat` lists all formats.
 
         Args:
             path: Where to write; an existing file is replaced.
-            **options: ``depth`` (levels of scopes that are open; chosen by size if not
-                given), ``theme`` (``"light"``, ``"dark"``, ``"print"``), ``focus``, ``hide``,
-                ``color_by`` ...: see the options of a drawing in the reference.
+            **options: ``depth`` (levels of open scopes; by default chosen by size), ``theme``
+                (``"light"``, ``"dark"``, ``"print"``), ``focus``, ``hide``, ``color_by`` ...: see
+                the options of a drawing in the reference.
 
         Returns:
             The path.
 
         Raises:
             UnknownFormat: No exporter writes this suffix.
-            InvalidArgument: An option is unknown or its value impossible.
-            LayoutFailed: Graphviz could not lay the figure out in time.
+            InvalidArgument: An option is unknown or its value is invalid.
+            LayoutFailed: Graphviz could not lay out the figure in time.
         """
         from torchrecorder import drawing
 
@@ -322,9 +321,9 @@ class Recording(RecordedRun):
         """Open the recording in a browser, as a page to explore.
 
         Args:
-            path: Where to write it; a new temporary folder, which stays, if not given. Another
-                suffix than ``.html`` opens that format.
-            browser: Open it; else it is only written.
+            path: Where to write it; by default a new temporary folder, which is not removed. The
+                suffix sets the format, as for `render`.
+            browser: Open it in a browser; otherwise the file is only written.
             **options: See `render`.
 
         Returns:
@@ -339,14 +338,13 @@ class Recording(RecordedRun):
 
         Args:
             path: Where to write; an existing file is replaced.
-            times: Write measured times. Without them, two runs of the same model give the
-                same bytes.
+            times: Write measured times. Without them, equal runs give equal bytes.
 
         Returns:
             The path.
 
         Raises:
-            InvalidArgument: The name ends in something else.
+            InvalidArgument: The suffix is another one.
         """
         from torchrecorder.graph import storage
 
@@ -364,19 +362,20 @@ class Recording(RecordedRun):
         """A table by scope: shapes, parameters, totals.
 
         Args:
-            depth: Levels of scopes that are listed under the outermost calls; if not given,
-                the deepest that keeps to about 400 lines.
+            depth: Levels of scopes that are listed under the outermost calls; by default as many
+                as give at most about 400 lines.
             columns: ``"input"``, ``"output"``, ``"graphs"``, names of annotations, or
                 annotations.
             ops: List every op too.
-            fold: One line for what repeats; ``"similar"``: whatever differs.
+            fold: One line for equal repeated blocks; ``"similar"``: also for blocks that differ in
+                sizes.
         """
         from torchrecorder.export.table.text import summary
 
         return encodable(summary(self, depth, columns, ops=ops, fold=fold))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """What a notebook shows."""
+        """The formats that a notebook shows, by MIME type."""
         from torchrecorder.display import mimebundle
 
         return mimebundle(self, include, exclude)
@@ -384,11 +383,11 @@ class Recording(RecordedRun):
 
 @advised
 def load(path: str | Path, *, limit: int = LIMIT) -> Recording:
-    """The recording in a file. PyTorch need not be installed; nothing in the file is run.
+    """Load a saved recording. PyTorch need not be installed; no code in the file is run.
 
     Args:
         path: A file that `save` wrote, compressed or not.
-        limit: The number of bytes that the file may unpack to.
+        limit: Maximum uncompressed size in bytes.
 
     Raises:
         RecordingVersionError: It was saved by a newer version.

@@ -1,4 +1,4 @@
-"""Series: how gradients, weights and activations of chosen scopes change over a training loop."""
+"""Series: gradients, weights and activations of chosen scopes over a training loop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 NUMBERS = {
     "gradient_norm": ("Gradient norm", True, number),
     "parameter_gradient_norm": ("Weight gradient norm, before clipping", True, number),
-    "clipped_gradient_norm": ("Weight gradient norm, as the optimizer got it", True, number),
+    "clipped_gradient_norm": ("Weight gradient norm, after clipping", True, number),
     "weight_norm": ("Weight norm", True, number),
     "update_ratio": ("Update, relative to the weight", True, number),
     "activation_std": ("Activation std", True, number),
@@ -39,24 +39,24 @@ NUMBERS = {
     "zeros": ("Share of zeros", False, share),
     "not_finite": ("NaN and Inf", False, exact),
 }
-"""What is followed: title, whether it goes by orders of magnitude, how it is shown."""
+"""The numbers of a series: title, whether the scale is logarithmic, how a number is formatted."""
 
 WHAT = one_of(*NUMBERS)
 
 VANISHING, EXPLODING, DEAD = 1e-3, 1e3, 0.95
-"""Gradients below and above these shares of the largest or smallest; zeros above this one."""
+"""Limits of remarks: gradients relative to the largest one, gradients, share of zeros."""
 
 
 class Point(NamedTuple):
-    """One scope in one step; None where the step had no such number.
+    """The numbers of one scope in one step; None where the step has no such number.
 
     Attributes:
-        gradient_norm: Norm of the gradient of what the scope gave.
-        parameter_gradient_norm: Norm of the gradients of its weights, as the backward pass gave
-            them last: before clipping, and before a gradient scaler takes its factor out.
-        clipped_gradient_norm: Norm of the gradients of its weights as the optimizer got them:
-            accumulated, unscaled and clipped. Without a step of an optimizer in the block, of
-            those that were left at its end.
+        gradient_norm: Norm of the gradient of the scope's output.
+        parameter_gradient_norm: Norm of the gradients of its weights after the last backward
+            pass: before clipping, and before a gradient scaler unscales them.
+        clipped_gradient_norm: Norm of the gradients of its weights that the optimizer uses:
+            accumulated, unscaled and clipped. Without an optimizer step in the block, of the
+            gradients at the end of the block.
         weight_norm: Norm of its weights before the optimizer's step.
         update_ratio: Norm of the change of its weights by the optimizer, divided by their norm.
     """
@@ -79,7 +79,7 @@ class Bars(NamedTuple):
 
     Attributes:
         name: Dotted name of the parameter.
-        what: ``"weights"`` or ``"gradients"`` (as the optimizer got them).
+        what: ``"weights"`` or ``"gradients"`` (those that the optimizer uses).
         bars: Its edges and counts.
     """
 
@@ -94,13 +94,13 @@ class Series:
 
     Args:
         model: The model that is trained.
-        every: Record one step of so many.
-        scopes: Dotted paths with ``*``; the innermost modules if not given.
-        histograms: Take histograms of weights and their gradients too.
+        every: Record every n-th step.
+        scopes: Dotted paths, which may contain ``*``; by default the innermost modules.
+        histograms: Compute histograms of weights and their gradients too.
 
     Attributes:
-        points: The numbers, one `Point` for each scope and recorded step.
-        histograms: One `Bars` for each parameter and recorded step, on request.
+        points: One `Point` per scope and recorded step.
+        histograms: One `Bars` per parameter and recorded step, on request.
 
     Example:
         >>> import torch, torchrecorder
@@ -138,7 +138,7 @@ class Series:
     def step(self) -> Iterator[None]:
         """One step of the loop: forward, loss, backward, clipping and optimizer go into this block.
 
-        Without the optimizer's step in it there are no updates of weights.
+        Without the optimizer's step in the block there are no update ratios.
         """
         number_, self._steps = self._steps, self._steps + 1
         if number_ % self.every:
@@ -164,8 +164,8 @@ class Series:
         check_recording(recording)
         if not recording.statistics and recording.values:
             raise InvalidArgument(
-                f"the recording of {recording.name} has no statistics to add: "
-                "record(..., stats=True) takes them"
+                f"the recording of {recording.name} has no statistics: "
+                "record(..., stats=True) measures them"
             )
         self._add(recording, step, {})
 
@@ -178,12 +178,12 @@ class Series:
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The scopes that are followed, in the order in which they run."""
+        """The scopes of this series, in run order."""
         return tuple(dict.fromkeys(point.scope for point in self.points))
 
     @takes(what=WHAT)
     def lines(self, what: str = "gradient_norm") -> dict[str, list[tuple[int, float]]]:
-        """For each scope, one number by step.
+        """For each scope, one number per step.
 
         Raises:
             InvalidArgument: There is no such number; the message lists them.
@@ -201,7 +201,7 @@ class Series:
 
     @takes(what=WHAT, columns=whole_number(1))
     def text(self, what: str = "gradient_norm", columns: int = 6) -> str:
-        """One number as a table for the terminal: a line per scope, a column per step."""
+        """One number as a text table: a line per scope, a column per step."""
         lines = self.lines(what)
         title, _, show = NUMBERS[what]
         steps = sorted({step for line in lines.values() for step, _ in line})
@@ -215,19 +215,19 @@ class Series:
 
     @takes(what=WHAT)
     def plot(self, path: str | Path, what: str = "gradient_norm") -> Path:
-        """Write a small plot of one number over the steps, as SVG, PDF, PNG or a page.
+        """Write a plot of one number over the steps, as SVG, PDF, PNG or HTML.
 
         Raises:
             InvalidArgument: There is no such number.
-            UnknownFormat: The name ends in something else.
+            UnknownFormat: The suffix is another one.
         """
         return write_chart(self._chart(what), path)
 
     def page(self, path: str | Path) -> Path:
-        """Write a page with the plots of all numbers that there are, and what stands out.
+        """Write a page with plots of all numbers, and `remarks`.
 
         Raises:
-            UnknownFormat: The name does not end in ``.html``.
+            UnknownFormat: The suffix is not ``.html``.
         """
         plots = [self._chart(what) for what in NUMBERS if self.lines(what)]
         return write_page("Training", plots, [*self.remarks()] if self.points else [], path)
@@ -237,7 +237,7 @@ class Series:
         return chart(Chart(title, "step", self.lines(what), logarithmic, show))
 
     def remarks(self) -> Iterator[str]:
-        """What stands out in the last step: vanishing, exploding, dead, not finite."""
+        """Problems in the last step: vanishing or exploding gradients, dead units, NaN."""
         last = [point for point in self.points if point.step == self.points[-1].step]
         norms = {p.scope: p.gradient_norm for p in last if p.gradient_norm is not None}
         largest = max(filter(math.isfinite, norms.values()), default=0.0)
@@ -269,7 +269,7 @@ def points(
     scopes: Sequence[str] | None = None,
     followed: Mapping[str, Weight] = MappingProxyType({}),
 ) -> Iterator[Point]:
-    """What a recording with statistics says of its scopes, or of those in *scopes*."""
+    """The numbers of a recording with statistics for its scopes, or for those in *scopes*."""
     made = {value.node: value for value in values(recording)}
     flowed = {
         GradEdge(GradId(gradient.node), gradient.index): gradient
@@ -298,7 +298,8 @@ def points(
 def _of_weights(
     recording: Recording, weights: Iterable[ValueId], followed: Mapping[str, Weight]
 ) -> tuple[float | None, float | None, float | None]:
-    """Of the weights of a scope together: gradient as applied, norm, update over norm."""
+    """The weights of a scope: norm of the gradients that the optimizer used, norm, update over
+    norm."""
     names = [name for weight in weights for name in recording.values[weight].names[:1]]
     found = [followed[name] for name in names if name in followed]
     norm = _together(item.norm for item in found)
@@ -308,7 +309,7 @@ def _of_weights(
 
 
 def _together(norms: Iterable[float | None]) -> float | None:
-    """The norm of several tensors, of those that have one; None if none has."""
+    """The joint norm of several tensors; None if none has a norm."""
     found = [norm for norm in norms if norm is not None]
     return root_of_squares(found) if found else None
 
@@ -354,7 +355,7 @@ def _point(
 
 
 def _remark(what: str, found: Mapping[str, str]) -> Iterator[str]:
-    """One line about the scopes that were found, at most six of them by name."""
+    """One line about the scopes in *found*, which names at most six of them."""
     if found:
         named = [f"{scope} ({text})" for scope, text in found.items()]
         more = f" and {len(named) - 6} more" if len(named) > 6 else ""
@@ -362,7 +363,7 @@ def _remark(what: str, found: Mapping[str, str]) -> Iterator[str]:
 
 
 def _spread(steps: Sequence[int], columns: int) -> list[int]:
-    """At most so many steps, the first and the last among them."""
+    """At most *columns* steps, with the first and the last."""
     if len(steps) <= columns:
         return list(steps)
     last = len(steps) - 1

@@ -1,6 +1,6 @@
 """Types of the keyword options of a drawing, for editors and type checkers.
 
-Only imported for type checking. A test holds it to the table of options.
+Only imported for type checking. A test compares it with the table of options.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ GraphvizAttributes = TypedDict(
     },
     total=False,
 )
-"""Attributes of Graphviz that can stand among the options."""
+"""Attributes of Graphviz that are accepted as options."""
 
 
 class DrawingOptions(GraphvizAttributes, total=False):
-    """What `Recording.render` takes, besides the path."""
+    """The keyword options of `Recording.render`."""
 
-    depth: int | None
+    depth: Union[int, Literal["ops"], None]
     max_boxes: int
     focus: str | None
     since: str | None
@@ -60,6 +60,7 @@ class DrawingOptions(GraphvizAttributes, total=False):
     tensors: bool
     passes: bool
     reshapes: bool
+    grad_nodes: bool
     queries: bool
     theme: Union[str, Theme, None]
     direction: Literal["TB", "LR", "BT", "RL"]
@@ -100,7 +101,7 @@ class DrawingOptions(GraphvizAttributes, total=False):
 
 
 class NetworkOptions(DrawingOptions, total=False):
-    """What `render_network` takes, whatever the inputs of the model are."""
+    """The keyword options of `render_network`."""
 
     name: str | None
     directory: str | Path | None

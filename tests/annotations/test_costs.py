@@ -195,7 +195,7 @@ def test_a_repeat_that_ran_differently_does_not_count():
     """A note says so."""
     found = medians(stepped(), [stepped(), stepped(failed=True)])
     assert found.ops["o0"].seconds == 3.0
-    assert found.run.notes == ("1 of 2 repeats ran differently and do not count",)
+    assert found.run.notes == ("1 of 2 repeats ran other operations and are left out",)
 
 
 def test_nodes_of_a_double_backward_say_who_made_them():

@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
+from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import BoxKind
 
 Pair = namedtuple("Pair", "first second")
 
@@ -133,3 +135,15 @@ def test_a_parameter_is_handed_on_as_it_is():
 
     tr.record(Calls(function), torch.ones(2))
     assert kinds == [True]
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_an_identity_of_an_input_is_on_the_way_out(name):
+    """However the model returns what the identity gave; what it returns is the input itself."""
+    function, own = CONTAINERS[name]
+    x = torch.ones(2)
+    with tr.Recorder(model := Calls(function)) as recorder:
+        assert own(model(x)) is x
+    view = make_view(recorder.recording, ViewOptions(depth=1))
+    tails = {view.boxes[arrow.tail].kind for arrow in view.arrows if arrow.head.startswith("out:")}
+    assert BoxKind.MODULE in tails and BoxKind.INPUT not in tails

@@ -10,7 +10,8 @@ import torch
 
 import torchrecorder
 from torchrecorder.capture.internals import table
-from torchrecorder.capture.internals.table import INTERNALS, Internal, find
+from torchrecorder.capture.internals.table import INTERNALS, Internal
+from torchrecorder.capture.internals.trials import find
 from torchrecorder.errors import UnsupportedTorch
 from torchrecorder.integrations.cli import main
 

@@ -41,25 +41,25 @@ class Attends(torch.nn.Module):
         self.fc = torch.nn.Linear(4, 4)
 
     def forward(self, x):
-        low, high = self.fc(x).softmax(-1).aminmax(dim=-1)
-        return (high - low).relu_()
+        high, place = self.fc(x).softmax(-1).max(dim=-1)
+        return (high - place).relu_()
 
 
 def test_values_of_operations_are_kept():
     """By their names in rankings, as scopes by theirs; their gradients too."""
     model, x = Attends(), torch.randn(5, 4)
-    with tr.Recorder(model, keep=["*: softmax", "Attends: aminmax", "fc", "*: sum"]) as recorder:
+    with tr.Recorder(model, keep=["*: softmax", "Attends: max", "fc", "*: sum"]) as recorder:
         model(x).sum().backward()
     recording = recorder.recording
-    assert list(recording.activations) == ["fc", "Attends: softmax", "Attends: aminmax", "sum"]
+    assert list(recording.activations) == ["fc", "Attends: softmax", "Attends: max", "sum"]
     soft = model.fc(x).softmax(-1)
     assert torch.equal(recording.activations["Attends: softmax"], soft)
-    low, high = recording.activations["Attends: aminmax"].values()
-    assert torch.equal(low, soft.amin(-1)) and torch.equal(high, soft.amax(-1))
+    high, place = recording.activations["Attends: max"].values()
+    assert torch.equal(high, soft.amax(-1)) and torch.equal(place, soft.argmax(-1))
     wanted = recording.gradients["Attends: softmax"]
     soft = soft.detach().requires_grad_()
-    low, high = soft.aminmax(dim=-1)
-    (high - low).relu().sum().backward()
+    high, place = soft.max(dim=-1)
+    (high - place).relu().sum().backward()
     assert torch.equal(wanted, soft.grad)
     with pytest.warns(tr.NothingFound, match="did you mean 'Attends: softmax'"):
         tr.record(model, x, keep="Attends: softmin")

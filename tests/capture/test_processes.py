@@ -12,6 +12,8 @@ import torch.distributed._functional_collectives as functional
 
 import torchrecorder
 from torchrecorder import Recorder
+from torchrecorder.capture.internals.access import set_version_counter
+from torchrecorder.capture.internals.table import COLLECTIVE_CALLS, REDUCTIONS
 from torchrecorder.errors import InvalidArgument
 
 from tests.agreement import structure
@@ -120,7 +122,7 @@ def test_unset_memory_has_no_statistics():
 
 def _bump(tensor):
     """Count up the version, as the thread of a backend does that copies into *tensor*."""
-    torch._C._autograd._unsafe_set_version_counter((tensor,), (tensor._version + 2,))
+    set_version_counter(tensor, tensor._version + 2)
 
 
 def _gather_single(bump_at):
@@ -137,7 +139,7 @@ def _gather_single(bump_at):
 
 
 def _functional(bump_at):
-    y = functional.all_gather_single(X * 1.0, 0, dist.group.WORLD)
+    y = functional.all_gather_tensor(X * 1.0, 0, dist.group.WORLD)
     if bump_at == "before":
         _bump(y.elem)
     part = y.view(-1)
@@ -180,19 +182,18 @@ def test_a_send_is_drawn(mesh):
         dist.send(x.sin(), 2, tag=7)
 
     recording = torchrecorder.record(run, X)
-    (send,) = [op for op in recording.ops.values() if op.name == "send"]
-    shown = torchrecorder.view(recording, fold=False)
-    assert send.id in shown.boxes
     (told,) = recording.communications
     assert told[:8] == ("send", "", "0", 0, 2, 7, 48, 0)
-    assert told.op == send.id
+    sends = [op.id for op in recording.ops.values() if op.name == "send"]
+    assert sends == ([told.op] if COLLECTIVE_CALLS.present else [])
+    assert set(sends) <= torchrecorder.view(recording, fold=False).boxes.keys()
 
 
 def test_what_tensor_parallel_layers_send(mesh):
     """One all-reduce forward, in the module that makes it."""
     recording = _recorded(tensor_parallel(mesh))
     (told,) = recording.communications
-    assert told[:2] == ("all_reduce", "sum") and not told.backward
+    assert told[:2] == ("all_reduce", "sum" if REDUCTIONS.present else "") and not told.backward
     assert (told.given, told.received) == (48, 48)
     assert "2" in [recording.scopes[each].path for each in recording.within(told.scope)]
     assert told.seconds is None

@@ -99,3 +99,23 @@ def test_marks_are_painted(tmp_path: Path) -> None:
     figure = draw(make_view(run, ViewOptions()))
     assert {line.mark for line in figure.lines} == {""}
     assert all(run.ops[OpId(each)].name in COMMUTATIVE for each in run.ops)
+
+
+def test_formats_that_are_placed_elsewhere_name_arguments(tmp_path: Path) -> None:
+    """DOT and Mermaid do not know the order in which lines will enter."""
+    run = torchrecorder.record(lambda x, y: x / y, (torch.ones(2), torch.ones(2)))
+    dot = run.render(tmp_path / "a.dot").read_text(encoding="utf-8")
+    assert dot.count("headlabel") == 1 and 'headlabel="÷"' in dot
+    mermaid = run.render(tmp_path / "a.mmd").read_text(encoding="utf-8")
+    assert mermaid.count('-->|"÷"|') == 1
+
+
+def test_a_name_stands_clear_of_other_lines() -> None:
+    """Key and value of attention are named on the other side than the line of the query."""
+    attention = torch.nn.MultiheadAttention(8, 2)
+    x, y = torch.ones(5, 2, 8), torch.ones(5, 2, 8)
+    figure = draw(make_view(torchrecorder.record(attention, (x, y, y)), ViewOptions(depth=0)))
+    ways = list(Placed.of(figure, None, 60.0).ways())
+    ((number, mark),) = head_marks(figure, ways).items()
+    own, other = ways[number][-1][0], ways[1 - number][-1][0]
+    assert mark.text == "key = value" and (mark.at[0] < own) == (own < other)

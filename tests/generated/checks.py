@@ -244,10 +244,11 @@ def is_drawn(recording: Recording) -> None:
     assert all(read[op.id] == len(op.inputs) for op in shown)
     assert len(shown) == len(recording.ops) or any(s.recompute for s in recording.scopes.values())
     drawn = 0
-    for depth in range(max_depth(recording) + 2):
+    deepest = max_depth(recording)
+    for depth in range(deepest + 2):
         _keeps_outer_edges(full, Collapse(depth)(full))
         for fold in (False, True):
-            view = make_view(recording, ViewOptions(depth=depth, fold=fold))
+            view = make_view(recording, ViewOptions(depth=depth, fold=fold, grad_nodes=depth > deepest))
             view.check()
             figure = draw(view)
             graph = pygraphviz.AGraph(dot_text(figure))

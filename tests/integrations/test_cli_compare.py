@@ -94,4 +94,4 @@ def test_numbers_are_measured_and_compared(capsys: pytest.CaptureFixture[str]) -
     code, _, error = run(capsys, "compare", "cli_nets:Net", *NET, "--number", "flop")
     assert code == 2 and "did you mean 'flops'" in error
     code, _, error = run(capsys, "compare", "cli_nets:Net", *NET, "--number", "flops=less")
-    assert code == 2 and "factors from 1 on" in error
+    assert code == 2 and "factors of at least 1" in error

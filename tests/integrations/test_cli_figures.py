@@ -124,8 +124,8 @@ def test_standard_output_that_has_other_text(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("message", "said"),
     [
-        ("depth must be a whole number from 0 on or None, not -1",
-         "--depth must be a whole number from 0 on, not -1"),
+        ("depth must be a whole number of at least 0 or 'ops' or None, not -1",
+         "--depth must be a whole number of at least 0 or 'ops', not -1"),
         ("this has no 'flops': record(..., flops=True, stats=True) measures it",
          "this has no 'flops': --flops, --stats measures it"),
         ("say less (shapes=False, rename=), layout=\"nested\"",
@@ -134,7 +134,7 @@ def test_standard_output_that_has_other_text(capsys: pytest.CaptureFixture[str])
         ("name a script, or a module", "name a script, or a module"),
         ("smaller than min_fontsize, 5 pt", "smaller than --min-fontsize, 5 pt"),
         ("no number is called 'color_by'", "no number is called 'color_by'"),
-        ("hide: nothing here is called 'x'", "--hide: nothing here is called 'x'"),
+        ("hide: no name matches 'x'", "--hide: no name matches 'x'"),
         ("the name of a view is no name=here", "the name of a view is no name=here"),
     ],
 )

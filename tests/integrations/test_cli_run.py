@@ -127,6 +127,23 @@ def test_variable(
     assert next(iter(recording.scopes.values())).cls == first
 
 
+def test_compiled(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Graphs and breaks of the model; the script goes on as if it had been called once."""
+    forward = "def forward(self, x):"
+    breaking = TRAIN.replace(forward, f"{forward}\n        x.sum().item()")
+    (folder / "breaking.py").write_text(breaking)
+    plain = run(capsys, "run", "breaking.py", "-o", "a.json")[1]
+    code, out, _ = run(
+        capsys, "run", "breaking.py", "--compiled", "-o", "a.json", "-o", "a.svg",
+        "--color-by", "compiled_graph",
+    )
+    assert code == 0 and out == plain
+    recording = torchrecorder.load(folder / "a.json")
+    assert [each["op"] for each in recording.breaks] == ["item"]
+    assert [each.unmatched for each in recording.compiled_graphs] == [(), ()]
+    assert "graph break" in (folder / "a.svg").read_text()
+
+
 def test_what_raises(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The user's traceback as Python shows it, exit code 1, and a figure of what ran."""
     asked = ("--steps", "0", "-o", "a.json", "--", "fail")

@@ -58,7 +58,8 @@ def test_what_the_page_prints() -> None:
     ("line", "said"),
     [
         ("rendr nets:Net", "did you mean 'render'?"),
-        ("render nets:Net --depth x", "--depth: it must be a whole number from 0 on, not 'x'"),
+        ("render nets:Net --depth x",
+         "--depth: it must be a whole number of at least 0 or 'ops', not 'x'"),
         ("render nets:Net --fontsize big", "it must be a number of points above 0, not 'big'"),
         ("render nets:Net --bakground red", "did you mean '--background'?"),
         ("render nets:Net --min_fontsize 3", "did you mean '--min-fontsize'?"),
@@ -71,7 +72,7 @@ def test_what_the_page_prints() -> None:
         ("render nets:Net --group A=", "cannot read 'A=': write NAME=TEXT"),
         ("render nets:Net --set 2", "cannot read '2': write NAME=VALUE"),
         ("render nets:Net --shape 2,y", "cannot read the shape '2,y'"),
-        ("top nets:Net --repeat 0", "--repeat: it must be a whole number from 1 on, not 0"),
+        ("top nets:Net --repeat 0", "--repeat: it must be a whole number of at least 1, not 0"),
         ("open nets:Net more", "open: error: it does not take more; torchrecorder open --help"),
         ("run train.py --epochs 2", "goes after --: train.py -- --epochs 2"),
         ("run -m train --epochs=2", "goes after --: -m train -- --epochs=2"),
@@ -110,4 +111,4 @@ def test_a_recording_has_no_use_for_inputs(
     assert main(["compare", net, run, "--shape", "1,4"]) == 0
     assert "warning" not in capsys.readouterr().err
     assert main(["compare", run, run, "--limit", "-4"]) == 2
-    assert "--limit must be a whole number from 0 on" in capsys.readouterr().err
+    assert "--limit must be a whole number of at least 0" in capsys.readouterr().err

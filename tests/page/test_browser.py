@@ -228,7 +228,7 @@ def test_a_fold_is_no_hotter_than_its_siblings(visit: Visiting) -> None:
         " return [...all.map(item => palette.look(item, false).fill), number.key]; }"
     )
     assert fills.pop() == "parameters" and len(fills) == 4 and len(set(fills)) == 1
-    assert "of ×N the mean" in seen.page.locator("#legend").inner_text()
+    assert "(mean for ×N)" in seen.page.locator("#legend").inner_text()
 
 
 def test_the_legend_of_kinds_has_their_outlines(visit: Visiting) -> None:

@@ -90,3 +90,27 @@ def test_arguments_are_named_where_they_enter_out_of_order(program: Any, tmp_pat
     assert marks >= set(shown) and shown
     assert seen.troubles == []
     seen.window.close()
+
+
+def test_closed_attention_names_its_arguments(program: Any, tmp_path: Path) -> None:
+    """Also where the operation that reads them is not drawn."""
+    x, y = torch.ones(5, 2, 8), torch.ones(5, 2, 8)
+    run = torchrecorder.record(torch.nn.MultiheadAttention(8, 2), (x, y, y))
+    seen = Visit(program).open(run.render(tmp_path / "a.html", depth=0))
+    assert [each[5] for each in seen.page.evaluate(LINES) if each[5]] == ["key = value"]
+    assert seen.troubles == []
+    seen.window.close()
+
+
+def test_arrowheads_are_at_the_ends_of_lines(program: Any, tmp_path: Path) -> None:
+    """A line that goes on in an open frame has none at its border."""
+    model = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()))
+    path = torchrecorder.record(model, torch.ones(1, 2)).render(tmp_path / "a.html", depth=2)
+    seen = Visit(program).open(path)
+    ends = seen.page.evaluate(
+        "page.stage.picture().lines.map(line => [!line.tip, line.exits ||"
+        " page.stage.picture().boxes.some(box => box.item === line.head && box.open)])"
+    )
+    assert all(bare == goes_on for bare, goes_on in ends)
+    assert {bare for bare, _ in ends} == {True, False}
+    seen.window.close()

@@ -47,14 +47,14 @@ LOST = {
     "frozen": ("frozen", "requires_grad=False", []),
     "unread": ("unused", "no operation read it", []),
     "idle.weight": ("unused", "module 'idle' was never called", []),
-    "detached": ("left autograd", "left in detach.* without their history", ["detach"]),
+    "detached": ("left autograd", "left in detach.* without their autograd history", ["detach"]),
     "no_grad": ("left autograd", "left in exp.* runs under no_grad", ["exp"]),
     "inference": ("left autograd", "left in mul.* runs under inference_mode", ["mul"]),
-    "number": ("left autograd", "item.* makes a Python number", ["item"]),
-    "listed": ("left autograd", "tolist.* makes a Python number", ["tolist"]),
+    "number": ("left autograd", "item.* converts it to a Python number", ["item"]),
+    "listed": ("left autograd", "tolist.* converts it to a Python number", ["tolist"]),
     "integer": ("left autograd", "left in argmax.* int64, which has no gradient", ["argmax"]),
     "compared": ("left autograd", "left in gt.* bool, which has no gradient", ["gt"]),
-    "data": ("left autograd", "left in data.* without their history", ["data"]),
+    "data": ("left autograd", "left in data.* without their autograd history", ["data"]),
     "aside": ("not in the loss", "reaches the loss, only output 1", ["mul"]),
     "array": ("left autograd", "detach|numpy", None),
 }
@@ -192,7 +192,7 @@ def test_only_tensors_have_gradients():
     recording = tr.record(nn.Sequential(nn.Linear(2, 2)), torch.ones(1, 2))
     with pytest.raises(NotThere, match="did you mean '0.weight'"):
         recording.why_no_gradient("0.weigt")
-    with pytest.raises(InvalidArgument, match="'0' is no tensor"):
+    with pytest.raises(InvalidArgument, match="'0' is not a tensor"):
         recording.why_no_gradient("0")
 
 

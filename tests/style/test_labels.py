@@ -201,7 +201,8 @@ def test_decimals_of_modules_have_four_digits() -> None:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("3×4 int64", "2 × [3, 4] int64"), ("[7]", "2 × [7]"), ("scalar", "2 × scalar")],
+    [("3×4 int64", "2 × [3, 4] int64"), ("[7]", "2 × [7]"), ("scalar", "2 scalars"),
+        ("2×3 … 4×5", "2 × [2, 3] … [4, 5]")],
 )
 def test_equal_tensors_are_counted(text: str, said: str) -> None:
     """The number is apart from the sizes."""

@@ -163,7 +163,8 @@ def test_clusters_of_operations_regions_and_loops_have_their_own_looks() -> None
         for _ in range(6):
             h = run.op("tanh", run.op("sin", h))
     theme = THEMES["light"]
-    figure = draw(make_view(run.recording(), ViewOptions(depth=3)), Style(theme=theme))
+    view = make_view(run.recording(), ViewOptions(depth=3, grad_nodes=True))
+    figure = draw(view, Style(theme=theme))
     looks = {group.label[0].text.split()[0]: group.look for group in figure.groups}
     assert looks["relu"] == theme.opened and looks["no_grad"] == theme.region
     assert looks["Net"] == theme.groups[0] and looks["loop"].fill == theme.groups[1].fill

@@ -156,7 +156,7 @@ def test_folded_siblings_have_the_number_of_all():
     view = replace(view, boxes={**boxes, "s1": folded}, arrows=())
     figure = draw(view, Style(color_by="saved_bytes"))
     assert lines(figure)["s1"][-1] == "Saved 300 B in total"
-    assert figure.legend[0].text == "Saved, of ×N the mean: 0 B"
+    assert figure.legend[0].text == "Saved (mean for ×N): 0 B"
     assert figure.legend[-1].text == "150 B"
     beside = draw(view, Style(numbers=("saved_bytes",)))
     assert lines(beside)["s1"][-1] == "Saved 300 B in total"

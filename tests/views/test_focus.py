@@ -143,7 +143,7 @@ def test_names_that_nothing_has() -> None:
 
 def test_focus_keeps_grad_nodes_of_its_ops() -> None:
     """And opens them."""
-    view = view_of(network(), focus="body.1", depth=2)
+    view = view_of(network(), focus="body.1", grad_nodes=True)
     assert "ReluBackward0" in boxes(view)
 
 

@@ -228,9 +228,9 @@ def test_weights_may_be_named_with_what_reads_them(named: tuple[str, ...]) -> No
 @pytest.mark.parametrize(
     ("members", "said"),
     [
-        (["token", "positions"], "'token' is a parameter and stands with what reads it; add 'cat'"),
+        (["token", "positions"], "'token' is a parameter and is drawn with its readers; add 'cat'"),
         (["conv", "cat", "positions"], "'positions' is a parameter .* add 'add' to the group"),
-        (["mul", "unused"], "'unused' is a buffer .* nothing does in this run"),
+        (["mul", "unused"], "'unused' is a buffer .* this run has none"),
         (["conv", "tokn"], "no scope or op is called 'tokn'"),
     ],
 )

@@ -124,24 +124,6 @@ def test_last_level_shows_ops_and_keeps_modules_that_only_hand_on() -> None:
     assert "x -> skip" in arrows(view) and "skip -> add" in arrows(view)
 
 
-def test_one_deeper_than_ops_shows_grad_nodes_in_the_direction_of_the_data() -> None:
-    """Each op becomes a cluster of the nodes that autograd made for it."""
-    recording = network()
-    view = view_of(recording, depth=max_depth(recording) + 1)
-    assert arrows(view) == [
-        "TBackward0 -> MmBackward0",
-        "TBackward0 -> MmBackward0",
-        "x -> TBackward0",
-        "MmBackward0 -> ReluBackward0",
-        "ReluBackward0 -> TBackward0",
-        "x -> skip",
-        "MmBackward0 -> AddBackward0",
-        "skip -> AddBackward0",
-        "AddBackward0 -> out:0",
-    ]
-    assert clusters(view)[-4:] == ["linear", "relu", "linear", "add"]
-
-
 def test_small_networks_open_all_the_way_by_default() -> None:
     """Plain modules excepted."""
     assert boxes(view_of(network())) == ["x", "body.0", "body.1", "body.2", "skip", "add", "out:0"]

@@ -7,6 +7,7 @@ from torchrecorder.annotations.communication import (
     BLOCKED_TIME,
     COMMUNICATION_BYTES,
     COMMUNICATION_TIME,
+    WAITED_TIME,
 )
 from torchrecorder.annotations.compiled import BREAKS, COMPILED, KERNEL
 from torchrecorder.annotations.flops import BACKWARD_FLOPS, FLOPS
@@ -61,6 +62,7 @@ ANNOTATIONS: tuple[Annotation, ...] = (
     COMMUNICATION_BYTES,
     COMMUNICATION_TIME,
     BLOCKED_TIME,
+    WAITED_TIME,
     FLOPS,
     BACKWARD_FLOPS,
     ACTIVATION_MEAN,

@@ -36,7 +36,8 @@ def _in_thousands(number: float, units: Sequence[str]) -> str:
 
 
 def thousands(number: float, units: Sequence[str]) -> tuple[float, str]:
-    """*number* in the first unit, each a thousand of the last, that leaves less than a thousand."""
+    """*number* with the first of *units*, in steps of a thousand, in which it is below a
+    thousand."""
     scaled, unit = float(number), 0
     while abs(scaled) >= 999.5 and unit + 1 < len(units):
         scaled, unit = scaled / 1000, unit + 1

@@ -1,4 +1,4 @@
-"""Annotation: a number per node that follows from a recording, and how to add it up."""
+"""Annotation: a number per node, computed from a recording, and how to combine several."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from torchrecorder.annotations.parameter_owners import Owned
 from torchrecorder.checks import CALLABLE, FLAG, TEXT, WORD, Check, check, check_one
 from torchrecorder.graph.recording import RecordedRun
 
-TIMES, PROCESSES, DEVICE, INDUCTOR = "times", "processes", "device", "inductor"
-"""Needs of annotations that are not flags of `record`."""
+TIMES, PROCESSES, JOINED = "times", "processes", "joined"
+DEVICE, INDUCTOR = "device", "inductor"
+"""Requirements of annotations other than flags of `record`."""
 
 
 CHECKS: Mapping[str, Check] = {
@@ -33,7 +34,7 @@ NUMBERS = Check(
     lambda value: isinstance(value, Mapping)
     and all(isinstance(item, Real) for item in islice(value.values(), 1)),
 )
-"""The first number stands for all: there may be a hundred thousand."""
+"""Only the first number is checked, because there may be a hundred thousand."""
 
 
 @dataclass(frozen=True)
@@ -41,19 +42,18 @@ class Annotation:
     """A number per op, value or grad node.
 
     Attributes:
-        name: What it is asked for by, ``"output_bytes"``.
-        title: Heading of a column of it, ``"Output"``.
-        unit: What is counted; empty for plain counts.
-        compute: From a recording to its numbers, by node id. A node may be left out.
-        merge: Several numbers into one, for closed boxes and for tables: ``sum``, ``max``.
-            None where that makes no sense, as for a ratio; it may give None where it makes none
-            of these numbers.
-        show: One number as short text.
-        logarithmic: Orders of magnitude matter: colours go by the logarithm.
+        name: Its name, ``"output_bytes"``.
+        title: The heading of its column, ``"Output"``.
+        unit: The unit of its numbers; empty for plain counts.
+        compute: A function from a recording to numbers by node id. Nodes may be left out.
+        merge: Combines several numbers, for closed boxes and for tables: ``sum``, ``max``. None
+            if numbers cannot be combined, such as ratios; it may return None for some numbers.
+        show: Formats one number as short text.
+        logarithmic: Whether colours use a logarithmic scale.
         needs: Flags of `record` without which it is not measured, ``("flops",)``; or one of
-            `TIMES`, `PROCESSES`, `DEVICE` and `INDUCTOR`.
-        passes: There are numbers of the forward and of the backward pass: texts say of which.
-        discrete: Numbers are names, and nothing lies between them: a legend lists each.
+            `TIMES`, `PROCESSES`, `JOINED`, `DEVICE` and `INDUCTOR`.
+        passes: It has numbers for the forward and the backward pass: texts name the pass.
+        discrete: Numbers are categories: a legend lists each of them.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Annotation:
         """The numbers of *recording*.
 
         Raises:
-            InvalidArgument: It computes no mapping to numbers.
+            InvalidArgument: ``compute`` returned something other than a mapping to numbers.
         """
         found = self.compute(recording)
         check_one(f"what {self.name!r} computes", found, NUMBERS)
@@ -86,8 +86,8 @@ class Numbers:
     """The numbers of one annotation in one recording.
 
     Attributes:
-        by_node: The number of each node that has one.
-        owned: What the modules of the recording own.
+        by_node: Numbers by node id.
+        owned: Parameters and buffers by module.
     """
 
     annotation: Annotation
@@ -103,8 +103,8 @@ class Numbers:
     def of(self, members: Iterable[str]) -> float | None:
         """One number for *members* together; None if they have none, or none in common.
 
-        A module or scope among the members brings the parameters and buffers of the
-        module. What is named twice, as a tied parameter is, counts once.
+        A module or scope among the members counts with the parameters and buffers of the
+        module. Duplicates, such as tied parameters, count once.
         """
         found = [
             self.by_node[inner] for inner in self.owned.within(members) if inner in self.by_node
@@ -130,17 +130,17 @@ class Numbers:
         return ", ".join(told) or ("" if self.of(members) is None else show(0))
 
     def total(self) -> float:
-        """The number of the whole run; 0 where there is nothing to add up."""
+        """The number of the whole run; 0 without numbers or without ``merge``."""
         merge = self.annotation.merge
         total = merge(self.by_node.values()) if self.by_node and merge is not None else 0
         return 0 if total is None else total
 
 
 def measured(quantity: str) -> Callable[[RecordedRun], Mapping[str, float]]:
-    """The `compute` of an annotation whose numbers the run itself has measured."""
+    """The `compute` function of an annotation whose numbers were measured in the run."""
     return lambda recording: dict(recording.measured.get(quantity, {}))
 
 
 def is_unmeasured(numbers: Numbers) -> bool:
-    """Whether there are none because the run was recorded without measuring them."""
+    """Whether there are no numbers because the run was recorded without measuring them."""
     return bool(numbers.annotation.needs) and not numbers.by_node

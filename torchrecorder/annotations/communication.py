@@ -1,24 +1,24 @@
-"""Communication: bytes that processes send each other, and the time that it takes."""
+"""Communication: bytes that processes send to each other, and the time this takes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from torchrecorder.annotations.amounts import of_bytes, of_seconds
-from torchrecorder.annotations.annotation import PROCESSES, Annotation
+from torchrecorder.annotations.annotation import JOINED, PROCESSES, Annotation
 from torchrecorder.events import Communication
 from torchrecorder.graph.recording import RecordedRun
 
 
 def size(sent: Communication) -> int:
-    """The bytes of one communication: what went in or what came out, whichever is more."""
+    """The bytes of one communication: the larger of its input and its output."""
     return max(sent.given, sent.received)
 
 
 def _by_node(
     amount: Callable[[Communication], float | None],
 ) -> Callable[[RecordedRun], dict[str, float]]:
-    """Amounts of communications, by the op or grad node that ran them, else by the scope."""
+    """Amounts of communications by the op or grad node that ran them, otherwise by scope."""
 
     def compute(recording: RecordedRun) -> dict[str, float]:
         found: dict[str, float] = {}
@@ -35,16 +35,22 @@ COMMUNICATION_BYTES = Annotation(
     "communication_bytes", "Sent", "B", _by_node(size), sum, of_bytes, needs=(PROCESSES,),
     passes=True,
 )
-"""Bytes of collectives, sends and receives: what goes in or comes out, whichever is more."""
+"""Bytes of collectives, sends and receives: the larger of input and output."""
 
 COMMUNICATION_TIME = Annotation(
     "communication_time", "Sending", "s", _by_node(lambda sent: sent.seconds), sum, of_seconds,
     needs=(PROCESSES,), passes=True,
 )
-"""Seconds from the call of a collective, send or receive until it was done."""
+"""Seconds from the call of a collective, send or receive until its completion."""
 
 BLOCKED_TIME = Annotation(
     "blocked_time", "Blocked", "s", _by_node(lambda sent: sent.blocked_seconds), sum, of_seconds,
     needs=(PROCESSES,), passes=True,
 )
-"""Seconds in which the program did nothing but wait for others."""
+"""Seconds for which the program was blocked waiting for other processes."""
+
+WAITED_TIME = Annotation(
+    "waited_time", "Waited", "s", _by_node(lambda sent: sent.waited_seconds), sum, of_seconds,
+    needs=(JOINED,), passes=True,
+)
+"""Seconds that ranks waited for the one that came last; known in joined recordings only."""

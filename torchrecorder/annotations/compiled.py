@@ -1,4 +1,4 @@
-"""Compiled: in which graph of ``torch.compile`` an op is, and where graphs break."""
+"""Compiled: the ``torch.compile`` graph of each op, and the graph breaks."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def common(found: Iterable[float]) -> float | None:
-    """The number that all have; None where they differ."""
+    """The number that all have in common; None if they differ."""
     numbers = set(found)
     return numbers.pop() if len(numbers) == 1 else None
 
 
 def graph_name(number: float) -> str:
-    """``2``; an op that is in no graph runs in Python."""
+    """The text for a graph number; 0 stands for Python, outside all graphs."""
     return f"{number:.0f}" if number else "none (Python)"
 
 
 def graphs_among(recording: RecordedRun, members: Iterable[str]) -> str:
-    """The graphs that *members* are in: ``1-3, 5``, and whether some run in Python."""
+    """The graphs of *members* as text: ``1-3, 5``; with ``Python`` if some are in none."""
     known = recording.measured.get(COMPILED_GRAPH, {})
     numbers = sorted({int(known[member]) for member in members if member in known})
     if not numbers:
@@ -40,10 +40,10 @@ def graphs_among(recording: RecordedRun, members: Iterable[str]) -> str:
 
 
 def breaks_at(recording: RecordedRun) -> dict[str, list[GraphBreak]]:
-    """The breaks at each op, or in each scope where they are at no op.
+    """The graph breaks by op, or by scope for those that are not at an op.
 
-    A break inside a function that another one calls ends a graph of either: it is given once,
-    with its op if one of the two is known to end there.
+    A break in a nested function call ends a graph of the inner and of the outer function; it is
+    listed once, with its op if the op of one of them is known.
     """
     distinct: dict[Any, GraphBreak] = {}
     for entry in recording.graph_breaks:
@@ -58,7 +58,7 @@ def breaks_at(recording: RecordedRun) -> dict[str, list[GraphBreak]]:
 
 
 def break_table(recording: RecordedRun) -> list[dict[str, Any]]:
-    """One mapping per break; `Recording.breaks` says more."""
+    """One mapping per break; see `Recording.breaks`."""
     ends: dict[Any, list[int]] = {}
     for entry in recording.graph_breaks:
         ends.setdefault((entry.reason, entry.source), []).append(entry.graph)
@@ -100,13 +100,13 @@ COMPILED = Annotation(
     "compiled_graph", "Graph", "", measured(COMPILED_GRAPH), common, graph_name,
     needs=("compiled",), discrete=True,
 )
-"""The number of the compiled graph that an op is in, from 1; 0 is Python between two graphs."""
+"""The number of the compiled graph of an op, counted from 1; 0 is Python between two graphs."""
 
 BREAKS = Annotation("breaks", "Breaks", "", _breaks, sum, exact, needs=("compiled",))
-"""How many places there are at which the compiler ends a graph and goes on in Python."""
+"""The number of graph breaks: places where the compiler ends a graph and continues in Python."""
 
 KERNEL = Annotation(
     "kernel", "Kernel", "", measured(FUSED_KERNEL), common, exact,
     needs=(INDUCTOR,), discrete=True,
 )
-"""The number of the kernel of Inductor's that computes an op: those of one number are fused."""
+"""The number of the Inductor kernel that computes an op: ops with the same number are fused."""

@@ -1,4 +1,4 @@
-"""Flops: floating-point operations, as PyTorch's formulas count them; on request."""
+"""Flops: floating-point operations, counted by PyTorch's formulas on request."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from torchrecorder.events import FLOPS_BACKWARD, FLOPS_FORWARD
 FLOPS = Annotation(
     "flops", "FLOPs", "FLOP", measured(FLOPS_FORWARD), sum, of_flops, needs=("flops",)
 )
-"""Floating-point operations forward, by op; by scope where no op was seen."""
+"""Floating-point operations in forward, by op; by scope if no op was recorded."""
 
 BACKWARD_FLOPS = Annotation(
     "backward_flops", "Backward FLOPs", "FLOP", measured(FLOPS_BACKWARD), sum, of_flops,
     needs=("flops", "backward"),
 )
-"""Floating-point operations backward, by grad node."""
+"""Floating-point operations in backward, by grad node."""

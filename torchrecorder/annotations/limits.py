@@ -1,4 +1,4 @@
-"""Budgets: which modules need more of something than they are allowed to."""
+"""Budgets: upper limits for numbers of modules, and which modules exceed them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torchrecorder.graph.nodes import Module
 from torchrecorder.graph.recording import RecordedRun
 
 Budgets = Mapping[str, Mapping[str, float]]
-"""Dotted path, or pattern of paths, to name of an annotation to the most that is allowed."""
+"""By dotted path or pattern of paths, and by name of an annotation: the upper limit."""
 
 
 def _are_limits(value: object) -> bool:
@@ -29,25 +29,25 @@ def _are_limits(value: object) -> bool:
 
 
 BUDGETS = Check(
-    "a mapping from paths to numbers that are allowed, {'encoder': {'parameters': 12e6}}",
+    "a mapping from paths to limits, {'encoder': {'parameters': 12e6}}",
     lambda value: MAPPING.holds(value) and all(map(_are_limits, value.values())),
 )
 
 OWNED = (PARAMETERS, TRAINABLE, PARAMETER_BYTES, BUFFER_BYTES)
-"""What a model has whether it runs or not; elsewhere no number means not measured."""
+"""Annotations that do not depend on the run; for others, no number means not measured."""
 
 
 def exceeded(recording: RecordedRun, budgets: Budgets) -> list[str]:
     """A line for each budget that is exceeded.
 
     Args:
-        recording: A run in which what the budgets are about was measured.
-        budgets: Such as ``{"": {"parameters": 12e6}, "layer*": {"flops": 1e9}}``; the
-            empty path is the whole run. A module that is called several times needs what
-            all its calls need together.
+        recording: A run in which the annotations of the budgets were measured.
+        budgets: Such as ``{"": {"parameters": 12e6}, "layer*": {"flops": 1e9}}``; the empty
+            path is the whole run. The calls of a module that is called several times are added
+            up.
 
     Raises:
-        InvalidArgument: No module is called so, or the run did not measure this.
+        InvalidArgument: No module has this path, or the run did not measure the annotation.
         UnknownAnnotation: No annotation has this name.
     """
     return list(_Check(recording).all(budgets))
@@ -76,11 +76,11 @@ class _Check:
         if not numbers.by_node and annotation not in OWNED:
             raise InvalidArgument(f"this run has no numbers of {annotation.name!r} to check")
         if annotation.merge is None:
-            raise InvalidArgument(f"{annotation.name!r} is nothing to have a budget of")
+            raise InvalidArgument(f"{annotation.name!r} cannot be added up and has no budget")
         return numbers
 
     def _needed(self, path: str, numbers: Numbers) -> Iterator[tuple[str, float]]:
-        """How much each module needs that *path* is or fits."""
+        """The number of each module that matches *path*."""
         if path == "":
             yield "", numbers.total()
             return

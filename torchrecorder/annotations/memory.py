@@ -1,4 +1,4 @@
-"""Memory: bytes of new tensors, of what is kept for backward, of gradients; the peak."""
+"""Memory: bytes of new tensors, of tensors saved for backward, of gradients; the peak."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def new_bytes(recording: RecordedRun) -> dict[str, float]:
-    """For each op, the bytes of those results that share memory with nothing before.
+    """For each op, the bytes of its results in newly allocated memory.
 
-    A view, a result written in place, and what is only handed on, are not new.
+    Views, results written in place and inputs that are returned unchanged are not new.
     """
     found: dict[str, float] = {op.id: 0 for op in recording.ops.values()}
     known: set[int] = set()
@@ -31,7 +31,7 @@ def _made(op: Op, value: Value) -> bool:
 
 
 def gradient_bytes(recording: RecordedRun) -> dict[str, float]:
-    """For each parameter that got a gradient, the bytes of it; of a part, those of the part."""
+    """For each parameter with a gradient, the bytes of the gradient; for a shard, of the shard."""
     whole: dict[str, float] = {
         leaf: gradient.bytes
         for leaf, gradient in given_to_leaves(recording).items()
@@ -46,7 +46,7 @@ OUTPUT_BYTES = Annotation("output_bytes", "Output size", "B", new_bytes, sum, of
 SAVED_BYTES = Annotation(
     "saved_bytes", "Saved", "B", measured(BYTES_SAVED), sum, of_bytes, needs=("saved",)
 )
-"""Bytes kept for backward: for each grad node, what no node before it keeps."""
+"""Bytes saved for backward, by grad node; a tensor counts at the first node that saves it."""
 
 GRADIENT_BYTES = Annotation(
     "gradient_bytes", "Grads size", "B", gradient_bytes, sum, of_bytes, needs=("backward",)
@@ -56,4 +56,4 @@ GRADIENT_BYTES = Annotation(
 PEAK_BYTES = Annotation(
     "peak_bytes", "Peak", "B", measured(BYTES_PEAK), max, of_bytes, needs=("memory",)
 )
-"""The most memory in use while it ran: of tensors, or as the device says it."""
+"""Peak memory during the run: of tensors, or as the device reports it."""

@@ -1,4 +1,4 @@
-"""Finite: where the first NaN or infinity came from, forward and backward."""
+"""The origin of the first NaN or infinity, in forward and backward."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INFINITY = re.compile(r"\binf\b")
 
 
 class FirstBad(NamedTuple):
-    """The op, or the grad node, that gave the first numbers that are not finite."""
+    """The op or grad node that made the first NaN or infinity."""
 
     node: str
     nans: int
@@ -26,14 +26,14 @@ class FirstBad(NamedTuple):
 
     @property
     def kinds(self) -> str:
-        """Which sorts of numbers they are."""
+        """``"NaN"``, ``"Inf"`` or both."""
         return " and ".join(["NaN"] * bool(self.nans) + ["Inf"] * bool(self.infs))
 
 
 def first_bad_ops(recording: RecordedRun) -> Iterator[FirstBad]:
     """The op that made the first NaN, and before it the one that made the first infinity.
 
-    An infinity that an op was given as a number, such as the -inf of a mask, is meant.
+    An infinity that was passed as a Python number, such as the -inf of a mask, is expected.
     """
     bad = {one.node: one for one in values(recording) if one.nans or one.infs}
     nan = _first(recording, {node: item for node, item in bad.items() if item.nans})
@@ -45,7 +45,7 @@ def first_bad_ops(recording: RecordedRun) -> Iterator[FirstBad]:
 
 
 def _first(recording: RecordedRun, bad: Mapping[str, Statistics]) -> FirstBad | None:
-    """The first op that made *bad* values of others."""
+    """The first op with *bad* outputs and without *bad* inputs."""
     for op in recording.ops.values():
         made = [bad[value] for value in op.outputs if value in bad]
         if made and not any(slot.value in bad for slot in op.inputs):
@@ -60,7 +60,7 @@ def _index(recording: RecordedRun, found: FirstBad) -> int:
 
 
 def first_bad_grad(recording: RecordedRun) -> FirstBad | None:
-    """The first grad node that made them of gradients that had none; None if none did."""
+    """The first grad node with a NaN or infinity in its outputs and none in its inputs, or None."""
     bad: dict[tuple[int, str], tuple[int, int]] = {}
     for gradient in gradients(recording):
         if gradient.nans or gradient.infs:
@@ -77,7 +77,7 @@ def first_bad_grad(recording: RecordedRun) -> FirstBad | None:
 def _maker(
     recording: RecordedRun, ran: GradRun, bad: dict[tuple[int, str], tuple[int, int]]
 ) -> GradId | None:
-    """Which node gave *ran* what was not finite; None if it was handed in from outside."""
+    """The node that passed NaN or infinity to *ran*; None if it came from outside."""
     makers = [
         run.grad
         for run in recording.grad_runs
@@ -93,10 +93,10 @@ class NotFinite(NamedTuple):
     """Where the first number that is not finite came from. ``str()`` of it is a sentence.
 
     Attributes:
-        node: Id of the op that made it, or of the grad node where no op of the forward did.
+        node: Id of the op that made it, or of the grad node if no op in forward did.
         nans: How many NaNs it made.
         infs: How many infinities.
-        text: It in words, with the module and the line.
+        text: A sentence with the module and the line.
     """
 
     node: str
@@ -121,7 +121,7 @@ def first_not_finite(recording: RecordedRun) -> NotFinite | None:
 
 
 def describe(recording: RecordedRun) -> Iterator[str]:
-    """What to say of them: *first NaN: op `log` in encoder.fc at model.py:12 (3 NaN)*."""
+    """Sentences such as *first NaN: op `log` in encoder.fc at model.py:12 (3 NaN)*."""
     for op in first_bad_ops(recording):
         yield f"first {op.kinds}: {op_in_words(recording, OpId(op.node))} ({_counts(op)})"
     grad = first_bad_grad(recording)

@@ -1,4 +1,4 @@
-"""Owned: the parameters and buffers of scopes and modules, tied ones once."""
+"""Owned: the parameters and buffers of scopes and modules; tied ones count once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from torchrecorder.graph.recording import RecordedRun
 
 @dataclass(frozen=True)
 class Owned:
-    """What the modules of a recording own."""
+    """The parameters and buffers of the modules of a recording."""
 
     recording: RecordedRun
 
     @cached_property
     def _listed(self) -> list[tuple[str, ModuleId]]:
-        """Modules, called or not, by their dotted paths: those below one come right after it."""
+        """All modules sorted by dotted path, so that submodules come right after their module."""
         modules = self.recording.modules.values()
         return sorted((_key(name), module.id) for module in modules for name in module.names)
 
@@ -29,7 +29,7 @@ class Owned:
         return {module: place for place, module in enumerate(self.recording.modules)}
 
     def modules(self, module: ModuleId) -> Iterable[ModuleId]:
-        """A module and all below it, those never called included, in the order of the model."""
+        """A module and all its submodules, also those never called, in the order of the model."""
         names = self.recording.modules[module].names
         if not names:
             return (module,)
@@ -39,14 +39,14 @@ class Owned:
         return sorted(below, key=self._places.__getitem__)
 
     def by_module(self, module: ModuleId) -> dict[ValueId, None]:
-        """What a module and all below it own."""
+        """The parameters and buffers of a module and all its submodules."""
         owned: dict[ValueId, None] = {}
         for item in self.modules(module):
             owned.update(own(self.recording.modules[item]))
         return owned
 
     def within(self, members: Iterable[str]) -> dict[str, None]:
-        """*members*, and what the modules among them, or called by them, own."""
+        """*members*, with the parameters and buffers of all modules and scopes among them."""
         found: dict[str, None] = dict.fromkeys(members)
         covered: set[ModuleId] = set()
         for module in filter(None, map(self._module, list(found))):
@@ -74,7 +74,7 @@ class Owned:
 
     @cached_property
     def unreached(self) -> frozenset[ValueId]:
-        """Trainable parameters without a gradient, where backward gave others theirs."""
+        """Trainable parameters without a gradient, if other parameters got one."""
         spread = self.recording.measured.get(BYTES_OF_GRADIENT, {})
         reached = {*given_to_leaves(self.recording), *spread}
         values = self.recording.values.values() if reached else ()
@@ -84,7 +84,7 @@ class Owned:
 
 
 def given_to_leaves(recording: RecordedRun) -> dict[ValueId, Gradient]:
-    """For each leaf that a gradient reached, the last one that it was given."""
+    """For each leaf that received a gradient, the last one."""
     found: dict[ValueId, Gradient] = {}
     for ran in recording.grad_runs:
         leaf = recording.grad_nodes[ran.grad].variable
@@ -95,9 +95,10 @@ def given_to_leaves(recording: RecordedRun) -> dict[ValueId, Gradient]:
 
 
 def run_again(recording: RecordedRun) -> frozenset[ValueId]:
-    """What is read where backward runs a checkpointed call again, with gradients.
+    """Tensors that recomputed ops of checkpointed calls read, with gradients.
 
-    A reentrant checkpoint has a backward pass of its own there, which is not recorded.
+    These are trainable. A reentrant checkpoint runs its own backward pass there, which is not
+    recorded.
     """
     values = recording.values
     again = {scope.id for scope in recording.scopes.values() if scope.recompute}
@@ -111,21 +112,21 @@ def run_again(recording: RecordedRun) -> frozenset[ValueId]:
 
 
 def own(module: Module) -> dict[ValueId, None]:
-    """What a module itself owns, without its children."""
+    """The parameters and buffers of a module itself, without its children."""
     return {slot.value: None for slot in module.stored}
 
 
 _DOT, _AFTER = "\0", "\1"
-"""In keys: between the parts of a path; what comes after all that is below one."""
+"""In sort keys: the separator of path components, and a character that sorts right after it."""
 
 
 def _key(path: str) -> str:
-    """A path, to be sorted by: what is below it comes before what only begins alike."""
+    """The sort key of a path: submodules come before other paths with the same prefix."""
     return f"{_DOT}{path}".replace(".", _DOT) if path else ""
 
 
 def around(path: str) -> Iterator[str]:
-    """A dotted path and all paths around it: ``a.b`` gives ``a.b``, ``a`` and the root."""
+    """A dotted path and all its parents: ``a.b`` gives ``a.b``, ``a`` and the root."""
     while path:
         yield path
         path = path.rpartition(".")[0]

@@ -1,4 +1,4 @@
-"""Parameters: how many weights, how many of them are trained, how many bytes."""
+"""Parameters: number of weights, number of trainable weights, bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def _stored(recording: RecordedRun, role: Role) -> Iterator[Value]:
-    """Parameters or buffers as the run found them, not what became of those it wrote."""
+    """Parameters or buffers from before the run, without the values written in place."""
     for value in recording.values.values():
         if value.role is role and value.producer is None:
             yield value
@@ -54,13 +54,13 @@ TRAINABLE = Annotation("trainable", "Trainable", "", _trainable, sum, exact)
 """Number of weights that require grad."""
 
 PARAMETER_BYTES = Annotation("parameter_bytes", "Params size", "B", _bytes, sum, of_bytes)
-"""Bytes of weights; of one that is spread over processes, those of the part in this one."""
+"""Bytes of weights; for a sharded weight, bytes of the shard in this process."""
 
 GLOBAL_PARAMETER_BYTES = Annotation(
     "global_parameter_bytes", "Params size, all ranks", "B", _global_bytes, sum, of_bytes,
     needs=(PROCESSES,),
 )
-"""Bytes of weights, with the parts that other processes have; where some are spread."""
+"""Bytes of weights, including the shards in other processes; only if some are sharded."""
 
 BUFFER_BYTES = Annotation("buffer_bytes", "Buffers size", "B", _buffer_bytes, sum, of_bytes)
 """Bytes of buffers."""

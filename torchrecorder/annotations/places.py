@@ -1,4 +1,4 @@
-"""Places: what scopes and ops are called in lists and messages."""
+"""Places: names of scopes and ops in lists and messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def scope_name(recording: RecordedRun, scope: ScopeId | None) -> str:
-    """The dotted path of a scope; of a region that of its module and its own name."""
+    """The dotted path of a scope; for a region, the path of its module and its own name."""
     names: list[str] = []
     for inner in recording.within(scope):
         found = recording.scopes[inner]
@@ -19,7 +19,7 @@ def scope_name(recording: RecordedRun, scope: ScopeId | None) -> str:
 
 
 def op_name(recording: RecordedRun, op: Op) -> str:
-    """An op as rankings call it: ``"layer1.0.conv1: conv2d"``."""
+    """The name of an op in rankings: ``"layer1.0.conv1: conv2d"``."""
     place = scope_name(recording, op.scope)
     return f"{place}: {op.name}" if place else op.name
 

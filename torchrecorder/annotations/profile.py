@@ -1,4 +1,4 @@
-"""Profile: what a profiler measured of ops and grad nodes."""
+"""Profile: measurements of ops and grad nodes by a profiler."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ DEVICE_TIME = Annotation(
     "device_time", "Device", "s", measured(SECONDS_OF_KERNELS), sum, of_seconds, needs=ON_DEVICE,
     passes=True,
 )
-"""Seconds that the kernels took which it launched, copies and memsets included."""
+"""Seconds of the kernels that it launched, including copies and memsets."""
 
 KERNEL_COUNT = Annotation(
     "kernels", "Kernels", "", measured(KERNELS), sum, exact, needs=ON_DEVICE, passes=True
 )
-"""How many kernels, copies and memsets it launched."""
+"""Number of kernels, copies and memsets that it launched."""
 
 LAUNCH_GAP = Annotation(
     "launch_gap", "Launch gap", "s", measured(SECONDS_OF_GAPS), sum, of_seconds, needs=ON_DEVICE,
     passes=True,
 )
-"""Seconds from the launches of its kernels until they began."""
+"""Seconds between the launch and the start of its kernels."""
 
 ALLOCATED = Annotation(
     "memory_allocated", "Allocated", "B", measured(BYTES_ALLOCATED), sum, of_bytes, needs=NEEDS,
     passes=True,
 )
-"""Bytes that its operators took from the allocator, less what each gave back itself."""
+"""Net bytes that its operators allocated, for operators that allocated more than they freed."""
 
 FREED = Annotation(
     "memory_freed", "Freed", "B", measured(BYTES_FREED), sum, of_bytes, needs=NEEDS, passes=True
 )
-"""Bytes that its operators gave back to the allocator, less what each took itself."""
+"""Net bytes that its operators freed, for operators that freed more than they allocated."""
 
 PROFILED_FLOPS = Annotation(
     "profiled_flops", "Profiled FLOPs", "FLOP", measured(FLOPS_PROFILED), sum, of_flops,
     needs=NEEDS, passes=True,
 )
-"""Floating-point operations of the operators that the profiler counts them for."""
+"""Floating-point operations, for operators that the profiler has formulas for."""

@@ -8,6 +8,7 @@ from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import (
     DEVICE,
     INDUCTOR,
+    JOINED,
     PROCESSES,
     TIMES,
     Annotation,
@@ -22,12 +23,13 @@ _WHY = {
     TIMES: "it was saved without times",
     DEVICE: "only a run on a device such as CUDA has it",
     PROCESSES: "only a run of several processes has it",
+    JOINED: "only processes whose recordings gather or merge put together have it",
     INDUCTOR: "record(..., compiled='inductor') measures it",
 }
 
 
 def numbers_of(recording: RecordedRun, which: str | Annotation) -> Numbers:
-    """The numbers of an annotation, or of that name; warns where none were measured.
+    """The numbers of an annotation, given itself or by name; warns if none were measured.
 
     Raises:
         UnknownAnnotation: No annotation has this name.
@@ -44,7 +46,8 @@ def flags_for(numbers: Iterable[Annotation]) -> set[str]:
 
 
 def unmeasured(numbers: Numbers) -> str:
-    """A message: why there are no such numbers, how to get them, and which ones there are."""
+    """A message: why there are no numbers, how to measure them, and which annotations have
+    numbers."""
     recording, wanted = numbers.owned.recording, numbers.annotation
     present = ", ".join(item.name for item in ANNOTATIONS if item.on(recording).by_node)
     return (
@@ -63,10 +66,10 @@ def _how(needs: tuple[str, ...]) -> str:
 
 
 def annotation(which: str | Annotation) -> Annotation:
-    """An annotation itself, or the one of that name.
+    """The annotation *which*, given itself or by name.
 
     Raises:
-        UnknownAnnotation: There is none.
+        UnknownAnnotation: No annotation has this name.
     """
     return which if isinstance(which, Annotation) else by_name(which)
 
@@ -75,7 +78,7 @@ def by_name(name: str) -> Annotation:
     """The annotation of this name.
 
     Raises:
-        UnknownAnnotation: There is none; the message lists those there are.
+        UnknownAnnotation: No annotation has this name; the message lists the known ones.
     """
     known = {item.name: item for item in ANNOTATIONS}
     if isinstance(name, str) and name in known:

@@ -18,8 +18,8 @@ from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
 By = Literal["module", "scope", "op", "type", "grad"]
-"""What a ranking or table lists: modules with all their calls, single calls, ops, all ops of the
-same name together, grad nodes."""
+"""The rows of a ranking or table: modules with all their calls, single calls, ops, ops grouped by
+name, grad nodes."""
 
 KINDS = ("module", "scope", "op", "type", "grad")
 
@@ -34,9 +34,9 @@ class Ranked(NamedTuple):
 
 
 class Results(Mapping[str, Numbers]):
-    """Numbers by the name of their annotation, computed when they are asked for.
+    """Numbers by the name of their annotation, computed on first use.
 
-    Holds those that the recording has any numbers for.
+    Iteration gives the names of annotations for which the recording has numbers.
     """
 
     def __init__(self, recording: RecordedRun) -> None:
@@ -44,7 +44,7 @@ class Results(Mapping[str, Numbers]):
         self._found: dict[str, Numbers] = {}
 
     def __getitem__(self, name: str) -> Numbers:
-        """The numbers of one annotation, also if there are none.
+        """The numbers of one annotation, which may be empty.
 
         Raises:
             UnknownAnnotation: No annotation has this name.
@@ -78,12 +78,12 @@ def top(
 ) -> list[Ranked]:
     """The *n* places with the largest numbers, largest first.
 
-    A module counts for what runs right in it, without its inner modules, in all of its
-    calls together: so that the numbers can be compared and add up.
+    A module counts with all of its calls, without its inner modules, so that the numbers of
+    modules add up to the total.
 
     Raises:
         UnknownAnnotation: No annotation has this name, or it was not measured.
-        InvalidArgument: *n* or *by* is impossible.
+        InvalidArgument: *n* or *by* is invalid.
     """
     numbers = (name if isinstance(name, Annotation) else by_name(name)).on(recording)
     if is_unmeasured(numbers):
@@ -98,7 +98,7 @@ def top(
 
 
 def _rank(found: Ranked) -> float:
-    """The largest first; what is no number has the first place."""
+    """Sort key: the largest numbers first, NaN before all others."""
     return -math.inf if math.isnan(found.number) else -found.number
 
 
@@ -111,18 +111,18 @@ def table(
 ) -> list[dict[str, Any]]:
     """One mapping per row, ready for ``pandas.DataFrame``.
 
-    Every column of a scope or module is inclusive; what can be added up has a second one,
-    ``self_...``, without the inner scopes.
+    The columns of a scope or module include its inner scopes; numbers that can be combined have a
+    second column, ``self_...``, without the inner scopes.
 
     Args:
-        recording: What to list.
+        recording: The recording.
         columns: Names of annotations, or annotations; all that have numbers if not given.
         by: One row per ``"module"``, ``"scope"`` (call), ``"op"``, ``"type"`` (ops of the
             same name) or ``"grad"`` node.
 
     Raises:
-        UnknownAnnotation: A column is no annotation.
-        InvalidArgument: *by* is none of the kinds.
+        UnknownAnnotation: A column is not an annotation.
+        InvalidArgument: *by* is invalid.
     """
     check_one("columns", columns, LIST.or_none())
     wanted = columns if columns is not None else tuple(Results(recording))
@@ -148,7 +148,7 @@ def table(
 
 
 def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list[str]:
-    """*members*, with the weights of the module itself and not those of its children."""
+    """*members*, with the weights of the module itself, without those of its children."""
     recording = numbers.owned.recording
     found = [member for member in members if member not in ids or member in numbers.by_node]
     for identifier in ids[:1]:
@@ -160,7 +160,7 @@ def _own(numbers: Numbers, ids: tuple[str, ...], members: Sequence[str]) -> list
 
 
 _Place = tuple[str, tuple[str, ...], list[str]]
-"""Its name, what it stands for, and what counts for it."""
+"""A row: its name, its ids, and the members whose numbers are combined."""
 
 
 def _places(recording: RecordedRun, by: str) -> Iterator[_Place]:

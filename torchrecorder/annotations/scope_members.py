@@ -1,4 +1,4 @@
-"""Inside: the members of scopes and ops, for adding numbers up."""
+"""Inside: the members of scopes and ops, to combine their numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 @dataclass(frozen=True)
 class Inside:
-    """Answers by the ids of a recording."""
+    """Members of the scopes and ops of a recording, by id."""
 
     recording: RecordedRun
 
@@ -30,7 +30,7 @@ class Inside:
         return [op, *self._made.get(op, ()), *grads]
 
     def alone(self, scope: ScopeId) -> list[str]:
-        """A scope and the ops right in it, without its inner scopes."""
+        """A scope and the ops directly in it, without its inner scopes."""
         found: list[str] = [scope]
         for child in self.recording.children.get(scope, ()):
             if isinstance(child, Op):
@@ -38,11 +38,11 @@ class Inside:
         return found
 
     def of_scope(self, scope: ScopeId) -> list[str]:
-        """A scope and all that lies in it."""
+        """A scope and everything in it, at any depth."""
         return [member for item in self.scopes(scope) for member in self.alone(item)]
 
     def scopes(self, scope: ScopeId) -> Iterator[ScopeId]:
-        """A scope and all scopes in it."""
+        """A scope and all scopes in it, at any depth."""
         waiting = [scope]
         while waiting:
             each = waiting.pop()

@@ -1,4 +1,4 @@
-"""Statistics: what the numbers in tensors and gradients were like; on request."""
+"""Statistics of the numbers in tensors and gradients, on request."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def share(found: float) -> str:
 
 
 def root_of_squares(found: Iterable[float]) -> float:
-    """The norm of several tensors together, from the norms of each."""
+    """The joint norm of several tensors, from their norms."""
     return math.sqrt(sum(item * item for item in found))
 
 
 def values(recording: RecordedRun) -> Iterator[Statistics]:
-    """Statistics of values: those that forward made."""
+    """Statistics of the values that forward made."""
     return (statistic for statistic in recording.statistics if statistic.run < 0)
 
 
 def gradients(recording: RecordedRun) -> Iterator[Statistics]:
-    """Statistics of gradients, by the grad node that was given them."""
+    """Statistics of gradients, each with the grad node that received it."""
     return (statistic for statistic in recording.statistics if statistic.run >= 0)
 
 
@@ -43,7 +43,8 @@ def _activation(
     merge: Callable[[Iterable[float]], float] | None = None,
     show: Callable[[float], str] = number,
 ) -> Annotation:
-    """A number of what is finite, by value; where nothing is there is none."""
+    """A statistic of the finite numbers of each value; values without finite numbers are left
+    out."""
 
     def compute(recording: RecordedRun) -> dict[str, float]:
         return {one.node: take(one) for one in values(recording) if _bad(one) < one.count}
@@ -60,7 +61,7 @@ def _zeros(each: Statistics) -> float:
 
 
 def bad_numbers(recording: RecordedRun) -> dict[str, float]:
-    """NaNs and infinities in values and gradients together."""
+    """Counts of NaNs and infinities, in values and gradients."""
     found: dict[str, float] = {}
     for statistic in recording.statistics:
         found[statistic.node] = found.get(statistic.node, 0) + _bad(statistic)
@@ -68,7 +69,7 @@ def bad_numbers(recording: RecordedRun) -> dict[str, float]:
 
 
 def activation_norms(recording: RecordedRun) -> dict[str, float]:
-    """For each value that was made, its norm."""
+    """The norm of each value that an op made."""
     return {one.node: one.norm for one in values(recording)}
 
 
@@ -98,12 +99,12 @@ ACTIVATION_STD = _activation("activation_std", "Std", lambda item: item.std)
 ACTIVATION_NORM = Annotation(
     "activation_norm", "Norm", "", activation_norms, None, number, needs=("stats",)
 )
-"""Norm of what ops made; NaN, or infinite, where a number in it is."""
+"""Norm of outputs of ops; NaN or infinite if they contain such a number."""
 
 ACTIVATION_LOW = _activation("activation_min", "Min", lambda item: item.low, min)
 ACTIVATION_HIGH = _activation("activation_max", "Max", lambda item: item.high, max)
 ZEROS = _activation("zeros", "Zeros", _zeros, None, share)
-"""Share of zeros in what ops made."""
+"""Share of zeros in outputs of ops."""
 
 NOT_FINITE = Annotation(
     "not_finite", "NaN, Inf", "", bad_numbers, sum, exact, needs=("stats", "backward"),
@@ -115,10 +116,10 @@ GRADIENT_NORM = Annotation(
     "gradient_norm", "Grad norm", "", gradient_norms, None, number, logarithmic=True,
     needs=("stats", "backward"),
 )
-"""Norm of the gradient of what an op made."""
+"""Norm of the gradient of an op's output."""
 
 PARAMETER_GRADIENT_NORM = Annotation(
     "parameter_gradient_norm", "Weight grad norm", "", parameter_gradient_norms,
     root_of_squares, number, logarithmic=True, needs=("stats", "backward"),
 )
-"""Norm of the gradients of parameters, taken together where there are several."""
+"""Norm of the gradients of parameters; for several parameters, the joint norm."""

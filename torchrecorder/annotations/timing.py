@@ -1,9 +1,9 @@
 """Timing: seconds forward and backward.
 
-Where a run gives device times (CUDA events), those stand for ops and grad nodes; else it
-is wall-clock time of the call. Time a scope spends outside its ops and inner scopes, in
-Python, belongs to the scope itself, so that the sum over all that lies in a scope is the
-time spent in it.
+Times of ops and grad nodes on a device are those of CUDA events if they were recorded, otherwise
+the wall-clock time of the call. Time that a scope spends in Python, outside its ops and inner
+scopes, belongs to the scope itself, so that the sum over everything in a scope is the time spent
+in it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from torchrecorder.graph.median_runs import own_seconds
 def forward_seconds(recording: RecordedRun) -> dict[str, float]:
     """Seconds of each op, and of each scope outside its ops and inner scopes.
 
-    Backward passes are left out, and so is what ran in them again. Where ops ran on a
-    device, scopes have no time of their own: the device knows only ops.
+    Backward passes and recomputation in them are left out. With device times, scopes have no time
+    of their own, because those exist only for ops.
     """
     device = recording.measured.get(SECONDS_ON_DEVICE, {})
     backward = {run.op for run in recording.backward_runs}
@@ -44,7 +44,7 @@ def _is_on_device(recording: RecordedRun, op: Op) -> bool:
 def backward_seconds(recording: RecordedRun) -> dict[str, float]:
     """Seconds of each grad node, over all backward runs.
 
-    Adding to the gradient of a parameter or input counts at the node that gave it.
+    The accumulation of a gradient counts at the node that produced the gradient.
     """
     device = recording.measured.get(SECONDS_ON_DEVICE, {})
     feeders = first_feeders(recording)
@@ -64,7 +64,7 @@ def _ran_on_device(ran: GradRun) -> bool:
 
 
 def first_feeders(recording: RecordedRun) -> dict[GradId, GradId]:
-    """For each accumulation, the first node that an op owns and that gives to it."""
+    """For each accumulation node, the first node that passes a gradient to it."""
     found: dict[GradId, GradId] = {}
     for grad in recording.grad_nodes.values():
         for edge in grad.next:
@@ -74,19 +74,19 @@ def first_feeders(recording: RecordedRun) -> dict[GradId, GradId]:
 
 
 def total_seconds(recording: RecordedRun) -> dict[str, float]:
-    """Both directions."""
+    """Seconds in forward and backward."""
     return {**forward_seconds(recording), **backward_seconds(recording)}
 
 
 FORWARD_TIME = Annotation(
     "forward_time", "Forward", "s", forward_seconds, sum, of_seconds, needs=(TIMES,)
 )
-"""Seconds forward."""
+"""Seconds in forward."""
 
 BACKWARD_TIME = Annotation(
     "backward_time", "Backward", "s", backward_seconds, sum, of_seconds, needs=("backward",)
 )
-"""Seconds backward."""
+"""Seconds in backward."""
 
 TIME = Annotation("time", "Time", "s", total_seconds, sum, of_seconds, needs=(TIMES,))
-"""Seconds in both directions."""
+"""Seconds in forward and backward."""

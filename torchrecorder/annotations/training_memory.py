@@ -1,4 +1,4 @@
-"""TrainingMemory: what a training step needs, estimated from a recording of the model."""
+"""TrainingMemory: the memory of a training step, estimated from a recording of the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchrecorder.events import Role
 from torchrecorder.graph.recording import RecordedRun
 
 _STEP = 4
-"""Bytes of one number that an optimizer keeps for a weight: a step count in float32."""
+"""Bytes of a scalar in the state of an optimizer, such as the step count in float32."""
 
 STATES: Mapping[str, tuple[int, int]] = {
     "sgd": (0, 0),
@@ -33,11 +33,12 @@ STATES: Mapping[str, tuple[int, int]] = {
     "rmsprop": (1, 1),
     "rprop": (2, 1),
 }
-"""What PyTorch's optimizers keep for each parameter: tensors of its size, and numbers."""
+"""The state of PyTorch's optimizers per parameter: number of tensors of its size, and of
+scalars."""
 
 _COUNT = whole_number(0)
 OPTIMIZER = Check(
-    f"one of {', '.join(map(repr, STATES))}, or how many tensors it keeps of the size of a weight",
+    f"one of {', '.join(map(repr, STATES))}, or its number of tensors of the size of a weight",
     lambda value: value in STATES if isinstance(value, str) else _COUNT.holds(value),
     tuple(STATES),
 )
@@ -49,9 +50,9 @@ class TrainingMemory(NamedTuple):
     Attributes:
         weights: Parameters.
         buffers: Such as running averages.
-        gradients: One of the size of each parameter that requires grad.
-        optimizer: What the optimizer keeps from step to step.
-        saved: What forward keeps for backward, inputs and buffers that are kept included.
+        gradients: Of all parameters that require grad.
+        optimizer: The state of the optimizer.
+        saved: Tensors saved for backward, including inputs and buffers.
     """
 
     weights: int
@@ -62,7 +63,7 @@ class TrainingMemory(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of it together: about what is in use when forward has ended."""
+        """The sum: about the memory in use at the end of forward."""
         return sum(self)
 
     def __str__(self) -> str:

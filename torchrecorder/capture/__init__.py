@@ -1,3 +1,3 @@
-"""The instruments: what a run does, told as events. Only here is PyTorch imported."""
+"""The instruments, which record a run as events. No other folder imports PyTorch when loaded."""
 
 import torchrecorder.capture.internals  # noqa: F401  (refuses a PyTorch that is too old)

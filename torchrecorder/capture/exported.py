@@ -1,4 +1,4 @@
-"""Exported programs: what ``torch.export`` saved, as a module with inputs of its own signature."""
+"""Exported programs of ``torch.export``, as modules with example inputs of their signature."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _OPENED = {
     ".pt": "torch.load() reads it, and a model with load_state_dict() takes its weights",
     ".pth": "torch.load() reads it, and a model with load_state_dict() takes its weights",
     ".ckpt": "torch.load() reads it, and a model with load_state_dict() takes its weights",
-    ".safetensors": "it holds weights only: make the model, and load them into it",
+    ".safetensors": "it holds weights only: create the model and load them into it",
     ".onnx": "torchrecorder.integrations.onnx.load(path) gives its recording",
     ".json": "torchrecorder.load(path) gives the recording in it",
     ".gz": "torchrecorder.load(path) gives the recording in it",
 }
-"""What to do with files that are no exported programs, by suffix."""
+"""Advice for files that are not exported programs, by suffix."""
 
 
 def is_exported(model: Any) -> bool:
@@ -38,12 +38,12 @@ def is_exported(model: Any) -> bool:
 
 
 def advice(model: Any) -> str:
-    """What to do with something that cannot be called; empty where nothing is known of it."""
+    """Advice for an object that cannot be called; may be empty."""
     if isinstance(model, (str, os.PathLike)):
         suffix = Path(os.fspath(model)).suffix.lower()
-        return _OPENED.get(suffix, "of files, .pt2 of torch.export is recorded")
+        return _OPENED.get(suffix, "files of torch.export (.pt2) can be recorded")
     if isinstance(model, Mapping):
-        return "if these are weights, make the model and give them to its load_state_dict()"
+        return "if these are weights, create the model and pass them to its load_state_dict()"
     if isinstance(model, Tensor):
         return "the model comes first, then its inputs: record(model, x)"
     if type(model).__module__.partition(".")[0] == "onnx":
@@ -52,13 +52,13 @@ def advice(model: Any) -> str:
 
 
 class Exported(NamedTuple):
-    """An exported program that can be called.
+    """A callable exported program.
 
     Attributes:
-        module: It, with its inner modules.
-        args: Uninitialized tensors of the sizes that it was exported with.
-        kwargs: The same.
-        classes: The classes that its modules had, by dotted path.
+        module: The program as a module with submodules.
+        args: Uninitialized tensors with the shapes of the example inputs.
+        kwargs: The same, for keyword arguments.
+        classes: The original classes of its modules, by dotted path.
     """
 
     module: Any
@@ -67,7 +67,7 @@ class Exported(NamedTuple):
     classes: Mapping[str, str]
 
     def named(self, recording: Recording) -> Recording:
-        """*recording* with the classes that modules had before they were exported."""
+        """*recording* with the original classes of modules."""
 
         def renamed(path: str, cls: str) -> str:
             return self.classes.get(path, cls).rpartition(".")[2]
@@ -90,7 +90,7 @@ class Exported(NamedTuple):
 
 
 def opened(program: Any) -> Exported:
-    """An exported program, or a saved one, as something to call.
+    """Make an exported program, or a saved one, callable.
 
     Raises:
         InvalidArgument: The file cannot be read.
@@ -98,7 +98,7 @@ def opened(program: Any) -> Exported:
     if isinstance(program, (str, os.PathLike)):
         try:
             program = torch.export.load(program)  # type: ignore[arg-type]
-        except Exception as error:  # whatever is in a file that is none
+        except Exception as error:  # other files raise all kinds of exceptions
             first = (str(error).splitlines() or [""])[0]
             raise InvalidArgument(f"cannot read {os.fspath(program)!r}: {first}") from error
     args, kwargs = _inputs(program)
@@ -115,12 +115,12 @@ def _classes(program: Any) -> dict[str, str]:
 
 
 def _nested(program: Any) -> Any:
-    """The program with the modules that it was made of; flat where PyTorch cannot tell them."""
+    """The program with its original submodules; flat if PyTorch cannot restore them."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return torch.export.unflatten(program)
-    except Exception:  # many programs cannot be taken apart, for reasons of their own
+    except Exception:  # unflattening fails for many programs
         return program.module()
 
 
@@ -135,7 +135,7 @@ def _inputs(program: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 
 def _made(meta: Any) -> Any:
-    """A tensor like *meta*; anything else is itself."""
+    """An uninitialized tensor like *meta*; other objects are returned unchanged."""
     if not isinstance(meta, Tensor):
         return meta
     sizes = [size if isinstance(size, int) else _hint(size) for size in meta.shape]
@@ -143,6 +143,6 @@ def _made(meta: Any) -> Any:
 
 
 def _hint(size: Any) -> int:
-    """The size that a symbol had when the program was exported."""
+    """The size of a symbolic dimension in the example inputs."""
     hint = getattr(size.node, "hint", None)
     return int(hint) if hint is not None else 2

@@ -1,4 +1,4 @@
-"""Notes on the user's exceptions: where in the model they happened."""
+"""Notes on the user's exceptions that name the place in the model."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class HasRecording(Protocol):
 
     @property
     def recording(self) -> Recording:
-        """What was recorded."""
+        """The recording."""
 
 
 def explain(
     error: BaseException, failure: RunFailed, events: Sequence[Event], raised: SourceLine | None
 ) -> None:
-    """Attach a note to *error* that says where in the model it came up.
+    """Attach a note to *error* that names the place in the model.
 
     Args:
         error: The user's exception.
-        failure: Where the run was when it came up.
-        events: What was recorded until then.
-        raised: The line of the user's code that raised it, if there is one.
+        failure: The place of the failure.
+        events: The events until then.
+        raised: The line of the user's code that raised it, if known.
     """
     note = describe(failure, events, raised)
     if not note:
@@ -65,7 +65,7 @@ ERROR = Check("an exception", lambda value: isinstance(value, BaseException))
 
 
 def recording_of(error: BaseException) -> Recording | None:
-    """What was recorded until *error* left the recorder; None if it passed through none.
+    """The recording of a run that failed with *error*; None if no recorder was active.
 
     Example:
         >>> import torch, torchrecorder

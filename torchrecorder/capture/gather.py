@@ -1,4 +1,4 @@
-"""gather: the recordings of all processes that run now, put together on one of them."""
+"""gather: collect the recordings of all processes on one of them, and join them."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from torchrecorder.recording import Recording
 
 @advised
 def gather(recording: Recording, group: Any = None) -> Ranks | None:
-    """Put the recordings of all processes of a *group* together. Every member has to call it.
+    """Join the recordings of all processes of a *group*. Every member has to call it.
 
-    Of processes that did the same, one sends its whole recording; the others send what tells
-    them apart and their times.
+    Of processes that did the same, one sends its whole recording; the others send only differences
+    and times.
 
     Args:
-        recording: What this process recorded.
-        group: A process group, best one that works on the CPU; all processes if not given.
+        recording: The recording of this process.
+        group: A process group, preferably with a CPU backend; by default all processes.
 
     Returns:
-        The run, on the first rank of the group; None on the others.
+        The joined run on the first rank of the group; None on the others.
 
     Raises:
-        InvalidArgument: ``torch.distributed`` is not initialized, or a process gave something
-            else than a recording of itself. Then all members raise it.
+        InvalidArgument: ``torch.distributed`` is not initialized, or a process passed something
+            other than a recording of itself; then all members raise it.
     """
     if not in_use():
         raise InvalidArgument(
-            "gather needs torch.distributed to be initialized; merge puts saved recordings together"
+            "gather needs torch.distributed to be initialized; merge joins saved recordings"
         )
     from gzip import decompress
 
@@ -64,7 +64,7 @@ def gather(recording: Recording, group: Any = None) -> Ranks | None:
 
 
 def _digest_of(recording: Any) -> bytes | str:
-    """The digest of this process; what is wrong, if it has none: the others must not wait."""
+    """The digest of this process, or an error message: the other members must not wait forever."""
     try:
         check_recording(recording)
         return packed_digest(digest(recording, rank_of(recording, "a recording to gather")))
@@ -73,7 +73,7 @@ def _digest_of(recording: Any) -> bytes | str:
 
 
 class _Meeting:
-    """The members of a group, the first of which is told everything."""
+    """The members of a group, the first of which collects the data."""
 
     def __init__(self, group: Any) -> None:
         self.distributed: Any = sys.modules["torch.distributed"]
@@ -83,14 +83,14 @@ class _Meeting:
         self.rank = self.distributed.get_rank()
 
     def collect(self, told: Any) -> list[Any] | None:
-        """What each member tells, on the first; None on the others."""
+        """The objects of all members, on the first; None on the others."""
         first = self.rank == self.ranks[0]
         found = [None for _ in self.ranks] if first else None
         self.distributed.gather_object(told, found, dst=self.ranks[0], group=self.group)
         return found
 
     def announce(self, told: Any) -> Any:
-        """What the first tells all."""
+        """Broadcast an object of the first member to all."""
         found = [told]
         self.distributed.broadcast_object_list(found, src=self.ranks[0], group=self.group)
         return found[0]

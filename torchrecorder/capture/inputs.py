@@ -1,4 +1,4 @@
-"""What the model is called with: arguments as given, or made from shapes."""
+"""The arguments of the model: as given, or created from shapes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torchrecorder.errors import ArgumentMismatch, InvalidArgument
 def call_arguments(
     model: Any, args: Any, kwargs: Mapping[str, Any] | None, input_shapes: Any, dtypes: Any = None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments for the call of *model*.
+    """The positional and keyword arguments for the call of *model*.
 
     A tuple is the positional arguments; a mapping (a tokenizer's output) is the keyword
     arguments; anything else is the one positional argument.
@@ -31,7 +31,7 @@ def call_arguments(
     """
     if isinstance(model, type) and issubclass(model, Module):
         raise InvalidArgument(
-            f"this is the class {model.__name__}, not a model: {model.__name__}(...) makes one"
+            f"this is the class {model.__name__}, not a model: create it with {model.__name__}(...)"
         )
     if not callable(model):
         hint = advice(model)
@@ -42,11 +42,11 @@ def call_arguments(
     if args is not None and input_shapes is not None:
         raise InvalidArgument("give either inputs or input_shapes, not both")
     if dtypes is not None and input_shapes is None:
-        raise InvalidArgument("dtypes are those of input_shapes: give these too")
+        raise InvalidArgument("dtypes apply to input_shapes: pass input_shapes too")
     if kwargs is not None and not isinstance(kwargs, Mapping):
         raise InvalidArgument(
             f"kwargs must be a mapping from names, not {shown(kwargs)}; "
-            "several inputs go in one tuple: record(model, (x, y))"
+            "pass several inputs as a tuple: record(model, (x, y))"
         )
     named = dict(kwargs or {})
     if input_shapes is not None:
@@ -68,7 +68,7 @@ def _check_signature(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     called = inner.forward if isinstance(inner, Module) else model
     try:
         signature = inspect.signature(called)
-    except (TypeError, ValueError):  # scripted and built-in callables have none
+    except (TypeError, ValueError):  # scripted and built-in callables have no signature
         return
     try:
         signature.bind(*args, **kwargs)
@@ -85,7 +85,7 @@ def _check_signature(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def _from_shapes(
     model: Any, shapes: Any, dtypes: Any
 ) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:
-    """Random inputs of these shapes, on the model's device and in its precision."""
+    """Random inputs of these shapes, on the device and with the dtype of the model."""
     if isinstance(shapes, Mapping):
         chosen = _dtype_of_each(dtypes, [*shapes])
         return (), {str(name): _random(model, shapes[name], chosen.get(name)) for name in shapes}
@@ -106,7 +106,7 @@ def _has_dtype(shape: Any) -> bool:
 
 
 def _dtype_of_each(dtypes: Any, names: Sequence[Any]) -> Mapping[Any, torch.dtype | None]:
-    """The dtypes of inputs by name, or by place where they have none."""
+    """The dtypes of inputs by name, or by position for inputs without a name."""
     if dtypes is None or isinstance(dtypes, torch.dtype):
         return dict.fromkeys(names, dtypes)
     given = dtypes if isinstance(dtypes, Mapping) else None
@@ -125,7 +125,7 @@ def _is_dtype(value: object) -> bool:
 
 
 def _random(model: Any, shape: Any, dtype: torch.dtype | None) -> Tensor:
-    """A random input of one shape, or of a pair of a shape and a dtype."""
+    """A random input of a shape, or of a pair of shape and dtype."""
     if _has_dtype(shape):
         shape, dtype = shape
     sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
@@ -154,9 +154,9 @@ def random_tensor(
     low: float = 0.0,
     high: float = 1.0,
 ) -> Tensor:
-    """Uniform numbers from *low* to *high*; whole numbers reach it.
+    """A tensor of uniform random numbers from *low* to *high*; for integers, *high* is included.
 
-    They come from *generator*, which is not PyTorch's own: its random state is not touched.
+    They come from *generator*, so that PyTorch's global random state does not change.
     """
     if str(device) == "meta":
         return torch.empty(sizes, dtype=dtype, device=device)
@@ -169,10 +169,10 @@ def random_tensor(
 def as_leaf_dummies(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same arguments, with floating-point tensors as fresh leaves that require grad.
+    """The arguments, with floating-point tensors replaced by new leaves that require grad.
 
-    So a frozen model gets an autograd graph. The leaves share memory with the user's
-    tensors, which stay as they are. Containers that we do not know are left alone.
+    This gives a frozen model an autograd graph. The leaves share memory with the user's tensors,
+    which do not change. Unknown containers are left unchanged.
     """
     swapped: dict[int, Tensor] = {}
     for _, tensor in tensors_in((args, kwargs)):
@@ -184,9 +184,9 @@ def as_leaf_dummies(
 def detached(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same arguments, with those that have an autograd graph behind them as fresh leaves.
+    """The arguments, with tensors that have a ``grad_fn`` replaced by new leaves.
 
-    So a backward pass of ours stops at the door of the model.
+    A backward pass of the recorder then stops at the inputs of the model.
     """
     swapped: dict[int, Tensor] = {}
     for _, tensor in tensors_in((args, kwargs)):

@@ -1,8 +1,7 @@
-"""Instruments: what listens to one thread, wired to each other.
+"""Instruments: everything that records one thread, connected to each other.
 
-Those of a thread that starts while another is recorded write to the same list of events. They
-share what is known of tensors, memory and modules, so that an operation in one thread reads what
-one in another made.
+The instruments of several recorded threads write to the same list of events. They share the tables
+of tensors, memory and modules, so that an op in one thread can read the result of an op in another.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ from torchrecorder.capture.tensors.tensor_table import Values
 
 
 class Instruments:
-    """A context in which one thread is heard.
+    """A context in which one thread is recorded.
 
     Args:
-        tape: What they write to.
-        extras: What is asked for beyond the usual.
+        tape: The tape that they write to.
+        extras: The optional measurements.
         values: The table of tensors.
-        catalog: Makes the table of modules.
-        model: What is recorded, for the extras that look at its weights.
+        catalog: Creates the table of modules.
+        model: The recorded model, for measurements of its weights.
     """
 
     def __init__(
@@ -78,6 +77,7 @@ class Instruments:
 
     def __enter__(self) -> Instruments:
         tape = self.tape
+        steps = OptimizerSteps(tape, self.regions)
         instruments: tuple[contextlib.AbstractContextManager[Any], ...] = (
             self.applied,
             tape.task,
@@ -86,8 +86,8 @@ class Instruments:
             self.functions,
             self.modules.others,
             self.modules,
-            OptimizerSteps(tape, self.regions),
-            CompiledOps(self.functions, self.modules),
+            steps,
+            CompiledOps(self.functions, self.modules, steps),
             ThreadsStarted(tape, self.autograd.expect_strangers),
         )
         with contextlib.ExitStack() as stack:
@@ -106,7 +106,7 @@ class Instruments:
         self._exit.close()
 
     def finish(self, leave: Callable[[], None]) -> None:
-        """State what is still to be said; *leave* closes the scopes that are open."""
+        """Write the remaining events; *leave* closes open scopes."""
         steps: list[Callable[[], None]] = [
             leave,
             self.catalog.finish,
@@ -119,7 +119,7 @@ class Instruments:
         self.tape.notes.extend(self.regions.sources.eager.notes())
 
     def leave_all(self, error: BaseException | None) -> None:
-        """Close the scopes that are open."""
+        """Close open scopes."""
         self.modules.leave_all(error)
 
     def clear(self) -> None:
@@ -139,7 +139,7 @@ def of_model(
 
 
 def of_thread(tape: Tape, main: Instruments) -> Instruments:
-    """Those of another thread, which writes to *tape*; they know what *main* knows."""
+    """The instruments of another thread, which write to *tape* and share the tables of *main*."""
     asked = main.extras
     extras = Extras(stats=asked.stats, flops=asked.flops, saved=asked.saved)
     made = Instruments(tape, extras, SharedValues(tape, main.values), main.catalog.shared)

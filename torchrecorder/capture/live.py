@@ -1,4 +1,4 @@
-"""Live: the modules behind a recording while they exist, and stand-ins for what is gone."""
+"""Live: the modules behind a recording while they exist, and stand-ins afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 class Live:
-    """Finds what a box of a recording stands for. Holds no tensor and no module."""
+    """Finds the object behind a node of a recording, without strong references."""
 
     def __init__(
         self, modules: dict[ModuleId, tuple[weakref.ref[Module], StandIn | None]]
@@ -25,8 +25,8 @@ class Live:
     def fn(self, recording: RecordedRun, node: str) -> Any:
         """The module of a scope, or a meta tensor like a value; None for anything else.
 
-        A module that is gone is stood for by one of the same class, with the same plain
-        attributes, and with meta tensors for its parameters and buffers.
+        A module that no longer exists is replaced by one of the same class, with the same plain
+        attributes, and with meta tensors as parameters and buffers.
         """
         scopes: Any = recording.scopes
         if node in scopes:
@@ -46,12 +46,12 @@ class Live:
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copied or pickled recording has no live objects."""
+        """Copies and pickles of a recording have no live objects."""
         return (Live, ({},))
 
 
 def _meta(recording: RecordedRun, node: str) -> torch.Tensor | None:
-    """A meta tensor of the shape and type of a recorded value."""
+    """A meta tensor with the shape and dtype of a recorded value."""
     values: Any = recording.values
     if node not in values:
         return None

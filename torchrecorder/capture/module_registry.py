@@ -1,4 +1,4 @@
-"""Catalog: which modules there are, what they are called, what they hold."""
+"""Catalog: the modules of a run, with their names, parameters and buffers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tensors.tensor_table import Values
 
 _Held = Mapping[str, "Tensor | None"]
-"""The parameters, or the buffers, that a module itself holds."""
+"""The parameters or buffers of a module, without its children."""
 
 _MOST_NAMES = 16
 _USUAL = (Tensor, Parameter)
 
 
 class ClassFacts(NamedTuple):
-    """What all modules of one class have in common."""
+    """Facts about a class of modules."""
 
     name: str
     qualname: str
@@ -37,7 +37,7 @@ class ClassFacts(NamedTuple):
 
 
 class CatalogEntry:
-    """One module: its id, its names, how often it was called."""
+    """A module: its id, names and number of calls."""
 
     __slots__ = (
         "ref",
@@ -68,7 +68,7 @@ class CatalogEntry:
 
 
 class Catalog:
-    """Every module of the model, and those met besides.
+    """All modules of the model, and other modules that were called.
 
     Args:
         root: The recorded model; its parameters and buffers get their dotted names.
@@ -81,7 +81,7 @@ class Catalog:
         self.entries: dict[int, CatalogEntry] = {}
         self.numbers: dict[ModuleId, CatalogEntry] = {}
         self._classes: dict[type[Module], ClassFacts] = {}
-        self._shapeless: dict[int, ValueId] = {}  # what lazy parameters were at first
+        self._shapeless: dict[int, ValueId] = {}  # lazy parameters before their initialization
         self._undescribed: list[tuple[weakref.ref[Module], ModuleSeen]] = []
         if root is not None:
             with tape.losing("names of modules"):
@@ -94,7 +94,7 @@ class Catalog:
         return catalog
 
     def _enter_all(self, root: Module) -> None:
-        """Number and name *root* and all below it, in the order of ``named_modules()``."""
+        """Add *root* and all its submodules, in the order of ``named_modules()``."""
         found = list(named_modules(root))
         for path, module in found:
             entry = self.entries.get(id(module)) or self._new(module)
@@ -110,7 +110,7 @@ class Catalog:
         self._describe()
 
     def _name_tensors(self, prefix: str, role: Role, held: _Held) -> None:
-        """Give parameters or buffers their names; a tied one has several."""
+        """Name parameters or buffers; a tied one has several names."""
         named = self.values.named
         for name, tensor in held.items():
             if isinstance(tensor, Tensor):
@@ -131,7 +131,7 @@ class Catalog:
         return entry
 
     def find(self, module: Module) -> CatalogEntry:
-        """The entry of *module*, made if it was never met."""
+        """The entry of *module*, added if it is new."""
         entry = self.entries.get(id(module))
         if entry is None or entry.ref() is not module:
             entry = self._new(module)
@@ -140,7 +140,7 @@ class Catalog:
         return entry
 
     def module(self, number: ModuleId | None) -> Module | None:
-        """The module with this id, while it lives."""
+        """The module with this id, if it still exists."""
         entry = self.numbers.get(number) if number is not None else None
         return entry.ref() if entry is not None else None
 
@@ -163,20 +163,20 @@ class Catalog:
         return path, path.removeprefix(prefix) or self.name
 
     def begin(self, module: Module) -> None:
-        """A call begins; parameters that take shape in it are values already."""
+        """A call begins; lazy parameters that it initializes are values already."""
         for _, held in _holdings(module):
             for tensor in held.values():
                 if tensor is not None and _is_lazy(tensor):
                     self._shapeless[id(tensor)] = self.values.read(tensor)
 
     def complete(self, module: Module) -> None:
-        """State a module whose parameters took shape during its first call."""
+        """Record a module whose parameters were initialized in its first call."""
         entry = self.entries.get(id(module))
         if entry is not None and not entry.stated:
             self._state(entry, module)
 
     def finish(self) -> None:
-        """The run ends: state what is still unsaid."""
+        """The run ends: record the remaining modules."""
         for entry in list(self.entries.values()):
             module = entry.ref()
             if not entry.stated and module is not None:
@@ -203,9 +203,9 @@ class Catalog:
         entry.stated = True
 
     def _describe(self) -> None:
-        """State what classes of the user's say of themselves; never while the model runs.
+        """Call ``extra_repr()`` of the user's classes; never while the model runs.
 
-        Their methods may draw random numbers, or call what listens to the model.
+        It may draw random numbers, or call recorded modules.
         """
         if self._undescribed:
             with random_state_kept():
@@ -230,7 +230,7 @@ class Catalog:
         return tuple(slots)
 
     def _shape(self, tensor: Tensor, role: Role, value: ValueId) -> None:
-        """State again what a lazy parameter was at first, now that it has a shape."""
+        """Record a lazy parameter again, now that it has a shape."""
         entry = self.values.entries[id(tensor)]
         now = entry.value, entry.role, entry.producer, entry.requires_grad
         entry.value, entry.role, entry.producer = value, role, None
@@ -239,7 +239,7 @@ class Catalog:
         entry.value, entry.role, entry.producer, entry.requires_grad = now
 
     def attribute(self, module: Module, tensor: Tensor) -> tuple[Role, str] | None:
-        """Where *module* itself holds *tensor*, if it does."""
+        """The name of the attribute of *module* that is *tensor*, or None."""
         for role, found in (
             (Role.PARAMETER, module.__dict__.get("_parameters")),
             (Role.BUFFER, module.__dict__.get("_buffers")),
@@ -264,7 +264,7 @@ def _of_class(cls: type[Module]) -> ClassFacts:
 
 
 def named_modules(root: Module) -> Iterator[tuple[str, Module]]:
-    """Every path to every module; what lies below a shared module is walked once."""
+    """Every path to every module; submodules of a shared module are listed once."""
     stack: list[tuple[str, Module]] = [("", root)]
     seen: set[int] = set()
     while stack:
@@ -280,7 +280,7 @@ def named_modules(root: Module) -> Iterator[tuple[str, Module]]:
 
 
 def weights_of(module: Module) -> list[tuple[str, Tensor]]:
-    """Parameters and buffers that a call of *module* may read."""
+    """The parameters and buffers that a call of *module* may read."""
     return [
         (f"{path}.{name}" if path else name, tensor)
         for kind in ("_parameters", "_buffers")
@@ -291,7 +291,7 @@ def weights_of(module: Module) -> list[tuple[str, Tensor]]:
 
 
 def _holdings(module: Module) -> list[tuple[Role, _Held]]:
-    """The parameters and the buffers that *module* itself holds."""
+    """The parameters and the buffers of *module*, without its children."""
     found: list[tuple[Role, _Held]] = []
     if module._parameters:
         found.append((Role.PARAMETER, module._parameters))
@@ -301,7 +301,7 @@ def _holdings(module: Module) -> list[tuple[Role, _Held]]:
 
 
 def _waits(module: Module) -> bool:
-    """Whether it is a lazy module, whose parameters have no shape yet."""
+    """Whether it is a lazy module with uninitialized parameters."""
     return any(_is_lazy(item) for _, held in _holdings(module) for item in held.values())
 
 
@@ -310,7 +310,7 @@ def _is_lazy(tensor: Any) -> bool:
 
 
 def _is_training(module: Module, kind: ScopeKind) -> bool:
-    """Its mode; scripted modules keep it in C++, and a frozen one has none."""
+    """Its training mode; scripted modules keep it in C++, and frozen ones have none."""
     if kind is ScopeKind.SCRIPTED:
         return bool(getattr(module, "training", False))
     return bool(vars(module).get("training", False))

@@ -1,4 +1,4 @@
-"""Observer: what an instrument of the optional kind is told of while the model runs."""
+"""Observer: the callbacks of optional instruments."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torchrecorder.capture.scope import OpenScope
 from torchrecorder.events import GradId, OpId, ValueId
 
 Given = tuple[Union[Tensor, None], ...]
-"""Gradients as PyTorch hands them to a hook."""
+"""Gradients as PyTorch passes them to a hook."""
 
 
 class Observer:
-    """Told of everything, does nothing; subclasses listen to what they need.
+    """Base class with empty callbacks.
 
-    Nothing that is shown may be kept or changed. Observers work on the recorder's time,
-    and for grad nodes in whichever thread runs them.
+    Arguments may be neither kept nor changed. The time of observers counts as the recorder's.
+    Callbacks of grad nodes come from the thread that runs the node.
     """
 
     def op_begins(self, op: OpId) -> None:
@@ -27,13 +27,13 @@ class Observer:
         """A call has run."""
 
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
-        """What a call of the function of this name made or wrote."""
+        """An op with this name returned or wrote these tensors."""
 
     def scope_entered(self, scope: OpenScope) -> None:
         """A module call begins."""
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
-        """A module call ended, and gave these results."""
+        """A module call ended with these results."""
 
     def node_met(self, grad: GradId, node: Any) -> None:
         """A backward run that may reach this grad node begins."""
@@ -42,7 +42,7 @@ class Observer:
         """A grad node is about to run, on these gradients."""
 
     def node_ended(self, grad: GradId, run: int) -> None:
-        """A grad node has run; never told of accumulations."""
+        """A grad node has run; not called for accumulations."""
 
     def finish(self) -> None:
-        """The run is over; what is still to be written is to be written now."""
+        """The run is over: write the remaining events."""

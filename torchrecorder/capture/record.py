@@ -1,4 +1,4 @@
-"""record: run a model once, only to look at it."""
+"""record: run a model once and record the run."""
 
 from __future__ import annotations
 
@@ -104,50 +104,50 @@ def record(
     Args:
         model: An ``nn.Module``, or any function or method that works on tensors; or an
             ``ExportedProgram`` of ``torch.export``, or the path of a saved one (``.pt2``), which
-            without inputs is run on fake tensors of the sizes it was exported with.
+            without inputs runs on fake tensors with the shapes of its example inputs.
         args: A tuple of positional arguments; a mapping of keyword arguments; or the one
             positional argument.
         kwargs: Keyword arguments of the model.
         input_shapes: Instead of *args*: a shape, a list of shapes, or a mapping from
-            argument name to shape. The inputs are random, on the model's device, in its
-            precision. A pair is a shape and a dtype: ``{"ids": ((1, 16), torch.int64)}``.
+            argument name to shape. The inputs are random, with the device and dtype of the
+            model. A pair is a shape and a dtype: ``{"ids": ((1, 16), torch.int64)}``.
         dtypes: Dtypes of *input_shapes*: one for all, or a list or mapping that matches them.
-            Whole numbers are 0 or 1.
+            Random integers are 0 or 1.
         name: Name of the recording; the class name if not given.
-        autograd: Give a frozen model an autograd graph: floating-point inputs enter as
-            leaves that require grad.
+        autograd: Record the autograd graph of a frozen model too: floating-point inputs are
+            replaced by leaves that require grad.
         backward: Run the backward pass too, from every output that requires grad, with
             gradients of ones (an output named ``loss`` alone, if there is one).
         fake: Run on fake tensors: shapes only, no compute, no memory, no times.
-        restore: Put buffers, gradients and random state back as they were before.
-        repeat: Run so many more times only to take times: the recording has the medians.
-        warmup: Runs before those, which do not count; 1 if *repeat* is more than 1.
-        stats: Take statistics of tensors and gradients: of all, or of those in the scopes
-            that this list names (dotted paths, with ``*``).
+        restore: Restore buffers, gradients and random state after the run.
+        repeat: Number of further runs, only to measure times: the recording has the medians.
+        warmup: Number of unmeasured runs before those; 1 if *repeat* is more than 1.
+        stats: Compute statistics of tensors and gradients: of all, or of those in a list of
+            scopes (dotted paths, which may contain ``*``).
         keep: Scopes whose results and gradients are kept, for `Recording.activations`; also
             operations by place and name, ``"encoder.*: softmax"``.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
-        saved: Count the bytes that are kept for backward; if not given, where backward runs.
-        compiled: Run the model once more with ``torch.compile``, and say which op is in which
-            graph, and where and why graphs break. ``"inductor"``: also which ops share a
-            kernel; that takes a C++ compiler, and time.
-        profile: Run it under ``torch.profiler``, and take its numbers of each op: time on the
+        saved: Count the bytes saved for backward; by default if backward runs.
+        compiled: Run the model again with ``torch.compile``, to record the graph of each op and
+            the graph breaks with their reasons. ``"inductor"``: also which ops share a kernel;
+            that needs a C++ compiler, and time.
+        profile: Run it under ``torch.profiler``, and record its numbers of each op: time on the
             CPU and on a device, kernels, memory.
-        memory: Note when the memory of tensors is allocated and released, forward and backward,
-            for `Recording.memory`.
-        threads: Record the threads, too, that the model starts.
+        memory: Record when the memory of tensors is allocated and released, in forward and
+            backward, for `Recording.memory`.
+        threads: Record threads that the model starts too.
         input_data: The 1.x spelling of *args*.
 
     Returns:
         The recording.
 
     Raises:
-        InvalidArgument: *model* cannot be called, or arguments contradict each other, or
-            ``fake=True`` would spoil the model, one of FSDP with real weights.
+        InvalidArgument: *model* cannot be called, arguments contradict each other, or
+            ``fake=True`` would damage the model, which uses FSDP with real weights.
         ArgumentMismatch: The model does not take these arguments.
         Exception: Whatever the model raises, with a note of where it happened;
-            `recording_of` gives what was recorded until then.
+            `recording_of` returns the recording until then.
 
     Example:
         >>> import torch, torchrecorder
@@ -174,13 +174,13 @@ def record(
     )
     before = _warmup(repeat, warmup)
     if fake and before + repeat > 1:
-        raise InvalidArgument("fake=True measures no times: repeat and warmup do not go with it")
+        raise InvalidArgument("fake=True measures no times: repeat and warmup need real tensors")
     if fake:
         _refuse_real_shards(model)
     for option, asked in (("compiled", compiled), ("profile", profile)):
         if fake and asked:
             raise InvalidArgument(
-                f"{option}={asked!r} needs a run on real tensors: fake=True is none"
+                f"{option}={asked!r} needs real tensors and cannot be combined with fake=True"
             )
     once = _Once(model, positional, named, name, autograd, backward, fake, threads)
     with uncollected():
@@ -199,28 +199,28 @@ def record(
 
 
 def _refuse_real_shards(model: Any) -> None:
-    """A model of FSDP keeps what it gathers: fake weights would be in its next real step."""
+    """Refuse FSDP models with real weights: they cache gathered weights, which would be fake."""
     if isinstance(model, Module) and any(map(gathers_weights, model.modules())):
         if not all(
             isinstance(local_part(parameter), FakeTensor) for parameter in model.parameters()
         ):
             raise InvalidArgument(
-                "fake=True would leave fake weights in this FSDP model, and spoil its next step: "
-                "record it without fake=True, or make it under FakeTensorMode, weights and all"
+                "fake=True would leave fake weights in this FSDP model and break its next step: "
+                "record it without fake=True, or create it under FakeTensorMode"
             )
 
 
 def _warmup(repeat: int, warmup: int | None) -> int:
-    """How many runs go before those that count."""
+    """The number of runs before the measured ones."""
     for name, number, least in (("repeat", repeat, 1), ("warmup", warmup, 0)):
-        runs = Check(f"a number of runs from {least}", whole_number(least).holds)
+        runs = Check(f"a number of runs of at least {least}", whole_number(least).holds)
         check_one(name, number, runs.or_none() if name == "warmup" else runs)
     return int(repeat > 1) if warmup is None else warmup
 
 
 @dataclass(frozen=True)
 class _Once:
-    """One run of a model, as often as it is wanted."""
+    """A run of a model that can be repeated."""
 
     model: Any
     args: tuple[Any, ...]
@@ -232,7 +232,7 @@ class _Once:
     threads: bool
 
     def run(self, extras: Extras, *, restore: bool) -> Recording:
-        """Run it under a recorder."""
+        """Run the model under a recorder."""
         recorder = Recorder(self.model, name=self.name, threads=self.threads, **vars(extras))
         positional, named = self.args, self.kwargs
         with contextlib.ExitStack() as stack:
@@ -281,7 +281,7 @@ def _set_apart(
     kwargs: dict[str, Any],
     restore: bool,
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Start from no gradients, and keep away from graphs that the user has behind inputs."""
+    """Remove gradients for the run, and detach inputs from the user's autograd graphs."""
     parameters = model.parameters() if isinstance(model, Module) else ()
     given = [item for _, item in tensors_in((args, kwargs)) if item.requires_grad and item.is_leaf]
     for leaf in given if restore else ():
@@ -296,16 +296,16 @@ def _run_backward(output: Any, *, retain: bool) -> None:
     found = [(name, tensor) for name, tensor in given if tensor.requires_grad]
     losses = [item for name, item in found if name == "loss"] or [item for _, item in found]
     if losses:
-        with DisableTorchFunction():  # no op of the model's
+        with DisableTorchFunction():  # not an op of the model
             ones = [None if _is_scalar(loss) else torch.ones_like(loss) for loss in losses]
         run_backward(losses, ones, retain_graph=retain)
     else:
         warn(
             "backward=True ran nothing: no output requires grad. Gradients are off, or the model "
-            "is frozen; then autograd=True has its inputs require grad"
+            "is frozen; then autograd=True makes its inputs require grad"
         )
 
 
 def _is_scalar(loss: Tensor) -> bool:
-    """Whether backward starts here without being told a gradient."""
+    """Whether backward can start here without a gradient argument."""
     return loss.dim() == 0 and loss.is_floating_point()

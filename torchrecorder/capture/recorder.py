@@ -1,9 +1,8 @@
-"""Recorder: enters the instruments in order, always leaves them, gives events.
+"""Recorder: enters the instruments, leaves them in any case, and builds the recording.
 
-One recorder serves one run in one thread. Recorders may be nested, and may run side by
-side in several threads, or tasks of one thread; each hears only its own. An exception of
-the user's goes through untouched, with a note of where in the model it happened; what was
-recorded until then is the recording.
+A recorder records one run in one thread. Recorders may be nested, and may run in several threads or
+asyncio tasks at once; each records only its own. An exception of the user's code passes unchanged,
+with a note that names the place in the model; the recording ends there.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from torchrecorder.trace.slices import profiled
 
 
 MODEL = Check(
-    "a module or something else to call, and no class",
+    "a module or another callable, not a class",
     lambda value: callable(value) and not isinstance(value, type),
 )
 
@@ -52,21 +51,21 @@ class Recorder:
             buffers their dotted names. Modules that are not part of it are recorded too,
             under their class name.
         name: Name of the recording; the model's class name if not given.
-        stats: Take mean, std, range, norm, zeros, NaNs of tensors and gradients: of all, or
-            of those in the scopes that this list names (dotted paths, with ``*``).
+        stats: Compute mean, std, range, norm, zeros, NaNs of tensors and gradients: of all, or
+            of those in a list of scopes (dotted paths, which may contain ``*``).
         keep: Scopes whose results are kept, for `Recording.activations` and
             `Recording.gradients`; also operations by place and name, ``"layer*: softmax"``.
         flops: Count floating-point operations.
         replay: Keep the autograd graph with the recording, for `Recording.replay`.
-        saved: Count the bytes that are kept for backward.
-        compiled: When the block has ended, make its calls of *model* once more with
-            ``torch.compile``, and say which op is in which graph, and where graphs break.
-            ``"inductor"``: also which ops share a kernel; that takes a C++ compiler, and time.
-        profiler: A ``torch.profiler.profile`` that runs around the block. Ops and scopes are
-            ranges of it, and when it has ended the recording has its numbers.
-        memory: Note when the memory of tensors is allocated and released, for
+        saved: Count the bytes saved for backward.
+        compiled: After the block, repeat its calls of *model* with ``torch.compile``, to record
+            the graph of each op and the graph breaks. ``"inductor"``: also which ops share a
+            kernel; that needs a C++ compiler, and time.
+        profiler: A ``torch.profiler.profile`` that is active around the block. Ops and scopes
+            become ranges in it, and after its end the recording has its numbers.
+        memory: Record when the memory of tensors is allocated and released, for
             `Recording.memory`.
-        threads: Record the threads, too, that are started while this is recorded.
+        threads: Record threads that are started in the block too.
 
     Raises:
         InvalidArgument: An option has a wrong value, or needs a *model*.
@@ -108,8 +107,8 @@ class Recorder:
             raise InvalidArgument("compiled=True needs the model: Recorder(model, compiled=True)")
         if compiled == INDUCTOR and not tracks_kernels():
             raise InvalidArgument(
-                "this version of PyTorch does not tell of which operations a kernel is made; "
-                "compiled=True shows the graphs"
+                "this version of PyTorch does not report the operations of a kernel; compiled=True "
+                "shows the graphs"
             )
         self._running: Running | None = None
         self._kept: Kept | None = None
@@ -126,7 +125,7 @@ class Recorder:
         return f"<Recorder of {self._name}: {'recording' if self._used else 'not entered yet'}>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """What a notebook shows: the recording, when there is one."""
+        """The formats that a notebook shows: those of the recording, after the block."""
         if self._events is None:
             return {"text/plain": repr(self)}
         return self.recording._repr_mimebundle_(include, exclude)
@@ -135,7 +134,7 @@ class Recorder:
         if self._used:
             raise RecorderInUse("this recorder was used before; make a new one for each run")
         self._used = True
-        with DisableTorchFunction():  # function modes of others need not hear us
+        with DisableTorchFunction():  # other function modes must not see calls of the recorder
             self._set_up()
         return self
 
@@ -167,7 +166,7 @@ class Recorder:
     ) -> None:
         assert self._exit is not None
         self._tape.pause()
-        self._tape.deaf = True  # PyTorch runs hooks that were there when a module was called
+        self._tape.deaf = True  # PyTorch runs hooks that existed when a module was called
         with self._tape.losing("end"):
             self._exit.close()
         if self._second is not None and error is None:
@@ -200,7 +199,7 @@ class Recorder:
             )
         )
         self._events = tuple(tape.events)
-        tape.events.clear()  # the instruments refer to each other: only a collection frees them
+        tape.events.clear()  # the instruments are in reference cycles
         self._live = Live(self._instruments.catalog.references())
         self._instruments.clear()
         del self._tape, self._instruments, self._exit, self._second
@@ -215,7 +214,7 @@ class Recorder:
             _warn_lost(tape.lost, self._events)
 
     def _leave(self, error: BaseException | None) -> None:
-        """Close every scope; if the run failed, say where."""
+        """Close every scope; if the run failed, record where."""
         if error is not None:
             failure = self._tape.conclude_failure(error)
             sources = self._instruments.modules.regions.sources
@@ -225,9 +224,9 @@ class Recorder:
         self._instruments.modules.leave_all(error)
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call *function* inside the block, only to look at it.
+        """Call *function* inside the block.
 
-        One that runs no hooks gets a scope of its own.
+        A callable that runs no module hooks gets its own scope.
         """
         self._only_looks = True
         if isinstance(function, Module):
@@ -237,21 +236,20 @@ class Recorder:
         return self._instruments.modules.call_function(self._name, function, args, kwargs)
 
     def lose(self, instrument: str, error: Exception) -> None:
-        """An *instrument* outside of the block failed: a fact is lost."""
+        """An *instrument* failed outside of the block: note the lost fact."""
         self._tape.lose(instrument, error)
 
     def module_called(self, module: Module, args: tuple[Any, ...], frame: FrameType) -> None:
-        """A hook in *frame* entered this block: the call of *module* has begun before it."""
+        """A hook in *frame* entered this block during the call of *module*."""
         self._instruments.modules.before(module, args, frame)
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """Dotted paths of the modules that are running now, outermost first.
+        """Dotted paths of the running modules, outermost first.
 
-        Forward and backward alike: in backward, those whose forward made the grad node
-        that is running. For hooks and other tools; empty outside the block.
-        Another thread, such as that of a sampling profiler, is told the scopes of the
-        thread that is recorded.
+        In backward, the modules whose forward created the running grad node. Empty outside the
+        block. Other threads, such as that of a sampling profiler, get the scopes of the recorded
+        thread.
         """
         running, instruments = self._running, getattr(self, "_instruments", None)
         if running is None or instruments is None:
@@ -266,13 +264,13 @@ class Recorder:
 
     @property
     def recording(self) -> Recording:
-        """What was recorded; to be had when the block has ended.
+        """The recording; available after the block.
 
         Raises:
             RecorderInUse: The block has not ended, or was never entered.
         """
         if self._events is None:
-            raise RecorderInUse("the recording is there when the recorder's with block has ended")
+            raise RecorderInUse("the recording is available after the recorder's with block")
         if self._recording is None:
             self._recording = build(self._events, Recording, self._live, self._kept)
         if self._extras.profiler is not None:
@@ -280,11 +278,10 @@ class Recorder:
         return self._recording
 
     def _profiled(self, recording: Recording) -> Recording:
-        """With what the profiler measured, once it has stopped."""
+        """The recording with the profiler's numbers, if it has stopped."""
         if not is_done(self._extras.profiler):
             warn(
-                "the profiler still runs: the recording gets its numbers when it is asked for "
-                "after the profiler's block"
+                "the profiler is still running: read the recording after the profiler's block"
             )
             return recording
         slices, self._extras = slices_of(self._extras.profiler), Extras()
@@ -300,15 +297,15 @@ def _name_of(model: Any) -> str:
 
 
 def _module_of(model: Any) -> Module | None:
-    """The module that *model* is, or is a method of."""
-    if isinstance(model, Module):  # never asked for attributes: its class may compute them
+    """*model* if it is a module, or the module of a bound method."""
+    if isinstance(model, Module):  # its attributes are not read: they may be computed
         return model
     owner = getattr(model, "__self__", None)
     return owner if isinstance(owner, Module) else None
 
 
 def _is_heard(module: Module) -> bool:
-    """Whether a call of *module* is PyTorch's own, which runs hooks, and not the user's."""
+    """Whether calls of *module* run hooks, because its class does not override ``__call__``."""
     owner = next(base for base in type(module).__mro__ if "__call__" in vars(base))
     return owner.__module__.partition(".")[0] == "torch"
 

@@ -1,8 +1,9 @@
-"""Running: which modules are being executed at this moment, in either direction.
+"""Running: the modules that are running, in forward or backward.
 
-Forward, the tape knows. Backward, autograd knows which node its thread is running, also
-while hooks of the user's are called, and the node was made in a scope. Nothing is
-counted up and down, so nothing can be off by one.
+In forward, the tape knows the scopes. In backward, autograd knows the node that its thread runs,
+also
+during hooks of the user, and each node has a scope. There are no counters that could get out of
+step.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Running:
-    """Answers who is running; reads the tape, writes nothing."""
+    """Finds the running modules from the tape."""
 
     def __init__(self, tape: Tape, backward: BackwardRuns) -> None:
         self.tape = tape
@@ -39,7 +40,7 @@ class Running:
     def scopes(self) -> tuple[str, ...]:
         """Dotted paths of the module calls that are running, outermost first.
 
-        In a thread that runs no backward pass, those of the thread that is recorded.
+        In a thread without a backward pass, those of the recorded thread.
         """
         if self.is_backward and not self._recomputes():
             grad = self.backward.current() or self.backward.last_started()
@@ -47,7 +48,7 @@ class Running:
         return self.paths(self.tape.scope)
 
     def _recomputes(self) -> bool:
-        """Whether a checkpointed call is running again."""
+        """Whether a checkpointed call is being recomputed."""
         stack = self.tape.stack
         return bool(stack) and stack[-1].event.recompute
 
@@ -64,7 +65,7 @@ class Running:
         return home if home is not None else self._feeders.get(grad)
 
     def paths(self, scope: ScopeId | None) -> tuple[str, ...]:
-        """Paths of *scope* and those around it; regions, which have none, are left out."""
+        """Paths of *scope* and the scopes around it, without regions."""
         self._catch_up()
         found: list[str] = []
         while scope is not None:
@@ -76,8 +77,8 @@ class Running:
         return tuple(reversed(found))
 
     def _catch_up(self) -> None:
-        """Read what was written since last time."""
-        with self._reading:  # other threads may ask too
+        """Read the events since the last call."""
+        with self._reading:  # may be called from other threads
             events = self.tape.events
             while self._read < len(events):
                 self._take(events[self._read])

@@ -1,4 +1,4 @@
-"""OpenScope: a call or region that is running, and what is known of it so far."""
+"""OpenScope: the state of a call or region that is running."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from torchrecorder.events import ScopeEntered, ScopeId
 
 Called = Callable[[Any, tuple[Any, ...], Mapping[str, Any], ScopeId], None]
-"""Told of every call: what is called, its arguments, its scope."""
+"""Called for every call, with the callee, its arguments and its scope."""
 
 
 class OpenScope:
@@ -16,13 +16,13 @@ class OpenScope:
 
     inputs: tuple[Any, ...] = ()
     key: object = None
-    begun = 0  # where the run was when the arguments had been read
+    begun = 0  # position in the run after the arguments were read
     cleanup: Callable[[], None] | None = None
 
     def __init__(self, event: ScopeEntered, state: Any, started: float) -> None:
         self.event = event
         self.scope = event.scope
         self.recompute = event.recompute
-        self.state = state  # grad mode and the like, as they were at the door
+        self.state = state  # grad mode and other modes at the start
         self.started = started
         self.arguments: dict[int, Any] = {}

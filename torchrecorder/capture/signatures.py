@@ -10,7 +10,7 @@ from torchrecorder.capture.probes.statistics import Choice
 
 
 class RecordOptions(TypedDict, total=False):
-    """How a model is recorded, whatever its inputs are."""
+    """The keyword options of `record`, apart from the inputs."""
 
     name: str | None
     autograd: bool
@@ -31,7 +31,7 @@ class RecordOptions(TypedDict, total=False):
 
 
 class InputOptions(RecordOptions, total=False):
-    """The same, and inputs that are made from shapes."""
+    """The same, and inputs created from shapes."""
 
     input_shapes: Union[Sequence[Any], Mapping[str, Any]]
     dtypes: Any

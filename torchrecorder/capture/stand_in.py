@@ -1,8 +1,8 @@
 """Stand-ins: copies of modules without their tensors.
 
-A recording outlives its model, and people still ask what kind of module a box was and how it
-was configured. And a method of the user's that describes a module must not change the module:
-it runs on a copy.
+A recording outlives its model, but stylers still need the class and configuration of a module.
+Also,
+``extra_repr()`` of a user's class must not change the module: it runs on a copy.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _HELD = ("_parameters", "_buffers", "_modules")
 
 
 class StandIn(NamedTuple):
-    """What is kept of a module: its class and its plain attributes.
+    """The class and plain attributes of a module.
 
     Attributes:
         cls: The class of the module.
-        attributes: Numbers, text and tuples of them, such as ``kernel_size``.
+        attributes: Numbers, strings and tuples of them, such as ``kernel_size``.
         absent: Names of parameters that are None, such as ``bias`` of a layer without one.
     """
 
@@ -29,7 +29,7 @@ class StandIn(NamedTuple):
     absent: tuple[str, ...]
 
     def make(self, tensors: dict[str, Any]) -> Module:
-        """A module of the same class that answers ``isinstance`` and has these attributes.
+        """A module of the same class with these attributes.
 
         Args:
             tensors: Its parameters and buffers, by name; meta tensors.
@@ -42,7 +42,7 @@ class StandIn(NamedTuple):
 
 
 def stand_in(module: Module) -> StandIn:
-    """What to keep of *module*. Only its ``__dict__`` is read: nothing of the user's runs."""
+    """The stand-in of *module*. Only its ``__dict__`` is read, so that no code of the user runs."""
     held = vars(module)
     attributes = {name: value for name, value in held.items() if _is_plain(value)}
     absent = tuple(name for name, value in _parameters(held) if value is None)
@@ -50,10 +50,10 @@ def stand_in(module: Module) -> StandIn:
 
 
 def plain_detail(module: Module) -> str | None:
-    """What PyTorch's ``extra_repr()`` says of *module*; None if the class has one of its own.
+    """The result of PyTorch's ``extra_repr()`` of *module*; None if the user's class overrides it.
 
-    No code of the user's runs: PyTorch's method may read attributes that a subclass computes, so
-    it is given a copy of the class that it belongs to.
+    No code of the user runs: PyTorch's method may read attributes that a subclass computes, so it
+    gets a copy of the class that defines it.
     """
     cls = type(module)
     owner = next(base for base in cls.__mro__ if "extra_repr" in vars(base))
@@ -68,8 +68,8 @@ def plain_detail(module: Module) -> str | None:
 def detail_of(module: Module) -> str:
     """``extra_repr()`` of *module* on one line; empty if it raises.
 
-    A method of the user's may do anything, even draw random numbers or count its calls. It is
-    called on a shallow copy; who calls this keeps the random state.
+    A user's method may have side effects, such as drawing random numbers. It is called on a shallow
+    copy; callers preserve the random state.
     """
     return _one_line(_shallow(module, type(module)))
 
@@ -82,9 +82,9 @@ def _one_line(module: Module) -> str:
 
 
 def _shallow(module: Module, cls: type[Module]) -> Module:
-    """A copy of *module*, of this class, that shares its attributes.
+    """A shallow copy of *module* with class *cls*.
 
-    Setting one on it leaves *module* alone.
+    Setting attributes on it does not change *module*.
     """
     held = vars(module)
     copy = _empty(cls)
@@ -95,7 +95,7 @@ def _shallow(module: Module, cls: type[Module]) -> Module:
 
 
 def _empty(cls: type[Module]) -> Module:
-    """A module of class *cls* whose ``__init__`` did not run."""
+    """A module of class *cls*, created without calling ``__init__``."""
     made = Module.__new__(cls)
     object.__setattr__(made, "__dict__", dict(vars(Module())))
     return made
@@ -108,5 +108,5 @@ def _is_plain(value: Any) -> bool:
 
 
 def _parameters(held: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The parameters of a module, given its ``__dict__``; a scripted module has none there."""
+    """The parameters in the ``__dict__`` of a module; scripted modules have none there."""
     return list((held.get("_parameters") or {}).items())

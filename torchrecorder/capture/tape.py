@@ -1,8 +1,8 @@
-"""Tape: append events, number things, know the current scope and op.
+"""Tape: collects events, assigns ids, and tracks the current scope and op.
 
-A tape lives only during a run. Everything on it is text and numbers, so that nothing of
-the user's outlives the run because of us; the few live things an instrument needs while
-it listens (frames, tensors, modules) stay in that instrument and are dropped with it.
+A tape exists only during a run. It holds only text and numbers, so that it keeps no object of the
+user alive; live objects that an instrument needs (frames, tensors, modules) stay in the instrument
+and are released with it.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ from torchrecorder.events import (
 
 
 _IDS = 1_000_000
-"""How many ids of each kind a thread has for itself."""
+"""The size of the range of ids of each thread."""
 
 
 def home_of(name: str) -> int:
-    """The number of the thread in which an id was given out."""
+    """The number of the thread that assigned an id."""
     return int(name[1:]) // _IDS
 
 
 _TOUCHING = frozenset(("modules", "functions", "aliases", "custom functions"))
-"""The instruments that hand aliases of ours to the model, or take them back."""
+"""The instruments that pass the recorder's aliases to the model, or take them back."""
 
 
 class Tape:
-    """The events of one run, and where the run is at this moment.
+    """The events of one run, and its current position.
 
     Args:
         clock: Seconds, monotonic; replaced in tests.
     """
 
     strict = False
-    """Re-raise what goes wrong inside an instrument instead of noting it; for tests."""
+    """Raise errors of instruments instead of recording them; for tests."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.number = 0  # of the thread, if several are recorded
@@ -68,11 +68,11 @@ class Tape:
         self.write = self.events.append
         self.clock = clock
         self.began = clock()
-        self.own = 0.0  # seconds that the instruments took
+        self.own = 0.0  # time of the instruments, in seconds
         self.paused: float | None = None
         self.thread = threading.get_ident()
         self.task = OwnTask()
-        self.deaf = False  # calls of modules are not those of the model
+        self.deaf = False  # module calls do not belong to the model
         self.stack: list[OpenScope] = []
         self.index = 0
         self.ops = 0
@@ -81,11 +81,12 @@ class Tape:
         self.grads = 0
         self.modules = 0
         self.functions: set[ScopeId] = set()  # calls of custom autograd functions
+        self.shared: dict[Any, Any] = {}  # equal shapes and arguments are kept once
         self.notes: list[str] = []
         self.observers: list[Observer] = []
         self.op: OpId | None = None  # the call that is running
         self.lost = 0
-        self.sound = True  # no instrument has failed that the user's tensors depend on
+        self.sound = True  # whether all instruments that the user's tensors depend on still work
         self.failed: tuple[int, type] | None = None  # an exception would keep its frames alive
         self.failed_op: OpId | None = None
         self.failed_scope: ScopeId | None = None
@@ -94,43 +95,44 @@ class Tape:
 
     @classmethod
     def beside(cls, main: Tape, number: int, around: ScopeId | None) -> Tape:
-        """The tape of another thread: it writes to the same events, at the same positions.
+        """The tape of another thread, which shares events and positions with *main*.
 
         Args:
             main: The tape of the first thread.
-            number: Which thread it is, from 1.
+            number: The number of the thread, from 1.
             around: The scope in which it was started.
         """
         tape = cls(main.clock)
         tape.events, tape.write = main.events, main.write
         tape.positions, tape.backward_runs = main.positions, main.backward_runs
+        tape.shared = main.shared
         tape.number, tape.around, tape.began = number, around, main.began
         for counter in ("ops", "values", "scopes", "grads", "modules"):
             setattr(tape, counter, number * _IDS)
         return tape
 
-    # Time: that of the user's code, without what the instruments take ----------------
+    # Time of the user's code, without that of the instruments ----------------
 
     def pause(self) -> float:
-        """An instrument begins to work; gives the user's time, which stands still."""
+        """An instrument starts to work: stop the user's time and return it."""
         if self.paused is None:
             self.paused = self.clock()
         return self.paused - self.own
 
     def resume(self) -> None:
-        """The instrument has done its work: the user's code goes on."""
+        """The instrument is done: continue the user's time."""
         if self.paused is not None:
             self.own += self.clock() - self.paused
             self.paused = None
 
     def time(self) -> float:
-        """Seconds of the user's own time."""
+        """The user's time, in seconds."""
         return (self.clock() if self.paused is None else self.paused) - self.own
 
-    # Where the run is ----------------------------------------------------------------
+    # Position ----------------------------------------------------------------
 
     def is_elsewhere(self) -> bool:
-        """Whether it is another thread, or another task of this thread, that runs now."""
+        """Whether another thread, or another task of this thread, is running."""
         return threading.get_ident() != self.thread or self.task.is_left()
 
     @property
@@ -200,13 +202,13 @@ class Tape:
         inputs: tuple[Slot, ...],
         outputs: tuple[ValueId, ...],
     ) -> None:
-        """State an op that nobody called as one, in the current scope."""
+        """Record an op that was not called from Python, in the current scope."""
         index = self.next_index()
         scope = self.scope
         self.write(OpCalled(op, scope, index, kind, name, "", inputs, outputs, (), (), None, None))
 
     def fail(self, error: BaseException, op: OpId | None) -> None:
-        """Remember where *error* came up; the first to report it is the closest."""
+        """Record the place of *error*; the first report is the closest."""
         if self.failed != (id(error), type(error)):
             self.failed = id(error), type(error)
             self.failed_op = op
@@ -221,7 +223,7 @@ class Tape:
         op: OpId | None,
         scope: ScopeId | None,
     ) -> None:
-        """Remember the grad node, and its op and scope, in which *error* came up."""
+        """Record the grad node, op and scope of *error*."""
         if self.failed != (id(error), type(error)):
             self.fail(error, op)
             self.failed_scope = scope
@@ -229,7 +231,7 @@ class Tape:
         self.failed_backward = True
 
     def conclude_failure(self, error: BaseException) -> RunFailed:
-        """State that *error* ended the run."""
+        """Record that *error* ended the run."""
         known = self.failed == (id(error), type(error))
         event = RunFailed(
             error=type(error).__name__,
@@ -244,17 +246,17 @@ class Tape:
 
     @contextlib.contextmanager
     def losing(self, instrument: str) -> Iterator[None]:
-        """Inside the block an instrument may fail: see `lose`."""
+        """A context in which an instrument may fail; see `lose`."""
         try:
             yield
         except Exception as error:
             self.lose(instrument, error)
 
     def lose(self, instrument: str, error: BaseException) -> None:
-        """An instrument failed: note it, and let the run go on.
+        """Record that an instrument failed; the run goes on.
 
-        Whatever PyTorch calls back is guarded by this. What is no `Exception`, such as a
-        `KeyboardInterrupt`, is the user's also where it meets an instrument.
+        All callbacks of PyTorch are guarded by this. Exceptions such as `KeyboardInterrupt`, which
+        are not an `Exception`, are the user's and pass.
 
         Raises:
             BaseException: *error* itself, if the tape is strict.

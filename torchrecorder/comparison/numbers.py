@@ -32,7 +32,7 @@ NOISE = 1e-6
 """Sign changes below this magnitude are ignored."""
 
 FACTORS = Check(
-    "names of annotations, or factors from 1 on by name, such as {'gradient_norm': 2}",
+    "names of annotations, or factors of at least 1 by name, such as {'gradient_norm': 2}",
     lambda value: TEXTS.holds(value)
     or isinstance(value, Mapping)
     and all(ABOVE_0.holds(item) and item >= 1 for item in value.values()),

@@ -1,8 +1,8 @@
-"""The facts a run can state: plain, frozen, and free of torch.
+"""Events of a run: immutable data without references to torch.
 
-Instruments write events, `build` turns them into a recording. The ids and the closed
-vocabularies (kinds and roles) are shared with the recording, so they live here too.
-Events are named tuples: as frozen as dataclasses, and the cheapest to make.
+Instruments write events, `build` turns them into a recording. Ids and enumerations (kinds and
+roles) are shared with the recording, so they are defined here too. Events are named tuples,
+because these are the fastest to create.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from torchrecorder.events.compiler import (
     GraphBreak,
 )
 from torchrecorder.events.processes import (
+    GRADIENT_MESSAGE,
+    MESSAGE,
     TO_ONE,
     Communication,
     Mesh,
@@ -108,7 +110,9 @@ __all__ = [
     "FLOPS_FORWARD",
     "FLOPS_PROFILED",
     "FUSED_KERNEL",
+    "GRADIENT_MESSAGE",
     "KERNELS",
+    "MESSAGE",
     "MODES",
     "SECONDS_OF_GAPS",
     "SECONDS_OF_KERNELS",

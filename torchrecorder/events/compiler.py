@@ -1,4 +1,4 @@
-"""What the compiler makes of a model: graphs, the places where they break, kernels."""
+"""Results of compiling a model: graphs, graph breaks, kernels."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from typing import NamedTuple
 from torchrecorder.events.vocabulary import OpId, ScopeId, SourceLine
 
 COMPILED_GRAPH = "compiled graph"
-"""The number of the graph that an op is in; 0 where it ran in Python between two graphs."""
+"""The number of the graph of an op; 0 if it ran in Python between two graphs."""
 
 
 class CompiledGraph(NamedTuple):
-    """One graph that ``torch.compile`` made of the model.
+    """A graph that ``torch.compile`` made of the model.
 
     Attributes:
-        number: Which one, counted from 1, in the order in which they were compiled.
+        number: Its number, counted from 1, in the order of compilation.
         source: The line of its first call, in the function that was compiled.
-        calls: How many calls of functions and methods it has.
-        unmatched: The names of those that are no recorded op.
-        guards: How many conditions are checked before it is used; None where PyTorch does not
-            tell.
+        calls: The number of calls of functions and methods in it.
+        unmatched: The names of those calls that match no recorded op.
+        guards: The number of guards; None if PyTorch does not report them.
         runs: How often it ran.
-        recompiled: The same function had been compiled before, and its guards did not hold.
+        recompiled: Whether it replaces an earlier graph of the function whose guards failed.
     """
 
     number: int
@@ -34,17 +33,17 @@ class CompiledGraph(NamedTuple):
 
 
 class GraphBreak(NamedTuple):
-    """A place where ``torch.compile`` ends a graph and goes on in Python.
+    """A place where ``torch.compile`` ends a graph and continues in Python.
 
     Attributes:
         graph: The number of the graph that ends here.
-        reason: What PyTorch says, in short.
-        explanation: What it says in full.
-        hints: What it says can be done.
-        link: Where it says more.
+        reason: PyTorch's reason, in short.
+        explanation: PyTorch's explanation.
+        hints: PyTorch's hints on how to avoid it.
+        link: The page in PyTorch's documentation.
         source: The user's line.
-        op: The op at which it is; None where it is at no op, as a call of ``print``.
-        scope: The scope it is in.
+        op: The op at the break; None if it is not at an op, such as a call of ``print``.
+        scope: The scope of the break.
     """
 
     graph: int
@@ -65,11 +64,11 @@ class FusedKernel(NamedTuple):
     """A kernel that Inductor made of one or more ops, or a call of a library for one.
 
     Attributes:
-        number: Which one, counted from 1, in the order in which they were compiled.
-        graph: The number of the graph that it is in.
-        name: What it is called in the generated code.
-        ops: What it computes; an op can be in several.
-        code: The file of the generated code, below the folder of Inductor's cache.
+        number: Its number, counted from 1, in the order of compilation.
+        graph: The number of its graph.
+        name: Its name in the generated code.
+        ops: The ops that it computes; an op can be in several kernels.
+        code: The file of the generated code, relative to the folder of Inductor's cache.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""What a process that is one of several states of itself, and of what it sends."""
+"""Events of distributed runs: the process, its groups and meshes, shards, communication."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from torchrecorder.events.vocabulary import GradId, OpId, ScopeId, ValueId
 TO_ONE = ("send", "recv")
 """The names of communications between two processes; the others are of a whole group."""
 
+MESSAGE = "message"
+"""The argument of a receive, where ranks were put together: what the other one sent."""
+
+GRADIENT_MESSAGE = "gradient message"
+"""The same, where what was sent is a gradient."""
+
 
 class RankGroup(NamedTuple):
     """A process group that this process is a member of."""
 
-    name: str  # what PyTorch calls it
+    name: str  # its name in PyTorch
     ranks: tuple[int, ...]  # its members, by their rank among all processes
-    purpose: str  # what it says that it is for, "mesh_tp"; empty if nothing
-    backend: str  # what it sends by, "gloo", "nccl", "fake"
+    purpose: str  # its description, "mesh_tp"; may be empty
+    backend: str  # "gloo", "nccl", "fake"
 
 
 class Mesh(NamedTuple):
@@ -38,24 +44,24 @@ class Rank(NamedTuple):
         rank: Its number, counted from 0.
         world: How many there were.
         host: The name of the machine; empty in files without times.
-        groups: That of all processes, and those it sent something in.
+        groups: The group of all processes, and those it communicated in.
     """
 
     rank: int
     world: int
     host: str
     groups: tuple[RankGroup, ...]
-    meshes: tuple[Mesh, ...]  # that its tensors lay over
+    meshes: tuple[Mesh, ...]  # of its distributed tensors
 
 
 class Shard(NamedTuple):
-    """The part of a tensor that this process had, where others had others.
+    """The part of a distributed tensor in this process.
 
     Attributes:
-        mesh: Over which processes it lay, ``"dp=2, tp=4"``.
-        placements: How, along each dimension of the mesh: ``"Shard(0)"``, ``"Replicate()"``.
-        shape: The sizes of the part.
-        bytes: The size of the part.
+        mesh: The device mesh of the tensor, ``"dp=2, tp=4"``.
+        placements: One per dimension of the mesh: ``"Shard(0)"``, ``"Replicate()"``.
+        shape: The shape of the local part.
+        bytes: The size of the local part.
     """
 
     value: ValueId
@@ -70,19 +76,19 @@ class Communication(NamedTuple):
 
     Attributes:
         name: ``"all_reduce"``, ``"reduce_scatter"``, ``"broadcast"``, ``"send"`` ...
-        reduction: How numbers are put together, ``"sum"``, if they are.
-        group: Its name.
-        order: Its number in the group; of a send, among those with this peer and tag.
-        peer: The rank it went to, came from, or started at as the root; -1 if there is none.
-        tag: What tells messages apart; -1 for a collective.
-        given: Bytes that went in.
-        received: Bytes that came out.
-        scope: The scope it ran in; in backward, that whose forward made the grad node.
-        op: The op that sent; None in backward.
-        grad: The grad node that was running; None at the end of a backward pass.
-        seconds: From the call until it was done; None where that is not heard.
-        blocked_seconds: How long the program waited for it; None where that is not heard.
-        waited_seconds: How long for the rank that came *last*, where ranks were put together.
+        reduction: The reduction, ``"sum"``; empty without one.
+        group: The name of its process group.
+        order: Its number in the group; for a send, among those with this peer and tag.
+        peer: The destination, the source, or the root of a collective; -1 without one.
+        tag: The tag of a message; -1 for a collective.
+        given: Bytes of the input.
+        received: Bytes of the output.
+        scope: The scope it ran in; in backward, the scope whose forward made the grad node.
+        op: The op that ran it; None in backward.
+        grad: The grad node that ran it; None at the end of a backward pass.
+        seconds: From the call to its completion; None if the completion is unknown.
+        blocked_seconds: How long the program was blocked by it; None if unknown.
+        waited_seconds: How long it waited for the slowest rank, *last*; only in joined runs.
     """
 
     name: str

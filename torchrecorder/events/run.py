@@ -1,4 +1,4 @@
-"""What instruments state while a model runs."""
+"""Events of a run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from torchrecorder.events.vocabulary import (
 
 
 class ModuleSeen(NamedTuple):
-    """A module object; stated once, before its first call or at the end of the run."""
+    """A module object; written once, before its first call or at the end of the run."""
 
     module: ModuleId
     names: tuple[str, ...]  # dotted paths from the recorded root; "" is the root itself
     cls: str
     qualname: str
     detail: str  # extra_repr(), on one line
-    parameters: tuple[Slot, ...]  # its own, not those of its children
+    parameters: tuple[Slot, ...]  # without those of its children
     buffers: tuple[Slot, ...]
     training: bool
 
@@ -40,13 +40,13 @@ class ValueSeen(NamedTuple):
     shape: tuple[int, ...]
     dtype: str  # "float32"
     device: str  # "cpu", "cuda:0", "meta"
-    role: Role  # CONSTANT may turn out to be an INPUT: build decides
+    role: Role  # build may change CONSTANT to INPUT
     names: tuple[str, ...]  # dotted names of a parameter or buffer
     producer: OpId | None
     requires_grad: bool
     grad: GradEdge | None  # the grad node behind it
     bytes: int
-    kind: str  # "Tensor", "Parameter", the subclass, or the layout where it is not strided
+    kind: str  # "Tensor", "Parameter", the subclass, or a layout other than strided
     trainable: bool = False  # a parameter that requires grad
     storage: int = -1  # equal numbers share memory; -1 where the tensor has no storage
 
@@ -62,7 +62,7 @@ class OpCalled(NamedTuple):
     qualname: str  # "torch.nn.functional.linear"
     inputs: tuple[Slot, ...]  # one per tensor argument, in order: x * x has two
     outputs: tuple[ValueId, ...]
-    writes: tuple[ValueId, ...]  # those of the outputs that were written in place
+    writes: tuple[ValueId, ...]  # the outputs that were written in place
     arguments: tuple[tuple[str, str], ...]  # the other arguments, as short text
     source: SourceLine | None
     seconds: float | None
@@ -77,7 +77,7 @@ class ScopeEntered(NamedTuple):
     index: int  # type: ignore[assignment]
     kind: ScopeKind
     name: str  # last piece of the path, or the class or function name
-    path: str  # dotted path from the recorded root, as far as there is one
+    path: str  # dotted path from the recorded root
     cls: str  # "Conv2d"; for regions, what identifies them
     module: ModuleId | None
     call: int  # 0 for the first call of this module
@@ -86,7 +86,7 @@ class ScopeEntered(NamedTuple):
 
 
 class ScopeLeft(NamedTuple):
-    """A scope ends, and what went in and out of it."""
+    """A scope ends; its inputs and outputs."""
 
     scope: ScopeId
     inputs: tuple[Slot, ...]
@@ -96,7 +96,7 @@ class ScopeLeft(NamedTuple):
 
 
 class GradNodeFound(NamedTuple):
-    """A node of the autograd graph, and the nodes its gradients go to."""
+    """A node of the autograd graph, and the next nodes."""
 
     grad: GradId
     name: str  # "AddmmBackward0"
@@ -107,7 +107,7 @@ class GradNodeFound(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """The form of a gradient as it flowed."""
+    """Shape, dtype and size of a gradient."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -121,7 +121,7 @@ class BackwardRan(NamedTuple):
     run: int  # counted from 0
     op: OpId  # the call
     seconds: float | None
-    create_graph: bool  # what it does can itself be differentiated
+    create_graph: bool  # create_graph=True
     failed: bool
 
 
@@ -138,7 +138,7 @@ class GradNodeRan(NamedTuple):
 
 
 class GradNodeMade(NamedTuple):
-    """A grad node was made by another one that ran: it belongs to a double backward."""
+    """A grad node was created while another one ran: it belongs to a double backward."""
 
     grad: GradId
     by: GradId
@@ -151,7 +151,7 @@ SECONDS_ON_DEVICE = "device seconds"
 
 
 class Measured(NamedTuple):
-    """An amount that only the run can tell; several for one place add up."""
+    """A measured amount; several of one node add up."""
 
     quantity: str  # one of those above, or an instrument's own
     node: str  # id of a scope, op, value or grad node
@@ -159,11 +159,11 @@ class Measured(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What the numbers in a tensor were like; NaN and infinities count, and are in the norm."""
+    """Statistics of the numbers in a tensor; the norm includes NaN and infinities."""
 
-    node: str  # the value; or the grad node that was given this gradient
+    node: str  # the value, or the grad node that received this gradient
     index: int  # type: ignore[assignment]  # which output of the grad node's forward; else 0
-    run: int  # for a gradient: in which backward run; else -1
+    run: int  # number of the backward run of a gradient; -1 for a value
     count: int  # type: ignore[assignment]
     mean: float
     std: float
@@ -179,22 +179,23 @@ SECONDS_ON_CPU, SECONDS_OF_KERNELS = "profiled seconds", "kernel seconds"
 KERNELS, SECONDS_OF_GAPS = "kernels", "launch gap seconds"
 BYTES_ALLOCATED, BYTES_FREED = "allocated bytes", "freed bytes"
 FLOPS_PROFILED = "profiled flops"
-"""What a profiler measures."""
+"""Quantities that a profiler measures."""
 
 
 class Allocation(NamedTuple):
     """Memory of tensors, from when it was allocated until it was released.
 
     Attributes:
-        storage: Values with this number have it.
+        storage: The storage number of the values in it.
         bytes: Its size.
-        made_in: The op, grad node or scope that ran when it was allocated; empty for what there
-            was before the run.
-        begin: When: allocations and releases of the run are counted from 1; 0 before the run.
-        freed_in: The op, grad node or scope that ran last when it was released; else empty.
-        end: When it was released; None if it outlived the run.
-        role: ``"parameter"``, ``"buffer"`` or ``"gradient"`` of the model, else empty.
-        leaf: Of a gradient of the model, the storage of what it is the gradient of; else -1.
+        made_in: The op, grad node or scope that ran when it was allocated; empty if allocated
+            before the run.
+        begin: When it was allocated, as a count of allocations and releases from 1; 0 before the
+            run.
+        freed_in: The op, grad node or scope that ran when it was released; empty if it was not.
+        end: When it was released, by the same count; None if it outlived the run.
+        role: ``"parameter"``, ``"buffer"`` or ``"gradient"`` of the model, otherwise empty.
+        leaf: For a gradient of the model, the storage of its parameter; otherwise -1.
     """
 
     storage: int
@@ -219,7 +220,7 @@ class RunFailed(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """An instrument could not state a fact; the run went on."""
+    """An instrument failed to record something; the run went on."""
 
     instrument: str
     where: str
@@ -232,7 +233,7 @@ class RunDone(NamedTuple):
     name: str
     torch_version: str
     grad_mode: str  # "grad", "no_grad", "inference_mode"
-    notes: tuple[str, ...]  # what looking changed, such as a fast path not taken
-    seconds: float | None = None  # wall-clock time of the block, the recorder's own left out
-    overhead: float | None = None  # the recorder's own time in it
-    rank: Rank | None = None  # where the process was one of several
+    notes: tuple[str, ...]  # effects of recording, such as a fast path not taken
+    seconds: float | None = None  # wall-clock time of the block, without that of the recorder
+    overhead: float | None = None  # time of the recorder
+    rank: Rank | None = None  # in a distributed run

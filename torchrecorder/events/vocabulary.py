@@ -1,4 +1,4 @@
-"""Ids, closed vocabularies, and the parts that events and recordings share."""
+"""Ids, enumerations and classes that events and recordings share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ScopeId = NewType("ScopeId", str)
 OpId = NewType("OpId", str)
 """One call of a torch function: ``"o0"`` ... in run order."""
 ValueId = NewType("ValueId", str)
-"""One tensor as it flowed: ``"v0"`` ... in run order."""
+"""One tensor between two writes: ``"v0"`` ... in run order."""
 GradId = NewType("GradId", str)
 """One node of the autograd graph: ``"g0"`` ... in the order they were found."""
 ModuleId = NewType("ModuleId", str)
@@ -35,30 +35,31 @@ class ScopeKind(str, Enum):
     OPTIMIZER = "optimizer"
     CLIPPING = "clipping"
     SCALER = "scaler"
+    PIPELINE_SETUP = "pipeline setup"
 
 
 MODES = (
     ScopeKind.NO_GRAD, ScopeKind.ENABLE_GRAD, ScopeKind.INFERENCE_MODE, ScopeKind.AUTOCAST
 )
-"""Regions that only say how what runs in them runs; where nothing does, they say nothing."""
+"""Regions that set a mode for the ops in them; empty ones are not shown."""
 
 TRAINING = (ScopeKind.OPTIMIZER, ScopeKind.CLIPPING, ScopeKind.SCALER)
-"""Regions of a training step beside the model: what happens to gradients and weights."""
+"""Regions of a training step outside the model: updates of gradients and weights."""
 
 
 class OpKind(str, Enum):
-    """How we know of an op."""
+    """How an op was recorded."""
 
     CALLED = "called"
-    """An instrument heard the call."""
+    """An instrument recorded the call."""
     HIDDEN = "hidden"
-    """Only autograd, or only the edge of a scope, shows that it ran."""
+    """Inferred from autograd, or from the inputs and outputs of a scope."""
     PASS = "pass"
-    """Nothing ran: a scope handed on one of its inputs untouched."""
+    """Nothing ran: a scope returned one of its inputs unchanged."""
 
 
 class Role(str, Enum):
-    """What a value is to the run."""
+    """The role of a value in the run."""
 
     INPUT = "input"
     PARAMETER = "parameter"
@@ -69,14 +70,14 @@ class Role(str, Enum):
 
 
 STORED = (Role.PARAMETER, Role.BUFFER)
-"""The roles of what modules have; values of other roles are handed in or made."""
+"""The roles of values that belong to modules."""
 
 made = tuple.__new__
-"""``made(Slot, (name, value))`` is ``Slot(name, value)`` in half the time, for hot paths."""
+"""``made(Slot, (name, value))`` is ``Slot(name, value)`` in half the time."""
 
 
 class Slot(NamedTuple):
-    """A named place in the arguments or results of a call, and the value in it."""
+    """A name in the arguments or results of a call, and its value."""
 
     name: str
     value: ValueId
@@ -91,7 +92,7 @@ class SourceLine(NamedTuple):
 
 
 class GradEdge(NamedTuple):
-    """Output number *index* of a grad node's forward, as autograd counts them."""
+    """A grad node, and the index of the output of its forward, as in ``next_functions``."""
 
     grad: GradId
     index: int  # type: ignore[assignment]

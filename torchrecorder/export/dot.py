@@ -15,16 +15,7 @@ from torchrecorder.export.svg import MARK
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.color import faded
-from torchrecorder.style.figure import (
-    Dash,
-    Figure,
-    Group,
-    Line,
-    Look,
-    Outline,
-    Shape,
-    Text,
-)
+from torchrecorder.style.figure import Dash, Figure, Group, Line, Look, Outline, Shape, Text
 from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.paper import Paper
 
@@ -145,8 +136,8 @@ def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
         yield f"edge [{joined(given(_line_look(common)))}]"
     following = _following(figure)
     for number, line in enumerate(figure.lines):
-        straight = following.get(line.tail) == line.head
-        more = {"weight": quote("40")} if straight else {}
+        more = {"weight": quote("40")} if following.get(line.tail) == line.head else {}
+        more.update({"headlabel": quote(line.mark)} if line.mark else {})
         yield _edge(line, figure, common, pins.lines[number] if pins.lines else more)
     for group in figure.groups:
         if group.id in pins.loops and group.loop is not None:

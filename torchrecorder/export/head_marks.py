@@ -16,6 +16,9 @@ ASIDE = 3.5
 BACK = 5.0
 """Points from the tip of a line back to the middle of its mark."""
 
+NEAR = 20.0
+"""Points between a level line and a box, at which a mark there would look squeezed."""
+
 
 class HeadMark(NamedTuple):
     """The name of an argument, and the middle of it, in points."""
@@ -26,25 +29,53 @@ class HeadMark(NamedTuple):
 
 def head_marks(figure: Figure, ways: Sequence[Sequence[Point]]) -> dict[int, HeadMark]:
     """The marks that are drawn, by the index of the line; *ways* are the corners of each line."""
+    marked = {line.head for line in figure.lines if line.mark or line.place >= 0}
     entering: dict[str, list[int]] = {}
     for number, line in enumerate(figure.lines):
-        if line.mark or line.place >= 0:
+        if line.head in marked:
             entering.setdefault(line.head, []).append(number)
+    leaving: dict[str, list[int]] = {}
+    for number, line in enumerate(figure.lines):
+        leaving.setdefault(line.tail, []).append(number)
     upright = figure.direction in ("TB", "BT")
     found: dict[int, HeadMark] = {}
     for numbers in entering.values():
         numbers.sort(key=lambda number: ways[number][-1][0 if upright else 1])
         shown = [figure.lines[number] for number in numbers]
+        tips = [ways[number][-1][0 if upright else 1] for number in numbers]
         if not _in_order(shown):
-            tips = [ways[number][-1][0 if upright else 1] for number in numbers]
             texts = list(_texts(figure, shown, tips, upright))
         else:
             texts = [line.mark if line.place < 0 else "" for line in shown]
         for seat, (number, text) in enumerate(zip(numbers, texts)):
             if text:
-                left = upright and seat == 0 < len(numbers) - 1
+                beside = [ways[other] for other in leaving[figure.lines[number].tail]]
+                left = upright and _is_left(seat, tips, beside, ways[number][-1])
                 found[number] = HeadMark(text, _spot(figure, text, ways[number], left))
     return found
+
+
+def _is_left(
+    seat: int, tips: Sequence[float], beside: Sequence[Sequence[Point]], tip: Point
+) -> bool:
+    """Whether a mark stands left of an upright tip: away from other lines.
+
+    Args:
+        seat: Which of the *tips* at the box it is.
+        tips: Where lines enter the box.
+        beside: The lines from the same box.
+        tip: Its end.
+    """
+    if len(tips) > 1:
+        return seat == 0
+    level = [
+        (one[0], other[0])
+        for way in beside
+        for one, other in zip(way, way[1:])
+        if one[1] == other[1] and abs(one[1] - tip[1]) < NEAR
+    ]
+    right = any(max(piece) > tip[0] + ASIDE for piece in level)
+    return right and not any(min(piece) < tip[0] - ASIDE for piece in level)
 
 
 def _in_order(lines: Sequence[Line]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from torchrecorder.export.dot import Pins, dot_text, given_out, in_order, in_two, pieces
@@ -15,9 +16,11 @@ from torchrecorder.layout import engine
 from torchrecorder.layout.measure import label_size
 from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
 from torchrecorder.layout.layered.place import Sheet
+from torchrecorder.layout.layered.side_entry import side_entries
 from torchrecorder.layout.layered.positions import Point
 from torchrecorder.layout.layered.edge_routing import Trunks, rounded, toward, whole
 from torchrecorder.style.figure import Figure, Group, Line, Shape, Text
+from torchrecorder.views.collapse import SOURCES
 
 PAINTER = "nop2"
 """The layout program of Graphviz that leaves everything where it is."""
@@ -30,6 +33,9 @@ ARROW = 6.0
 
 AGAIN = 8.0
 """Points that the second outline of a fold adds to its size."""
+
+READ = tuple(kind.value for kind in SOURCES)
+"""The kinds of shapes of what is only read."""
 
 ROOM: Mapping[str, tuple[float, float, float]] = {
     "ellipse": (1.3, 16.0, 14.0),
@@ -77,11 +83,15 @@ class Placed(NamedTuple):
         items: Its boxes and open groups.
         links: Its lines.
         picture: Where all of them are.
+        upright: Whether the flow runs down or up.
+        circles: Ids of the boxes that are circles.
     """
 
     items: tuple[Item, ...]
     links: list[Link]
     picture: Picture
+    upright: bool
+    circles: frozenset[str]
 
     @classmethod
     def of(cls, figure: Figure, sheet: Sheet | None, timeout: float) -> Placed:
@@ -90,7 +100,9 @@ class Placed(NamedTuple):
         number = {item.id: place for place, item in enumerate(items)}
         links = [_link(line, number) for line in figure.lines]
         planned = plan(items, links, figure.direction, timeout=timeout)
-        return cls(items, links, place(planned, sheet=sheet, side_by_side=True))
+        picture = place(planned, sheet=sheet, side_by_side=True)
+        circles = (shape.id for shape in figure.shapes if shape.look.outline == "circle")
+        return cls(items, links, picture, figure.direction in ("TB", "BT"), frozenset(circles))
 
     def boxes(self) -> dict[str, Drawn]:
         """Each box and open group by its id."""
@@ -98,9 +110,20 @@ class Placed(NamedTuple):
 
     def ways(self) -> Iterator[tuple[Point, ...]]:
         """The corners of each line; what lines have in common belongs to the first of them."""
-        trunks = Trunks()
-        for link, points in zip(self.links, whole(self.picture, self.links)):
-            yield trunks.fresh((link.tail, link.value), points)
+        trunks, carried = Trunks(), [(link.tail, link.value) for link in self.links]
+        for key, points in zip(carried, self._whole(carried)):
+            yield trunks.fresh(key, points)
+
+    def _whole(self, carried: Sequence[tuple[int, str]]) -> list[tuple[Point, ...]]:
+        """All corners of each line."""
+        boxes = self.boxes()
+        circles = {
+            number: boxes[head]
+            for number, link in enumerate(self.links)
+            if (head := self.items[link.head].id) in self.circles
+        }
+        ways = [tuple(points) for points in whole(self.picture, self.links)]
+        return side_entries(ways, carried, circles, self.picture.boxes, self.upright)
 
 
 def closed_size(shape: Shape, figure: Figure, told: Text | None) -> tuple[float, float]:
@@ -123,7 +146,7 @@ def closed_size(shape: Shape, figure: Figure, told: Text | None) -> tuple[float,
 def _items(figure: Figure) -> Iterator[Item]:
     told = given_out(figure)
     number: dict[str | None, int] = {None: -1}
-    for item in in_order(figure):
+    for item in in_order(replace(figure, shapes=tuple(_as_run(figure)))):
         around = number[item.group if isinstance(item, Shape) else item.parent]
         number[item.id] = len(number) - 1
         if isinstance(item, Shape):
@@ -132,6 +155,24 @@ def _items(figure: Figure) -> Iterator[Item]:
         else:
             width, height = header_size(item, figure)
             yield Item(item.id, around, width + 18.0, height + 9.0, (width, height))
+
+
+def _as_run(figure: Figure) -> list[Shape]:
+    """The shapes; what is only read in a group comes when something runs there, not before all."""
+    parent = {group.id: group.parent for group in figure.groups}
+    begins: dict[str | None, int] = {}
+    for number, shape in enumerate(figure.shapes):
+        around = shape.group if shape.kind not in READ else None
+        while around is not None and around not in begins:
+            begins[around] = number
+            around = parent[around]
+
+    def order(numbered: tuple[int, Shape]) -> tuple[int, bool]:
+        number, shape = numbered
+        read = shape.kind in READ and shape.group is not None
+        return (begins.get(shape.group, number), False) if read else (number, True)
+
+    return [shape for _, shape in sorted(enumerate(figure.shapes), key=order)]
 
 
 def header_size(group: Group, figure: Figure) -> tuple[float, float]:

@@ -1,7 +1,7 @@
-"""Align: which places of two sequences correspond, in nearly linear time (patience diff).
+"""Align: corresponding positions of two sequences, in nearly linear time (patience diff).
 
-Patience: equal ends first, then what occurs once on both sides, in its longest common
-order; what lies between is treated the same way.
+Patience diff aligns equal ends first, then the longest increasing sequence of elements that occur
+once on both sides; the gaps between them are aligned in the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROUNDS = 12
 
 
 def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
-    """Pairs of places that hold equal things, growing on both sides."""
+    """Pairs of positions with equal elements, increasing on both sides."""
     found: list[Pair] = []
     waiting = [(0, len(a), 0, len(b), ROUNDS)]
     while waiting:
@@ -42,7 +42,7 @@ def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
 def aligned(
     a: Sequence[Hashable], b: Sequence[Hashable]
 ) -> Iterator[tuple[int | None, int | None]]:
-    """Every place of both sequences in order, those of equal things together.
+    """Every position of both sequences in order, with positions of equal elements paired.
 
     Example:
         >>> list(aligned("abd", "acd"))
@@ -58,7 +58,7 @@ def aligned(
 
 
 def between(pairs: Sequence[Pair], a: int, b: int) -> Iterator[tuple[range, range]]:
-    """The places that *pairs* leave out, stretch by stretch, in sequences of these lengths."""
+    """The gaps between *pairs*, in sequences of these lengths."""
     for start, stop, first, last in _gaps(pairs, 0, a, 0, b):
         yield range(start, stop), range(first, last)
 
@@ -97,9 +97,10 @@ def _places(each: Sequence[Hashable], start: int, stop: int) -> dict[Hashable, l
 
 
 def _rising(pairs: Sequence[Pair]) -> list[Pair]:
-    """The longest part of *pairs*, which are in order on the left, that is so on the right."""
-    ends: list[int] = []  # the smallest right place that ends a part of this length
-    last: list[int] = []  # which pair that is
+    """The longest subsequence of *pairs* that increases on the right; on the left all of them
+    do."""
+    ends: list[int] = []  # smallest right position at the end of a subsequence of this length
+    last: list[int] = []  # and its pair
     before: list[int] = []
     for number, (_, right) in enumerate(pairs):
         length = bisect_left(ends, right)

@@ -1,8 +1,8 @@
 """Codec: a recording as plain JSON data, and back.
 
 The data is columnar: each table is an object with one list per column. The types of the
-columns are those of the fields of `Scope`, `Op` and the others; what is read is checked against
-them, as anybody may have written it. The schema is published as ``docs/recording.schema.json``.
+columns are those of the fields of `Scope`, `Op` and the others; files are checked against them,
+because they may come from anywhere. The schema is published as ``docs/recording.schema.json``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FORMAT = "torchrecorder recording"
 """The first entry of every saved recording."""
 
 VERSION = 2
-"""Counts up when an older reader would misunderstand what is written."""
+"""Increased when an older reader would misread the file."""
 
 TABLES: Mapping[str, Any] = {
     "scopes": Scope,
@@ -60,10 +60,10 @@ OPTIONAL_TABLES: Mapping[str, Any] = {
     "graph_breaks": GraphBreak,
     "fused_kernels": FusedKernel,
 }
-"""Tables that are written only where they have rows, and that earlier files lack."""
+"""Tables that are only written if they have rows; earlier files lack them."""
 
 Number = Union[float, Literal["nan", "inf", "-inf"]]
-"""A number; as text where JSON has no word for it."""
+"""A number; as text if JSON cannot express it (NaN, infinity)."""
 
 
 class Amounts(msgspec.Struct):
@@ -114,12 +114,12 @@ def decode(data: Any, make: type[Made]) -> Made:
     """The recording in *data*.
 
     Args:
-        data: What `encode` gave, now or in an earlier version.
+        data: The result of `encode`, of this or an earlier version.
         make: The class of the recording.
 
     Raises:
         RecordingVersionError: It was saved by a newer version.
-        InvalidRecording: It is not a recording, or contradicts itself.
+        InvalidRecording: It is not a recording, or not consistent.
     """
     _check_head(data)
     try:
@@ -148,7 +148,7 @@ def decode(data: Any, make: type[Made]) -> Made:
 
 
 def _without_times(run: RunFacts) -> RunFacts:
-    """*run* as it is on every machine."""
+    """*run* without times and other facts that depend on the machine."""
     rank = run.rank and run.rank._replace(host="")
     return replace(run, seconds=None, overhead=None, rank=rank)
 
@@ -170,7 +170,7 @@ def _columns(make: Any, rows: Sequence[Any], times: bool) -> dict[str, Any]:
 
 
 def _plain(fact: Any) -> Any:
-    """*fact* as text or number where its class is made from one of these."""
+    """*fact* as the text or number that its class is based on."""
     for kind in (str, int, float):
         if isinstance(fact, kind):
             return kind(fact)
@@ -205,7 +205,7 @@ def _file_type() -> Any:
 
 
 def file_type(tables: Mapping[str, Any]) -> Any:
-    """The type of a file with *tables* of these types."""
+    """The type of a file with *tables*, given by their types."""
     head = [("name", str), ("run", RunFacts)]
     flow = [("inputs", tuple[Slot, ...]), ("outputs", tuple[Slot, ...])]
     asked: list[Any] = [
@@ -233,7 +233,7 @@ def _read(name: str, make: Any, table: Any) -> Any:
     """The rows of a table, by id where they have one."""
     columns = [getattr(table, column) for column in make._fields]
     if len({len(column) for column in columns if column is not msgspec.UNSET}) > 1:
-        raise InvalidRecording(f"{name}: its columns are not of one length")
+        raise InvalidRecording(f"{name}: its columns differ in length")
     cells = [
         itertools.repeat(make._field_defaults[field]) if column is msgspec.UNSET else column
         for field, column in zip(make._fields, columns)
@@ -256,7 +256,9 @@ def _floats(numbers: Iterable[Any]) -> list[Any]:
 def _measured(found: Mapping[str, Amounts]) -> Mapping[str, Mapping[str, float]]:
     for quantity, amounts in found.items():
         if len(amounts.node) != len(amounts.amount):
-            raise InvalidRecording(f"measured {quantity!r}: there are not as many amounts as nodes")
+            raise InvalidRecording(
+                f"measured {quantity!r}: the numbers of amounts and nodes differ"
+            )
     return MappingProxyType(
         {
             quantity: MappingProxyType(dict(zip(amounts.node, _floats(amounts.amount))))

@@ -1,4 +1,4 @@
-"""Consistency: what everything that reads a recording relies on."""
+"""Consistency: checks of the invariants of a recording."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TABLES = ("scopes", "modules", "ops", "values", "grad_nodes")
 
 
 def problems(recording: RecordedRun) -> Iterator[str]:
-    """What is wrong with *recording*, a sentence each; nothing for one that holds together."""
+    """Violated invariants of *recording*, a sentence each; empty if it is consistent."""
     yield from _ids(recording)
     for table, ids in missing(recording).items():
         for name in sorted(ids):
@@ -27,9 +27,9 @@ def problems(recording: RecordedRun) -> Iterator[str]:
 
 
 def _allocation(recording: RecordedRun, found: Allocation) -> Iterator[str]:
-    """Memory has a size, ends after it begins, and names ops, grad nodes and scopes."""
+    """Problems of an allocation: its size, its times, the nodes that it names."""
     if min(found.bytes, found.begin) < 0 or (found.end is not None and found.end <= found.begin):
-        yield f"allocations: that of {found.bytes} bytes at {found.begin} cannot be"
+        yield f"allocations: the one of {found.bytes} bytes at {found.begin} is not possible"
     for node in (found.made_in, found.freed_in):
         tables = recording.ops, recording.grad_nodes, recording.scopes
         if node and not any(node in table for table in tables):
@@ -37,13 +37,13 @@ def _allocation(recording: RecordedRun, found: Allocation) -> Iterator[str]:
 
 
 def missing(recording: RecordedRun) -> Mapping[str, set[str]]:
-    """For each table, the ids that something refers to and that it does not have."""
+    """For each table, the ids that others refer to and that it lacks."""
     found = {table: ids - getattr(recording, table).keys() for table, ids in _used(recording)}
     return {table: ids for table, ids in found.items() if ids}
 
 
 def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
-    """For each table, the ids that the others refer to."""
+    """For each table, the ids that other tables refer to."""
     scopes, modules = recording.scopes.values(), recording.modules.values()
     ops, values = recording.ops.values(), recording.values.values()
     grads, failure = recording.grad_nodes.values(), recording.run.failure
@@ -93,34 +93,34 @@ def _ids_in(*found: Iterable[str | None]) -> set[str]:
 
 
 def _ids(recording: RecordedRun) -> Iterator[str]:
-    """Ids are not empty, and no two things have the same."""
+    """Empty and duplicate ids."""
     known: set[str] = set()
     for table in TABLES:
         ids = getattr(recording, table).keys()
         if "" in ids:
-            yield f"{table}: one has no id"
+            yield f"{table}: a row has no id"
         for name in sorted(known & ids):
-            yield f"{table}: {name!r} is the id of something else too"
+            yield f"{table}: {name!r} is also the id of another row"
         known |= ids
     for quantity, amounts in recording.measured.items():
         for name in amounts.keys() - known | amounts.keys() & recording.modules.keys():
-            yield f"measured: {quantity!r} was measured for {name!r}, which is not there"
+            yield f"measured: {quantity!r} was measured for {name!r}, which does not exist"
 
 
 def _nesting(recording: RecordedRun) -> Iterator[str]:
-    """Scopes come after the scope around them; what ran again is in what ran again."""
+    """Scopes before the scope around them, and first runs inside recomputed scopes."""
     again: dict[str, bool] = {}
     for scope in recording.scopes.values():
         if scope.parent is not None and scope.parent not in again:
             yield f"scopes: {scope.id!r} comes before the scope around it"
         elif scope.parent is not None and again[scope.parent] and not scope.recompute:
-            yield f"scopes: {scope.id!r} ran first in one that ran again"
+            yield f"scopes: {scope.id!r} is not recomputed, but lies in a recomputed scope"
         again[scope.id] = scope.recompute
 
 
 def _calls(recording: RecordedRun) -> Iterator[str]:
-    """Modules know their calls, and calls their modules."""
+    """Disagreements between modules and scopes about calls."""
     calls = {(call, module.id) for module in recording.modules.values() for call in module.calls}
     stated = {(scope.id, scope.module) for scope in recording.scopes.values() if scope.module}
     if calls != stated:
-        yield "modules and scopes do not agree on which calls there were"
+        yield "modules and scopes disagree on the calls of modules"

@@ -1,4 +1,4 @@
-"""Flow, GradFlow: what an edge of the recorded graph carries."""
+"""Flow, GradFlow: the edges of the recorded graph."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A value goes into an op, or comes out of one.
+    """A value is the input or output of an op.
 
     Attributes:
-        slot: The argument it goes in as (``"weight"``, ``"0"``), or the number of the
-            result it comes out as.
-        in_place: The op wrote it in place.
+        slot: The name of the argument (``"weight"``, ``"0"``), or the index of the result.
+        in_place: Whether the op wrote it in place.
     """
 
     slot: str
@@ -21,7 +20,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class GradFlow:
-    """A gradient goes from one grad node to the next, against the forward run.
+    """A gradient goes from one grad node to the next.
 
     Attributes:
         source: Which input of the forward this gradient belongs to.

@@ -1,4 +1,4 @@
-"""End names: what inputs and outputs are called, by their own names and as figures show them."""
+"""Names of inputs and outputs: their own names, and their titles in figures."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 def end_title(kind: str, name: str) -> str:
-    """What a figure calls an ``"input"`` or ``"output"`` of this *name*.
+    """The title in figures of an ``"input"`` or ``"output"`` with this *name*.
 
-    ``"output"`` without a name, ``"output 1"`` for a place, else the name.
+    ``"output"`` without a name, ``"output 1"`` for an index, otherwise the name.
     """
     return f"{kind} {name}" if name[:1].isdigit() else name or kind
 
 
 def end_names(recording: RecordedRun) -> Iterator[tuple[str, ValueId, tuple[str, ...]]]:
-    """Each input and output: its box, its value, and every name by which it can be asked for.
+    """Each input and output: its box, its value, and all names that stand for it.
 
-    An output without a name is ``output``, and ``out`` as pages call it; not where a module is
-    called so.
+    An output without a name is ``output``, and ``out`` as in pages, unless a module has this
+    name.
     """
     paths = {scope.path for scope in recording.scopes.values()}
     for slot in recording.inputs:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 Attributes = dict[str, Union[str, int, float, bool]]
-"""What a node or an edge says of itself: no None, no list, no mapping."""
+"""The attributes of a node or edge: no None, no list, no mapping."""
 
 _UNPRINTABLE = {code: "\N{REPLACEMENT CHARACTER}" for code in (*range(32), 0xFFFE, 0xFFFF)}
 _UNPRINTABLE.update(dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"))
@@ -26,7 +26,7 @@ del _UNPRINTABLE[9], _UNPRINTABLE[10], _UNPRINTABLE[13]
 def flat(recording: RecordedRun, *, values: bool = True, grads: bool = False) -> nx.MultiDiGraph:
     """*recording* as a ``networkx.MultiDiGraph`` to compute with, or to write.
 
-    Nodes have the recorded ids. What each says is the same for all of its ``type``:
+    Nodes have the recorded ids. Their attributes depend on their ``type``:
 
     - ``"op"``: ``name``, ``qualname``, ``how`` (called, hidden or pass), ``scope`` (id),
       ``path`` (of the module around it), ``order`` (position in the run), ``in_place``,
@@ -42,10 +42,10 @@ def flat(recording: RecordedRun, *, values: bool = True, grads: bool = False) ->
     forward it belongs to) and ``output`` (which output of the next one's forward).
 
     Args:
-        recording: What to flatten.
-        values: Tensors as nodes. Without them, an edge leads from each op straight to
-            those that read its results; nodes for what no op made remain.
-        grads: The autograd graph too; its nodes hang together with ops by ``owner``.
+        recording: The recording.
+        values: Tensors as nodes. Without them, edges lead from op to op; nodes remain for
+            tensors that no op made.
+        grads: The autograd graph too; its nodes refer to ops by ``owner``.
     """
     import networkx as nx
 
@@ -85,7 +85,7 @@ def _through(recording: RecordedRun) -> Iterator[tuple[str, str, Attributes]]:
 
 
 def _straight(recording: RecordedRun) -> Iterator[tuple[str, str, Attributes]]:
-    """Edges from ops to the ops that read what they made."""
+    """Edges from ops to the ops that read their results."""
     for op in recording.ops.values():
         for slot in op.inputs:
             value = recording.values[slot.value]
@@ -97,7 +97,7 @@ def _read(value: Value, slot: str) -> Attributes:
 
 
 def flow(value: Value, slot: str) -> Attributes:
-    """What an edge says of the tensor that it carries."""
+    """The attributes of an edge, for the tensor that it carries."""
     return {
         "type": "flow",
         "slot": printable(slot),
@@ -158,5 +158,5 @@ def _source(line: SourceLine | None) -> str:
 
 
 def printable(text: str) -> str:
-    """*text* with a replacement for what XML cannot hold."""
+    """*text* with replacements for characters that XML does not allow."""
     return text.translate(_UNPRINTABLE)

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Without passes of the cyclic garbage collector, which would double the cost.
+    """A context without runs of the cyclic garbage collector, which would double the cost.
 
-    A run leaves some ten small facts per op, a figure as many for each box; each few hundred
-    would start a pass over everything that PyTorch keeps. None of them is part of a cycle.
-    Cycles of others are collected as ever after the block.
+    A run makes about ten small objects per op, a figure about as many per box; every few hundred
+    of them would start a collection over all objects of PyTorch. None of them is part of a cycle.
+    Other cycles are collected after the block.
     """
     if not gc.isenabled():
         yield

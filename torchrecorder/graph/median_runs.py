@@ -1,4 +1,4 @@
-"""Repeats: several recordings of the same run into one, with the medians of their times."""
+"""Combine several recordings of the same run into one, with the medians of their times."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Made, RecordedRun
 
 COUNTING = "floating-point operations were counted: times include the counting"
-"""The note of a run whose own times are not those of the plain run."""
+"""The note of a run whose times include counting."""
 
 
 def medians(recording: Made, repeats: Sequence[Made]) -> Made:
     """*recording* with the medians of the times in *repeats*.
 
-    Repeats in which something else ran than in *recording* do not count; a note says so.
+    Repeats that ran other ops than *recording* are left out; a note says so.
     """
     did = _did(recording)
     same = [repeat for repeat in repeats if _did(repeat) == did]
     notes = tuple(note for note in recording.run.notes if note != COUNTING)
     if len(same) < len(repeats):
         differing = len(repeats) - len(same)
-        notes = (*notes, f"{differing} of {len(repeats)} repeats ran differently and do not count")
+        left_out = f"{differing} of {len(repeats)} repeats ran other operations and are left out"
+        notes = (*notes, left_out)
     if not same:
         return replace(recording, run=replace(recording.run, notes=notes))
     run = replace(
@@ -48,7 +49,7 @@ def medians(recording: Made, repeats: Sequence[Made]) -> Made:
 
 
 def without_times(recording: Made) -> Made:
-    """*recording* without measured times, as of a run on fake tensors, whose times say nothing."""
+    """*recording* without measured times, which are meaningless for a run on fake tensors."""
 
     def untimed(facts: Mapping[Any, Any]) -> Mapping[Any, Any]:
         return MappingProxyType({key: one._replace(seconds=None) for key, one in facts.items()})
@@ -66,7 +67,7 @@ def without_times(recording: Made) -> Made:
 
 
 def _did(recording: RecordedRun) -> tuple[Any, ...]:
-    """What ran, without times."""
+    """Everything that ran, without times, for comparison."""
     return (
         [(op.id, op.name, op.scope) for op in recording.ops.values()],
         [(scope.id, scope.path, scope.cls) for scope in recording.scopes.values()],
@@ -92,10 +93,10 @@ def _keyed(into: Mapping[Any, Any], repeats: Sequence[Mapping[Any, Any]]) -> Map
 def _scopes(
     recording: RecordedRun, ops: Mapping[OpId, Op], repeats: Sequence[RecordedRun]
 ) -> Mapping[ScopeId, Scope]:
-    """Scopes whose time is the median of their own time and the times of what is inside.
+    """Scopes whose time is the sum of the medians of their own time and of the times inside.
 
-    The medians of whole scopes would not do: they are more than the medians inside them
-    add up to, and the rest would pass for time of the scope itself.
+    Medians of whole scopes are larger than the sum of the medians inside them, and the difference
+    would count as time of the scope itself.
     """
     own = [own_seconds(repeat) for repeat in repeats]
     seconds = {scope: median(item[scope] for item in own) for scope in own[0]}

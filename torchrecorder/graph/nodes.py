@@ -1,7 +1,7 @@
-"""Scope, Module, Op, Value, GradNode: what a recording is made of.
+"""Scope, Module, Op, Value, GradNode: the parts of a recording.
 
-Named tuples: frozen like the rest, and made four times faster than frozen dataclasses,
-which counts where a run leaves tens of thousands.
+They are named tuples, which are created four times faster than frozen dataclasses; a run has tens
+of thousands.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Module(NamedTuple):
 
     Attributes:
         names: Its dotted paths from the recorded root, first the one that
-            ``named_modules()`` gives; ``""`` is the root. Empty for a module that was
-            made during the run or is kept where PyTorch does not look.
+            ``named_modules()`` gives; ``""`` is the root. Empty for a module that
+            was created during the run or is not registered as a submodule.
         cls: Class name, ``"Conv2d"``.
         qualname: Class name with its module, ``"torch.nn.modules.conv.Conv2d"``.
-        detail: What ``extra_repr()`` says, on one line.
+        detail: The result of ``extra_repr()``, on one line.
         parameters: Its own parameters (not those of its children): name and value.
         buffers: Its own buffers.
         training: Whether it was in training mode.
@@ -63,16 +63,16 @@ class Scope(NamedTuple):
         parent: The scope around it; None at the top.
         index: Position in the run, counted over scopes and ops together.
         kind: What it is a call of.
-        name: What people call it: ``"conv1"``; class or function name at the top.
+        name: Its short name: ``"conv1"``; class or function name at the top.
         path: Dotted path from the recorded root, ``"layer1.0.conv1"``.
-        cls: Class name of the module, or what identifies the region.
+        cls: Class name of the module, or the name of the region.
         module: The module object, if it is a call of one.
         call: Which call of that module, counted from 0.
         inputs: Tensors in its arguments, by name.
         outputs: Tensors in its results, by name.
-        seconds: Wall-clock time inside, the recorder's own share included.
-        recompute: Activation checkpointing ran it again during backward.
-        failed: An exception left it.
+        seconds: Wall-clock time inside, including that of the recorder.
+        recompute: Whether activation checkpointing ran it again during backward.
+        failed: Whether it raised an exception.
     """
 
     id: ScopeId
@@ -98,17 +98,17 @@ class Op(NamedTuple):
     Attributes:
         scope: The scope it ran in.
         index: Position in the run, counted over scopes and ops together.
-        kind: How we know of it.
-        name: What people type, ``"linear"``.
-        qualname: Where it lives, ``"torch.nn.functional.linear"``.
+        kind: How it was recorded.
+        name: Its short name, ``"linear"``.
+        qualname: Its full name, ``"torch.nn.functional.linear"``.
         inputs: One slot per tensor argument, in order; ``x * x`` has two.
-        outputs: Values it produced, those it wrote in place included.
-        writes: Those of the outputs that were written in place.
+        outputs: Values it produced, including those it wrote in place.
+        writes: The outputs that were written in place.
         arguments: Its other arguments as ``(name, text)``.
         source: The user's line that called it.
         seconds: Wall-clock time of the call itself, without the recorder.
-        recompute: Activation checkpointing ran it again during backward.
-        failed: It raised.
+        recompute: Whether activation checkpointing ran it again during backward.
+        failed: Whether it raised an exception.
     """
 
     id: OpId
@@ -128,21 +128,21 @@ class Op(NamedTuple):
 
 
 class Value(NamedTuple):
-    """One tensor as it flowed; written in place, it becomes another value.
+    """A tensor between two writes; written in place, it becomes another value.
 
     Attributes:
         shape: Sizes; empty for a scalar.
         dtype: ``"float32"``.
         device: ``"cpu"``, ``"cuda:0"``, ``"meta"``.
-        role: What it is to the run. An output is told by the scope's ``outputs``.
+        role: Its role in the run. Outputs are listed in ``outputs`` of the scope.
         names: Dotted names of a parameter or buffer (several when tied), or the
             argument name of an input.
-        producer: The op that made it; None for what existed before.
-        requires_grad: As autograd saw it when the value appeared.
-        grad: The grad node behind it and which of its outputs this is.
+        producer: The op that made it; None if it existed before the run.
+        requires_grad: ``requires_grad`` of the tensor when it appeared.
+        grad: Its ``grad_fn`` and ``output_nr``.
         bytes: Number of elements times element size.
         kind: ``"Tensor"``, ``"Parameter"``, the subclass, or a layout that is not strided.
-        trainable: A parameter that requires grad.
+        trainable: Whether it is a parameter that requires grad.
         storage: Equal numbers share memory; -1 where there is no storage.
     """
 
@@ -168,10 +168,10 @@ class GradNode(NamedTuple):
         name: ``"AddmmBackward0"``.
         owner: The op whose forward made it.
         scope: The scope it was made in.
-        next: Where its gradients go, by input of the forward; None where none is needed.
+        next: The next nodes, by input of the forward; None for inputs without a gradient.
         variable: The leaf that an ``AccumulateGrad`` adds to.
-        made_by: The grad node whose running made it, for the graph of a double backward.
-        failed: The backward pass failed in it.
+        made_by: The grad node whose run created it, for the graph of a double backward.
+        failed: Whether the backward pass failed in it.
     """
 
     id: GradId
@@ -188,11 +188,11 @@ class BackwardRun(NamedTuple):
     """One call of ``backward()`` or ``grad()``.
 
     Attributes:
-        run: Which one, counted from 0.
+        run: Its number, counted from 0.
         op: The call.
-        seconds: Wall-clock time, the recorder's own left out.
-        create_graph: What it does can itself be differentiated.
-        failed: It raised.
+        seconds: Wall-clock time, without that of the recorder.
+        create_graph: Whether it was called with ``create_graph=True``.
+        failed: Whether it raised an exception.
     """
 
     run: int
@@ -203,18 +203,18 @@ class BackwardRun(NamedTuple):
 
 
 class GradRun(NamedTuple):
-    """One grad node as it ran.
+    """One run of a grad node.
 
     Attributes:
         grad: The node.
         run: The backward run it ran in.
         order: Its position among the nodes of that run.
-        seconds: Wall-clock time, hooks of ours left out.
-        given: The gradients it got, one per output of the forward.
-        gave: The gradients it handed on, one per input of the forward; empty for an
-            accumulation, which keeps what it gets, and from PyTorch 2.15 on for a custom
-            function, where asking would change what the function can do.
-        failed: It raised.
+        seconds: Wall-clock time, without the recorder's hooks.
+        given: The gradients it received, one per output of the forward.
+        gave: The gradients it returned, one per input of the forward; empty for an
+            accumulation, and from PyTorch 2.15 on for a custom function, whose behaviour a hook
+            would change.
+        failed: Whether it raised an exception.
     """
 
     grad: GradId

@@ -1,6 +1,6 @@
-"""RecordedRun: what a run left behind, as plain frozen data, and how its parts hang together.
+"""RecordedRun: the data of a recorded run, and the relations between its parts.
 
-`torchrecorder.Recording`, which people hold, is this with what computes and draws.
+`torchrecorder.Recording` is its subclass with methods that compute and draw.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from torchrecorder.events import (
     Rank,
     Role,
     ScopeId,
+    ScopeKind,
     Shard,
     Slot,
     Statistics,
@@ -43,17 +44,18 @@ if TYPE_CHECKING:
 
 Node = Union[Op, Value, GradNode]
 GIVEN = Check(
-    "a tuple of gradients, one for each that Recording.given() tells",
+    "a tuple of gradients, as many as Recording.given() returns",
     lambda value: isinstance(value, tuple),
 ).or_none()
 SCOPE = Check("one of Recording.scopes", lambda value: isinstance(value, Scope))
 
 
 class LiveObjects(Protocol):
-    """Weak access to what was recorded, while it still exists."""
+    """Access to recorded objects through weak references."""
 
     def fn(self, recording: RecordedRun, node: str) -> Any:
-        """The module, function or a meta tensor behind *node*; None if it is gone."""
+        """The module or function of *node*, or a meta tensor like it; None if it no longer
+        exists."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What holds for the whole run."""
+    """Facts about the whole run."""
 
     torch_version: str
     grad_mode: str
@@ -94,22 +96,22 @@ class RecordedRun:
         scopes: Calls of modules and functions, and regions, in run order.
         modules: Module objects, those never called included.
         ops: Calls of torch functions, in run order.
-        values: Tensors as they flowed, in the order they were met.
+        values: Tensors, in the order in which they were first seen.
         grad_nodes: The autograd graph behind the run.
-        inputs: What went in from outside: slots of the outermost calls.
-        outputs: What the outermost calls returned.
+        inputs: Tensors in the arguments of the outermost calls.
+        outputs: Tensors in the results of the outermost calls.
         run: Facts about the whole run.
         backward_runs: Calls of ``backward()`` and ``grad()``, in run order.
-        grad_runs: Grad nodes as they ran, in run order.
-        measured: What only the run could tell: quantity to node or scope to amount.
-        statistics: What the numbers in tensors and gradients were like, on request.
-        shards: The parts that this process had of tensors that lay over several.
-        communications: What it sent to other processes and received, in run order.
-        allocations: Memory of tensors, in the order in which it was allocated, on request.
-        kept: Live tensors that were to be kept; not part of what is saved or compared.
+        grad_runs: Runs of grad nodes, in run order.
+        measured: Measured amounts, by quantity and by node or scope.
+        statistics: Statistics of the numbers in tensors and gradients, on request.
+        shards: The parts of distributed tensors in this process.
+        communications: Communication with other processes, in run order.
+        allocations: Memory of tensors, in the order of allocation, on request.
+        kept: Live tensors that were kept on request; they are neither saved nor compared.
         compiled_graphs: The graphs that ``torch.compile`` makes of the model, on request.
-        graph_breaks: Where and why it ends one of them, and goes on in Python.
-        fused_kernels: The kernels that Inductor makes of these graphs, on request.
+        graph_breaks: Where and why one of them ends and execution continues in Python.
+        fused_kernels: The kernels that Inductor generates for these graphs, on request.
     """
 
     name: str
@@ -142,9 +144,9 @@ class RecordedRun:
         return f"<Recording of {self.name}: {', '.join(texts)}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a pickle or a copy holds: the data, and the tensors that were kept.
+        """The state for pickle and copy: the data, and the tensors that were kept.
 
-        The modules behind it and the autograd graph for `replay` stay with the original.
+        References to modules and the autograd graph for `replay` are left out.
         """
         state = {item.name: _plain(getattr(self, item.name)) for item in fields(self)}
         return {**state, "live": None, "kept": replace(self.kept, replay=None)}
@@ -207,7 +209,7 @@ class RecordedRun:
 
     @cached_property
     def structures(self) -> Mapping[ScopeId, str]:
-        """A digest for each scope: equal digests, equal structure inside, but for what is off."""
+        """A digest of the structure of each scope; settings of inactive dropouts do not count."""
         return MappingProxyType(structures(self, idle=False))
 
     @cached_property
@@ -229,7 +231,7 @@ class RecordedRun:
 
     @cached_property
     def stored(self) -> Mapping[ValueId, Role]:
-        """Parameters and buffers, and their values after in-place writes, with their roles."""
+        """The roles of parameters and buffers, and of their values after in-place writes."""
         values = self.values.values()
         roles = {name: one.role for one in values if one.role in STORED for name in one.names}
         return MappingProxyType({
@@ -237,6 +239,23 @@ class RecordedRun:
             for one in values
             if one.names and one.names[0] in roles and one.role is not Role.INPUT
         })
+
+    @cached_property
+    def stored_memory(self) -> Mapping[int, Role]:
+        """The role of the parameters and buffers that lie in each storage."""
+        values = self.values.values()
+        return {one.storage: one.role for one in values if one.role in STORED and one.storage >= 0}
+
+    @cached_property
+    def optimizer_steps(self) -> Mapping[ScopeId, ScopeId]:
+        """For each scope in a step of an optimizer, itself included, that step."""
+        found: dict[ScopeId, ScopeId] = {}
+        for scope in self.scopes.values():
+            if scope.kind is ScopeKind.OPTIMIZER:
+                found[scope.id] = scope.id
+            elif scope.parent in found:
+                found[scope.id] = found[scope.parent]
+        return found
 
     @cached_property
     def bookkeeping(self) -> frozenset[OpId]:
@@ -252,7 +271,7 @@ class RecordedRun:
 
     @cached_property
     def owned(self) -> Mapping[OpId, tuple[GradNode, ...]]:
-        """The grad nodes each op made, in the order autograd made them."""
+        """The grad nodes that each op created, in the order of creation."""
         owned: dict[OpId, list[GradNode]] = {}
         for grad in self.grad_nodes.values():
             if grad.owner is not None:
@@ -261,7 +280,7 @@ class RecordedRun:
 
     @property
     def activations(self) -> Tensors:
-        """What scopes gave, for those named in ``keep=``, by dotted path; of operations by name.
+        """Outputs of the scopes and operations in ``keep=``, by dotted path or name.
 
         Example:
             >>> import torch, torchrecorder
@@ -274,11 +293,11 @@ class RecordedRun:
 
     @property
     def gradients(self) -> Tensors:
-        """The gradients of what scopes gave, for those named in ``keep=``."""
+        """Gradients of the outputs of the scopes and operations in ``keep=``."""
         return self.kept.gradients
 
     def given(self, grad: GradId | str) -> tuple[Any, ...]:
-        """The gradients that a grad node received in the last backward pass: tensors or None.
+        """The gradients that a grad node received in the last backward pass; None for missing ones.
 
         Raises:
             NotKept: The run was not recorded with ``replay=True``, or the node did not run.
@@ -289,7 +308,7 @@ class RecordedRun:
     def replay(
         self, grad: GradId | str, given: tuple[Any, ...] | None = None
     ) -> tuple[Any, ...]:
-        """Run one grad node again, on the gradients it received, to debug it alone.
+        """Run a single grad node again, on the gradients it received, for debugging.
 
         Args:
             grad: Its id: ``recording.find("AddmmBackward0")`` lists them, and
@@ -298,7 +317,7 @@ class RecordedRun:
 
         Raises:
             NotKept: The run was not recorded with ``replay=True``, the node did not run,
-                or what it had saved was freed.
+                or its saved tensors were freed.
             NotThere: No grad node has this id.
         """
         replay = self._replayed(grad)
@@ -317,7 +336,7 @@ class RecordedRun:
             )
         return self.kept.replay
 
-    # Questions ----------------------------------------------------------------------
+    # Lookup ----------------------------------------------------------------------
 
     def within(self, scope: ScopeId | None) -> tuple[ScopeId, ...]:
         """*scope* and the scopes around it, innermost first."""
@@ -339,7 +358,7 @@ class RecordedRun:
         """The op, value or grad node with this id.
 
         Raises:
-            NotThere: There is none.
+            NotThere: No node has this id.
         """
         for kind in (self.ops, self.values, self.grad_nodes):
             if isinstance(node, str) and node in kind:
@@ -348,7 +367,7 @@ class RecordedRun:
 
 
 def _plain(content: Any) -> Any:
-    """Mappings as dicts, also those in mappings: a read-only view cannot be pickled."""
+    """Read-only views of mappings as dicts, also nested ones, because views cannot be pickled."""
     if isinstance(content, MappingProxyType):
         return {key: _plain(inner) for key, inner in content.items()}
     return content
@@ -366,13 +385,13 @@ Made = TypeVar("Made", bound=RecordedRun)
 
 
 def check_recording(given: object) -> None:
-    """Refuse what is not a recording.
+    """Check that *given* is a recording.
 
     Raises:
         InvalidArgument: *given* is something else; the message says how to get one.
     """
     if not isinstance(given, RecordedRun):
         raise InvalidArgument(
-            f"this takes a recording, not a {type(given).__name__}: "
+            f"expected a recording, not a {type(given).__name__}: "
             "torchrecorder.record(model, inputs) and torchrecorder.load(path) give one"
         )

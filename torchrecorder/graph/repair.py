@@ -1,7 +1,7 @@
-"""Repair: what a run refers to but no instrument stated becomes part of the recording.
+"""Repair: add nodes to a recording that others refer to but no instrument recorded.
 
-A tensor whose producer is not known comes out of a hidden op, so that there is neither an edge
-from nowhere nor a gap that nobody sees.
+A tensor without a recorded producer becomes the output of a hidden op, so that every edge has a
+source and the gap is visible.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.recording import Made, RecordedRun
 
 UNKNOWN = "unknown"
-"""The name, data type and device of what no instrument stated."""
+"""The name, dtype and device of nodes that no instrument recorded."""
 
 Step = Union[Scope, Op]
 
 
 def repaired(recording: Made) -> Made:
-    """*recording* itself if it has all that it refers to; else with what is missing.
+    """*recording* itself if all references are valid; otherwise with the missing parts.
 
-    Ops, values and grad nodes are made up; a scope or module that is missing is left out
-    wherever it is mentioned. A note of the run says how much was missing.
+    Missing ops, values and grad nodes are added; references to missing scopes and modules are
+    removed. A note of the run says how much was missing.
     """
     lost = missing(recording)
     if not lost:
@@ -53,7 +53,7 @@ def repaired(recording: Made) -> Made:
 
 
 def _sorted(lost: Mapping[str, set[str]], table: str) -> list[str]:
-    """The ids that *table* lacks, in the order in which they were given out."""
+    """The ids that *table* lacks, in order."""
     return sorted(lost.get(table, ()), key=lambda name: (len(name), name))
 
 
@@ -71,7 +71,7 @@ def _value(value: ValueId, producer: OpId | None) -> Value:
 def _without_scopes(
     recording: Made, scopes: Collection[str], modules: Collection[str]
 ) -> Made:
-    """*recording* without any mention of these scopes and modules."""
+    """*recording* without references to these scopes and modules."""
     if not scopes and not modules:
         return recording
     kept: Callable[[Any], Any] = lambda scope: None if scope in scopes else scope

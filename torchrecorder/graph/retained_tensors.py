@@ -1,4 +1,4 @@
-"""Kept: tensors that the user asked to keep; they go with a recording, but are not saved."""
+"""Kept: tensors that a recording keeps on request; they are not saved."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchrecorder.events import GradId
 
 
 class Replay(Protocol):
-    """Grad nodes and what they were given, alive because the user asked for it."""
+    """Grad nodes and the gradients that they received, kept alive on request."""
 
     def given(self, grad: GradId) -> tuple[Any, ...]:
         """The gradients that one grad node received."""
@@ -24,8 +24,8 @@ class Replay(Protocol):
 class Tensors(Mapping[str, Any]):
     """Tensors by the dotted path of their scope, or by the name of their operation.
 
-    A scope that was called once gives what it gave: a tensor, or a mapping of several by
-    name. One that was called more than once gives the list of its calls.
+    For a scope that was called once: its output, a tensor or a mapping of several by name. For one
+    that was called more than once: a list with the output of each call.
     """
 
     def __init__(self, calls: Mapping[str, list[Any]]) -> None:
@@ -51,11 +51,11 @@ class Tensors(Mapping[str, Any]):
 
 @dataclass(frozen=True)
 class Kept:
-    """What outlives the run on request.
+    """Tensors that outlive the run on request.
 
     Attributes:
-        activations: What scopes and operations gave, as copies.
-        gradients: The gradients of that, as copies, as the last backward run left them.
+        activations: Copies of the outputs of scopes and operations.
+        gradients: Copies of their gradients, after the last backward run.
         replay: Grad nodes to run again.
     """
 

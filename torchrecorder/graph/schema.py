@@ -24,6 +24,9 @@ def schema() -> dict[str, Any]:
         file_type({name: table_type(name, make) for name, make in TABLES.items()})
     )
     parts = made["$defs"]
+    for part in parts.values():
+        if "description" in part:  # a docstring, indented before Python 3.13
+            part["description"] = inspect.cleandoc(part["description"])
     for name, make in {**TABLES, **OPTIONAL_TABLES}.items():
         table = parts[name]
         table["description"] = (inspect.getdoc(make) or "").partition("\n")[0]
@@ -40,7 +43,7 @@ def schema() -> dict[str, Any]:
         "description": (
             "Each table is an object with one list per column; the lists of a table are equally"
             " long. Scopes, modules, ops, values and grad_nodes refer to each other by id. A"
-            " reader ignores entries that it does not know."
+            " reader ignores unknown entries."
         ),
         "type": "object",
         "required": [*head, *whole["required"]],

@@ -1,4 +1,4 @@
-"""Save and load: a recording as a JSON file, compressed where its name says so."""
+"""Save and load: a recording as a JSON file, compressed if its suffix is ``.json.gz``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torchrecorder.graph.codec import decode, encode
 from torchrecorder.graph.recording import Made, RecordedRun, check_recording
 
 SUFFIXES = (".json", ".json.gz")
-"""What the names of saved recordings end in."""
+"""The suffixes of saved recordings."""
 
 
 @advised
@@ -26,7 +26,7 @@ def save(recording: RecordedRun, path: str | Path, *, times: bool = True) -> Pat
 
     Args:
         recording: What to save.
-        path: Ends in ``.json``, or in ``.json.gz`` for a file of about a tenth the size.
+        path: With the suffix ``.json``, or ``.json.gz`` for a file of about a tenth the size.
         times: Write measured times. Without them, two runs of the same model give the
             same bytes.
 
@@ -34,7 +34,7 @@ def save(recording: RecordedRun, path: str | Path, *, times: bool = True) -> Pat
         The path.
 
     Raises:
-        InvalidArgument: The name ends in something else.
+        InvalidArgument: The suffix is another one.
     """
     check_recording(recording)
     check_one("times", times, FLAG)
@@ -50,12 +50,12 @@ def save(recording: RecordedRun, path: str | Path, *, times: bool = True) -> Pat
 
 
 def load(path: str | Path, *, make: type[Made], limit: int) -> Made:
-    """The recording in a file; `torchrecorder.load` says more.
+    """The recording in a file; see `torchrecorder.load`.
 
     Args:
         path: A file that `save` wrote, compressed or not.
         make: The class of the recording.
-        limit: The number of bytes that the file may unpack to.
+        limit: Maximum uncompressed size in bytes.
     """
     check_one("limit", limit, whole_number(1))
     with open(path_of(path), "rb") as file:
@@ -92,7 +92,7 @@ def loads(text: str | bytes, make: type[Made]) -> Made:
 
 
 def packed(data: bytes) -> bytes:
-    """*data* compressed, without a time or name: the same bytes each time."""
+    """*data* compressed, without a time or name, so that equal data gives equal bytes."""
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as file:
         file.write(data)
@@ -109,7 +109,7 @@ def _unpacked(data: bytes, limit: int) -> bytes:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
-    """JSON with a line for each part, and for each column of a table."""
+    """JSON with one line per part, and one per column of a table."""
     mark = "{"
     for name, part in data.items():
         yield f"{mark}{_json(name)}:"
@@ -127,7 +127,7 @@ def _json(data: Any) -> str:
 
 
 def _whole(text: str) -> int:
-    """A whole number of at most 64 bits, so that it can be computed with."""
+    """Parse an integer of at most 64 bits."""
     if len(text) > 18 and not -(2**63) < int(text) < 2**63:
         raise ValueError(f"the whole number {text[:20]}… is too large")
     return int(text)

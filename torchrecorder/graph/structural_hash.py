@@ -1,8 +1,8 @@
-"""Structure: which scopes did the same, in time linear in the size of the run.
+"""Structure: digests of scopes, equal for scopes that did the same, in linear time.
 
 Two scopes have equal structure if they are calls of the same class, with the same ops in
-the same order on tensors of the same shapes, wired in the same way. What the parameters
-are called from outside, and where the inputs come from, makes no difference.
+the same order on tensors of the same shapes, connected in the same way. Names of parameters and
+the origin of inputs make no difference.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torchrecorder.graph.nodes import Module, Op, Scope, Value
 
 
 class Run(Protocol):
-    """The part of a recording that its structure depends on."""
+    """The part of a recording that the structure depends on."""
 
     @property
     def scopes(self) -> Mapping[ScopeId, Scope]: ...
@@ -37,24 +37,24 @@ def structures(recording: Run, *, idle: bool = True) -> dict[ScopeId, str]:
     """A digest for each scope: equal digests, equal structure.
 
     Args:
-        recording: What ran.
-        idle: Whether the settings of what is off count too: the rate of a dropout in
-            evaluation, which often is another in each layer.
+        recording: The run.
+        idle: Whether the settings of inactive modules count: the rate of a dropout in
+            evaluation mode, which often differs between layers.
     """
     forms = _Forms(recording, idle)
     return {scope: form.digest for scope, form in forms.found.items()}
 
 
 def is_off(module: Module) -> bool:
-    """Whether this is a dropout, of whatever kind, in evaluation."""
+    """Whether this is a dropout of any kind in evaluation mode."""
     return "Drop" in module.cls and not module.training
 
 
 class _Form:
-    """What one scope did, as seen from inside.
+    """The steps of one scope, relative to its own inputs.
 
-    Values made inside are told by their place in the order of making; the others are
-    numbered as they are first met.
+    Values made inside are numbered in the order of creation; others in the order of their first
+    use.
     """
 
     def __init__(self, start: int) -> None:
@@ -76,7 +76,7 @@ class _Forms:
             self._complete(scope)
 
     def _run_through(self) -> None:
-        """Number the values in the order of making, and note where each scope starts."""
+        """Number the values in the order of creation, and note where each scope starts."""
         steps: list[Scope | Op] = [*self.recording.scopes.values(), *self.recording.ops.values()]
         for step in sorted(steps, key=lambda step: step.index):
             if isinstance(step, Scope):
@@ -87,7 +87,7 @@ class _Forms:
                     self.rank.setdefault(value, len(self.rank))
 
     def _complete(self, scope: Scope) -> None:
-        """Join the steps of a scope; its children are complete, as they came later."""
+        """Join the steps of a scope; its children are complete, because they come later."""
         form = self.found[scope.id]
         text = repr(list(self._parts(scope, form))).encode("utf-8", "backslashreplace")
         form.digest = blake2b(text, digest_size=16).hexdigest()
@@ -116,7 +116,7 @@ class _Forms:
         yield [self._look(values[value]) for value in op.outputs]
 
     def _place(self, value: ValueId, form: _Form) -> int:
-        """Where a value comes from: from 0 on inside, below 0 outside."""
+        """The number of a value: 0 or more for values made inside, negative for others."""
         rank = self.rank.get(value, -1)
         if rank >= form.start:
             return rank - form.start
@@ -126,6 +126,6 @@ class _Forms:
         return value.shape, value.dtype, value.kind
 
     def _stored(self, value: ValueId) -> str:
-        """Parameters and buffers are not like what is handed in, wherever that came from."""
+        """The role of a parameter or buffer, which distinguishes it from other inputs."""
         role = self.recording.values[value].role
         return role.value if role in STORED else ""

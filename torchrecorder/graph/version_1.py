@@ -1,7 +1,7 @@
 """Version 1 of a saved recording, as data of the version that is written now.
 
-There, each text was the number of an entry in one list of strings, each id the number of a row
-in its table, and a flag 0 or 1.
+In version 1, each text was an index in a list of strings, each id the index of a row in its
+table, and a flag 0 or 1.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _IDS = {
 
 
 class _File(msgspec.Struct):
-    """The form of a whole file, as far as it does not depend on what is in a column."""
+    """The structure of a whole file, without the contents of columns."""
 
     name: str
     strings: list[str]
@@ -52,11 +52,11 @@ class _File(msgspec.Struct):
 
 
 def upgraded(data: Any) -> dict[str, Any]:
-    """*data* of version 1 as data of version 2, whose types are still to be checked.
+    """*data* of version 1 as data of version 2, without checks of the types.
 
     Raises:
-        msgspec.ValidationError: A part is missing or not of the right kind.
-        InvalidRecording: A fact is not of the right kind.
+        msgspec.ValidationError: A part is missing or has a wrong type.
+        InvalidRecording: A field has a wrong type.
     """
     file = msgspec.convert(data, _File)
     reader = _Reader(file)
@@ -82,7 +82,7 @@ def _read(where: str, facts: Iterable[Any], read: Read) -> list[Any]:
 
 
 class _Reader:
-    """Reads facts by their types."""
+    """Decodes fields by their types."""
 
     def __init__(self, file: _File) -> None:
         self.file = file
@@ -104,11 +104,11 @@ class _Reader:
         }
 
     def node(self, number: Any) -> Any:
-        """The id of a scope, op, value or grad node, which are counted through."""
+        """The id of a scope, op, value or grad node from one index over all of them."""
         return _at(self.nodes, number, "node")
 
     def of(self, hint: Any) -> Read:
-        """What reads a fact of this type."""
+        """The decoder of this type."""
         if hint in _IDS:
             table = _IDS[hint]
             return lambda number: _at(self.ids[table], number, f"row of {table}")
@@ -150,7 +150,7 @@ class _Reader:
 
 
 def _a(kind: type, fact: Any) -> Any:
-    """*fact*, which has to be of this *kind*."""
+    """*fact*, checked to be of this *kind*."""
     if not isinstance(fact, kind):
         raise ValueError(f"expected a {kind.__name__}, not {str(fact):.40}")
     return fact

@@ -1,1 +1,1 @@
-"""Questions about single parts of a recording: find them, paths between them, lost gradients."""
+"""Queries on parts of a recording: find them, paths between them, missing gradients."""

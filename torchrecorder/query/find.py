@@ -20,11 +20,11 @@ Row = TypeVar("Row", Module, Scope, Op, Value, GradNode)
 
 _LINE = re.compile(r"(.*\.\w+):(\d+)")
 _MOST = 6
-"""A message names so many parts."""
+"""Maximum number of parts in a message."""
 
 
 def find(recording: RecordedRun, what: str) -> list[Part]:
-    """Everything that *what* stands for; an empty list if nothing does.
+    """All parts that match *what*; may be empty.
 
     See `torchrecorder.Recording.find`.
     """
@@ -33,27 +33,27 @@ def find(recording: RecordedRun, what: str) -> list[Part]:
 
 
 def the_one(recording: RecordedRun, what: str) -> Part:
-    """The one part that *what* stands for, of the first kind that has any.
+    """The one part that matches *what*, of the first kind with matches.
 
     Raises:
-        NotThere: Nothing is called so, or several things are; the message lists names.
+        NotThere: Nothing or more than one part has this name; the message lists names.
     """
     found = first_kind(recording, what)
     if len(found) > 1:
         listed = [f"{part.id} is {_in_words(recording, part)}" for part in found[:_MOST]]
         more = f", and {len(found) - _MOST} more" if len(found) > _MOST else ""
         raise NotThere(
-            f"{what!r} stands for {len(found)} parts: {', '.join(listed)}{more}. Ask for one by "
-            f"its id, or for all with find({what!r})"
+            f"{what!r} is the name of {len(found)} parts: {', '.join(listed)}{more}. Ask for one "
+            f"by its id, or for all with find({what!r})"
         )
     return found[0]
 
 
 def first_kind(recording: RecordedRun, what: str) -> list[Part]:
-    """All parts of the first kind that has any: modules, else calls, tensors, ops, grad nodes.
+    """All matches of the first kind with matches: modules, calls, tensors, ops, grad nodes.
 
     Raises:
-        NotThere: Nothing is called so; the message suggests a name.
+        NotThere: Nothing has this name; the message suggests one.
     """
     for kind in _by_kind(recording, what):
         if kind:
@@ -64,7 +64,7 @@ def first_kind(recording: RecordedRun, what: str) -> list[Part]:
 
 
 def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[Part]]:
-    """What is called so: by id, by the names of each kind, by line, by class."""
+    """The matches of *what*: by id, by the names of each kind, by line, by class."""
     check_one("what", what, TEXT)
     for table in _tables(recording):
         if what in table:
@@ -95,7 +95,7 @@ def _tables(recording: RecordedRun) -> tuple[Mapping[Any, Part], ...]:
 def _named(
     rows: Iterable[Row], names: Callable[[Row], Iterable[str]], what: str
 ) -> list[Part]:
-    """Those of *rows* that are called so, else those that the pattern *what* fits."""
+    """Those of *rows* with the name *what*, otherwise those that match it as a pattern."""
     rows = list(rows)
     found: list[Part] = [row for row in rows if what in names(row)]
     if not found and any(letter in what for letter in "*?["):
@@ -104,7 +104,7 @@ def _named(
 
 
 def _names_of_ends(recording: RecordedRun) -> dict[str, tuple[str, ...]]:
-    """By the id of a value, its names as an input and output."""
+    """The names of inputs and outputs, by id of the value."""
     found: dict[str, tuple[str, ...]] = {}
     for _, value, names in end_names(recording):
         found[value] = (*found.get(value, ()), *names)
@@ -119,7 +119,7 @@ def _names_of_op(recording: RecordedRun, op: Op) -> Iterator[str]:
 
 
 def _classes(scope: Scope) -> Iterator[str]:
-    """A call by its own name and class; a region by its kind as well."""
+    """The names of a call: its own name and class, for a region also its kind."""
     yield from (scope.name, scope.cls)
     if scope.kind not in (ScopeKind.MODULE, ScopeKind.FUNCTION):
         yield from (scope.kind.value, f"{scope.kind.value} {scope.cls}")
@@ -132,7 +132,7 @@ def _is_at(source: SourceLine | None, line: re.Match[str]) -> bool:
 
 
 def _names(recording: RecordedRun) -> Iterator[str]:
-    """Everything that `find` knows by name."""
+    """All names that `find` knows."""
     for module in recording.modules.values():
         yield from filter(None, module.names)
     for _, _, names in end_names(recording):

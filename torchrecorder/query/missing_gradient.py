@@ -23,7 +23,7 @@ Reason = Literal[
 _WITHOUT_GRADIENTS = (ScopeKind.NO_GRAD, ScopeKind.INFERENCE_MODE)
 
 _TO_PYTHON = frozenset(("item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__"))
-"""Ops that give numbers to Python or NumPy, which autograd does not see."""
+"""Ops that convert tensors to Python or NumPy numbers, which autograd does not track."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class MissingGradient:
     Attributes:
         name: The tensor.
         reason: ``"frozen"`` (it does not require grad), ``"unused"`` (no op read it),
-            ``"not in the loss"`` (nothing made of it reaches the loss), ``"left autograd"``
-            (what is made of it reaches the loss, but not through autograd), ``"no backward"``
-            (none ran), ``"not propagated"`` (a backward pass ran, and gave it none).
+            ``"not in the loss"`` (no tensor computed from it reaches the loss), ``"left autograd"``
+            (such a tensor reaches the loss, but autograd was left), ``"no backward"`` (no backward
+            pass ran), ``"not propagated"`` (a backward pass ran without a gradient for it).
         text: The reason in words.
-        ops: The operations where it was lost, in run order; empty where it is none's doing.
+        ops: The operations where the gradient was lost, in run order; may be empty.
     """
 
     name: str
@@ -57,7 +57,7 @@ def why_no_gradient(recording: RecordedRun, name: str) -> MissingGradient | None
     found = [part for part in first_kind(recording, name) if isinstance(part, Value)]
     if not found:
         raise InvalidArgument(
-            f"{name!r} is no tensor: name a parameter, such as 'layer1.0.weight', or an input"
+            f"{name!r} is not a tensor: name a parameter, such as 'layer1.0.weight', or an input"
         )
     return _Search(recording, found[0]).answer()
 
@@ -102,11 +102,11 @@ class _Search:
     def _because(self, reason: Reason, text: str, ops: Iterable[Op] = ()) -> MissingGradient:
         return MissingGradient(self.name, reason, text, tuple(ops))
 
-    # What is made of it ---------------------------------------------------------------
+    # Dependent tensors ---------------------------------------------------------------
 
     @cached_property
     def same(self) -> set[ValueId]:
-        """The tensor before the run, and as an optimizer or the like wrote it."""
+        """The tensor before the run, and its values after writes of an optimizer."""
         storage, values = self.value.storage, self.recording.values.values()
         named = {
             value.id for value in values
@@ -116,7 +116,7 @@ class _Search:
 
     @cached_property
     def reached(self) -> set[ValueId]:
-        """Every value that is made of it, by whatever operation."""
+        """Every value that depends on it, through any operation."""
         found = set(self.same)
         for op in self.forward:
             if any(slot.value in found for slot in op.inputs):
@@ -125,7 +125,7 @@ class _Search:
 
     @cached_property
     def live(self) -> set[ValueId]:
-        """Those of them that autograd knows to be made of it."""
+        """The values that depend on it according to autograd."""
         grads, values = self.recording.grad_nodes, self.recording.values.values()
         behind: dict[GradId, list[GradId]] = {}
         for grad in grads.values():
@@ -146,7 +146,7 @@ class _Search:
 
     @cached_property
     def loss(self) -> set[ValueId]:
-        """What backward passes started from; the outputs where none ran."""
+        """The tensors that backward passes started from; the outputs if none ran."""
         runs = self.recording.backward_runs
         if not runs:
             return {slot.value for slot in self.recording.outputs}
@@ -154,7 +154,7 @@ class _Search:
 
     @property
     def target(self) -> str:
-        """What a gradient would come from."""
+        """The name of the loss in messages."""
         return "the loss" if self.recording.backward_runs else "an output"
 
     # Reasons --------------------------------------------------------------------------
@@ -167,7 +167,7 @@ class _Search:
         return ""
 
     def _outside_the_loss(self) -> MissingGradient:
-        """Nothing that is made of it reaches the loss: where it ends."""
+        """The reason if no tensor that depends on it reaches the loss."""
         ends = [
             op for op in self._reading(self.reached)
             if not any(value in self._read for value in op.outputs) and op.outputs
@@ -180,9 +180,9 @@ class _Search:
         to_python = [op for op in self._reading(self.reached) if op.name in _TO_PYTHON]
         if to_python and not outputs:
             text = (
-                f"nothing made of it reaches {self.target} as a tensor: "
-                f"{op_in_words(self.recording, OpId(to_python[0].id))} makes a Python number or "
-                "NumPy array of it, which autograd does not follow"
+                f"no tensor computed from it reaches {self.target}: "
+                f"{op_in_words(self.recording, OpId(to_python[0].id))} converts it to a "
+                "Python number or NumPy array, which autograd does not track"
             )
             return self._because("left autograd", text, to_python)
         if self.live == self.same and not outputs:
@@ -190,7 +190,9 @@ class _Search:
         last = f", and ends in {op_in_words(self.recording, OpId(ends[-1].id))}" if ends else ""
         unused = f", only {' and '.join(outputs)}" if outputs else last
         return self._because(
-            "not in the loss", f"nothing made of it reaches {self.target}{unused}", ends[-1:]
+            "not in the loss",
+            f"no tensor computed from it reaches {self.target}{unused}",
+            ends[-1:],
         )
 
     @cached_property
@@ -204,7 +206,7 @@ class _Search:
                 yield op
 
     def _cuts(self) -> Iterator[Op]:
-        """Where it reaches the loss, and not through autograd: the ops where autograd is left."""
+        """The ops where autograd is left, if it reaches the loss without autograd."""
         needed = self._needed_by_loss()
         for op in self._reading(self.live):
             if any(value in needed and value not in self.live for value in op.outputs):
@@ -218,7 +220,7 @@ class _Search:
         return self._because("left autograd", f"{text}: {self._why_left(first)}", cuts)
 
     def _needed_by_loss(self) -> set[ValueId]:
-        """Every value that the loss is made of."""
+        """Every value that the loss depends on."""
         needed = set(self.loss)
         for op in reversed(self.forward):
             if any(value in needed for value in op.outputs):
@@ -228,7 +230,7 @@ class _Search:
     def _why_left(self, op: Op) -> str:
         values = self.recording.values
         if op.name in ("detach", "detach_", "data"):
-            return "it gives the same numbers without their history"
+            return "it returns the same numbers without their autograd history"
         for inner in self.recording.within(op.scope):
             kind = self.recording.scopes[inner].kind
             if kind is ScopeKind.ENABLE_GRAD:
@@ -243,24 +245,28 @@ class _Search:
         return "its result does not require grad"
 
     def _not_propagated(self) -> MissingGradient:
-        """Autograd leads from the loss to it: which grad node gave it nothing."""
+        """The reason if autograd leads from the loss to it: the grad node that returned no
+        gradient."""
         grads, ops = self.recording.grad_nodes, self.recording.ops
         ran = [run for run in self.recording.grad_runs if run.grad in self.nodes]
+        got_nothing = {run.grad for run in ran if not any(run.given)}
         for item in ran:
             node = grads[item.grad]
             own = not node.name[-1:].isdigit()  # of a custom function, not PyTorch's
-            for gradient, edge in zip(item.gave, node.next):
-                if own and gradient is None and edge is not None and edge.grad in self.nodes:
+            for number, edge in enumerate(node.next):
+                if not own or edge is None or edge.grad not in self.nodes:
+                    continue
+                if item.gave[number] is None if item.gave else edge.grad in got_nothing:
                     owner = [ops[node.owner]] if node.owner is not None else []
                     made = f" of {op_in_words(self.recording, node.owner)}" if node.owner else ""
-                    text = f"{node.name}{made} gave no gradient for it"
+                    text = f"{node.name}{made} returned no gradient for it"
                     return self._because("not propagated", text, owner)
         failure = self.recording.run.failure
         if failure is not None:
             return self._because("not propagated", f"the run failed before: {failure.message}")
         called = {ops[run.op].name for run in self.recording.backward_runs}
         if called == {"grad"}:
-            text = "torch.autograd.grad() returns the gradients it is asked for and sets no .grad"
+            text = "torch.autograd.grad() returns gradients and does not set .grad"
         else:
-            text = "the backward pass was asked for the gradients of other tensors (inputs=)"
+            text = "the backward pass computed the gradients of other tensors only (inputs=)"
         return self._because("not propagated", text)

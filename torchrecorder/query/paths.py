@@ -1,4 +1,4 @@
-"""Paths: the ways on which data flows from one part of a run to another."""
+"""Paths along which data flows from one part of a run to another."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from torchrecorder.graph.recording import Node, RecordedRun
 from torchrecorder.query.find import first_kind
 
 Path = tuple[Node, ...]
-"""Ops and values in turn, in the direction of the data."""
+"""Ops and values alternately, in the direction of the data."""
 
 _SHOWN = 20
-"""A text shows so many paths."""
+"""Maximum number of paths in a text."""
 
 
 @dataclass(frozen=True, repr=False)
 class Paths(Sequence[Path]):
     """Paths from one part of a run to another, the shortest first.
 
-    ``len(paths)`` is how many are listed; ``str(paths)`` shows them, a line each.
+    ``len(paths)`` is the number of listed paths; ``str(paths)`` shows them, one per line.
 
     Attributes:
-        total: How many there are, however many are listed.
-        through: Ids of all ops and values that lie on a path, listed or not, each after what it
-            is made of.
+        total: The number of all paths, listed or not.
+        through: Ids of all ops and values on a path, listed or not, in topological order.
     """
 
     recording: RecordedRun
@@ -62,7 +61,7 @@ class Paths(Sequence[Path]):
         return "\n".join([*lines, f"and {left} more"] if left else lines) or "no path"
 
     def _steps(self, path: Path) -> Iterator[str]:
-        """The ops of a path, and the tensors at its ends that have a name."""
+        """The ops of a path, and named tensors at its ends."""
         for node in path:
             if isinstance(node, Op):
                 yield op_name(self.recording, node)
@@ -90,11 +89,11 @@ def paths(recording: RecordedRun, start: str, end: str, *, limit: int = 100) -> 
 
 
 def _nodes(recording: RecordedRun, name: str) -> set[str]:
-    """The ops and values that *name* stands for; of a module or call the ops in it.
+    """The ops and values with this *name*; for a module or call, the ops in it.
 
     Raises:
-        NotThere: Nothing is called so.
-        InvalidArgument: Only grad nodes are, or a module that did not run.
+        NotThere: Nothing has this name.
+        InvalidArgument: It names only grad nodes, or a module that did not run.
     """
     found: set[str] = set()
     for part in first_kind(recording, name):
@@ -114,7 +113,7 @@ def _nodes(recording: RecordedRun, name: str) -> set[str]:
 
 
 class _Flow:
-    """What lies on a path, which leaves *first* once and enters *last* once."""
+    """The nodes on paths that leave *first* once and enter *last* once."""
 
     def __init__(self, recording: RecordedRun, first: set[str], last: set[str]) -> None:
         self.recording = recording
@@ -125,7 +124,7 @@ class _Flow:
         self.left = self._lengths()
 
     def _between(self) -> list[str]:
-        """What *first* reaches, in the direction of the data: whatever is read comes before."""
+        """The nodes that *first* reaches, in topological order."""
         seen, ordered = set(self.first), sorted(self.first, key=self.place.__getitem__)
         stack = [(node, self._readers(node)) for node in ordered]
         done: list[str] = []
@@ -141,7 +140,7 @@ class _Flow:
         return done[::-1]
 
     def _readers(self, node: str) -> Iterator[str]:
-        """What is made of *node* next; nothing of what a path ends at, or of what goes back."""
+        """The next nodes after *node*; none at the end of a path, and none that lead back."""
         if node in self.last:
             return
         op = self.recording.ops.get(OpId(node))
@@ -149,7 +148,7 @@ class _Flow:
         yield from (item for item in dict.fromkeys(found) if item not in self.first)
 
     def _steps(self) -> Mapping[str, tuple[str, ...]]:
-        """For each node from which *last* can be reached, the next ones that lie on a path."""
+        """For each node from which *last* can be reached, the next nodes on a path."""
         steps: dict[str, tuple[str, ...]] = {}
         for node in reversed(self.ordered):
             following = tuple(reader for reader in self._readers(node) if reader in steps)
@@ -158,7 +157,7 @@ class _Flow:
         return steps
 
     def _lengths(self) -> dict[str, int]:
-        """For each of them, the length of the shortest way to the end."""
+        """For each of them, the length of the shortest path to the end."""
         left: dict[str, int] = {}
         for node in reversed(self.ordered):
             if node in self.next:

@@ -5,11 +5,13 @@ Whatever draws, lists or computes from a recording works on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from torchrecorder.events import (
+    GRADIENT_MESSAGE,
+    MESSAGE,
     Communication,
     GradEdge,
     GradId,
@@ -25,12 +27,13 @@ from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RunFacts
 from torchrecorder.ranks.join import Collective
 from torchrecorder.ranks.lanes import Lane
-from torchrecorder.ranks.plumbing import without_plumbing
+from torchrecorder.ranks.plumbing import setup_scopes, without_plumbing
 from torchrecorder.recording import Recording
+from torchrecorder.views.outputs import read_later
 
 
-MESSAGE = "message"
-"""The argument of a receive that comes from another lane."""
+UNCHANGED = ("detach", "clone", "contiguous", "to")
+"""Ops whose result is a gradient if what they are given is one."""
 
 
 def combined(
@@ -44,15 +47,24 @@ def combined(
         collectives: What they sent to each other.
         plumbing: Keep what FSDP and DTensor do to bring tensors where they are needed.
     """
+    hidden: list[set[int]] = [set() for _ in lanes]
     if not plumbing:
+        hidden = [_in_setup(lane.recording) for lane in lanes]
         lanes = [
             lane._replace(recording=without_plumbing(lane.recording)) for lane in lanes
         ]
     parts = _Parts()
-    for item in lanes:
-        parts.add(item, _waits(item, collectives))
+    for item, unseen in zip(lanes, hidden):
+        parts.add(item, _waits(item, collectives), unseen)
     parts.connect(lanes, collectives)
     return parts.recording(name, lanes)
+
+
+def _in_setup(recording: Recording) -> set[int]:
+    """The places of communications by which a pipeline learns the shapes of tensors."""
+    setup = setup_scopes(recording)
+    sent = enumerate(recording.communications)
+    return {place for place, told in sent if told.scope in setup}
 
 
 def _waits(lane: Lane, collectives: Sequence[Collective]) -> dict[int, tuple[float | None, int]]:
@@ -86,19 +98,32 @@ class _Parts:
         self.measured: dict[str, dict[str, float]] = {}
         self.placed: list[list[Communication]] = []
         self.buffers: list[ValueId] = []  # what messages were received into
+        self.backwards: set[OpId] = set()
+        self.tops: list[ScopeId] = []  # the scope of each lane
         self.index = 0
         self.storages = 0
 
-    def add(self, lane: Lane, waits: Mapping[int, tuple[float | None, int]]) -> None:
-        """Add one lane: a scope with all of its recording inside."""
+    def add(
+        self, lane: Lane, waits: Mapping[int, tuple[float | None, int]], hidden: Collection[int]
+    ) -> None:
+        """Add one lane: a scope with all of its recording inside.
+
+        Args:
+            lane: What to add.
+            waits: By the place of each communication: the longest wait, and for whom.
+            hidden: The places of communications that are not told.
+        """
         recording = lane.recording
+        read = read_later(recording)
+        given = [slot for slot in recording.outputs if slot.value not in read]
         top = ScopeId(f"s{len(self.scopes)}")
+        self.tops.append(top)
         index, self.index = self.index, self.index + 1
         new = _Renumbered(self, recording)
         prefix = lane.name.replace(" ", "_")
         self.scopes[top] = Scope(
             top, None, index, ScopeKind.FUNCTION, lane.name, prefix, _told(lane), None, 0, None,
-            False, new.slots(recording.inputs), new.slots(recording.outputs), lane.seconds, False,
+            False, new.slots(recording.inputs), new.slots(given), lane.seconds, False,
         )
         for scope in recording.scopes.values():
             self.scopes[new.id(scope.id)] = scope._replace(
@@ -146,22 +171,17 @@ class _Parts:
                 variable=new.id(grad.variable),
                 made_by=new.id(grad.made_by),
             )
-        self._add_lists(recording, top, new, waits)
+        self.lists["inputs"] += new.slots(recording.inputs)
+        self.lists["outputs"] += new.slots(given)
+        self._add_lists(recording, new)
+        self._add_sent(recording, top, new, waits, hidden)
         indices = [scope.index for scope in self.scopes.values()]
         indices += [op.index for op in self.ops.values()]
         self.index = 1 + max(indices)
         self.storages += 1 + max((value.storage for value in recording.values.values()), default=-1)
 
-    def _add_lists(
-        self,
-        recording: Recording,
-        top: ScopeId,
-        new: _Renumbered,
-        waits: Mapping[int, tuple[float | None, int]],
-    ) -> None:
+    def _add_lists(self, recording: Recording, new: _Renumbered) -> None:
         lists = self.lists
-        lists["inputs"] += new.slots(recording.inputs)
-        lists["outputs"] += new.slots(recording.outputs)
         runs = len(lists["backward_runs"])
         lists["backward_runs"] += [
             run._replace(run=run.run + runs, op=new.id(run.op))
@@ -178,6 +198,19 @@ class _Parts:
             for statistic in recording.statistics
         ]
         lists["shards"] += [shard._replace(value=new.id(shard.value)) for shard in recording.shards]
+        for quantity, amounts in recording.measured.items():
+            known = self.measured.setdefault(quantity, {})
+            known.update((new.id(node), amount) for node, amount in amounts.items())
+
+    def _add_sent(
+        self,
+        recording: Recording,
+        top: ScopeId,
+        new: _Renumbered,
+        waits: Mapping[int, tuple[float | None, int]],
+        hidden: Collection[int],
+    ) -> None:
+        """Add what was sent, with how long was waited."""
         placed = [
             told._replace(
                 scope=top if told.scope is None else new.id(told.scope),
@@ -188,15 +221,15 @@ class _Parts:
             )
             for place, told in enumerate(recording.communications)
         ]
-        lists["communications"] += placed
+        self.lists["communications"] += [
+            told for place, told in enumerate(placed) if place not in hidden
+        ]
         self.placed.append(placed)
-        for quantity, amounts in recording.measured.items():
-            known = self.measured.setdefault(quantity, {})
-            known.update((new.id(node), amount) for node, amount in amounts.items())
 
     def connect(self, lanes: Sequence[Lane], collectives: Iterable[Collective]) -> None:
         """An edge from each send to its receive, where they are of the ranks that are shown."""
         lane_of = {rank: number for number, lane in enumerate(lanes) for rank in lane.ranks}
+        self.backwards = {run.op for run in self.lists["backward_runs"]}
         known: set[tuple[str, str]] = set()
         for collective in collectives:
             if collective.name != "send" or len(collective.parts) < 2:
@@ -208,7 +241,8 @@ class _Parts:
                 continue
             if (send.op, receive.op) not in known:
                 known.add((send.op, receive.op))
-                self._connect(send.op, receive.op, send)
+                home = self.tops[lane_of[collective.parts[1].rank]]
+                self._connect(send.op, receive.op, send, home)
         self._forget_buffers()
 
     def _forget_buffers(self) -> None:
@@ -227,7 +261,9 @@ class _Parts:
                 for amounts in self.measured.values():
                     amounts.pop(op.id, None)
 
-    def _connect(self, source: OpId, target: OpId, told: Communication) -> None:
+    def _connect(
+        self, source: OpId, target: OpId, told: Communication, home: ScopeId
+    ) -> None:
         value = ValueId(f"v{len(self.values)}")
         sender, receiver = self.ops[source], self.ops[target]
         given = [self.values[slot.value] for slot in sender.inputs]
@@ -237,11 +273,23 @@ class _Parts:
             kind="Tensor", trainable=False, requires_grad=False,
         )
         self.ops[source] = sender._replace(outputs=(*sender.outputs, value))
+        slot = GRADIENT_MESSAGE if self._is_gradient(like) else MESSAGE
         kept = receiver.inputs
         if receiver.name in ("recv", "irecv"):  # what the buffer held before is gone
-            kept = tuple(slot for slot in receiver.inputs if slot.name == MESSAGE)
-            self.buffers += [slot.value for slot in receiver.inputs if slot not in kept]
-        self.ops[target] = receiver._replace(inputs=(*kept, Slot(MESSAGE, value)))
+            kept = tuple(item for item in kept if item.name in (MESSAGE, GRADIENT_MESSAGE))
+            self.buffers += [item.value for item in receiver.inputs if item not in kept]
+        message = Slot(slot, value)
+        self.ops[target] = receiver._replace(inputs=(*kept, message))
+        lane = self.scopes[home]
+        self.scopes[home] = lane._replace(inputs=(*lane.inputs, message))
+
+    def _is_gradient(self, value: Value) -> bool:
+        """Whether a backward pass made *value*."""
+        maker = self.ops.get(value.producer) if value.producer is not None else None
+        while maker is not None and maker.name in UNCHANGED and maker.inputs:
+            before = self.values[maker.inputs[0].value].producer
+            maker = self.ops.get(before) if before is not None else None
+        return maker is not None and maker.id in self.backwards
 
     def recording(self, name: str, lanes: Sequence[Lane]) -> Recording:
         """All of it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from math import isnan
 from typing import NamedTuple
@@ -95,7 +95,7 @@ class Collective:
 
     def waits(self) -> list[float | None]:
         """How long each member waited for the one that came last; None if times do not tell."""
-        return _waits(self.members, self.places, _seconds(self.members, self.places))
+        return _waits(self.members, self.places)[0]
 
 
 _Places = Sequence[int]
@@ -231,9 +231,7 @@ def _collective(
     group: RankGroup, order: int, members: tuple[Digest, ...], places: array[int]
 ) -> Collective:
     kinds = [member.sent.kinds[place] for member, place in zip(members, places)]
-    known = _seconds(members, places)
-    last = None if known is None else members[known.index(min(known))].rank.rank
-    waits = _waits(members, places, known)
+    waits, last = _waits(members, places)
     return Collective(
         kinds[0].told.name,
         group,
@@ -241,30 +239,33 @@ def _collective(
         max(map(size_of, kinds)),
         kinds[0].told.backward,
         last,
-        max(filter(None, waits), default=None if known is None else 0.0),
+        max((waited for waited in waits if waited is not None), default=None),
         members,
         places,
     )
 
 
-def _seconds(members: Sequence[Digest], places: _Places) -> list[float] | None:
-    """How long each took; None if not known of all."""
-    found = [member.sent.seconds[place] for member, place in zip(members, places)]
-    return found if len(found) > 1 and not any(map(isnan, found)) else None
-
-
 def _waits(
-    members: Sequence[Digest], places: _Places, known: list[float] | None
-) -> list[float | None]:
-    """How long each waited for the others: not longer than it did nothing else."""
-    if known is None:
-        return [None for _ in members]
-    shortest = min(known)
+    members: Sequence[Digest], places: _Places
+) -> tuple[list[float | None], int | None]:
+    """How long each waited for the others, and which rank was waited for; None if not known.
+
+    The rank that took shortest came last. Others did not wait longer than they did nothing else. Of
+    a send and its receive, the one that did nothing else for longer waited for the other.
+    """
+    seconds = [member.sent.seconds[place] for member, place in zip(members, places)]
     blocked = [member.sent.blocked[place] for member, place in zip(members, places)]
-    return [
-        seconds - shortest if isnan(limit) else min(seconds - shortest, limit)
-        for seconds, limit in zip(known, blocked)
+    is_message = members[0].sent.kinds[places[0]].told.name in TO_ONE
+    if is_message and not any(map(isnan, blocked)):
+        seconds = blocked
+    if len(members) < 2 or any(map(isnan, seconds)):
+        return [None for _ in members], None
+    shortest = min(seconds)
+    waits: list[float | None] = [
+        taken - shortest if isnan(limit) else min(taken - shortest, limit)
+        for taken, limit in zip(seconds, blocked)
     ]
+    return waits, members[seconds.index(shortest)].rank.rank
 
 
 # Sends and receives ---------------------------------------------------------------------
@@ -289,7 +290,7 @@ def _sent_and_received(
             for member, place in zip(members, pair) if place is not None
         ]
         if len(kinds) == 2:
-            yield replace(_collective(group, order, members, array("i", pair)), name="send")
+            yield _collective(group, order, members, array("i", pair))
             if kinds[0].told.given != kinds[1].told.received:
                 problems.append(
                     f"rank {source} sent {kinds[0].told.given:,} B, and rank {target} received "

@@ -1,11 +1,13 @@
 """Plumbing: what FSDP and DTensor do to bring weights and tensors where they are needed.
 
 Without it a model of many processes looks like the model: what is sent is told of the module.
+What a pipeline does before its first micro-batch, to learn the shapes of tensors, is left out too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -25,21 +27,32 @@ OF_FSDP = ("all_gather_copy_in", "split_with_sizes_copy", "chunk_cat")
 
 def without_plumbing(recording: Recording) -> Recording:
     """*recording* without those ops and regions; what they passed on leads straight through."""
-    gone = _ops(recording)
+    setup = setup_scopes(recording)
+    gone = _ops(recording, setup)
     if not gone:
         return recording
     through = _Through(recording, gone)
-    empty = _regions(recording, gone)
+    empty = _regions(recording, gone) | setup
+    unused = _made_in(recording, setup)
+    before = Counter(recording.scopes[scope].module for scope in setup)
+    runs = {run.run for run in recording.backward_runs if run.op in gone}
     home = {scope: through.home(scope, empty) for scope in (None, *recording.scopes)}
     return replace(
         recording,
         scopes=MappingProxyType({
             scope.id: scope._replace(
                 parent=home[scope.parent],
+                call=scope.call - before.get(scope.module, 0),
                 inputs=through.slots(scope.inputs),
                 outputs=through.slots(scope.outputs),
             )
             for scope in recording.scopes.values() if scope.id not in empty
+        }),
+        modules=MappingProxyType({
+            module.id: module._replace(
+                calls=tuple(call for call in module.calls if call not in empty)
+            )
+            for module in recording.modules.values()
         }),
         ops=MappingProxyType({
             op.id: op._replace(scope=home[op.scope], inputs=through.slots(op.inputs, several=True))
@@ -55,7 +68,12 @@ def without_plumbing(recording: Recording) -> Recording:
             )
             for grad in recording.grad_nodes.values()
         }),
-        outputs=through.slots(recording.outputs),
+        outputs=through.slots(
+            slot for slot in recording.outputs if slot.value not in unused
+        ),
+        backward_runs=tuple(run for run in recording.backward_runs if run.run not in runs),
+        grad_runs=tuple(run for run in recording.grad_runs if run.run not in runs),
+        statistics=tuple(item for item in recording.statistics if item.run not in runs),
         communications=tuple(
             told._replace(op=None if told.op in gone else told.op, scope=home[told.scope])
             for told in recording.communications
@@ -70,8 +88,26 @@ def without_plumbing(recording: Recording) -> Recording:
     )
 
 
-def _ops(recording: Recording) -> set[OpId]:
-    """The ops that are plumbing."""
+def setup_scopes(recording: Recording) -> set[ScopeId]:
+    """What a pipeline does before its first micro-batch, and all scopes in it."""
+    found: set[ScopeId | None] = set()
+    for scope in recording.scopes.values():
+        if scope.kind is ScopeKind.PIPELINE_SETUP or scope.parent in found:
+            found.add(scope.id)
+    return {scope for scope in found if scope is not None}
+
+
+def _made_in(recording: Recording, scopes: Collection[ScopeId]) -> set[ValueId]:
+    """What ops in *scopes* made."""
+    return {
+        value
+        for op in recording.ops.values() if op.scope in scopes
+        for value in op.outputs
+    }
+
+
+def _ops(recording: Recording, setup: Collection[ScopeId]) -> set[OpId]:
+    """The ops that are plumbing, those in *setup* among them."""
     regions = {
         scope.id for scope in recording.scopes.values()
         if scope.kind is ScopeKind.CUSTOM_FUNCTION and scope.cls in CONVERSIONS
@@ -82,7 +118,7 @@ def _ops(recording: Recording) -> set[OpId]:
             regions.add(around.id)
     gone: set[OpId] = set()
     for op in recording.ops.values():
-        inside = not regions.isdisjoint(recording.within(op.scope))
+        inside = op.scope in setup or not regions.isdisjoint(recording.within(op.scope))
         if inside or op.name in STEPS or _only_prepares(recording, op, gone):
             gone.add(op.id)
     return _with_ops_before(recording, gone)

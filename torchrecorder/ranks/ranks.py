@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchrecorder.checks import advised, check_one, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import Rank
+from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, Rank
 from torchrecorder.ranks.combined import combined
 from torchrecorder.ranks.digest import Digest, digest
 from torchrecorder.ranks.join import Collective, join, ranks_text
@@ -93,6 +93,9 @@ class Ranks:
     def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
         """Write a figure of all lanes in the format that the suffix of *path* names.
 
+        Stages of a pipeline, which send messages to each other, stand side by side; another
+        ``direction=`` changes that.
+
         Args:
             path: Where to write; an existing file is replaced.
             **options: As for `Recording.render`.
@@ -105,7 +108,15 @@ class Ranks:
             InvalidArgument: An option is unknown or its value impossible.
             LayoutFailed: Graphviz could not lay the figure out in time.
         """
+        if not {"direction", "rankdir"} & options.keys() and self._sends_messages:
+            options["direction"] = "LR"
         return self.recording.render(path, **options)
+
+    @property
+    def _sends_messages(self) -> bool:
+        """Whether one lane sends to another, as the stages of a pipeline do."""
+        inputs = (slot.name for op in self.recording.ops.values() for slot in op.inputs)
+        return not {MESSAGE, GRADIENT_MESSAGE}.isdisjoint(inputs)
 
     @advised
     def summary(self, n: int = 20) -> str:

@@ -1,1 +1,1 @@
-"""Parts of a recording: recordings of one module, and of made-up groups."""
+"""Select parts of a recording, and group siblings, as new recordings."""

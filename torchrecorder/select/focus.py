@@ -1,7 +1,7 @@
 """Focus: a selected part of a recording, as a recording of its own.
 
-Scopes by path or pattern; what depends on a tensor; what a tensor depends on; what lies between
-two. Values that enter the part are its inputs, values that leave it its outputs.
+Scopes by path or pattern; ops that depend on a tensor; ops that a tensor depends on; ops between
+two tensors. Values that enter the part are its inputs, values that leave it its outputs.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from torchrecorder.graph.recording import RecordedRun
 
 @dataclass(frozen=True)
 class Focus:
-    """What part of a recording to look at.
+    """The part of a recording to select.
 
     Attributes:
-        scope: Path of a scope, or a pattern such as ``"encoder.layer.*"``; all of it.
-        since: Only what depends on this: a scope's path, the name of an input, output or
-            parameter, or a recorded id; and what is computed for it from weights alone.
-        until: Only what this depends on.
+        scope: Path of a scope, or a pattern such as ``"encoder.layer.*"``.
+        since: Only ops that depend on this: a scope's path, the name of an input, output or
+            parameter, or a recorded id; with the ops that compute their inputs from weights only.
+        until: Only ops that this depends on.
     """
 
     scope: str | None = None
@@ -45,10 +45,10 @@ class Focus:
     until: str | None = None
 
     def __call__(self, recording: RecordedRun) -> RecordedRun:
-        """The part; *recording* itself if nothing is asked for.
+        """The selected part; *recording* itself if nothing is selected.
 
         Raises:
-            InvalidArgument: Nothing has such a name; the message says what has.
+            InvalidArgument: Nothing has such a name; the message suggests names.
         """
         roots: tuple[ScopeId, ...] = ()
         kept = set(recording.ops)
@@ -71,7 +71,7 @@ class Focus:
         since, until = self.since, self.until
         if since is not None and until is not None:
             swapped = _after(recording, until) & _before(recording, since)
-            advice = "the other way round there is" if swapped else "neither depends on the other"
+            advice = "the other direction has some" if swapped else "neither depends on the other"
             if swapped or not _after(recording, since) & _before(recording, until):
                 return f"nothing lies between since={since!r} and until={until!r}: {advice}"
         asked = {"focus": self.scope, "since": since, "until": until}
@@ -80,10 +80,10 @@ class Focus:
 
 
 def scopes_like(recording: RecordedRun, pattern: str) -> tuple[ScopeId, ...]:
-    """The outermost scopes whose path, or else whose class, is like *pattern*.
+    """The outermost scopes whose path matches *pattern*, otherwise those whose class does.
 
     Raises:
-        InvalidArgument: There is none.
+        InvalidArgument: No scope matches.
     """
     scopes = [scope for scope in recording.scopes.values() if not scope.recompute]
     found = [scope for scope in scopes if fnmatchcase(scope.path, pattern)]
@@ -99,26 +99,26 @@ def scopes_like(recording: RecordedRun, pattern: str) -> tuple[ScopeId, ...]:
 
 
 def advice(what: str, name: str, known: Iterable[str]) -> str:
-    """The message if nothing is called *name*, with similar names."""
+    """The error message if nothing has this *name*, with similar names."""
     names = [item for item in dict.fromkeys(known) if item]
     near = get_close_matches(name, names, 3, 0.4) or names[:3]
     return f"no {what} is called {name!r}; there are {', '.join(map(repr, near)) or 'none'}"
 
 
 def _after(recording: RecordedRun, name: str) -> set[OpId]:
-    """What depends on *name*, itself included."""
+    """The ops that depend on *name*, itself included."""
     return _reach(_anchor(recording, name), _readers(recording))
 
 
 def _before(recording: RecordedRun, name: str) -> set[OpId]:
-    """What *name* depends on, itself included."""
+    """The ops that *name* depends on, itself included."""
     return _reach(_anchor(recording, name), _makers(recording))
 
 
 def _weight_ops(recording: RecordedRun, kept: set[OpId]) -> set[OpId]:
-    """The ops that compute from parameters and buffers alone what the *kept* ones read.
+    """The ops that compute inputs of *kept* ops from parameters and buffers only.
 
-    Such as a scale that is reshaped before it is multiplied. Only those in the scope that reads
+    For example a scale that is reshaped before the multiplication. Only ops in the scope that reads
     the result, and below: a network may begin with a parameter.
     """
     alone: set[OpId] = set()
@@ -141,7 +141,7 @@ def _weight_ops(recording: RecordedRun, kept: set[OpId]) -> set[OpId]:
 
 
 def _anchor(recording: RecordedRun, name: str) -> list[OpId]:
-    """The ops that make or read what is called *name*."""
+    """The ops that make or read the tensor or scope *name*."""
     if name in recording.ops:
         return [OpId(name)]
     values = [ValueId(name)] if name in recording.values else _named(recording, name)
@@ -187,7 +187,7 @@ def _makers(recording: RecordedRun) -> Step:
 
 
 def _reach(start: Iterable[OpId], step: Step) -> set[OpId]:
-    """Everything that can be reached from *start*, itself included."""
+    """Everything that can be reached from *start* by *step*, itself included."""
     found = set(start)
     waiting = list(found)
     while waiting:
@@ -231,13 +231,13 @@ class _Part:
         )
 
     def _breaks(self) -> Iterator[GraphBreak]:
-        """The graph breaks in what is kept."""
+        """The graph breaks at kept ops."""
         for item in self.whole.graph_breaks:
             if item.scope in self.scopes:
                 yield item._replace(op=item.op if item.op in self.ops else None)
 
     def _scopes(self) -> dict[ScopeId, Scope]:
-        """The scopes of what is kept; those that were selected are at the top."""
+        """The scopes of the kept ops; selected scopes are at the top."""
         inside: set[ScopeId] = set(self.roots)
         for op in self.ops.values():
             for scope in self.whole.within(op.scope):
@@ -284,7 +284,7 @@ class _Part:
         return f"{path}.{op.name}" if path else op.name
 
     def _outputs(self) -> tuple[Slot, ...]:
-        """What the scopes return, outputs of the run, and results that nothing here reads."""
+        """Results of the scopes, outputs of the run, and results that no kept op reads."""
         given = [slot for root in self.roots for slot in self._at(root).outputs]
         own = [slot for slot in self.whole.outputs if slot.value in self.made]
         told = {slot.value for slot in given}
@@ -296,7 +296,7 @@ class _Part:
         return (*given, *(Slot("", value) for value in ends if self._leaves(value)))
 
     def _leaves(self, value: ValueId) -> bool:
-        """Whether an op outside reads the value."""
+        """Whether an op outside the part reads the value."""
         readers = (self.whole.ops[op] for op in self.whole.consumers.get(value, ()))
         return any(op.id not in self.ops and op.outputs for op in readers)
 

@@ -1,7 +1,7 @@
 """Group: chosen siblings in a new scope with a name of its own.
 
-The scope is put into the recording before a view is made of it. So depth, folding, focus
-and every format treat it as they treat a module; nothing about ops and values changes.
+The scope is added to the recording before a view is made, so that depth, folding, focus and
+every format treat it as a module; ops and values do not change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.select.focus import advice
 
 Members = Mapping[str, Union[str, Sequence[str]]]
-"""For each new name the patterns of its members, in a sequence or separated by commas."""
+"""For each new name, the patterns of its members, as a sequence or separated by commas."""
 
 Item = Union[Scope, Op]
 
@@ -29,12 +29,12 @@ STORED = (Role.PARAMETER, Role.BUFFER, Role.CONSTANT)
 
 @dataclass(frozen=True)
 class Group:
-    """Which siblings to gather, and under what names.
+    """Groups of siblings by name.
 
     Attributes:
         names: For each name, paths of scopes, or of ops (``"layer1.add"``); patterns such as
             ``"layers.*.norm"`` make one group in each scope that has them. Parameters and
-            buffers stand in the group where all that reads them does; they may be named too.
+            buffers are moved into the group of their readers; they may be named too.
     """
 
     names: Members = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Group:
         for name, members in self.names.items():
             if not isinstance(name, str) or not name.strip() or not _named(members):
                 raise InvalidArgument(
-                    f"a group needs a name and the paths of what is in it, not {name!r}: "
+                    f"a group needs a name and the paths of its members, not {name!r}: "
                     f"{members!r}"
                 )
 
@@ -56,8 +56,8 @@ class Group:
         """*recording* with a scope around the members of each group.
 
         Raises:
-            InvalidArgument: A path fits nothing, something is in two groups, or what is to
-                be one group does not stand in one scope.
+            InvalidArgument: A path matches nothing, something is in two groups, or the members of
+                a group are not in one scope.
         """
         taken: dict[str, str] = {}
         for name, members in self.names.items():
@@ -84,7 +84,7 @@ def patterns(members: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def _path(recording: RecordedRun, item: Item) -> str:
-    """What *item* is called in patterns: ops by the path of their scope and their name."""
+    """The path of *item* for patterns; for an op, the path of its scope and its name."""
     if isinstance(item, Scope):
         return item.path
     around = (recording.scopes[inner].path for inner in recording.within(item.scope))
@@ -131,15 +131,15 @@ def _weights(recording: RecordedRun, pattern: str) -> list[Value]:
 def _check_read_inside(
     recording: RecordedRun, name: str, weights: Sequence[Value], inside: Collection[str | None]
 ) -> None:
-    """Parameters and buffers are drawn beside their readers, which must be in the group."""
+    """Check that all readers of named parameters and buffers are in the group."""
     for weight in weights:
         readers = [recording.ops[op] for op in recording.consumers.get(weight.id, ())]
         outside = {_path(recording, op): None for op in readers if op.id not in inside}
         if outside or not readers:
             advice = f"add {', '.join(map(repr, outside))} to the group"
             raise InvalidArgument(
-                f"group {name!r}: {weight.names[0]!r} is a {weight.role.value} and stands with "
-                f"what reads it; {advice if readers else 'nothing does in this run'}"
+                f"group {name!r}: {weight.names[0]!r} is a {weight.role.value} and is drawn "
+                f"with its readers; {advice if readers else 'this run has none'}"
             )
 
 
@@ -164,7 +164,7 @@ def _check(
     scattered = [pattern for pattern, parents in hits.items() if parents != set(found)]
     if scattered:
         raise InvalidArgument(
-            f"group {name!r}: its members must stand side by side in one scope, and "
+            f"group {name!r}: its members must be siblings in one scope, and "
             f"{', '.join(map(repr, hits))} lie in {_said(recording, found)}. Name siblings, or "
             "make a group of each"
         )
@@ -179,7 +179,7 @@ def _said(recording: RecordedRun, parents: Iterable[ScopeId | None]) -> str:
 
 
 class _Gathered:
-    """Puts one scope around some siblings."""
+    """Adds a scope around some siblings."""
 
     def __init__(
         self, old: RecordedRun, name: str, parent: ScopeId | None, items: Sequence[Item]
@@ -208,7 +208,7 @@ class _Gathered:
         )
 
     def _inside(self) -> dict[OpId, Op]:
-        """The ops in the group, those deeper in it included."""
+        """The ops in the group, at any depth."""
         waiting, found = list(self.items), {}
         while waiting:
             item = waiting.pop()
@@ -219,7 +219,7 @@ class _Gathered:
         return dict(sorted(found.items(), key=lambda item: item[1].index))
 
     def _scopes(self) -> Iterator[tuple[ScopeId, Scope]]:
-        """All scopes in run order, the new one at the place of its first member."""
+        """All scopes in run order, the new one at the position of its first member."""
         new: Scope | None = self._scope()
         for scope in self.old.scopes.values():
             if new is not None and scope.index >= new.index:
@@ -252,7 +252,7 @@ class _Gathered:
         )
 
     def _inputs(self) -> Iterator[Slot]:
-        """The inputs, with the names that the members have for them."""
+        """The inputs of the group, with the names of the members' arguments."""
         read: dict[ValueId, str] = {}
         for item in [*self.items, *self.ops.values()]:
             for slot in item.inputs:
@@ -263,7 +263,8 @@ class _Gathered:
                 yield Slot(name, value)
 
     def _outputs(self) -> Iterator[Slot]:
-        """Values that are used outside: outputs of the model first, then the latest."""
+        """Values used outside the group: outputs of the model first, then the others, latest
+        first."""
         given = {slot.value: number for number, slot in enumerate(self.old.outputs)}
         back = self._coming_back()
         used = [
@@ -279,7 +280,7 @@ class _Gathered:
         return (Slot(str(number), value) for number, value in enumerate(dict.fromkeys(used)))
 
     def _coming_back(self) -> set[ValueId]:
-        """Values computed here that inputs from outside depend on."""
+        """Values computed in the group that its own inputs depend on."""
         waiting = [slot.value for slot in self._inputs()]
         seen, back = set(waiting), set()
         while waiting:

@@ -1,17 +1,19 @@
 """Argument marks: small names of arguments, for lines that enter an op out of order.
 
-Arguments count from left to right, or from top to bottom. Only where they enter a box is known
-whether they do so in order; then those who place the lines leave the marks out.
+Arguments are numbered from left to right, or from top to bottom. Layouts leave the marks out if
+the lines enter a box in this order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, Slot
+from torchrecorder.graph.nodes import Scope
 from torchrecorder.views.bundles import ROLES, Bundle, Flow
-from torchrecorder.views.view import View
+from torchrecorder.views.view import Arrow, View
 
 COMMUTATIVE = frozenset(
     """
@@ -21,7 +23,7 @@ COMMUTATIVE = frozenset(
     backward alias join and or xor __rand__ __ror__ __rxor__ radd rmul
     """.split()
 )
-"""Ops whose tensors may change places, or are equals of each other."""
+"""Commutative ops, and ops whose tensors are equivalent."""
 
 SIGNS = {
     "sub": "−", "sub_": "−", "subtract": "−", "div": "÷", "div_": "÷", "divide": "÷",
@@ -35,18 +37,18 @@ SHORT = {
     "key_padding_mask": "mask", "bias": "b", "condition": "if", "index": "index",
     "target": "target", "indices": "index", "source": "source", "src": "source",
 }
-"""Marks of arguments; of others it is their number."""
+"""Marks of arguments by name; others are marked by their number."""
 
 CHOICE = {"condition": "if", "self": "then", "input": "then", "other": "else"}
 """Marks of the arguments of ``where``."""
 
 
 class Mark(NamedTuple):
-    """What may stand at the head of a line.
+    """A mark at the head of a line.
 
     Attributes:
         text: The small name; may be empty.
-        place: Which argument it is; negative where the text stands there in any case.
+        place: The index of the argument; negative if the mark is always drawn.
     """
 
     text: str = ""
@@ -79,13 +81,23 @@ def _arguments(view: View, head: str) -> tuple[str, tuple[Slot, ...]]:
     op, scope = view.recording.ops.get(OpId(head)), view.recording.scopes.get(ScopeId(head))
     if op is not None:
         return op.name, op.inputs
-    if scope is not None and len({slot.name for slot in scope.inputs} & set(ROLES)) > 1:
-        return scope.cls, scope.inputs
-    return "", ()
+    return (scope.cls, scope.inputs) if scope is not None and attends(scope) else ("", ())
+
+
+def attends(scope: Scope) -> bool:
+    """Whether a scope takes two or more of query, key and value."""
+    return len({slot.name for slot in scope.inputs} & set(ROLES)) > 1
+
+
+def mark_into(scope: Scope, arrow: Arrow) -> Mark:
+    """The mark of *arrow* where it enters *scope*, closed, whatever in it reads the value."""
+    names = (slot.name for slot in scope.inputs if slot.value == arrow.value)
+    entering = replace(arrow, head=scope.id, slot=next(names, ""))
+    return _mark(scope.cls, scope.inputs, Bundle((entering,), Flow.TENSOR))
 
 
 def _mark(name: str, slots: Sequence[Slot], bundle: Bundle) -> Mark:
-    """The mark of the line of *bundle* into what is called *name* and takes *slots*."""
+    """The mark of the line of *bundle* into an op or module *name* with arguments *slots*."""
     arrow = bundle.first
     taken = dict.fromkeys(arrow.slot for arrow in bundle.arrows)
     taken.update({slot.name: None for slot in slots if slot.value == arrow.value})

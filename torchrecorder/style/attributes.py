@@ -26,7 +26,7 @@ NODE = frozenset(
     xlabel
     """.split()
 )
-"""Those that go onto every box, as in torchrecorder 1.x."""
+"""Attributes that apply to every box, as in torchrecorder 1.x."""
 
 EDGE = frozenset(
     """
@@ -37,7 +37,7 @@ EDGE = frozenset(
 )
 
 FIELDS = {"attributes": GRAPH, "node_attributes": NODE, "edge_attributes": EDGE}
-"""The fields of a style that hold them."""
+"""The fields of a style with these attributes."""
 
 EVERYWHERE = frozenset(
     """
@@ -69,13 +69,13 @@ KNOWN: Mapping[str, frozenset[str]] = {
         """.split()
     ),
 }
-"""Everything that Graphviz knows of the graph, of boxes and of arrows, in the same order."""
+"""All attributes of Graphviz for the graph, boxes and arrows, in the same order."""
 
 ANYWHERE = frozenset().union(*KNOWN.values())
 
 
 def by_field(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Sort attributes to the fields of a style; leaves out what Graphviz does not know."""
+    """Assign attributes to the fields of a style; unknown ones are left out."""
     return {
         field: {name: value for name, value in given.items() if name in names}
         for field, names in FIELDS.items()
@@ -83,11 +83,11 @@ def by_field(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def as_written(field: str, given: object) -> dict[str, str]:
-    """The attributes in one field of a style, as texts.
+    """The attributes in one field of a style, as strings.
 
     Raises:
-        InvalidArgument: They are no mapping, Graphviz has no such attribute there, or it could
-            not read a value.
+        InvalidArgument: They are not a mapping, Graphviz has no such attribute there, or a value
+            is invalid.
     """
     if not isinstance(given, Mapping):
         raise InvalidArgument(
@@ -100,7 +100,7 @@ def as_written(field: str, given: object) -> dict[str, str]:
 
 
 def warn_unknown(names: Iterable[str]) -> None:
-    """Warn of attributes that Graphviz has nowhere: it would say nothing, and do nothing."""
+    """Warn of attributes that Graphviz does not have: it would ignore them silently."""
     for name in names:
         if name not in ANYWHERE:
             warn(f"Graphviz has no attribute {name!r}{guess(name, sorted(ANYWHERE))}")
@@ -109,5 +109,5 @@ def warn_unknown(names: Iterable[str]) -> None:
 def _unknown(field: str, name: object) -> str:
     homes = [item for item, names in KNOWN.items() if name in names]
     if homes:
-        return f"{name!r} goes into {' or '.join(homes)}"
+        return f"{name!r} belongs in {' or '.join(homes)}"
     return f"Graphviz has no attribute {name!r} there{guess(name, sorted(KNOWN[field]))}"

@@ -40,11 +40,11 @@ SHOWN_BY_SHAPE = frozenset(
     "view reshape flatten unflatten expand unsqueeze squeeze to "
     "zeros ones empty new_zeros new_ones new_empty".split()
 )
-"""Ops whose arguments can be read off the shapes on the arrows."""
+"""Ops whose arguments are visible in the shapes on the arrows."""
 
 
 WIDE = 24
-"""Titles of outputs longer than this are broken at a dot."""
+"""The length above which titles of outputs are broken at a dot."""
 
 ROWS = 24
 """The maximum number of siblings listed in the tooltip of a fold."""
@@ -54,9 +54,9 @@ class Captions:
     """The captions of one recording.
 
     Args:
-        recording: What is drawn.
-        style: How.
-        repeated: Clusters that stand for several: what is in them is no single call.
+        recording: The recording that is drawn.
+        style: The style.
+        repeated: Clusters that stand for several, so that boxes in them are not single calls.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Captions:
         return lines if box.share is None else (*lines, _share(box.share))
 
     def _broken(self, lines: tuple[Text, ...]) -> tuple[Text, ...]:
-        """*lines* with long titles wrapped: names that a user gives are never shortened."""
+        """*lines* with long titles wrapped; names given by the user are never shortened."""
         if not self.style.rename:
             return lines
         return tuple(item for line in lines for item in _in_width(line))
@@ -94,15 +94,19 @@ class Captions:
         if box.kind in (BoxKind.OP, BoxKind.HIDDEN):
             return self._op(self.recording.ops[OpId(box.id)], box)
         if box.kind is BoxKind.GRAD:
-            return self._grad(self.recording.grad_nodes[GradId(box.id)])
+            return self._grad(self.recording.grad_nodes[GradId(box.id)], box)
         if box.kind is BoxKind.OUTPUT:
             return self._output(box)
         if box.kind is BoxKind.TENSOR:
             return (Text(labels.value(self.recording.values[ValueId(box.id)], self.usual)),)
         return self._value(box)
 
-    def _grad(self, grad: GradNode) -> tuple[Text, ...]:
-        return (*self.grads.lines(grad), *(self._failure() if grad.failed else ()))
+    def _grad(self, grad: GradNode, box: Box) -> tuple[Text, ...]:
+        lines = [*self.grads.lines(grad), *(self._failure() if grad.failed else ())]
+        if grad.owner is None or grad.owner not in box.members:
+            return tuple(lines)
+        title, *details = self._op(self.recording.ops[grad.owner], box)
+        return Text(f"{title.text}: {grad.name}", "title"), *details, *lines[1:]
 
     def cluster(self, cluster: Cluster) -> tuple[Text, ...]:
         """The lines in the corner of a cluster."""
@@ -116,7 +120,7 @@ class Captions:
         if is_block(cluster.id):
             return self._block(cluster.names, cluster.count)
         scope = self.recording.scopes[ScopeId(cluster.id)]
-        title = Text(self._title(scope, cluster), "title")
+        title = Text(self.title(scope, cluster), "title")
         text = self._hyperparameters(scope, cluster.instances) if self.style.details else ()
         lines = [*(labels.filled(text, width=30) if text else ()), *self._differing(scope, cluster)]
         if self.style.counts and cluster.id not in self.repeated:
@@ -135,7 +139,7 @@ class Captions:
 
     def _closed(self, box: Box) -> tuple[Text, ...]:
         scope = self.recording.scopes[ScopeId(box.id)]
-        lines = [Text(self._title(scope, box), "title")]
+        lines = [Text(self.title(scope, box), "title")]
         lines.extend(Text(line) for line in self._details(scope, box))
         if self.style.counts:
             single = box.count < 2 and box.cluster not in self.repeated
@@ -147,12 +151,12 @@ class Captions:
         return tuple(lines)
 
     def _differing(self, scope: Scope, drawn: Box | Cluster) -> tuple[str, ...]:
-        """The differences between the siblings of a fold, or between counterparts inside of it."""
+        """The differences between the siblings of a fold, or between counterparts inside it."""
         if not self.style.details or len(drawn.instances) < 2:
             return ()
         plain = not any(isinstance(child, Scope) for child in self.recording.children[scope.id])
         if drawn.count < 2 and isinstance(drawn, Cluster):
-            return ()  # what is drawn in it tells
+            return ()  # the boxes in it show them
         kinds = ["part"]
         if drawn.count > 1:
             kinds += ["wiring"] if plain else ["size", "setting", "wiring"]
@@ -161,7 +165,7 @@ class Captions:
         texts = self.differences.brief(drawn.instances, kinds)
         return tuple(labels.shorten(item, 40) for item in texts)
 
-    def _title(self, scope: Scope, drawn: Box | Cluster) -> str:
+    def title(self, scope: Scope, drawn: Box | Cluster) -> str:
         """``name: Class``, with the range of names and ×N for a fold."""
         what = REGIONS.get(scope.kind, "")
         if what:
@@ -203,7 +207,8 @@ class Captions:
             yield Text(line)
 
     def _op(self, op: Op, box: Box) -> tuple[Text, ...]:
-        lines = [Text(self._op_title(op), "title")]
+        times = f"  ×{box.count}" if box.count > 1 else ""
+        lines = [Text(self._op_title(op) + times, "title")]
         shown = not op.arguments or op.name in SHOWN_BY_SHAPE or self._is_shown_around(op)
         if self.style.details and not shown:
             texts = labels.filled(arguments(op.name, self._given(op, box)), width=22)
@@ -247,7 +252,7 @@ class Captions:
         return Text(name, "title"), Text(text)
 
     def _near(self, value: Value, box: Box) -> str:
-        """A parameter's name as seen from the cluster it is drawn in."""
+        """A parameter's name relative to the cluster it is drawn in."""
         renamed = self.renamed.of([*value.names, box.kind.value])
         if renamed is not None:
             return renamed
@@ -271,7 +276,7 @@ class Captions:
         return *_at_dot(title), Text(labels.value(value, self.usual))
 
     def full_name(self, node: str) -> str:
-        """What a scope, op, value or grad node is called, with the path to it."""
+        """The full name of a scope, op, value or grad node, with its path."""
         recording = self.recording
         scope, op = recording.scopes.get(ScopeId(node)), recording.ops.get(OpId(node))
         if scope is not None:
@@ -314,7 +319,7 @@ class Captions:
         return "\n".join(filter(None, about))
 
     def _each(self, drawn: Box | Cluster) -> Iterator[str]:
-        """In what each sibling of a fold differs."""
+        """The differences of each sibling of a fold."""
         if drawn.count > 1 and drawn.instances:
             rows = self.differences.table(drawn.instances)
             yield from (f"{name}: {text}" for name, text in islice(rows, ROWS))
@@ -332,7 +337,7 @@ class Captions:
         return "\n".join(about)
 
     def _flow(self, inputs: Iterable[Slot], outputs: Iterable[ValueId]) -> list[str]:
-        """What goes in, by name, and what comes out; in lists, as each box has a tooltip."""
+        """The lines of inputs, by name, and outputs."""
         values, found = self.recording.values, []
         taken = [
             labels.value(values[value])
@@ -349,7 +354,7 @@ class Captions:
 
 
 def _in_width(line: Text) -> Iterator[Text]:
-    """A title in lines of at most 36 letters; anything else as it is."""
+    """A title in lines of at most 36 letters; other lines unchanged."""
     if line.part != "title" or (len(line.text) <= 36 and "\n" not in line.text):
         yield line
         return
@@ -358,14 +363,14 @@ def _in_width(line: Text) -> Iterator[Text]:
 
 
 def _at_dot(title: str) -> Iterator[Text]:
-    """The title of an output, in two lines if it is long: many stand side by side."""
+    """The title of an output, in two lines if it is long, because many are side by side."""
     around, dot, name = title.rpartition(".")
     lines = [around, dot + name] if dot and len(title) > WIDE else [title]
     yield from (Text(line, "title") for line in lines)
 
 
 def _share(share: tuple[int, int]) -> Text:
-    """In how many of the repeats it is."""
+    """The number of repeats that have it."""
     return Text(f"in {share[0]} of {share[1]}")
 
 

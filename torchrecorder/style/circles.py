@@ -1,4 +1,4 @@
-"""Circles: sums and products that have nothing to say but what they are."""
+"""Circles: sums and products without other captions, drawn as ⊕ and ⊗."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from torchrecorder.style.figure import Look, Text
 from torchrecorder.views.view import BoxKind, View
 
 SYMBOLS = {"add": "+", "add_": "+", "iadd": "+", "mul": "×", "mul_": "×", "imul": "×"}
-"""What stands in the circle of an operation that has nothing else to say."""
+"""The symbol of each operation."""
 
 
 def is_symbol(view: View, box: str) -> bool:
-    """Whether a box is an operation that may be a circle."""
+    """Whether a box is an operation that can be drawn as a circle."""
     op = view.recording.ops.get(OpId(box))
     return op is not None and op.name in SYMBOLS
 
 
 def circles(view: View, told: Collection[str]) -> dict[str, str]:
-    """The names of the operations, by box, that may be circles.
+    """The names of the operations that can be circles, by box.
 
     Args:
-        view: What is drawn.
-        told: Boxes that say what they give.
+        view: The view that is drawn.
+        told: Boxes whose captions show their outputs.
     """
     reads = Counter(arrow.head for arrow in view.arrows)
     return {
@@ -39,7 +39,7 @@ def circles(view: View, told: Collection[str]) -> dict[str, str]:
 def encircled(
     label: tuple[Text, ...], look: Look, name: str | None
 ) -> tuple[tuple[Text, ...], Look]:
-    """The label and look of a box: those of a circle if its *name* is all that it says."""
+    """The label and look of a box: those of a circle if its label is only its *name*."""
     if not _says_only(label, name):
         return label, look
     return (Text(SYMBOLS[name or ""], "title"),), replace(look, outline="circle")

@@ -1,4 +1,4 @@
-"""Colours: how they can be written, mixing, contrast, and scales from number to colour."""
+"""Colours: parsing, mixing, contrast, and colour scales."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NOTHING = ("transparent", "none", "invis")
 
 @lru_cache(maxsize=1024)
 def solid(text: str, scheme: str = "") -> str | None:
-    """One colour as ``"#rrggbb"``, ``"#rrggbbaa"`` or ``"transparent"``; None if it is none.
+    """One colour as ``"#rrggbb"``, ``"#rrggbbaa"`` or ``"transparent"``; None if it is invalid.
 
-    A colour of a *scheme* stays as it is: only Graphviz knows those.
+    Colours of a *scheme* are returned unchanged, because only Graphviz knows them.
 
     Example:
         >>> solid("SteelBlue"), solid("#f80"), solid("/blues9/3"), solid("blurple")
@@ -47,9 +47,9 @@ def _in_scheme(name: str, scheme: str) -> bool:
 
 
 def listed(text: str, scheme: str = "") -> str | None:
-    """Colours with colons between them, no short ``#rgb`` among them; None if one is none.
+    """Colours separated by colons, with ``#rgb`` expanded; None if one is invalid.
 
-    In a list, a share of the whole may follow each, ``"red;0.3:blue"``.
+    In a list, a fraction may follow each colour, ``"red;0.3:blue"``.
     """
     several, found = ":" in text, []
     for part in text.split(":"):
@@ -63,8 +63,8 @@ def listed(text: str, scheme: str = "") -> str | None:
 
 
 def color_check(scheme: str = "") -> Check:
-    """What a colour, or several in a list, must be."""
-    names = f"what the scheme {scheme!r} has" if scheme else "a name of X11, as 'steelblue'"
+    """The check for a colour or a list of colours."""
+    names = f"what the scheme {scheme!r} has" if scheme else "an X11 name such as 'steelblue'"
     return Check(
         f"a colour ({names}; '#rgb' or '#rrggbb', also with opacity; 'transparent'; several "
         "with colons, 'red:blue')",
@@ -78,7 +78,7 @@ COLOR = color_check()
 
 
 def rgb(color: str) -> tuple[int, int, int]:
-    """A colour that `solid` knows as three numbers from 0 to 255."""
+    """A valid colour as three numbers from 0 to 255."""
     found = solid(color) or ""
     return int(found[1:3], 16), int(found[3:5], 16), int(found[5:7], 16)
 
@@ -90,7 +90,7 @@ def mix(one: str, other: str, share: float) -> str:
 
 
 def luminance(color: str) -> float:
-    """How bright a colour is, from 0 to 1, as contrast rules count it."""
+    """The relative luminance of a colour, from 0 to 1 (WCAG)."""
     parts = [part / 255 for part in rgb(color)]
     linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
@@ -116,5 +116,5 @@ def scale(stops: tuple[str, ...], share: float) -> str:
 
 @lru_cache(maxsize=1024)
 def faded(text: str, fill: str) -> str:
-    """The colour of small print on *fill*: still well readable, but quieter than titles."""
+    """The colour of small text on *fill*: readable, but less prominent than titles."""
     return mix(text, fill, 0.3) if fill.startswith("#") else text

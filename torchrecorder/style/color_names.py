@@ -1,4 +1,4 @@
-"""Colour names: what Graphviz knows, and which colours they are.
+"""Colour names of Graphviz, and their values.
 
 The names are those of X11 (``rgb.txt``) and of CSS, as Graphviz' manual lists them. Where the
 two disagree (gray, green, maroon, purple), Graphviz draws that of X11; so these are X11's.
@@ -39,7 +39,7 @@ _PLAIN = """
     violet=ee82ee violetred=d02090 wheat=f5deb3 white=ffffff whitesmoke=f5f5f5 yellow=ffff00
     yellowgreen=9acd32
 """
-"""Names without a number; what is gray may be grey."""
+"""Names without a number; *grey* is accepted for *gray*."""
 
 _SHADES = """
     antiquewhite=ffefdb,eedfcc,cdc0b0,8b8378 aquamarine=7fffd4,76eec6,66cdaa,458b74
@@ -115,4 +115,4 @@ NAMES: Mapping[str, str] = MappingProxyType(dict(_names()))
 SCHEMES: Mapping[str, int] = MappingProxyType(
     {f"{name}{size}": size for name, most in _pairs(_SCHEMES) for size in range(3, int(most) + 1)}
 )
-"""How many colours a scheme of ColorBrewer has; they are numbers."""
+"""The number of colours of each ColorBrewer scheme."""

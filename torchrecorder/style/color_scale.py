@@ -17,7 +17,7 @@ STEPS = 5
 """Rows of the scale in the legend."""
 
 MOST = 10
-"""Rows of the legend where each number is a name."""
+"""Maximum rows of the legend for a discrete annotation."""
 
 
 class Heat:
@@ -39,7 +39,7 @@ class Heat:
         self.low, self.high = self._ends() if ends is None else ends
 
     def _each(self, box: Box) -> float | None:
-        """The number of a box; of folded siblings the mean."""
+        """The number of a box; for folded siblings the mean."""
         number = self.numbers.of(box.members)
         summed = number is not None and self.annotation.merge is sum
         return number / self.view.copies(box) if number is not None and summed else number
@@ -54,7 +54,7 @@ class Heat:
         return (min(0.0, *shown) if counts else min(shown)), max(shown)
 
     def look(self, box: Box, look: Look) -> Look:
-        """*look* in the colour of the box's number; that of the paper if it has none."""
+        """*look* with the colour of the box's number, or with that of the paper."""
         number = self.found.get(box.id)
         if number is None:
             quiet = mix(look.stroke, self.theme.paper, 0.4)
@@ -66,7 +66,7 @@ class Heat:
         return replace(look, fill=fill, stroke=mix(fill, self.theme.ink, 0.45), text=ink(fill))
 
     def share(self, number: float) -> float:
-        """Where on the scale a number lies, from 0 to 1."""
+        """The position of a number on the scale, from 0 to 1."""
         low, high = self.low, self.high
         if self.annotation.logarithmic:
             if number <= 0:
@@ -92,7 +92,7 @@ class Heat:
         return tuple(steps)
 
     def _names(self) -> list[LegendEntry]:
-        """A row for each number; for those between the first and the last if they are many."""
+        """A row for each number, or for some of them if there are many."""
         numbers = sorted(set(self.found.values()))
         chosen = numbers if len(numbers) <= MOST else [*numbers[: MOST - 1], numbers[-1]]
         texts = [self.annotation.show(item) for item in chosen]
@@ -115,7 +115,7 @@ class Heat:
     def _title(self) -> str:
         boxes = (self.view.boxes[item] for item in self.found)
         several = self.annotation.merge is sum and any(self.view.copies(box) > 1 for box in boxes)
-        return f"{self.annotation.title}, of ×N the mean" if several else self.annotation.title
+        return f"{self.annotation.title} (mean for ×N)" if several else self.annotation.title
 
     def _swatch(self, share: float) -> Look:
         fill = scale(self.theme.heat, share)
@@ -123,7 +123,7 @@ class Heat:
 
 
 class BoxNumbers:
-    """Numbers that stand on boxes, each with its title."""
+    """Numbers on boxes, each with its title."""
 
     def __init__(self, view: View, annotations: tuple[Union[str, Annotation], ...]) -> None:
         self.view = view
@@ -139,7 +139,7 @@ class BoxNumbers:
 
 
 def box_line(numbers: Numbers, view: View, box: Box) -> str:
-    """The number of a box with its title; empty where it has none."""
+    """The number of a box with its title; may be empty."""
     text = numbers.text(box.members)
     if not text:
         return ""

@@ -1,4 +1,4 @@
-"""What processes send to each other, as lines on the boxes of modules and ops."""
+"""Captions of communication on the boxes of modules and ops."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torchrecorder.events import Communication, ScopeId, ScopeKind
 from torchrecorder.graph.recording import RecordedRun
 
 SHORTEST = 1e-4
-"""Waits of less than this many seconds are not worth a line."""
+"""Waits shorter than this, in seconds, are not shown."""
 
 MOST = 4
 """The maximum number of lines on a box."""
 
 
 class SentCaptions:
-    """The lines of one recording."""
+    """Captions of communication of one recording."""
 
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
@@ -38,15 +38,15 @@ class SentCaptions:
                 self._own.setdefault(called, []).append(told)
 
     def closed(self, scope: ScopeId) -> list[str]:
-        """What is sent in a closed scope."""
+        """Communication in a closed scope."""
         return _lines(self._inside.get(scope, ()), self.purposes)
 
     def open(self, scope: ScopeId) -> list[str]:
-        """What is sent right in an open one, and by no op in it."""
+        """Communication directly in an open scope, outside of its ops."""
         return _lines(self._own.get(scope, ()), self.purposes)
 
     def op(self, op: str) -> list[str]:
-        """How long an op waited for others."""
+        """How long an op waited for other ranks."""
         return [text for text in [_waited(self._of.get(op, ()))] if text]
 
 
@@ -80,7 +80,7 @@ def _texts(
 
 
 def _waited(sent: Iterable[Communication]) -> str:
-    """The longest wait, and for whom; empty if there was none to speak of."""
+    """The longest wait and its rank; empty if it is short."""
     known = [told for told in sent if told.waited_seconds is not None]
     longest = max(known, key=lambda told: told.waited_seconds or 0.0, default=None)
     if longest is None or (longest.waited_seconds or 0.0) < SHORTEST:

@@ -22,7 +22,7 @@ WORDS = {"added": "added", "removed": "removed", "": "different"}
 
 @dataclass(frozen=True)
 class Marked:
-    """Colours what differs; the rest is pale.
+    """Colours differences; everything else is pale.
 
     Attributes:
         marks: How scopes, ops and values differ, by id: ``"added"``, ``"removed"`` or more.
@@ -67,7 +67,7 @@ class Marked:
         return None if not found else "changed"
 
     def finish(self, figure: Figure, view: View, style: Style) -> Figure:
-        """Clusters and arrows in the colours of their marks, and a legend."""
+        """Apply the colours to clusters and arrows, and add a legend."""
         theme = style.theme
         groups = tuple(
             replace(group, look=_outlined(group.look, self.marks[group.id], theme))
@@ -101,7 +101,7 @@ class Marked:
         return "added" if pairs and all(pair in self.new for pair in pairs) else ""
 
     def _line(self, line: Line, marks: set[str], theme: Theme) -> Line:
-        """*line* in the colour of the mark of its arrows; of several that differ, as changed."""
+        """*line* in the colour of its arrows' mark; ``"changed"`` if they differ."""
         if marks == {""}:
             return line
         mark = marks.pop() if len(marks) == 1 else "changed"
@@ -114,7 +114,7 @@ def _tinted(look: Look, mark: str, theme: Theme) -> Look:
 
 
 def _outlined(look: Look, mark: str, theme: Theme) -> Look:
-    """In the colour of the mark; dashed if removed, so that it is recognised without colour."""
+    """*look* in the colour of the mark; dashed if removed, as a sign without colour."""
     stroke = mix(HUES.get(mark, HUES[""]), theme.ink, 0.2)
     dash = "dashed" if mark == "removed" else look.dash
     return replace(look, stroke=stroke, dash=dash, width=max(look.width, 1.8))

@@ -24,10 +24,10 @@ SHOWN = 4
 WIDTHS = frozenset(
     "in_features out_features in_channels out_channels num_features normalized_shape nx nf".split()
 )
-"""Settings that go with the number of channels."""
+"""Settings that follow from the number of channels."""
 
 IMPLIED = frozenset("padding groups".split())
-"""Settings that tend to go with others, and are said only where nothing else is."""
+"""Settings that usually follow from others, shown only without other differences."""
 
 
 KINDS = ("part", "size", "setting", "wiring")
@@ -38,9 +38,9 @@ class Facet(NamedTuple):
 
     Attributes:
         kind: ``"part"``, ``"size"``, ``"setting"`` or ``"wiring"``.
-        title: What it is.
-        values: One for each repeat; empty where it has none.
-        brief: All of it in a few words.
+        title: Its name.
+        values: One per repeat; may be empty.
+        brief: A short text.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class Facet(NamedTuple):
 
 
 class Differences:
-    """How calls of one class differ from each other."""
+    """The differences between calls of one class."""
 
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
@@ -71,7 +71,7 @@ class Differences:
         return (*texts[:SHOWN], *(["…"] if len(texts) > SHOWN else []))
 
     def table(self, scopes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        """For each repeat its name and all of its differences."""
+        """The name and all differences of each repeat."""
         facets = self.of(scopes)
         inside = [self.inside.scopes(ScopeId(scope)) for scope in scopes]
         counts = [int(self.weights.of(item) or 0) for item in inside]
@@ -89,17 +89,17 @@ class Differences:
 
 
 class _Repeat:
-    """What one of the siblings has in it, by the place of scopes as seen from it.
+    """The contents of one of the siblings, by relative path.
 
-    A place is made of names; where these only number, of classes. Scopes of one class in a
-    row have one place: they are compared with each other elsewhere.
+    Relative paths consist of names, or of classes if names are numbers. Consecutive scopes of one
+    class have the same path: they are compared with each other separately.
 
     Attributes:
         classes: The class of the first scope in each place; its own under an empty one.
         modules: The module of that scope.
-        runs: How many scopes are in each place.
-        ops: The ops right in the scopes of each place.
-        features: The sizes of what its parameters give.
+        runs: The number of scopes at each path.
+        ops: The ops directly in the scopes at each path.
+        features: Output sizes from its parameters.
     """
 
     def __init__(self, recording: RecordedRun, scope: ScopeId) -> None:
@@ -125,7 +125,7 @@ class _Repeat:
             waiting.extend(reversed([*self._children(scope, place)]))
 
     def _children(self, scope: Scope, around: str) -> Iterator[tuple[Scope, str]]:
-        """The scopes in one, each with its place; ops are noted."""
+        """The scopes in a scope, each with its path; its ops are noted."""
         last, place = None, ""
         for child in self.recording.children[scope.id]:
             if isinstance(child, Op):
@@ -141,7 +141,7 @@ class _Repeat:
             yield child, place
 
     def _free(self, place: str) -> str:
-        """*place*, with a number if it is taken."""
+        """*place*, with a number if it is in use."""
         number, found = 1, place
         while found in self.runs:
             number += 1
@@ -196,7 +196,7 @@ def _is_in(place: str, others: Collection[str]) -> bool:
 
 
 def _runs(repeats: Sequence[_Repeat], again: Collection[str]) -> Iterator[Facet]:
-    """How many blocks a stage has."""
+    """Different numbers of blocks in stages."""
     for place in dict.fromkeys(place for repeat in repeats for place in repeat.runs):
         counts = [repeat.runs.get(place, 0) for repeat in repeats]
         if place in again and all(counts) and not _is_in(place, again):
@@ -207,7 +207,7 @@ def _runs(repeats: Sequence[_Repeat], again: Collection[str]) -> Iterator[Facet]
 
 
 def _parts(repeats: Sequence[_Repeat], again: Collection[str]) -> Iterator[Facet]:
-    """Modules, then ops, that only some of them have; what is in such a module goes with it."""
+    """Modules and ops that only some have; the contents of such a module are not listed."""
     kinds = dict.fromkeys(
         (place, cls) for repeat in repeats for place, cls in repeat.classes.items()
     )
@@ -249,7 +249,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _sizes(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
-    """Channels, and the other sizes of what is given."""
+    """Channels, and other sizes of outputs."""
     shapes = [repeat.shape for repeat in repeats]
     yield from _differing("size", "dtype", [repeat.dtype for repeat in repeats])
     if len(set(map(len, shapes))) > 1:
@@ -270,7 +270,7 @@ def _sizes(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
 def _settings(
     repeats: Sequence[_Repeat], again: Collection[str], widths: bool
 ) -> Iterator[Facet]:
-    """Hyperparameters: one line for a name where its modules change together."""
+    """Hyperparameters; one line per name if its modules change together."""
     found: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for place in repeats[0].modules:
         if _is_in(place, again) or not all(place in repeat.modules for repeat in repeats):
@@ -307,18 +307,18 @@ def _settings_of(module: Module) -> dict[str, str]:
 
 @lru_cache(maxsize=4096)
 def _parsed(detail: str) -> tuple[tuple[str, str], ...]:
-    """The settings that a module tells of; those that go with its channels under one name."""
+    """The settings in ``extra_repr()``; those that follow from channels under one name."""
     plain, named = split(detail)
     wide = [*plain, *(named.pop(name) for name in list(named) if name in WIDTHS)]
     if plain and named.get("groups") == plain[0]:
-        named.pop("groups")  # depthwise: as many as channels
+        named.pop("groups")  # depthwise: groups equal channels
     kept = {name: text for name, text in named.items() if USUAL.get(name, "") is not None}
     sizes = {name: size(text) if "size" in name else unify(text) for name, text in kept.items()}
     return (*sizes.items(), *([("width", " → ".join(wide))] if wide else []))
 
 
 def _wiring(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
-    """What they read: of each other, and of what stands around them."""
+    """Differences in inputs: from each other, and from outside."""
     made: dict[ValueId, int] = {}
     before: list[str] = []
     for number, item in enumerate(repeats):
@@ -339,7 +339,7 @@ def _wiring(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
 def _surroundings(
     repeats: Sequence[_Repeat], inner: Callable[[ValueId], bool]
 ) -> Iterator[Facet]:
-    """Arguments that only some have, or that come from several places."""
+    """Arguments that only some have, or with several sources."""
     given = [_arguments(repeat.scope) for repeat in repeats]
     for name in dict.fromkeys(name for item in given for name in item):
         values = [item.get(name, ()) for item in given]
@@ -355,7 +355,7 @@ def _surroundings(
 
 
 def _arguments(scope: Scope) -> dict[str, tuple[ValueId, ...]]:
-    """The tensors in each argument; those of a list or tuple together."""
+    """The tensors in each argument; items of a list or tuple together."""
     found: dict[str, tuple[ValueId, ...]] = {}
     for slot in scope.inputs:
         name, _, number = slot.name.rpartition(".")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from torchrecorder.checks import shown
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import ScopeId, ScopeKind
+from torchrecorder.events import GRADIENT_MESSAGE, ScopeId, ScopeKind
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.style.argument_marks import Mark, argument_marks
 from torchrecorder.style.captions import Captions
@@ -23,11 +23,12 @@ from torchrecorder.style.style import Style, failed
 from torchrecorder.style.merge_captions import result, same
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.style.themes import Theme
+from torchrecorder.style.unread import small, unread
 from torchrecorder.views.bundles import MOST, UPDATES, Bundle, bundles
 from torchrecorder.views.view import Box, BoxKind, Cluster, View
 
 WIDE = 2.4
-"""How many times as wide as others a line is that stands for many arrows."""
+"""The relative width of a line that stands for many arrows."""
 
 
 @uncollected()
@@ -72,7 +73,10 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
         shapes=tuple(
             replace(
                 shape,
-                look=marks.look(box, graphs.look(box, style.look(box, view)), style.theme),
+                look=_in_form(
+                    marks.look(box, graphs.look(box, style.look(box, view)), style.theme),
+                    shape.look,
+                ),
             )
             for shape, box in zip(figure.shapes, view.boxes.values())
         ),
@@ -87,6 +91,11 @@ def repainted(figure: Figure, view: View, style: Style) -> Figure:
         legend=(*graphs.legend(), *(legend(view, style) if style.legend else ())),
     )
     return finished(done, view, style)
+
+
+def _in_form(look: Look, drawn: Look) -> Look:
+    """The colours of *look* in the form of what is drawn, be it a circle or dashed."""
+    return replace(look, outline=drawn.outline, dash=drawn.dash, width=drawn.width)
 
 
 def finished(figure: Figure, view: View, style: Style) -> Figure:
@@ -109,14 +118,17 @@ def _shapes(
     numbers = BoxNumbers(
         view, tuple(number for number in style.numbers if number != style.color_by)
     )
+    idle = unread(view)
     for box in view.boxes.values():
         look, label = style.look(box, view), (*captions.box(box), *_idle(view, box))
         label = (*label, *_next_round(view, box))
+        if box.id in idle:
+            label, look = small(label, look)
         if graphs:
             label = (*label, *graphs.lines(box))
             look = graphs.look(box, look) if heat is None else look
         if box.share is not None:
-            look = _dashed(look)
+            look = dashed(look)
         heated = heat is not None and not failed(box.id, view)
         if heat is not None and heated:
             look, label = heat.look(box, look), (*label, *heat.lines(box))
@@ -137,13 +149,13 @@ def _shapes(
 
 
 def _idle(view: View, box: Box) -> Iterator[Text]:
-    """The caption of a box that did not take part in backward; grad nodes have their own."""
+    """The caption of a box that did not take part in backward, except grad nodes."""
     if box.kind is not BoxKind.GRAD and view.is_idle(box):
         yield Text("no gradient" if box.kind in WITH_SHAPE else "did not run")
 
 
 def _repeated(view: View) -> frozenset[str]:
-    """Clusters that stand for several, and all in them."""
+    """Clusters that stand for several, and all clusters in them."""
     clusters, around = view.clusters, view.nesting.around
     return frozenset(
         cluster
@@ -153,14 +165,14 @@ def _repeated(view: View) -> frozenset[str]:
 
 
 def _next_round(view: View, drawn: Box | Cluster) -> Iterator[Text]:
-    """What a loop gives to its next round."""
+    """The caption for what a loop passes to its next round."""
     text = next_round(view, drawn)
     if text:
         yield Text(text)
 
 
 def _nothing(style: Style) -> Shape:
-    """A note for an empty view: an empty page would look broken."""
+    """A note for an empty view."""
     label = Text("nothing was recorded", "title"), Text("no module and no torch function ran")
     look = style.theme.looks[BoxKind.CONSTANT.value]
     return Shape("nothing", None, label, look, "", kind="note", name="nothing was recorded")
@@ -203,14 +215,14 @@ def _group_look(
     if graphs and style.color_by is None:
         look = graphs.group_look(cluster, look)
     if cluster.share is not None:
-        look = _dashed(look)
+        look = dashed(look)
     if failed(cluster.id, view):
         look = replace(look, stroke=theme.looks["failed"].stroke, width=1.8)
     return look
 
 
-def _dashed(look: Look) -> Look:
-    """*look* for what only some repeats have; recognisable without colour."""
+def dashed(look: Look) -> Look:
+    """*look* for what only some repeats have, or runs back; recognisable without colour."""
     return replace(look, dash="dashed", width=max(look.width, 1.3))
 
 
@@ -242,15 +254,16 @@ def _lines(
 
 
 def narrow(line: Line) -> Look:
-    """The look of *line* if it stood for one arrow."""
+    """The look of *line* with the width of a single arrow."""
     return replace(line.look, width=line.look.width / WIDE) if line.count > MOST else line.look
 
 
 def _line_look(bundle: Bundle, theme: Theme, graphs: GraphMarks) -> Look:
-    """The look of a line: light for updates, wide where it stands for many arrows."""
+    """The look of a line: light for updates, wide if it stands for many arrows."""
     look = theme.line if bundle.first.value else theme.gradient
     if bundle.flow in UPDATES:
         look = theme.update
     elif len(bundle.arrows) > MOST:
         look = replace(look, width=WIDE * look.width)
-    return graphs.line(bundle.first, _dashed(look) if bundle.first.some else look)
+    broken = bundle.first.some or bundle.first.slot == GRADIENT_MESSAGE
+    return graphs.line(bundle.first, dashed(look) if broken else look)

@@ -1,4 +1,4 @@
-"""Families: what kind of work an op or module does, by its name."""
+"""Families: categories of ops and modules, by name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FAMILIES = {
         __getitem__ roll pad repeat repeat_interleave tile gather index_select masked_fill where
         """,
 }
-"""Ops by family; what is in none of them is arithmetic and the like."""
+"""Ops by family; others are arithmetic and similar."""
 
 CLASSES = (
     ("norm", r"Norm\d?d?$|Norm$|RMSNorm|LayerNorm"),
@@ -50,11 +50,11 @@ _BY_OP = {name: family for family, names in FAMILIES.items() for name in names.s
 
 
 def op_family(name: str) -> str:
-    """The family of an op; empty if it is in none."""
+    """The family of an op; empty without one."""
     return _BY_OP.get(name, "")
 
 
 @lru_cache(maxsize=4096)
 def class_family(cls: str) -> str:
-    """The family of a module class; empty if its name does not say."""
+    """The family of a module class, by its name; empty if unknown."""
     return next((family for family, sign in CLASSES if re.search(sign, cls)), "")

@@ -1,4 +1,4 @@
-"""Figure, Shape, Group, Line: what is to be drawn, free of any format."""
+"""Figure, Shape, Group, Line: the contents of a drawing, for any format."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ CHECKS: Mapping[str, Check] = {
     "dash": one_of(*get_args(Dash)),
     "width": FROM_0,
 }
-"""What a look is made of: whoever makes one, a rule, a theme or a styler, reads the same."""
+"""Checks of the fields of a look, from rules, themes or stylers."""
 
 
 @lru_cache(maxsize=4096)
 def _check_look(*given: object) -> None:
-    """Check what a look is made of once: a figure has many that are alike."""
+    """Check equal looks only once, because a figure has many."""
     for (name, wanted), value in zip(CHECKS.items(), given):
         check_one(name, value, wanted)
 
@@ -65,7 +65,7 @@ class Look:
     def __post_init__(self) -> None:
         try:
             _check_look(self.fill, self.stroke, self.text, self.outline, self.dash, self.width)
-        except TypeError:  # one of them cannot be remembered, and is none of what may be
+        except TypeError:  # an unhashable value, which is invalid
             check(self, CHECKS)
         if self.attributes:
             warn_unknown(self.attributes)
@@ -78,8 +78,8 @@ class Text:
 
     Attributes:
         text: Plain text; each format escapes it in its own way.
-        part: ``"title"`` is what the thing is, ``"name"`` what people call it,
-            ``"detail"`` the small print (shapes, counts, hyperparameters).
+        part: ``"title"`` (what it is), ``"name"`` (its name) or ``"detail"`` (small text: shapes,
+            counts, hyperparameters).
     """
 
     text: str
@@ -87,7 +87,7 @@ class Text:
 
 
 def title_of(label: Sequence[Text]) -> str:
-    """The title of a label, which may be broken into several lines, also before a dot."""
+    """The title of a label, joined if it is broken into several lines."""
     title = "\n".join(item.text for item in label if item.part == "title")
     return title.replace("\n.", ".").replace("\n", " ") or label[0].text
 
@@ -96,8 +96,8 @@ def title_of(label: Sequence[Text]) -> str:
 class Shape:
     """A drawn box. *group* is the id of the group around it, None at the top.
 
-    *kind* says what it stands for, as `BoxKind` spells it: inputs are placed first,
-    outputs last. *name* is what it is called in full, ``"layer1.0.conv1"``.
+    *kind* is a value of `BoxKind`: inputs are placed first, outputs last. *name* is its full name,
+    ``"layer1.0.conv1"``.
     """
 
     id: str
@@ -114,8 +114,8 @@ class Shape:
 class Group:
     """A drawn cluster. *parent* is the id of the group around it, None at the top.
 
-    *name* is what it is called in full. *loop* are the boxes, in it, that give something to its
-    next round and that take it: a line leads back inside its border.
+    *name* is its full name. *loop* names the boxes in it that pass a value to the next round and
+    receive it: a line leads back inside its border.
     """
 
     id: str
@@ -161,11 +161,11 @@ class LegendEntry:
 
 @dataclass(frozen=True, repr=False)
 class Figure:
-    """A picture before it has a format: every text and colour decided, no position.
+    """A picture without positions and format: all texts and colours.
 
     Attributes:
         direction: ``"TB"`` or ``"LR"``.
-        background: Colour of the paper, or ``"transparent"``.
+        background: Colour of the background, or ``"transparent"``.
         fontname: Font family; each format adds its own fallback.
         fontsize: Size of titles in points; details are drawn smaller.
         attributes: Graphviz attributes of the whole graph, set by the user.

@@ -1,4 +1,4 @@
-"""What is said about grad nodes: when they ran, on what, and for how long."""
+"""Captions of grad nodes: when they ran, on which gradients, and for how long."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GradCaptions:
         self.several = len({ran.run for ran in recording.grad_runs}) > 1
 
     def lines(self, grad: GradNode) -> Iterator[Text]:
-        """The name, and its place in the order in which nodes ran."""
+        """The name, and the position in run order."""
         yield Text(grad.name, "title")
         runs = [self._place(ran) for ran in self.runs.get(grad.id, ())]
         if runs:
@@ -34,7 +34,7 @@ class GradCaptions:
             yield Text("double backward")
 
     def _place(self, ran: GradRun) -> str:
-        """Which it was of the nodes that ran, and in which backward run if there were several."""
+        """The position in run order, with the backward run if there were several."""
         return f"run {ran.run + 1} " * self.several + f"no. {ran.order + 1}"
 
     def tooltip(self, grad: GradNode) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Graph marks: the regions of compiled graphs, and the places where they break."""
+"""Graph marks: compiled graphs, and graph breaks."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from torchrecorder.style.themes import PRINT, Theme
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
 HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8a6d3b")
-"""Outlines of graphs, which take turns; colour-blind readers can tell them apart."""
+"""Colours of the outlines of graphs, in turn; distinguishable for colour-blind readers."""
 
 LISTED = 6
-"""So many graphs have a row of their own in the legend."""
+"""Maximum number of graphs in the legend."""
 
 WIDTH = 30
-"""Characters in a line that says why a graph breaks."""
+"""Maximum length of a line with the reason of a graph break."""
 
 ROWS = 3
-"""Kernels that are said in one tooltip."""
+"""Maximum number of kernels in a tooltip."""
 
 
 class GraphMarks:
-    """What a view shows of compiled graphs; nothing where the run was recorded without."""
+    """Looks and captions for compiled graphs; empty if the run was recorded without."""
 
     def __init__(self, view: View, theme: Theme) -> None:
         recording = view.recording
@@ -44,7 +44,7 @@ class GraphMarks:
         return self.found
 
     def look(self, box: Box, look: Look) -> Look:
-        """*look* in the outline of the graph that *box* is in; marked where a graph breaks."""
+        """*look* with the outline of the graph of *box*, and marked at a graph break."""
         if self._is_break(box.id):
             return replace(self._at_break(look), bold=True)
         return self._outlined(look, self._graph_of.get(box.id), 2.0)
@@ -58,7 +58,7 @@ class GraphMarks:
 
     def group_look(self, cluster: Cluster, look: Look) -> Look:
         """The same for an open scope all of whose ops are in one graph."""
-        scope = self.view.recording.scopes.get(ScopeId(cluster.id))  # none for a block of siblings
+        scope = self.view.recording.scopes.get(ScopeId(cluster.id))  # not for a block of siblings
         ops = ops_inside(self.view.recording, [scope.id] if scope is not None else [])
         return self._outlined(look, self._only(ops), 1.8)
 
@@ -68,11 +68,11 @@ class GraphMarks:
         yield from self._told(found, len(found) > 1 or box.id not in self.view.recording.ops)
 
     def corner(self, cluster: Cluster) -> Iterator[Text]:
-        """The captions of an open scope: the breaks in it that are at no op."""
+        """The captions of an open scope: the breaks in it that are not at an op."""
         yield from self._told(self._breaks.get(cluster.id, ()), True)
 
     def tooltip(self, members: Iterable[str]) -> list[str]:
-        """The graphs of *members*, and all that PyTorch says of the breaks among them."""
+        """The graphs of *members*, and PyTorch's explanations of the breaks among them."""
         chosen = list(members)
         graphs = graphs_among(self.view.recording, chosen) if self.found else ""
         text = [f"compiled graph {graphs}"] if graphs else []
@@ -83,7 +83,7 @@ class GraphMarks:
         return list(filter(None, text))
 
     def line(self, arrow: Arrow, look: Look) -> Look:
-        """*look*, marked where *arrow* leads out of a graph."""
+        """*look*, marked if *arrow* leads out of a graph."""
         if not self.crosses(arrow):
             return look
         mark = self.theme.looks["failed"]
@@ -95,7 +95,7 @@ class GraphMarks:
         return tail is not None and head is not None and tail != head
 
     def legend(self) -> Iterator[LegendEntry]:
-        """A row for each graph, and for what marks a break."""
+        """Rows for graphs and for marks of breaks."""
         if not self.found:
             return
         plain = replace(self.theme.looks["op"], outline="box")
@@ -118,7 +118,7 @@ class GraphMarks:
 
     @cached_property
     def _graph_of(self) -> dict[str, float]:
-        """The graph of each box whose ops are all in one; 0 where they run in Python."""
+        """The graph of each box whose ops are all in one graph; 0 for Python."""
         found = {box.id: self._only(box.members) for box in self.view.boxes.values()}
         return {box: graph for box, graph in found.items() if graph is not None}
 

@@ -1,7 +1,7 @@
-"""Hyperparameters: what ``extra_repr()`` says of a module, kept short.
+"""Hyperparameters: the result of ``extra_repr()``, shortened.
 
-A few rules pick what tells two modules of a class apart and say it the way papers do
-(``3×3``, ``64 → 128``, ``stride 2``). What equals PyTorch's own default is left out.
+A few rules select the arguments that distinguish modules of a class and write them as in papers
+(``3×3``, ``64 → 128``, ``stride 2``). Defaults of PyTorch are left out.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ USUAL = {
     "ignore_index": "-100",
     "label_smoothing": "0.0",
 }
-"""Values that need not be said; None for those that never need to be."""
+"""Values that are not shown; None: never shown."""
 
 SAID = {
     "normalized_shape": "{}",
@@ -72,7 +72,7 @@ SAID = {
     "p": "p {}",
     "drop_prob": "p {}",
 }
-"""How some arguments are put into words; the others read ``name value``."""
+"""How some arguments are written; others as ``name value``."""
 
 FLAGS = {
     ("bias", "False"): "no bias",
@@ -82,17 +82,17 @@ FLAGS = {
 }
 
 ORDER = ("kernel_size", "stride", "groups", "dilation", "num_layers", "padding")
-"""What is said first, so that it is not cut."""
+"""Arguments that come first, so that they are not cut."""
 
 SIGNS = {
     **{"gt": ">", "lt": "<", "ge": "≥", "le": "≤", "eq": "=", "ne": "≠"},
     **{"add": "+", "sub": "−", "rsub": "−", "mul": "×", "div": "÷", "pow": "^"},
     **{"true_divide": "÷", "floor_divide": "÷", "remainder": "mod", "where": "else"},
 }
-"""Ops whose other side, alone below their name, would look like a result."""
+"""Ops whose other operand, alone below their name, would look like a result."""
 
 POOL = {"1": "kernel_size", "2": "stride", "3": "padding"}
-"""What arguments of poolings are that have no name."""
+"""Names of positional arguments of poolings."""
 
 PLAIN = frozenset(
     """
@@ -103,25 +103,26 @@ PLAIN = frozenset(
 """Arguments of ops that need no name."""
 
 SIDES = frozenset("stride padding dilation output_padding scale_factor size shape".split())
-"""Arguments of which several numbers are one for each side; of others, such as ``dim``, a list."""
+"""Arguments with one number per dimension; several numbers in others, such as ``dim``, are
+lists."""
 
 SIZES = ("in_features", "in_channels", "nx")
 TO_SIZES = ("out_features", "out_channels", "nf")
 
 DECIMAL = re.compile(r"\d+\.\d{3,}(?:e[-+]?\d+)?")
-"""A number that may have more digits than anybody reads."""
+"""A number with many digits."""
 
 ITEM = re.compile(r"\s*((?:[^,()\[\]]|\([^()]*\)|\[[^\[\]]*\])+)\s*(?:,|$)")
 
 
 @lru_cache(maxsize=4096)
 def hyperparameters(cls: str, detail: str, limit: int = 4) -> tuple[str, ...]:
-    """The few that matter, as short texts: ``("64 → 128", "3×3", "stride 2")``.
+    """The important hyperparameters as short texts: ``("64 → 128", "3×3", "stride 2")``.
 
     Args:
-        cls: Class name; it says what unnamed numbers mean.
-        detail: What ``extra_repr()`` gave.
-        limit: At most so many.
+        cls: Class name, which defines the meaning of unnamed numbers.
+        detail: The result of ``extra_repr()``.
+        limit: Maximum number.
     """
     plain, named = split(detail)
     message = map(_rounded, (*_flow(cls, plain, named), *_worded(cls, named)))
@@ -148,7 +149,7 @@ def arguments(op: str, given: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
 
 
 def _rounded(text: str) -> str:
-    """*text* with no more decimals than four digits leave."""
+    """*text* rounded to four digits."""
     return DECIMAL.sub(lambda found: min(found[0], f"{float(found[0]):.4g}", key=len), text)
 
 
@@ -166,7 +167,7 @@ def split(detail: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _flow(cls: str, plain: list[str], named: dict[str, str]) -> list[str]:
-    """From how many features to how many, or how large a table is."""
+    """Input and output features, or the size of a table."""
     source = next((named.pop(name) for name in SIZES if name in named), None)
     target = next((named.pop(name) for name in TO_SIZES if name in named), None)
     if source and target:
@@ -184,7 +185,7 @@ def _flow(cls: str, plain: list[str], named: dict[str, str]) -> list[str]:
 
 
 def _worded(cls: str, named: dict[str, str]) -> list[str]:
-    """The other arguments that are not at their default, the weighty ones first."""
+    """The other arguments that are not at their default, important ones first."""
     kernel = _kernel(cls, named.get("kernel_size", ""))
     texts = {name: _said(cls, name, text, kernel) for name, text in named.items()}
     if kernel:
@@ -194,7 +195,7 @@ def _worded(cls: str, named: dict[str, str]) -> list[str]:
 
 
 def _said(cls: str, name: str, text: str, kernel: str) -> str:
-    """One argument in words; nothing where it is at its default."""
+    """One argument as text; empty if it is at its default."""
     if (name, text) in FLAGS:
         return FLAGS[name, text]
     sized = name in SIDES or name.endswith(("_size", "_shape"))
@@ -212,7 +213,7 @@ def _said(cls: str, name: str, text: str, kernel: str) -> str:
 
 
 def _kernel(cls: str, text: str) -> str:
-    """Kernel sizes; a single number of a 2d class stands for both sides."""
+    """Kernel sizes; a single number of a 2d class stands for both dimensions."""
     dims = re.search(r"([123])d$", cls)
     sizes = size(text)
     return "×".join([sizes] * int(dims[1])) if dims and sizes.isdigit() else sizes
@@ -229,7 +230,7 @@ def size(text: str) -> str:
 
 
 def unify(text: str, between: str = "×") -> str:
-    """``(2, 2)`` as ``2``; other tuples as sizes, or with something else between."""
+    """``(2, 2)`` as ``2``; other tuples as sizes, or joined by *between*."""
     if not text.startswith("("):
         return text
     items = [item.strip() for item in text.strip("()").split(",") if item.strip()]

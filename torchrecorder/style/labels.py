@@ -13,11 +13,14 @@ from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun
 
 DTYPES = {"bfloat16": "bf16", "float16": "f16", "float64": "f64", "complex64": "c64"}
-"""Short spellings of some dtypes; others stay as they are."""
+"""Short names of some dtypes; others are unchanged."""
 
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 """A number in the text of an argument."""
+
+SIZES = re.compile(r"\b\d+(?:×\d+)+")
+"""The sizes in the text of a tensor."""
 
 
 def count(number: int) -> str:
@@ -30,40 +33,39 @@ def count(number: int) -> str:
 
 
 def parameters(number: int) -> str:
-    """How many weights, or nothing where there are none."""
+    """The number of weights as text; empty for 0."""
     return f"{count(number)} params" if number > 1 else "1 param" if number else ""
 
 
 @lru_cache(maxsize=4096)
 def shape(sizes: tuple[int, ...]) -> str:
-    """``2×3``; ``[3]`` for a vector, ``scalar`` where there are no sizes."""
+    """``2×3``; ``[3]`` for a vector, ``scalar`` without sizes."""
     found = [str(size) for size in sizes]
     return f"[{found[0]}]" if len(found) == 1 else "×".join(found) or "scalar"
 
 
 def value(found: Value, usual: str = "float32") -> str:
-    """A tensor in a few characters: its shape, and its dtype where it is not the usual."""
+    """The shape of a tensor, with its dtype if it is not the *usual* one."""
     text = shape(found.shape)
     return text if found.dtype == usual else f"{text} {DTYPES.get(found.dtype, found.dtype)}"
 
 
 def alike(text: str, number: int) -> str:
-    """Equal tensors, of which *text* is one: ``2 × [3, 4]`` for ``3×4``."""
-    sizes, space, kind = text.partition(" ")
-    if sizes[:1].isdigit():
-        sizes = f"[{sizes.replace('×', ', ')}]"
-    return f"{number} × {sizes}{space}{kind}"
+    """Equal tensors, of which *text* is one: ``2 × [3, 4]`` for ``3×4``, ``2 scalars``."""
+    if text.startswith("scalar"):
+        return f"{number} scalars{text.removeprefix('scalar')}"
+    return f"{number} × {SIZES.sub(lambda sizes: f'[{sizes[0]}]'.replace('×', ', '), text)}"
 
 
 def in_a_line(given: Counter[str]) -> str:
-    """What a box gives out, as one line: each shape once, the first two of them."""
+    """The output shapes of a box in one line: the first two different ones."""
     texts = [alike(text, number) if number > 1 else text for text, number in given.items()]
     return "→ " + ", ".join([*texts[:2], *(["…"] if len(texts) > 2 else [])])
 
 
 @lru_cache(maxsize=4096)
 def source(line: SourceLine | None) -> str:
-    """Where in the user's code, without the folder."""
+    """A line of the user's code, without the folder."""
     if line is None:
         return ""
     name = re.split(r"[/\\]", line.file)[-1]
@@ -71,7 +73,7 @@ def source(line: SourceLine | None) -> str:
 
 
 def shorten(text: str, limit: int = 48) -> str:
-    """*text*, with dots in the middle where it is longer than *limit*."""
+    """*text*, with an ellipsis in the middle if it is longer than *limit*."""
     if len(text) <= limit:
         return text
     head = (limit - 1) * 2 // 3
@@ -91,7 +93,7 @@ def names(siblings: tuple[str, ...]) -> str:
 
 
 def span(texts: Sequence[str]) -> str:
-    """Texts that differ in their numbers as one, with the range of each number.
+    """One text for several that differ in their numbers, with the range of each number.
 
     Example:
         >>> span(["(:, 0)", "(:, 1)", "(:, 2)"])
@@ -113,7 +115,7 @@ def span(texts: Sequence[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def several(values: tuple[str, ...]) -> str:
-    """Values in a few characters: all of them, each once, or the ends of their range.
+    """Short text for several values: all different ones, or their range.
 
     Example:
         >>> several(("64", "128", "256", "512")), several(("1", "2", "2", "1", "1"))
@@ -136,7 +138,7 @@ def several(values: tuple[str, ...]) -> str:
 
 
 def _range(numbers: Sequence[str]) -> str:
-    """The first and last of numbers that rise or fall; of others the smallest and largest."""
+    """The first and last of monotonic numbers; otherwise the smallest and largest."""
     low, high = min(numbers, key=float), max(numbers, key=float)
     if low == high:
         return low
@@ -145,7 +147,7 @@ def _range(numbers: Sequence[str]) -> str:
 
 
 def usual_dtype(recording: RecordedRun) -> str:
-    """The floating-point dtype of most values; ``float32`` where there are none."""
+    """The most frequent floating-point dtype; ``float32`` without any."""
     floating = Counter(
         value.dtype for value in recording.values.values() if "float" in value.dtype
     )

@@ -36,8 +36,8 @@ SOME = "in some repeats only (dashed)"
 def legend(view: View, style: Style) -> tuple[LegendEntry, ...]:
     """A row for each kind and family of box in *view*, always in the same order.
 
-    Each has the outline in which it is drawn. Where a number colours the boxes, families have
-    no colours of their own, and only kinds are listed.
+    Each has the outline in which it is drawn. If a number colours the boxes, only kinds are listed,
+    because families have no colours.
     """
     present: dict[str, str] = {}
     for box in view.boxes.values():
@@ -57,7 +57,7 @@ def legend(view: View, style: Style) -> tuple[LegendEntry, ...]:
 
 
 def _look(name: str, kind: str, style: Style) -> Look:
-    """How what is called so is drawn, in the outline of its kind."""
+    """The look of this *name*, in the outline of its kind."""
     theme = style.theme
     look = theme.outlined(name, kind)
     if style.color_by is None or name == "failed":

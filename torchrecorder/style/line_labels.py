@@ -1,10 +1,11 @@
-"""Line labels: what flows along the lines of a figure, as short text and in full."""
+"""Line labels: the tensors on the lines of a figure, as short labels and as tooltips."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from torchrecorder.events import OpId, ValueId
+from torchrecorder.annotations.amounts import of_bytes
+from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, OpId, ValueId
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.circles import is_symbol
@@ -19,20 +20,20 @@ WITH_SHAPE = (
     BoxKind.CONSTANT,
     BoxKind.TENSOR,
 )
-"""Boxes that show the shape of their tensor: lines do not repeat it."""
+"""Kinds of boxes that show the shape of their tensor: lines do not repeat it."""
 
 STORED = (BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
-"""Boxes of what is not computed: what reads them has no shape from them."""
+"""Kinds of boxes that are not computed, from which readers do not take a shape."""
 
 LISTED = 12
-"""A tooltip names so many of the tensors on a line."""
+"""Maximum number of tensors in the tooltip of a line."""
 
 
 def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict[int, str]:
     """The labels of lines, by index: each tensor is labelled on its first line.
 
-    Lines to outputs have none, as the box shows the shape, unless other lines of the same
-    tail would seem to show all of its results. Gradients and updated weights are counted.
+    Lines to outputs have none, because the box shows the shape, unless other lines of the same tail
+    would seem to show all of its results. Gradients and updated weights are counted.
     """
     found: dict[int, str] = {}
     told: dict[str, set[object]] = {}
@@ -57,7 +58,7 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
 def _repeated(
     view: View, drawn: Sequence[Bundle], captions: Captions, texts: Mapping[int, str]
 ) -> list[int]:
-    """The labels, by index, that only repeat the shape of all that their box reads.
+    """The labels, by index, that only repeat the shape of all inputs of their tail.
 
     A tensor keeps its label where several boxes read it, unless it is a sum or a product, and
     where it is one of several results.
@@ -80,7 +81,7 @@ def _repeated(
 
 
 def counted(flow: Flow, number: int) -> str:
-    """``62 gradients``; empty where each tensor is told by its shape."""
+    """``62 gradients``; empty if the label is a shape."""
     few = MOST if flow is Flow.GRADIENT else 1
     return flow.counted(number) if flow is not Flow.TENSOR and number > few else ""
 
@@ -94,17 +95,18 @@ def _numbers(drawn: Iterable[Bundle]) -> dict[tuple[str, Flow], int]:
 
 
 def _of_tensors(view: View, bundle: Bundle, captions: Captions) -> str:
-    """The shape on a line; where it carries several, their number and the shape they share."""
+    """The shape on a line; for several tensors, their number and common shape."""
     by_value = {arrow.value: arrow for arrow in bundle.arrows}
     texts = [carried(view, arrow, captions) for arrow in by_value.values()]
     if len(texts) == 1 or not texts[0]:
         return texts[0]
-    alike = all(text == texts[0] for text in texts)
-    return f"{len(texts)} of {texts[0]}" if alike else bundle.flow.counted(len(texts))
+    if all(text == texts[0] for text in texts):
+        return labels.alike(texts[0], len(texts))
+    return bundle.flow.counted(len(texts))
 
 
 def is_final(view: View, arrow: Arrow) -> bool:
-    """Whether it leads to an output of the run."""
+    """Whether the arrow leads to an output of the run."""
     return view.boxes[arrow.head].kind is BoxKind.OUTPUT
 
 
@@ -113,7 +115,17 @@ def carried(view: View, arrow: Arrow, captions: Captions) -> str:
     ends = (view.boxes[arrow.tail].kind, view.boxes[arrow.head].kind)
     if any(kind in WITH_SHAPE for kind in ends):
         return ""
-    return _shape_of(view, arrow, captions)
+    shape = _shape_of(view, arrow, captions)
+    return _message(view, arrow, shape) if arrow.slot in (MESSAGE, GRADIENT_MESSAGE) else shape
+
+
+def _message(view: View, arrow: Arrow, shape: str) -> str:
+    """What one process sends to another: ``gradient 4×16 (256 B) ×8``."""
+    amount = of_bytes(view.recording.values[arrow.value].bytes) if arrow.value else ""
+    copies = view.copies(view.boxes[arrow.head])
+    times = f" ×{copies}" if copies > 1 else ""
+    what = "gradient " if arrow.slot == GRADIENT_MESSAGE else ""
+    return f"{what}{shape} ({amount}){times}"
 
 
 def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
@@ -127,7 +139,7 @@ def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
 
 
 def line_tooltip(view: View, bundle: Bundle) -> str:
-    """What a line carries: one tensor and where it is from, or the first of several."""
+    """The tooltip of a line: a tensor and its source, or the first of several."""
     if len(bundle.arrows) == 1:
         return _about(view, bundle.first)
     listed = list(_listed(view, bundle))
@@ -145,7 +157,7 @@ def _listed(view: View, bundle: Bundle) -> Iterator[str]:
 
 
 def full_name(view: View, name: str) -> str:
-    """*name*, with that of the parameter in the name of its gradient."""
+    """*name*; for a gradient, with the name of its parameter."""
     of, dot, grad = name.partition(".")
     known = view.recording.values.get(ValueId(of)) if grad == "grad" else None
     return f"{known.names[0]}{dot}{grad}" if known is not None and known.names else name

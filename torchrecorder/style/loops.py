@@ -1,4 +1,4 @@
-"""Loops: what a repeated call gives to itself, as a short text."""
+"""Loops: values that a repeated call passes to its next round, as a short text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
 PLAIN = frozenset("input self other tensors tensor mat1 mat2 vec x args".split())
-"""Names of arguments that do not tell what is in them."""
+"""Generic names of arguments."""
 
 
 def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
-    """What one round of a loop gives to the next; empty where siblings are different modules.
+    """The arrows from one round of a loop to the next; empty if siblings are different modules.
 
     Args:
-        view: What *drawn* is in.
+        view: The view with *drawn*.
         drawn: A fold.
     """
     if drawn.count < 2:
@@ -28,13 +28,13 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
 
 
 def next_round(view: View, drawn: Box | Cluster) -> str:
-    """``next: h, c`` for a loop, with the names of what it gives to itself."""
+    """``next: h, c`` for a loop, with the names or shapes of what it gives to itself."""
     names = ", ".join(dict.fromkeys(_names(view, drawn, feedback(view, drawn))))
     return f"next: {labels.shorten(names, 32)}" if names else ""
 
 
 def _names(view: View, drawn: Box | Cluster, arrows: tuple[Arrow, ...]) -> Iterator[str]:
-    """A name for each value: that of the argument it becomes, else of what gives it."""
+    """A text for each value: the name of the argument it becomes, else its shape."""
     flows, found = Flows(view), dict[object, str]()
     for arrow in arrows:
         flow = flows.of(arrow)
@@ -48,21 +48,13 @@ def _names(view: View, drawn: Box | Cluster, arrows: tuple[Arrow, ...]) -> Itera
             found.setdefault(arrow.value, "")
         elif not found.get(arrow.value):
             found[arrow.value] = f"{name} {place}" if place else name
-    makers = {
-        arrow.value: "its result" if arrow.tail == drawn.id else _maker(view.recording, arrow.tail)
-        for arrow in reversed(arrows)
-    }
-    yield from (name or makers[value] for value, name in found.items())  # type: ignore[index]
-
-
-def _maker(recording: RecordedRun, tail: str) -> str:
-    """What the box that an arrow leaves is called."""
-    scope, op = recording.scopes.get(ScopeId(tail)), recording.ops.get(OpId(tail))
-    return scope.name if scope is not None else op.name if op is not None else ""
+    values = view.recording.values
+    for value, name in found.items():
+        yield name or labels.value(values[value])  # type: ignore[index]
 
 
 def _runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
-    """Whether what an arrow enters is called anew in each round, not another each time."""
+    """Whether the head of an arrow is the same module or line in each round."""
     op, scope = recording.ops.get(OpId(head)), recording.scopes.get(ScopeId(head))
     if op is None and scope is None:
         return False  # a tensor or a grad node

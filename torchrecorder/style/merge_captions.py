@@ -18,7 +18,7 @@ SQUARE = re.compile(r"\d+(×\d+)+")
 
 
 def together(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The short texts of several modules merged into those of one; numbers become ranges.
+    """Merge the short texts of several modules; numbers become ranges.
 
     Example:
         >>> together([("64 → 64", "3×3"), ("128 → 128", "3×3", "stride 2")])
@@ -35,7 +35,7 @@ def together(words: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _joined(texts: Sequence[str]) -> str:
-    """One text for several: sizes such as 3×3 are listed, other numbers become a range."""
+    """Merge several texts: sizes such as 3×3 are listed, other numbers become a range."""
     if len(set(texts)) > 1 and SQUARE.fullmatch(texts[0]):
         return labels.several(tuple(texts))
     return labels.span(texts)
@@ -64,7 +64,7 @@ def times(recording: RecordedRun, count: int, instances: Sequence[str]) -> str:
 
 
 def given(view: View, arrow: Arrow, value: ValueId) -> Iterator[ValueId]:
-    """What the tail of an arrow returns in each of the repeats for which it stands."""
+    """The output of the tail of an arrow, in each of the repeats for which it stands."""
     box, recording = view.boxes[arrow.tail], view.recording
     rows = [tuple(_results(recording, instance)) for instance in box.instances]
     place = next((row.index(value) for row in rows if value in row), -1)
@@ -75,10 +75,9 @@ def given(view: View, arrow: Arrow, value: ValueId) -> Iterator[ValueId]:
 
 
 def same(view: View, arrow: Arrow) -> ValueId | None:
-    """What the tail of an arrow returns; if it stands for several, what the first of them does.
+    """The output of the tail of an arrow; if it stands for several, of the first of them.
 
-    Arrows through hidden boxes have the same value if the same tensor goes into those,
-    whatever they compute from it.
+    Arrows through hidden boxes have the same value if the same tensor enters these.
     """
     value = view.given(arrow) or arrow.value
     if value is None or not view.boxes[arrow.tail].instances:
@@ -87,7 +86,7 @@ def same(view: View, arrow: Arrow) -> ValueId | None:
 
 
 def result(recording: RecordedRun, item: str, value: ValueId | None) -> int:
-    """The index of a value among the results of an op or scope; their number if it is none."""
+    """The index of a value among the results of an op or scope; their number if it is not one."""
     results = list(_results(recording, item))
     return results.index(value) if value in results else len(results)
 

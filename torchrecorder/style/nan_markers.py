@@ -1,4 +1,4 @@
-"""Marks: where the first NaN or infinity came from."""
+"""Marks: the origin of the first NaN or infinity."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Marks:
         return tuple(Text(self._said[item] + self._place(box, item)) for item in found)
 
     def _place(self, box: Box, node: str) -> str:
-        """Which of the siblings that *box* stands for it was; empty for a box that is one."""
+        """The sibling of a fold; empty for other boxes."""
         if self.view.copies(box) == 1:
             return ""
         recording = self.view.recording
@@ -46,9 +46,9 @@ class Marks:
         return f" in {place}" if place else ""
 
     def look(self, box: Box, look: Look, theme: Theme, *, heated: bool = False) -> Look:
-        """*look*, as that of a failure if there is something to be said.
+        """*look*, or that of a failure if the box has a mark.
 
-        Where the fill says how large a number is (*heated*), only the outline is marked.
+        If the fill shows a number (*heated*), only the outline is marked.
         """
         if not self.lines(box):
             return look

@@ -1,7 +1,7 @@
-"""Paper: a page or a place of a given size, and how a figure of any size is put on it.
+"""Paper: a page or place of a given size, and how a figure is fitted to it.
 
-A figure is made smaller to fit, never larger: at ``fontsize=8`` its text has 8 points on
-paper, or less where it must shrink, but never less than what is asked for.
+A figure is scaled down to fit, never up: at ``fontsize=8`` its text has 8 points on paper, or less
+if it must shrink, but not less than ``min_fontsize``.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ PLACES = {
     "slide": ("300mm", "150mm"),
     "cell": ("900px", "600px"),
 }
-"""Width and height that there are on a page of A4 or letter between its margins, in a column of a
-paper, on a wide slide below its title, and in a cell of a notebook."""
+"""The usable width and height of an A4 or letter page, a column of a paper, a wide slide below its
+title, and a cell of a notebook."""
 
 _LENGTH = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)\s*")
 _NEARLY = 0.005
-"""Points by which text may be too small: what is lost in rounding."""
+"""Tolerance of text sizes in points, for rounding."""
 
 READABLE = 5.0
-"""Points that text has at least, if not told otherwise."""
+"""The default of ``min_fontsize``, in points."""
 
 LONGEST = 297 * UNITS["mm"]
-"""The long side of A4, which is longer than letter."""
+"""The long side of A4 in points, which is longer than letter."""
 
 FEWER = "Show fewer boxes (a smaller depth, focus=, hide=, group=)"
 ADVICE = (
@@ -45,14 +45,14 @@ ADVICE = (
 
 @dataclass(frozen=True)
 class Fit:
-    """How a figure stands on its page, in points.
+    """The position of a figure on its page, in points.
 
     Attributes:
-        scale: By how much it is made smaller; 1 at most.
-        width: Of the page.
-        height: Of the page.
-        left: Free space on the left, and as much on the right.
-        top: Free space above, and as much below.
+        scale: The scale factor; 1 at most.
+        width: Width of the page.
+        height: Height of the page.
+        left: Free space on the left and on the right.
+        top: Free space above and below.
     """
 
     scale: float
@@ -67,11 +67,11 @@ class Paper:
     """The page that a figure is put on, in points.
 
     Attributes:
-        width: Its exact width; None is that of the figure.
-        height: Its exact height; None is that of the figure.
-        min_fontsize: No text may be smaller than this on it.
-        place: The width and height that there are for the figure, which has its own size where
-            it is smaller; None is any.
+        width: Its exact width; None for that of the figure.
+        height: Its exact height; None for that of the figure.
+        min_fontsize: The minimum size of text.
+        place: The maximum width and height of the figure, which is not enlarged; None for no
+            limit.
     """
 
     width: float | None = None
@@ -88,15 +88,15 @@ class Paper:
         return self.place or ((self.width, self.height) if self.width and self.height else None)
 
     def scale(self, width: float, height: float) -> float:
-        """By how much a figure of this size is made smaller; 1 at most."""
+        """The scale factor of a figure of this size; 1 at most."""
         across, down = self.place or (self.width or width, self.height or height)
         return min(1.0, across / width, down / height)
 
     def fit(self, width: float, height: float, smallest: float) -> Fit:
-        """How a figure of this size, with text as small as *smallest*, stands on the page.
+        """The position on the page of a figure of this size, whose smallest text is *smallest*.
 
-        Warns where a side that was not given is longer than that of any page, and where its
-        text is too small in a place.
+        Warns if a side that was not given is longer than that of any page, and if the text is
+        too small in a place.
 
         Raises:
             DoesNotFit: Its text would be too small on a page of exact size; the message says how
@@ -154,7 +154,7 @@ def points(name: str, length: object) -> float | None:
     """A length such as ``"85mm"`` in points; None stays None.
 
     Raises:
-        InvalidArgument: It is no length, or has no unit.
+        InvalidArgument: It is not a length with a unit.
     """
     if length is None:
         return None
@@ -169,10 +169,10 @@ def points(name: str, length: object) -> float | None:
 
 
 def place(fit: object) -> tuple[float, float] | None:
-    """The width and height of what a figure is to fit, in points; None stays None.
+    """The width and height that a figure must fit, in points; None stays None.
 
     Raises:
-        InvalidArgument: It is none of `PLACES`, and no pair of lengths.
+        InvalidArgument: It is neither one of `PLACES` nor a pair of lengths.
     """
     if fit is None:
         return None

@@ -1,4 +1,4 @@
-"""Renaming: what modules, ops and tensors are called in a figure, by a small mapping."""
+"""Renaming: other names of modules, ops and tensors in a figure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torchrecorder.graph.recording import RecordedRun
 
 
 class Renaming:
-    """Says what things are called; None where the mapping does not speak of them.
+    """Finds new names; None for names that are not in the mapping.
 
     Args:
         names: From a path, a name, a class, or a pattern for one of them, to the new text.
-            Where several fit, the first exact one counts, then the first pattern.
+            If several match, the first exact one counts, then the first pattern.
     """
 
     def __init__(self, names: Mapping[str, str]) -> None:
@@ -46,7 +46,7 @@ class Renaming:
             warn_unmatched("rename", self.names, known)
 
     def of(self, called: Iterable[str]) -> str | None:
-        """The text for something that is called in these ways, most special first."""
+        """The text for something with these names, most specific first."""
         if not self.names:
             return None
         ways = list(called)
@@ -58,7 +58,7 @@ class Renaming:
 
 
 def called(recording: RecordedRun) -> Iterator[str]:
-    """Everything by which a mapping may speak of what is in *recording*."""
+    """All names in *recording* that a mapping can use."""
     for scope in recording.scopes.values():
         yield from (scope.path, scope.name, scope.cls)
     for op in recording.ops.values():
@@ -71,10 +71,10 @@ def called(recording: RecordedRun) -> Iterator[str]:
 
 
 def check_names(names: object) -> None:
-    """Fail if *names* is no mapping from text to text.
+    """Check that *names* is a mapping from text to text.
 
     Raises:
-        InvalidArgument: It says what is wrong with it.
+        InvalidArgument: It is not.
     """
     if not isinstance(names, Mapping):
         raise InvalidArgument(

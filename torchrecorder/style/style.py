@@ -38,7 +38,7 @@ from torchrecorder.style.themes import LIGHT, THEMES, Theme
 from torchrecorder.views.view import Box, BoxKind, View
 
 Rule = Callable[[Box, View, Theme], Optional[Look]]
-"""What a box looks like, or None to leave it to the next rule."""
+"""A function that returns the look of a box, or None for the next rule to decide."""
 
 
 def by_failure(box: Box, view: View, theme: Theme) -> Look | None:
@@ -50,7 +50,7 @@ def by_failure(box: Box, view: View, theme: Theme) -> Look | None:
 
 
 def by_idleness(box: Box, view: View, theme: Theme) -> Look | None:
-    """Boxes that did not take part in the backward pass: only outlined."""
+    """Boxes that did not take part in the backward pass, drawn as outlines."""
     if not view.is_idle(box):
         return None
     look, quiet = by_kind(box, view, theme), theme.looks[BoxKind.GRAD.value]
@@ -58,7 +58,7 @@ def by_idleness(box: Box, view: View, theme: Theme) -> Look | None:
 
 
 def by_family(box: Box, view: View, theme: Theme) -> Look | None:
-    """Ops and innermost modules by the kind of work they do."""
+    """Ops and innermost modules, by family."""
     family = family_of(box, view)
     if not family:
         return None
@@ -66,7 +66,7 @@ def by_family(box: Box, view: View, theme: Theme) -> Look | None:
 
 
 def by_kind(box: Box, view: View, theme: Theme) -> Look:
-    """Everything else, by what it is."""
+    """All other boxes, by kind."""
     return theme.looks[box.kind.value]
 
 
@@ -129,7 +129,7 @@ FIT = Check(
     optional=True,
 )
 PAIRS = Check("a mapping from names", lambda value: True, read=pair, several=True)
-"""What these take besides is checked where they are used: `points`, `place`, `check_names`,
+"""Further checks of these are made where they are used: `points`, `place`, `check_names`,
 `as_written`."""
 
 
@@ -139,7 +139,7 @@ class Style:
     """How a figure looks."""
 
     theme: Theme = option(
-        "Colours and outlines. By name, or a `Theme`; ``\"print\"`` is safe in grey, None is "
+        "Colours and outlines. By name, or a `Theme`; ``\"print\"`` is readable in grey, None is "
         "light.",
         THEME.or_none(),
         default=LIGHT,
@@ -150,16 +150,16 @@ class Style:
         default="TB",
     )
     color_by: Union[str, Annotation, None] = option(
-        "Colour boxes by a number, which also stands on them. Such as ``\"backward_time\"`` or "
-        "``\"saved_bytes\"``; the legend shows the scale. A fold says the sum of its siblings, and "
-        "has the colour of their mean.",
+        "Colour boxes by a number, which is also shown on them. Such as ``\"backward_time\"`` or "
+        "``\"saved_bytes\"``; the legend shows the scale. A fold shows the sum of its siblings, in "
+        "the colour of their mean.",
         NUMBER.or_none(),
         default=None,
         placeholder="NUMBER",
     )
     color_range: tuple[float, float] | None = option(
-        "The numbers at the ends of the colour scale, to compare figures. Those of the figure "
-        "itself if not given.",
+        "The numbers at the ends of the colour scale, to compare figures. By default those of the "
+        "figure.",
         RANGE.or_none(),
         default=None,
         placeholder="LOW,HIGH",
@@ -171,7 +171,7 @@ class Style:
         placeholder="NUMBER,...",
     )
     shapes: Union[bool, Literal["all"]] = option(
-        "Write shapes of tensors on the boxes that give them. True: where they change, and where "
+        "Write shapes of tensors on the boxes that return them. True: where they change, and where "
         "several boxes read a tensor; ``\"all\"``: on all boxes.",
         one_of(True, False, "all"),
         default=True,
@@ -186,7 +186,7 @@ class Style:
         factory=dict,
         placeholder="NAME=TEXT",
     )
-    legend: bool = option("List what outlines and colours mean.", FLAG, default=False)
+    legend: bool = option("Add a legend of outlines and colours.", FLAG, default=False)
     fontname: str = option("Font family.", WORD, default="Helvetica", placeholder="FONT")
     fontsize: float = option(
         "Size of titles in points. Other text is a little smaller.",
@@ -205,10 +205,9 @@ class Style:
         "Exact height of the page.", LENGTH, default=None, placeholder="LENGTH"
     )
     fit: Union[str, tuple[str, str], None] = option(
-        "The place that the figure is made to fit: ``\"page\"``, ``\"column\"`` of a paper, "
-        "``\"slide\"``, ``\"cell\"`` of a notebook, or a width and a height. Long modules stand in "
-        "columns where that makes the figure larger. It has its own size where there is more "
-        "room, and is never made larger.",
+        "The place that the figure must fit: ``\"page\"``, ``\"column\"`` of a paper, "
+        "``\"slide\"``, ``\"cell\"`` of a notebook, or a width and a height. Long modules "
+        "are drawn in columns if that makes the figure larger. It is never enlarged.",
         FIT,
         default=None,
         placeholder="PLACE",
@@ -216,12 +215,12 @@ class Style:
     min_fontsize: float = option(
         "The smallest text allowed on a page of exact size, in points. A figure that fits a "
         "place only with smaller text is drawn with a warning.",
-        Check("a number of points from 0 on", FROM_0.holds, read=FROM_0.read),
+        Check("a number of points of at least 0", FROM_0.holds, read=FROM_0.read),
         default=READABLE,
         placeholder="POINTS",
     )
     background: str | None = option(
-        "Colour of the paper. ``\"#f80\"``, ``\"#ff8800\"``, a name of X11 such as "
+        "Colour of the paper. ``\"#f80\"``, ``\"#ff8800\"``, an X11 name such as "
         "``\"steelblue\"``, or ``\"transparent\"``; None is the theme's.",
         COLOR.or_none(),
         default=None,
@@ -242,8 +241,8 @@ class Style:
         default=RULES,
     )
     notes: Mapping[str, tuple[str, ...]] = option(
-        "More lines about scopes, modules, ops and values, by id. They stand where there is "
-        "room, as in the panel of a page.",
+        "More lines about scopes, modules, ops and values, by id. They are shown where there is "
+        "room, such as in the panel of a page.",
         Check(
             "a mapping from ids to lists of texts",
             lambda value: MAPPING.holds(value) and all(map(_are_lines, value.values())),
@@ -251,7 +250,7 @@ class Style:
         factory=dict,
     )
     finish: Callable[[Figure, View], Figure] | None = option(
-        "Has the last word: given the finished figure and the view, returns the figure.",
+        "A function that gets the finished figure and the view, and returns the final figure.",
         CALLABLE.or_none(),
         default=None,
     )
@@ -279,7 +278,7 @@ class Style:
         width, height = points("width", self.width), points("height", self.height)
         if self.fit is not None and (width or height):
             raise InvalidArgument(
-                "fit= says what there is room for, width= and height= an exact size: give either"
+                "fit= limits the size, width= and height= set an exact size: give only one of them"
             )
         return Paper(width, height, self.min_fontsize, place(self.fit))
 

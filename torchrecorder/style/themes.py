@@ -1,7 +1,7 @@
-"""LIGHT, DARK, PRINT: what each kind of thing looks like.
+"""LIGHT, DARK, PRINT: the looks of each kind of box and line.
 
-Kinds are told apart by outline as well as by colour. The hues are the ones that colour-blind
-readers can tell apart (after Okabe and Ito), thinned for fills; PRINT does without hues.
+Kinds differ in outline as well as in colour. The hues are distinguishable for colour-blind readers
+(Okabe and Ito), lightened for fills; PRINT has no hues.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAMES = frozenset(
     norm attention activation pooling shape
     """.split()
 )
-"""What a theme has a look for."""
+"""The names of looks in a theme."""
 
 LOOKS = Check(
     f"a mapping to a Look from each of {', '.join(sorted(NAMES))}",
@@ -37,16 +37,16 @@ class Theme:
     """Looks by name.
 
     Attributes:
-        paper: What the figure is drawn on.
-        ink: Text.
+        paper: The background colour.
+        ink: The text colour.
         looks: By kind of box (`BoxKind`), by family (`style.families`), and ``"failed"``.
-        groups: Looks of clusters, by how deep they lie, from the outside in; the last two
-            take turns below that.
+        groups: Looks of clusters by depth, from the outside in; below that, the last two
+            alternate.
         opened: Look of a cluster that is an opened op.
         region: Look of a cluster that is a region such as ``no_grad``.
         line: Look of an arrow.
         gradient: Look of an arrow between grad nodes that carries no known value.
-        heat: Colours of a scale from little to much.
+        heat: Colours of a scale from low to high.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Theme:
         check_one("looks", self.looks, LOOKS)
 
     def outlined(self, family: str, kind: str) -> Look:
-        """The colours of a family in the outline of a kind, put together once."""
+        """The colours of a family in the outline of a kind, cached."""
         if (family, kind) not in self._outlined:
             look, plain = self.looks[family], self.looks[kind]
             self._outlined[family, kind] = replace(
@@ -90,16 +90,16 @@ class Theme:
 
 @dataclass(frozen=True)
 class _Palette:
-    """What a theme is made of."""
+    """The colours of a theme."""
 
     paper: str
     ink: str
     faint: str
     hues: Mapping[str, str]
     fill: float
-    """How much of a hue goes into a fill."""
+    """The share of the hue in fills."""
     stroke: float
-    """How much of the ink goes into an outline."""
+    """The share of the text colour in outlines."""
 
     def look(self, hue: str, outline: Outline, **more: object) -> Look:
         color = self.hues[hue]

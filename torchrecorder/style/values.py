@@ -1,7 +1,7 @@
-"""Values: what Graphviz takes for its attributes, so that it need not take something else.
+"""Values: the valid values of Graphviz attributes.
 
-Where Graphviz cannot read a value it draws black, a box or a plain arrow, and says nothing that
-anybody sees. The words are those of its manual (https://graphviz.org/doc/info/attrs.html).
+Graphviz replaces invalid values silently by black, a box or a plain arrow. The names are those of
+its manual (https://graphviz.org/doc/info/attrs.html).
 Attributes that hold any text, such as ``label``, are not listed.
 """
 
@@ -48,7 +48,7 @@ def _number(text: object) -> bool:
 
 
 def _words(*known: str, other: Check | None = None) -> Check:
-    """One of a few texts, in exactly these letters, or what *other* says."""
+    """A check for one of a few texts, case-sensitive, or for *other*."""
     text = one_of(*known).expected + (f", or {other.expected}" if other is not None else "")
     return Check(
         text,
@@ -120,18 +120,18 @@ CHECKS: Mapping[str, Check] = {
         "none", "line", "polyline", "curved", "ortho", "spline", "compound", other=FLAG
     ),
 }
-"""By attribute; on whatever it stands, it takes the same."""
+"""The check of each attribute, for graphs, boxes and arrows alike."""
 
 
 def checked(given: Mapping[str, Any], where: str) -> dict[str, str]:
-    """Attributes as the texts that are written.
+    """Attributes as strings for the DOT file.
 
     Args:
         given: Values by the names of attributes.
-        where: What the message begins with.
+        where: The beginning of the message.
 
     Raises:
-        InvalidArgument: Graphviz could not read a value.
+        InvalidArgument: A value is invalid.
     """
     scheme = str(given.get("colorscheme", ""))
     found = {}

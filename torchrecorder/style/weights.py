@@ -1,4 +1,4 @@
-"""Captions about parameters: how many, which are trained, which call of the module."""
+"""Captions of parameters: how many, how many are trained, which call of the module."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Weights:
 
         Args:
             scope: The call.
-            box: What is drawn of it.
-            single: Whether it is drawn for itself alone, and not for all rounds of a loop.
+            box: Its box or cluster.
+            single: Whether the box stands for this call only, not for all rounds of a loop.
         """
         count = self._count(self.all, [scope.id])
         counts = [self._count(self.all, [instance]) for instance in box.instances]

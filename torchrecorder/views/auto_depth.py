@@ -12,7 +12,7 @@ from torchrecorder.views.hide import is_pass, is_query, is_reshape
 from torchrecorder.views.training import training_steps
 
 ENOUGH = 40
-"""The default depth draws at most so many boxes if possible, unless told otherwise."""
+"""The default for ``max_boxes``."""
 
 
 def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
@@ -45,8 +45,8 @@ def innermost(recording: RecordedRun) -> frozenset[str]:
 def plain_modules(recording: RecordedRun, quiet: Quiet) -> frozenset[str]:
     """Innermost modules that stand for one op, such as a convolution or an activation.
 
-    Opening one shows nothing that its box does not say. Ops that only reshape, return no
-    tensor or update buffers do not count.
+    Opening one shows nothing new. Ops that only reshape, return no tensor or update buffers do not
+    count.
     """
     kept = recording.bookkeeping
     work: Counter[str | None] = Counter()

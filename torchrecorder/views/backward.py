@@ -18,8 +18,8 @@ from torchrecorder.views.full_view import SOURCES
 def backward_view(recording: RecordedRun, depth: int | None = None) -> View:
     """The autograd graph behind a run, grouped by the scopes whose forward made it.
 
-    Where backward ran, boxes stand in the order in which they ran. What a gradient is
-    added to, a parameter or an input, is drawn as such.
+    If backward ran, boxes are in the order in which they ran. Leaves, which accumulate gradients,
+    are drawn as parameters or inputs.
 
     Args:
         recording: What to show.
@@ -73,7 +73,7 @@ class _Backward:
         )
 
     def _place(self, grad: GradNode) -> tuple[int, int]:
-        """Those that ran first, in order; then the others, the last made first."""
+        """Sort key: nodes that ran, in order; then the others, last created first."""
         number = int(grad.id[1:])
         place = self.order.get(grad.id)
         return (0, place) if place is not None else (1, -number)

@@ -14,14 +14,13 @@ from enum import Enum
 from operator import itemgetter
 from typing import NamedTuple
 
-from torchrecorder.events import STORED, OpId, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import OpId, Role, ScopeId, ValueId
 from torchrecorder.graph.nodes import Value
-from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.full_view import SOURCES
 from torchrecorder.views.view import Arrow, BoxKind, View
 
 MOST = 3
-"""So many arrows between two boxes are drawn one by one."""
+"""Up to this number, arrows between two boxes are drawn separately."""
 
 
 ROLES = ("query", "key", "value")
@@ -29,7 +28,7 @@ ROLES = ("query", "key", "value")
 
 
 class Flow(str, Enum):
-    """What an arrow carries, where that has a name; spelled as it is counted."""
+    """The kind of tensor that an arrow carries; the values are used in counts."""
 
     GRADIENT = "gradient"
     WEIGHT = "weight"  # a parameter with a new value
@@ -43,7 +42,7 @@ class Flow(str, Enum):
 
 
 UPDATES = (Flow.WEIGHT, Flow.BUFFER, Flow.STATE)
-"""What passes from one call of a module or optimizer to the next, beside what it computes."""
+"""Kinds that pass from one call of a module or optimizer to the next."""
 
 
 class Bundle(NamedTuple):
@@ -67,7 +66,7 @@ class Bundle(NamedTuple):
 
 
 class Flows:
-    """Says what arrows carry.
+    """Classifies arrows by what they carry.
 
     Args:
         view: What they are arrows of.
@@ -76,12 +75,8 @@ class Flows:
     def __init__(self, view: View) -> None:
         self.view = view
         self._stored = view.recording.stored
-        self._steps = _steps(view.recording)
-        self._memory = {
-            value.storage: value.role
-            for value in view.recording.values.values()
-            if value.role in STORED and value.storage >= 0
-        }
+        self._steps = view.recording.optimizer_steps
+        self._memory = view.recording.stored_memory
 
     def of(self, arrow: Arrow) -> Flow:
         """What *arrow* carries."""
@@ -113,17 +108,6 @@ class Flows:
 
 
 _MADE_BEFORE = frozenset((*SOURCES.values(), BoxKind.OUTPUT))
-
-
-def _steps(recording: RecordedRun) -> dict[ScopeId, ScopeId]:
-    """For each scope in a step of an optimizer, itself included, that step."""
-    found: dict[ScopeId, ScopeId] = {}
-    for scope in recording.scopes.values():
-        if scope.kind is ScopeKind.OPTIMIZER:
-            found[scope.id] = scope.id
-        elif scope.parent in found:
-            found[scope.id] = found[scope.parent]
-    return found
 
 
 def bundles(view: View) -> tuple[Bundle, ...]:

@@ -1,4 +1,4 @@
-"""Close scopes into boxes: below a depth, by name, or because nothing in them is shown."""
+"""Close scopes into boxes: below a depth, by name, or because all ops in them are hidden."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 from torchrecorder.views.full_view import scope_kind
 
 Quiet = Callable[[Op], bool]
-"""Whether an op is going to be hidden where its scope is open."""
+"""Whether an op is hidden if its scope is open."""
 
 SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
 
@@ -23,8 +23,8 @@ class Collapse:
 
     Attributes:
         depth: 0 leaves one box per outermost scope; None closes nothing by depth.
-        quiet: An innermost scope with nothing but quiet ops is closed at any depth, so
-            that a module never vanishes with the ops in it.
+        quiet: An innermost scope with only quiet ops is closed at any depth, so that a
+            module does not vanish with its ops.
         only: Close these scopes too, whatever their depth.
     """
 
@@ -54,7 +54,7 @@ class Collapse:
 
 
 def close(view: View, closes: Callable[[str], bool]) -> View:
-    """Turn each outermost cluster that *closes* into a box of all that lies in it."""
+    """Turn each outermost cluster for which *closes* holds into a box."""
     home = _closed_by(view.clusters, closes)
     boxes = _boxes(view, home)
     clusters = {

@@ -13,8 +13,9 @@ from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
 @dataclass(frozen=True)
 class OpenOps:
-    """Turn each op box that owns grad nodes into a cluster of them.
+    """Turn each op box that owns several grad nodes into a cluster of them.
 
+    That of an op with a single node stands for both: it would be alone in its cluster.
     Arrows run with the data, against the gradients. One between two ops ends at the grad
     node that took or gave its value. A value that autograd did not follow enters where a
     gradient is missing, and leaves the last node of the op.
@@ -27,7 +28,12 @@ class OpenOps:
             if OpId(box.id) in view.recording.owned
         }
         arrows = [*_inner(opened), *_outer(view, opened)]
-        clusters = {**view.clusters, **{op: Cluster(op, view.boxes[op].cluster) for op in opened}}
+        framed = {
+            op: Cluster(op, view.boxes[op].cluster)
+            for op, inside in opened.items()
+            if len(inside.grads) > 1
+        }
+        clusters = {**view.clusters, **framed}
         return View(view.recording, _boxes(view, opened), clusters, tuple(arrows))
 
 
@@ -70,6 +76,9 @@ def _boxes(view: View, opened: Mapping[str, Inside]) -> dict[str, Box]:
             boxes[box.id] = box
             continue
         inside = opened[box.id]
+        if len(inside.grads) == 1:
+            boxes[inside.last] = Box(inside.last, BoxKind.GRAD, box.cluster, box.members)
+            continue
         rest = tuple(member for member in box.members[1:] if member not in inside.grads)
         for grad in inside.grads:
             mine = (grad, *rest) if grad == inside.last else (grad,)

@@ -41,7 +41,7 @@ def is_pass(op: Op) -> bool:
 
 
 def is_query(op: Op) -> bool:
-    """Whether it gives nobody a tensor: it reads a number, a flag or a shape."""
+    """Whether it returns no tensor: it reads a number, a flag or a shape."""
     return not op.outputs and not op.failed and not is_send(op)
 
 

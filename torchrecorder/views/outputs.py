@@ -1,4 +1,4 @@
-"""Outputs: leave out those that the program goes on with, group those in large numbers."""
+"""Outputs: hide those that the program uses later, and group large numbers of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HideReadOutputs:
     """Hide outputs of outermost calls that a later op reads, such as the input of a loss."""
 
     def __call__(self, view: View) -> View:
-        read, outputs = _read_later(view.recording), view.recording.outputs
+        read, outputs = read_later(view.recording), view.recording.outputs
         return without(view, [
             box.id
             for box in view.boxes.values()
@@ -32,7 +32,7 @@ def _number(box: str) -> int:
     return int(box.partition(":")[2])
 
 
-def _read_later(recording: RecordedRun) -> set[ValueId]:
+def read_later(recording: RecordedRun) -> set[ValueId]:
     """What an outermost call returned and an op outside of it reads, be it backward."""
     roots: dict[ScopeId | None, ScopeId | None] = {None: None}
     made_in: dict[ValueId, tuple[ScopeId, int]] = {}

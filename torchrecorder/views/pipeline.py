@@ -1,4 +1,4 @@
-"""Plan: view options -> the steps that make the view."""
+"""Pipeline: the options of a view, and the steps that make the view."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Union
 
-from torchrecorder.checks import FLAG, MAPPING, TEXT, TEXTS, one_of, pair, whole_number, words
+from torchrecorder.checks import (
+    FLAG,
+    MAPPING,
+    TEXT,
+    TEXTS,
+    number_or,
+    one_of,
+    pair,
+    whole_number,
+    words,
+)
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun, check_recording
@@ -16,7 +26,8 @@ from torchrecorder.option_table import check_options, documented, option
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
 from torchrecorder.views.collapse import Collapse
-from torchrecorder.views.auto_depth import ENOUGH, Choice, choose, max_depth
+from torchrecorder.views.auto_depth import ENOUGH, Choice, choose, max_depth, plain_modules
+from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
 from torchrecorder.select.group import Group
@@ -39,6 +50,9 @@ from torchrecorder.views.view import Step, Unfolded, View
 from torchrecorder.views.full_view import whole
 
 
+OPS: Literal["ops"] = "ops"
+"""The depth that shows all operations."""
+
 FOLDS: tuple[str | bool, ...] = (True, False, "similar")
 """The valid values of ``fold``."""
 
@@ -54,14 +68,15 @@ GROUPS = replace(
 class ViewOptions:
     """What a view shows."""
 
-    depth: int | None = option(
+    depth: Union[int, Literal["ops"], None] = option(
         "How many levels of modules are open. 0 is one box per outermost call, 1 its children, "
         "and so on. A module that stands for a single op (a convolution, an activation) stays a "
-        "box until the last level, which shows every op; one more opens ops to their grad nodes. "
+        "box until the last level, which shows every op in its module. ``\"ops\"`` shows every op "
+        "of all levels, and no frame around a single one. "
         "None chooses what keeps to *max_boxes*: all ops of a small network, the blocks of a "
         "ResNet; fewer levels where the figure would not *fit* its place. Steps of optimizers, "
         "clipping and gradient scalers stay one box each then.",
-        whole_number(0).or_none(),
+        number_or(whole_number(0), OPS).or_none(),
         default=None,
         flag="-d",
         placeholder="LEVELS",
@@ -81,7 +96,7 @@ class ViewOptions:
     )
     since: str | None = option(
         "Show only what depends on this. The path of a module, the name of an input, output or "
-        "parameter, or a recorded id. What is computed for it from weights alone is shown too.",
+        "parameter, or a recorded id. What is computed for it from weights only is shown too.",
         TEXT.or_none(),
         default=None,
         placeholder="NAME",
@@ -94,8 +109,7 @@ class ViewOptions:
     )
     hide: str | tuple[str, ...] = option(
         "Leave out these modules, operations, inputs, outputs or weights. Modules by path or "
-        "class, the rest by name; patterns, separated by commas or in a tuple. Arrows go "
-        "through them.",
+        "class, others by name; patterns, separated by commas or in a tuple. Arrows pass through.",
         TEXTS,
         default=(),
         placeholder="NAME,...",
@@ -136,21 +150,27 @@ class ViewOptions:
         default=None,
     )
     tensors: bool = option(
-        "Draw tensors as boxes. Else they are arrows.", FLAG, default=False
+        "Draw tensors as boxes. Otherwise they are arrows.", FLAG, default=False
     )
     passes: bool = option(
-        "Draw modules that hand on their input untouched. Such are identity, and dropout in "
+        "Draw modules that return their input unchanged, such as identity, and dropout in "
         "evaluation mode.",
         FLAG,
         default=True,
     )
     reshapes: bool = option(
-        "Draw operations that only reshape. Such are ``view`` and ``permute``.",
+        "Draw operations that only reshape, such as ``view`` and ``permute``.",
         FLAG,
         default=True,
     )
+    grad_nodes: bool = option(
+        "Open operations to the grad nodes that autograd made for them. One that has a single "
+        "node stays a box, with the name of the node.",
+        FLAG,
+        default=False,
+    )
     queries: bool = option(
-        "Draw operations that give no tensor. Such are ``item`` and comparisons of shapes.",
+        "Draw operations that return no tensor, such as ``item`` and comparisons of shapes.",
         FLAG,
         default=False,
     )
@@ -165,7 +185,7 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
     """The view of *recording* that *options* ask for.
 
     Raises:
-        InvalidArgument: *recording* is none, or an option does not fit it.
+        InvalidArgument: *recording* is not a recording, or an option does not fit it.
     """
     check_recording(recording)
     grouped = Group(options.group)(recording)
@@ -173,7 +193,7 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
     Named(_patterns(options.closed)).check("closed", grouped)
     part = Focus(options.focus, options.since, options.until)(grouped)
     if options.view == "backward":
-        view = backward_view(part, options.depth)
+        view = backward_view(part, sys.maxsize if options.depth == OPS else options.depth)
         return replace(view, unfolded=partial(_unfolded_backward, part))
     start = whole(part)
     return replace(_steps(start, options), unfolded=partial(_unfolded, start, options))
@@ -191,11 +211,11 @@ def _unfolded_backward(part: RecordedRun) -> Unfolded:
 
 
 def _unfolded(start: View, options: ViewOptions) -> Unfolded:
-    """What there is to open in the view that *options* ask for.
+    """Everything that can be opened in the view with these *options*.
 
     Args:
-        start: Everything that ran.
-        options: What is shown of it.
+        start: The view of the whole run.
+        options: The options of the view.
     """
     depth = max_depth(start.recording)
     view = _steps(start, replace(options, depth=depth, fold=False))
@@ -220,7 +240,7 @@ def plan(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> list[S
         steps.append(HidePasses())
     if not options.parameters:
         steps.append(HideStored(everywhere=options.parameters is False))
-    if choice.depth > max_depth(recording):
+    if options.grad_nodes:
         steps.append(OpenOps())
     if options.fold:
         steps += [Fold(similar=options.fold == "similar"), GroupOutputs()]
@@ -230,18 +250,21 @@ def plan(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> list[S
 
 
 def choice_of(recording: RecordedRun, options: ViewOptions) -> Choice:
-    """What *options* open of *recording*."""
+    """The depth and closed scopes for *options*."""
     judge = partial(_any_holds, _quiet(recording, options))
+    if options.depth == OPS:
+        alone = frozenset() if options.parameters else plain_modules(recording, judge)
+        return Choice(max_depth(recording), alone)
     repeated = _repeated(recording, options)
     return choose(recording, options.depth, judge, repeated, options.max_boxes)
 
 
 def _repeated(recording: RecordedRun, options: ViewOptions) -> frozenset[str]:
-    """What does not count when the depth is chosen, because it folds."""
+    """Boxes that do not count for the default depth, because they fold."""
     if options.depth is not None or not options.fold:
         return frozenset()
     unit = loose_unit if options.fold == "similar" else unit_of
-    return repeated(recording, unit)
+    return repeated(recording, unit, micro_batches(recording))
 
 
 def _quiet(recording: RecordedRun, options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:

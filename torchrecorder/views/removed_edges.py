@@ -17,7 +17,7 @@ def with_former(view: View, instead: Mapping[Read, ValueId]) -> tuple[View, froz
     """*view* with an arrow for each value that was read *instead*, if another box made it.
 
     Returns:
-        The view, and the reads that have such an arrow now.
+        The view, and the reads for which an arrow was added.
     """
     arrows: list[Arrow] = []
     turned: set[Read] = set()

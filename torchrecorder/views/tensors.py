@@ -12,7 +12,7 @@ from torchrecorder.views.view import Arrow, Box, BoxKind, View
 class ShowTensors:
     """Put a box for the tensor into each arrow between two boxes that compute.
 
-    A value that only leaves the run keeps its output box as its only one.
+    A value that is only an output gets no second box.
     """
 
     def __call__(self, view: View) -> View:

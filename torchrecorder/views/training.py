@@ -1,4 +1,4 @@
-"""Training: the parts of a training step beside the model."""
+"""Training: the parts of a training step outside the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchrecorder.graph.recording import RecordedRun
 def training_steps(recording: RecordedRun) -> frozenset[str]:
     """Steps of optimizers, clipping and gradient scalers, and all scopes in them.
 
-    A step that runs a module, as that of LBFGS does, is none of them.
+    Steps that run a module, such as those of LBFGS, are left out.
     """
     holding: set[str | None] = set()
     for scope in recording.scopes.values():
@@ -25,7 +25,7 @@ def training_steps(recording: RecordedRun) -> frozenset[str]:
 def drawn_backwards(recording: RecordedRun) -> frozenset[OpId]:
     """The calls of backward that are drawn.
 
-    One is not that is all that runs after the model, and leaves gradients that nobody reads.
+    A backward call is hidden if it is the last call and nothing reads its gradients.
     """
     given = {slot.value for slot in recording.outputs}
     runs = [run.op for run in recording.backward_runs if run.op in recording.ops]

@@ -17,7 +17,7 @@ SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
 
 
 class Place(NamedTuple):
-    """One thing in the tree.
+    """A node of the tree.
 
     Attributes:
         id: That of its box or cluster; of a fold, that of the first in it.
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Tree:
-    """Boxes, clusters and folds of an unfolded view, each before what lies in it."""
+    """Boxes, clusters and folds of an unfolded view, parents first."""
 
     unfolded: Unfolded
 

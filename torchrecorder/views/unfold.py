@@ -1,4 +1,4 @@
-"""What closed clusters stand for, and grouped outputs, in a view with everything open."""
+"""Members of closed clusters, and groups of outputs, in a view with everything open."""
 
 from __future__ import annotations
 
@@ -25,8 +25,12 @@ def members(view: View) -> Mapping[str, tuple[str, ...]]:
 def with_blocks(
     members: Mapping[str, tuple[str, ...]], view: View
 ) -> Mapping[str, tuple[str, ...]]:
-    """*members*, with those of the blocks that are clusters of *view*."""
-    inside: dict[str, list[str]] = {cluster: [] for cluster in view.clusters if is_block(cluster)}
+    """*members*, with those of the blocks and the opened ops that are clusters of *view*."""
+    inside: dict[str, list[str]] = {
+        cluster: [] if is_block(cluster) else [cluster]
+        for cluster in view.clusters
+        if cluster not in members
+    }
     for box in view.boxes.values():
         if box.cluster in inside:
             inside[box.cluster].extend(box.members)
@@ -34,7 +38,7 @@ def with_blocks(
         if cluster.parent in inside:
             more = inside[cluster.id] if cluster.id in inside else members[cluster.id]
             inside[cluster.parent].extend(more)
-    return {**members, **{block: tuple(found) for block, found in inside.items()}}
+    return {**members, **{cluster: tuple(found) for cluster, found in inside.items()}}
 
 
 def joined_outputs(view: View, repeats: Sequence[Sequence[str]]) -> View:

@@ -92,14 +92,14 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """Something flows from one box to another.
+    """A flow from one box to another.
 
     Attributes:
         tail: Box id it leaves.
         head: Box id it enters.
         value: The value it carries; None between grad nodes where none is known.
         slot: The argument it enters as, at the op or scope it ends in.
-        some: Only some of the repeats that its ends stand for have it.
+        some: Whether only some of the repeats that its ends stand for have it.
     """
 
     tail: str
@@ -114,7 +114,7 @@ class View:
     """Boxes, clusters and arrows over one recording, all in run order.
 
     Attributes:
-        backward: It shows the autograd graph, and what ran in it.
+        backward: Whether it shows the autograd graph.
         unfolded: Returns everything that can be opened, for formats in which boxes open.
     """
 
@@ -188,10 +188,10 @@ class View:
         return None
 
     def check(self) -> None:
-        """Fail if the view contradicts itself or its recording.
+        """Check that the view is consistent with itself and its recording.
 
         Raises:
-            AssertionError: An arrow or box points nowhere, or a node is in two boxes.
+            AssertionError: An arrow or box has an invalid reference, or a node is in two boxes.
         """
         seen: dict[str, str] = {}
         for box in self.boxes.values():
@@ -207,7 +207,7 @@ class View:
 
 @dataclass(frozen=True)
 class Unfolded:
-    """A view with all open, and what it takes to close any of its clusters.
+    """A view with everything open, and the data to close any of its clusters.
 
     Attributes:
         view: Every scope that can be opened is a cluster; repeated siblings stand one by one.

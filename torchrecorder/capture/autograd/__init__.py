@@ -1,1 +1,1 @@
-"""Autograd: the graph behind the tensors, walked and matched with ops."""
+"""Autograd: walk the graph behind the tensors and match its nodes with ops."""

@@ -1,4 +1,4 @@
-"""GradSource: what the table of values asks of the walk over the autograd graph."""
+"""GradSource: the interface between the table of values and the walk over the autograd graph."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from torchrecorder.events import GradEdge, OpId, ValueId
 
 
 class GradSource(Protocol):
-    """Knows which grad node is behind a tensor; `AutogradWalk` does."""
+    """Finds the grad node behind a tensor; implemented by `AutogradWalk`."""
 
     made: dict[GradEdge, ValueId]
 
     def adopt(self, node: Any, other: Any) -> None:
-        """The grad nodes from *node* on were made in the thread of *other*, which knows them."""
+        """Take over the grad nodes from *node* on, which *other* recorded in its thread."""
 
     def begin(self) -> None:
-        """An op begins: grad nodes made from here on are its own."""
+        """An op begins, which owns the grad nodes created from now on."""
 
     def open_box(self, made: Iterable[Tensor]) -> None:
-        """A call whose ops are not seen made these tensors."""
+        """These tensors come from a call whose ops are not recorded."""
 
     def clear(self) -> None:
         """Forget every grad node."""
 
     def custom_backward(self) -> str | None:
-        """The name of the custom function whose backward runs in this thread, if one does."""
+        """The name of the custom function whose backward runs in this thread, or None."""
 
     def is_older(self, node: Any) -> bool:
-        """Whether *node* was there before the run."""
+        """Whether *node* existed before the run."""
 
     def knows(self, tensor: Tensor) -> bool:
-        """Whether the grad node behind *tensor* has been met."""
+        """Whether the grad node behind *tensor* is known."""
 
     def uncover(self, tensor: Tensor) -> ValueId:
-        """The value of a tensor that an op made unseen."""
+        """The value of a tensor from an op that was not recorded."""
 
     def regrade(self, tensor: Tensor, entry: Entry) -> None:
-        """State the value of *tensor* with the grad node that it has now."""
+        """Record the value of *tensor* again, with its current grad node."""
 
     def edge_of(self, tensor: Tensor, producer: OpId) -> GradEdge | None:
-        """The grad node behind what *producer* made."""
+        """The grad node behind *tensor*, an output of *producer*."""
 
     def stand_for(self, alias: Tensor, tensor: Tensor) -> None:
-        """Let the grad node of *alias* stand for that of *tensor*."""
+        """Map the grad node of *alias* to that of *tensor*."""

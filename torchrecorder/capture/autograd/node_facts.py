@@ -1,4 +1,4 @@
-"""What a grad node says of itself: its name, and what its forward gave."""
+"""Facts about a grad node: its name, and the outputs of its forward."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from torchrecorder.capture.internals.access import output_forms
 
 
 def output_facts(node: Any) -> list[tuple[tuple[int, ...], str, str, int]]:
-    """Shape, dtype, device and bytes of what a node's forward gave, as autograd noted them."""
+    """Shape, dtype, device and bytes of the outputs of a node's forward, from autograd's
+    metadata."""
     facts = []
     for form in output_forms(node):
         shape = tuple(size if type(size) is int else -1 for size in form.shape)
@@ -22,12 +23,12 @@ def output_facts(node: Any) -> list[tuple[tuple[int, ...], str, str, int]]:
 
 
 def name_of(node: Any) -> str:
-    """What autograd calls *node*, without where that lives."""
+    """The name of *node*, without namespace."""
     return str(node.name()).rpartition("::")[2]
 
 
 def op_name(node: str) -> str:
-    """``"NativeLayerNormBackward0"`` -> ``"native_layer_norm"``; other names stay."""
+    """``"NativeLayerNormBackward0"`` -> ``"native_layer_norm"``; other names are unchanged."""
     match = re.fullmatch(r"(\w+?)Backward(\d+)", node)
     if match is None:
         return node.removesuffix("Backward")

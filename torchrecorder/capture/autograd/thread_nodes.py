@@ -1,10 +1,10 @@
-"""Strangers: tell grad nodes of several threads apart, which each count from nought.
+"""ForeignNodes: distinguish grad nodes of several threads, whose numbers each start at 0.
 
-In one thread a node is known by its number. Once the program starts another, or one that has
-waited shows itself by a number, a number may stand for two nodes. Then a node that is met for
-the first time is one of this thread's only if it looks like the one with its number: the same
-name, the same nodes behind, and in use by the same tensor. Every other one is a stranger, known
-by identity. For that it must be held until the run is over.
+In one thread a node is identified by its number. Once the program starts a thread, or a node shows
+that another thread is active, two nodes may have the same number. From then on, a new node belongs
+to this thread only if it equals the known node with its number: same name, same next nodes, used by
+the same tensor. Every other node is foreign and identified by its ``id()``, so it must be kept
+alive until the run is over.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _number = operator.methodcaller("_sequence_nr")
 
 LEAF = 2**64 - 1
-"""What autograd gives as the number of an accumulation node."""
+"""The sequence number that autograd reports for an accumulation node."""
 
 
 class ThreadsStarted:
-    """Tells when the program starts a thread.
+    """Calls a function when the program starts a thread.
 
-    Python asks a profile function of every new thread. Ours tells, and makes way for the
-    program's own at once.
+    Python installs a profile function in every new thread. Ours calls the function once and then
+    restores the program's own profile function.
     """
 
     def __init__(self, tape: Tape, tell: Callable[[], None]) -> None:
@@ -67,7 +67,7 @@ class ThreadsStarted:
             below(frame, event, argument)
 
     def _below(self) -> Any:
-        """What was there before, but for the hooks of recorders that have ended."""
+        """The previous profile function, ignoring those of recorders that have ended."""
         hook, owner = self._before, getattr(self._before, "__self__", None)
         while isinstance(owner, ThreadsStarted) and owner._ended:
             hook, owner = owner._before, getattr(owner._before, "__self__", None)
@@ -75,7 +75,7 @@ class ThreadsStarted:
 
 
 class Walk(Protocol):
-    """What is asked here of the walk over the autograd graph."""
+    """The part of `AutogradWalk` that is used here."""
 
     tape: Tape
     values: Values
@@ -85,17 +85,17 @@ class Walk(Protocol):
     made: dict[GradEdge, ValueId]
 
     def is_recent(self, number: int) -> bool:
-        """Whether the op that runs, or ran last, may have made the node with this number."""
+        """Whether the current or last op may have created the node with this number."""
 
     def known_as(self, node: Any) -> GradId | None:
-        """The id of *node*, if it has been met."""
+        """The id of *node*, if it is known."""
 
     def expect_strangers(self) -> None:
-        """From now on a number may stand for the nodes of two threads."""
+        """From now on, nodes of two threads may have the same number."""
 
 
 class Strangers:
-    """Keys of grad nodes: numbers for those of this thread, below nought for strangers."""
+    """Keys of grad nodes: their numbers for nodes of this thread, negative for foreign nodes."""
 
     def __init__(self, walk: Walk) -> None:
         self.walk = walk
@@ -105,12 +105,12 @@ class Strangers:
         self._events = 0
 
     def key(self, node: Any) -> int:
-        """What *node* is known by."""
+        """The key of *node*."""
         held = self.held.get(id(node))
         return int(node._sequence_nr()) if held is None else held[1]
 
     def meet(self, node: Any) -> None:
-        """Find the strangers among *node* and the nodes behind it, and hold them."""
+        """Find the foreign nodes among *node* and the nodes behind it, and keep them alive."""
         stack = [node]
         while stack:
             node = stack.pop()
@@ -119,14 +119,15 @@ class Strangers:
                 stack.extend(parent for parent, _ in node.next_functions if parent is not None)
 
     def hold(self, node: Any) -> int:
-        """Take *node* for one of another thread; gives what it is known by."""
+        """Register *node* as foreign; returns its key."""
         self.held[id(node)] = node, -1 - len(self.held)
         return self.held[id(node)][1]
 
     def adopt(self, node: Any, other: Walk) -> None:
-        """Hold the nodes from *node* on that *other* made, by the ids that they have there.
+        """Register the nodes from *node* on that *other* recorded, with the ids that they have
+        there.
 
-        Only the first thread, which runs backward as a rule, looks at those behind the first.
+        Only the first thread, which usually runs backward, walks further than the first node.
         """
         self.walk.expect_strangers()
         own, stack = self.walk.tape.number, [node]
@@ -139,13 +140,13 @@ class Strangers:
                     stack.extend(item for item, _ in node.next_functions if item is not None)
 
     def look(self, node: Any) -> None:
-        """Expect strangers, if *node* shows that a thread is at work that was there before us."""
+        """Expect foreign nodes if *node* shows that another thread creates nodes too."""
         if threading.active_count() > 1 and self._shows_another(node):
             self.walk.expect_strangers()
             self.meet(node)
 
     def _shows_another(self, node: Any) -> bool:
-        """Whether *node*, or one behind it, has a number that this thread cannot have given it."""
+        """Whether *node*, or one behind it, has a number that this thread cannot have assigned."""
         known, stack, seen = self.walk.known, [node], {}
         while stack:
             node = stack.pop()
@@ -176,11 +177,11 @@ class Strangers:
         return not walk.is_recent(number)
 
     def clear(self) -> None:
-        """Let go of every node."""
+        """Release all nodes."""
         self.held.clear()
 
     def _is_same(self, node: Any, number: int) -> bool:
-        """Whether *node* looks like the one that is known by *number*."""
+        """Whether *node* equals the known node with this *number*."""
         self._catch_up()
         grad = self.walk.known[number]
         found = self._found.get(grad)
@@ -194,7 +195,7 @@ class Strangers:
         return self._in_use(grad, node)
 
     def _leads(self, edge: GradEdge | None, parent: tuple[Any, int]) -> bool:
-        """Whether *edge*, as it was stated, leads to *parent*."""
+        """Whether the recorded *edge* leads to *parent*."""
         node, index = parent
         if edge is None or node is None:
             return edge is None and node is None
@@ -208,7 +209,7 @@ class Strangers:
         return edge.index == index and self._numbers.get(edge.grad) == number
 
     def _in_use(self, grad: GradId, node: Any) -> bool:
-        """False if a tensor still has the node that is meant, and that one is not *node*."""
+        """False if a living tensor has the known node *grad*, and that is not *node*."""
         made = self.walk.made.get(GradEdge(grad, 0))
         for entry in list(self.walk.values.entries.values()):
             tensor = entry() if entry.value == made else None
@@ -217,7 +218,7 @@ class Strangers:
         return True
 
     def _catch_up(self) -> None:
-        """Read what has been stated since the last time."""
+        """Read the events since the last call."""
         events = self.walk.tape.events
         for position in range(self._events, len(events)):
             event = events[position]

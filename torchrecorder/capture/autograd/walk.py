@@ -1,11 +1,11 @@
-"""Walk ``grad_fn.next_functions``: grad nodes, their owners, and the ops nobody saw.
+"""Walk ``grad_fn.next_functions``: grad nodes, their owners, and hidden ops.
 
-Autograd numbers its nodes as it makes them (``_sequence_nr``, one counter per thread).
-An op owns the nodes numbered while it ran. A node that no op owns was made where the
-function mode does not look (a scripted or compiled region, C++, a custom function): it
-becomes a hidden op. Accumulation nodes carry no number and are known by their leaf.
+Autograd numbers its nodes on creation (``_sequence_nr``, one counter per thread). An op owns the
+nodes numbered while it ran. A node without an owner was created where the function mode does not
+see calls (a scripted or compiled region, C++, a custom function): it becomes a hidden op.
+Accumulation nodes have no number and are identified by their leaf.
 
-The walk holds no node longer than it runs: a node keeps the whole graph behind it alive.
+No node is kept beyond the walk, because a node keeps the whole graph behind it alive.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ _Parents = tuple[tuple[Any, int], ...]
 
 
 class AutogradWalk:
-    """The grad nodes met so far, and which value each of their outputs is."""
+    """The known grad nodes, and the value of each of their outputs."""
 
     def __init__(self, tape: Tape, values: Values) -> None:
         self.tape = tape
         self.values = values
         self.known: dict[int, GradId] = {}
         self.leaves: dict[ValueId, GradId] = {}
-        self.passed: dict[int, GradEdge] = {}  # nodes of our own aliases: the edge they stand for
+        self.passed: dict[int, GradEdge] = {}  # nodes of our own aliases: the edge they replace
         self.made: dict[GradEdge, ValueId] = {}
         self.owners: dict[GradId, OpId] = {}
         self._names: dict[type, str] = {}
-        self.start = self.since = next_node_number()  # what is numbered below was there before
+        self.start = self.since = next_node_number()  # older nodes have lower numbers
         self.starts: list[int] = []
         self.spans: list[tuple[int, OpId, ScopeId | None]] = []
         self.met: Callable[[GradId, OpId, Any], None] = lambda grad, owner, node: None
@@ -69,75 +69,75 @@ class AutogradWalk:
         self.meet: Callable[[Any], None] = self.strangers.look
 
     def expect_strangers(self) -> None:
-        """From now on a number may stand for the nodes of two threads."""
+        """From now on, nodes of two threads may have the same number."""
         self.key, self.meet = self.strangers.key, self.strangers.meet
 
     def adopt(self, node: Any, other: AutogradWalk) -> None:
-        """The grad nodes from *node* on were made in the thread of *other*, which knows them."""
+        """Take over the grad nodes from *node* on, which *other* recorded in its thread."""
         self.strangers.adopt(node, other)
 
     def clear(self) -> None:
-        """Forget every node, and let go of those that are held."""
+        """Forget all nodes, and release those that are kept alive."""
         self.strangers.clear()
         for found in (self.known, self.leaves, self.passed, self.made, self.owners):
             found.clear()
 
     def custom_backward(self) -> str | None:
-        """The name of the custom function whose backward runs in this thread, if one does."""
+        """The name of the custom function whose backward runs in this thread, or None."""
         node = current_node()
         return name_of(node) if isinstance(node, BackwardCFunction) else None
 
     def is_older(self, node: Any) -> bool:
-        """Whether *node* was there before the run; one without a number, before the first op."""
+        """Whether *node* existed before the run; for one without a number, before the first op."""
         number = self.key(node)
         if number < 0 and node._sequence_nr() == LEAF:
             return not self.starts and self.since == self.start
         return 0 <= number < self.start
 
     def is_recent(self, number: int) -> bool:
-        """Whether the op that runs, or ran last, may have made the node with this number."""
+        """Whether the current or last op may have created the node with this number."""
         return self.since <= number < next_node_number()
 
     def _maker(self, number: int) -> tuple[OpId | None, ScopeId | None]:
-        """The op that ran when autograd gave out *number*."""
+        """The op that ran when autograd assigned *number*."""
         place = bisect.bisect_right(self.starts, number) - 1
         if place >= 0 and number < self.spans[place][0]:
             return self.spans[place][1:]
         return None, None
 
     def begin(self) -> None:
-        """An op begins: nodes numbered from here on will be its own."""
+        """An op begins, which owns the nodes numbered from now on."""
         self.since = next_node_number()
 
     def end(self, op: OpId) -> None:
-        """The op ended: whatever was numbered in between is its own, also if met later."""
+        """The op ended: it owns all nodes numbered since it began, also those found later."""
         number = next_node_number()
         if number > self.since:
             self.starts.append(self.since)
             self.spans.append((number, op, self.tape.scope))
 
     def open_box(self, made: Iterable[Tensor]) -> None:
-        """Until the next op begins, all unknown grad nodes behind what is *made* are its own."""
+        """Until the next op begins, all unknown grad nodes behind *made* belong to this call."""
         for node in map(node_behind, made):
             if node is not None:
                 self.meet(node)
                 self.since = 0
 
     def knows(self, tensor: Tensor) -> bool:
-        """Whether the node behind *tensor* has been met."""
+        """Whether the node behind *tensor* is known."""
         node = node_behind(tensor)
         if node is not None:
             self.meet(node)
         return node is None or self.key(node) in self.known
 
     def grad_of(self, node: Any) -> GradId | None:
-        """The id of *node*, claimed for nobody if it is new; None for one made by us."""
+        """The id of *node*, without an owner if it is new; None for one created by the recorder."""
         if self.key(node) in self.passed:
             return None
         return self._edge(node, 0, None).grad
 
     def edge_behind(self, tensor: Tensor) -> GradEdge | None:
-        """Where the gradient of *tensor* will arrive."""
+        """The grad node and output that receive the gradient of *tensor*."""
         node = node_behind(tensor)
         if node is not None:
             return self._edge(node, tensor.output_nr, None)
@@ -146,7 +146,7 @@ class AutogradWalk:
         return GradEdge(self._leaf(get_gradient_edge(tensor).node), 0)
 
     def known_as(self, node: Any) -> GradId | None:
-        """The id of *node*, if it has been met."""
+        """The id of *node*, if it is known."""
         number = self.key(node)
         if number != LEAF or not self._is_leaf(node):
             return self.known.get(number)
@@ -154,7 +154,7 @@ class AutogradWalk:
         return self.leaves.get(value) if value is not None else None
 
     def stand_for(self, alias: Tensor, tensor: Tensor) -> None:
-        """The node of *alias*, made by us, is not drawn: it stands for that of *tensor*."""
+        """Map the node of *alias*, which the recorder created, to that of *tensor*."""
         if alias.grad_fn is None:
             return
         if tensor.grad_fn is not None:
@@ -165,7 +165,7 @@ class AutogradWalk:
         self.passed[self.key(alias.grad_fn)] = edge
 
     def edge_of(self, tensor: Tensor, producer: OpId) -> GradEdge | None:
-        """The node behind *tensor*, claimed for *producer* if it is new."""
+        """The node behind *tensor*; if it is new, *producer* is its owner."""
         node = node_behind(tensor)
         if node is None:
             return None
@@ -180,7 +180,7 @@ class AutogradWalk:
         return made(GradEdge, (known, tensor.output_nr))
 
     def _claim_usual(self, number: int, node: Any, owner: OpId) -> GradId | None:
-        """Claim a node behind which all has been met, as for most ops; else None."""
+        """Record a node if all nodes behind it are known, as for most ops; otherwise None."""
         following = self._following(node.next_functions)
         if following is None:
             return None
@@ -189,7 +189,7 @@ class AutogradWalk:
         return grad
 
     def _following(self, parents: _Parents) -> tuple[GradEdge | None, ...] | None:
-        """Where gradients go from a node with these *parents*; None if one is unknown."""
+        """The edges of a node with these *parents*; None if one of them is unknown."""
         following: list[GradEdge | None] = []
         for parent, index in parents:
             if parent is None:
@@ -222,7 +222,7 @@ class AutogradWalk:
         return GradEdge(known, index)
 
     def _gather(self, node: Any) -> list[tuple[int, Any, _Parents]]:
-        """*node* and the unknown nodes behind it, in the order autograd made them."""
+        """*node* and the unknown nodes behind it, in the order of creation."""
         found: dict[int, tuple[int, Any, _Parents]] = {}
         stack = [node]
         while stack:
@@ -230,7 +230,7 @@ class AutogradWalk:
             if self.key(node) == LEAF and self._is_leaf(node):
                 continue
             number = self.key(node)
-            if number in found and found[number][1] is not node:  # met together for the first time
+            if number in found and found[number][1] is not node:  # found only now
                 self.expect_strangers()
                 number = self.strangers.hold(node)
             elif number in self.known and self.meet == self.strangers.meet:
@@ -248,10 +248,10 @@ class AutogradWalk:
         return [found[number] for number in sorted(found)]
 
     def _is_out_of_order(self, found: dict[int, tuple[int, Any, _Parents]]) -> bool:
-        """Whether a node was numbered before one that its gradients go to.
+        """Whether a node has a lower number than one of its next nodes.
 
-        Numbers of several threads have no order; and a view of what was written gets another
-        node when somebody asks for it, who has a number already.
+        Numbers of several threads are not comparable; and a view of a tensor written in place gets
+        another node, with a later number, when its ``grad_fn`` is read.
         """
         for number, _, parents in found.values():
             for parent, _ in parents:
@@ -261,7 +261,7 @@ class AutogradWalk:
         return False
 
     def _claim(self, node: Any, owner: OpId | None, scope: ScopeId | None) -> None:
-        """Give *node*, and what is unknown behind it, to *owner* or to hidden ops."""
+        """Record *node* and the unknown nodes behind it, owned by *owner* or by hidden ops."""
         found = self._gather(node)
         for number, _, _ in found:
             self.known[number] = self.tape.next_grad()
@@ -296,16 +296,18 @@ class AutogradWalk:
         self.met(grad, owner, node)
 
     def _name_of(self, node: Any) -> str:
-        """The name of *node*; that of all nodes of its class, where the class bears it."""
+        """The name of *node*, cached by class if the class determines it."""
         name = name_of(node)
         if type(node).__name__ == name:
             self._names[type(node)] = name
         return name
 
     def _is_leaf(self, node: Any) -> bool:
-        """Whether *node*, which has no number of its own, is that of a leaf; else a stranger.
+        """Whether *node*, which has no number, is the accumulation node of a leaf.
 
-        A node that only raises, where no gradient is allowed to arrive, has no number either.
+        Nodes that only raise an error if a gradient arrives have no number either; they are treated
+        as
+        foreign nodes.
         """
         if hasattr(node, "variable"):
             return True
@@ -324,10 +326,10 @@ class AutogradWalk:
             self.made[made(GradEdge, (known, 0))] = value
         return known
 
-    # Ops that nobody saw ------------------------------------------------------------
+    # Hidden ops ------------------------------------------------------------
 
     def uncover(self, tensor: Tensor) -> ValueId:
-        """*tensor* comes from a hidden place: state what autograd knows of the way there."""
+        """Record hidden ops for the autograd nodes behind *tensor*, which no instrument saw."""
         self.meet(tensor.grad_fn)
         edge = self._edge(tensor.grad_fn, tensor.output_nr, None)
         owner = self.owners.get(edge.grad)
@@ -335,7 +337,7 @@ class AutogradWalk:
         return self.values.note(tensor, owner, role, grad=edge, value=self.made.get(edge))
 
     def regrade(self, tensor: Tensor, entry: Entry) -> None:
-        """Autograd put a node behind a tensor after its op ran: a custom function did."""
+        """Record the node that a custom function put behind a tensor after its op ran."""
         edge = self._edge(tensor.grad_fn, tensor.output_nr, entry.producer, entry.scope)
         self.made.setdefault(edge, entry.value)
         self.values.restate(tensor, entry, edge)
@@ -353,7 +355,7 @@ class AutogradWalk:
         self.values.write_hidden(op, op_name(name_of(node)), tuple(slots), tuple(outputs))
 
     def _value_of(self, edge: GradEdge) -> ValueId:
-        """The value an edge stands for; made up from what autograd knows if none was seen."""
+        """The value of an edge; if none was recorded, a new one from autograd's metadata."""
         value = self.made.get(edge)
         if value is None:
             value = self._invent(edge, self.owners.get(edge.grad), (), "unknown", "unknown", 0)
@@ -380,7 +382,7 @@ class AutogradWalk:
 def _parents_first(
     found: dict[int, tuple[int, Any, _Parents]], key: Callable[[Any], int]
 ) -> list[tuple[int, Any, _Parents]]:
-    """What was found, each node after those that its gradients go to."""
+    """The nodes in *found*, each after its next nodes."""
     ordered: dict[int, tuple[int, Any, _Parents]] = {}
     stack = [(number, False) for number in found]
     while stack:

@@ -1,1 +1,1 @@
-"""What the compiler makes of a model: its graphs, and where they break."""
+"""The graphs that ``torch.compile`` makes of a model, and the graph breaks."""

@@ -1,4 +1,4 @@
-"""Breaks: where a graph ends and the model goes on in Python, and what PyTorch says of it."""
+"""Breaks: where a graph ends and execution continues in Python, with PyTorch's explanation."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PLAIN = {
     "generic_jump": "branch on the value of a tensor",
     "step_unsupported": "a statement that cannot be in a graph",
 }
-"""Reasons that older versions of PyTorch give as the name of a function of theirs."""
+"""Reasons for which older versions of PyTorch report the name of an internal function."""
 
 
 class Said(NamedTuple):
-    """The parts of what PyTorch says about a break."""
+    """The parts of PyTorch's message about a break."""
 
     reason: str
     explanation: str
@@ -31,7 +31,7 @@ class Said(NamedTuple):
 
 
 def read(text: str) -> Said:
-    """The parts of a reason, which is one text: a title, and lines that begin with a word."""
+    """Parse the message: a title, and lines that begin with a keyword."""
     links = _LINK.findall("".join(_MORE.findall(text)))
     pieces = _PARTS.split(_MORE.sub("", text))
     told = [(kind, " ".join(message.split())) for kind, message in zip(pieces[1::2], pieces[2::2])]
@@ -46,7 +46,7 @@ def read(text: str) -> Said:
 
 
 def breaks(traced: Traced, matched: Matched, events: Sequence[Event]) -> Iterator[GraphBreak]:
-    """The breaks, in the order of the graphs that they end."""
+    """The graph breaks, in the order of the graphs that they end."""
     places = _Places(matched, events)
     for number, graph in enumerate(traced.graphs):
         stop = graph.stop
@@ -57,7 +57,7 @@ def breaks(traced: Traced, matched: Matched, events: Sequence[Event]) -> Iterato
 
 
 class _Places:
-    """Where in the recording a graph breaks."""
+    """Finds the places of graph breaks in the recording."""
 
     def __init__(self, matched: Matched, events: Sequence[Event]) -> None:
         self.matched = matched
@@ -68,10 +68,10 @@ class _Places:
             self.children.setdefault(event.parent, []).append(event)
 
     def of(self, number: int, stop: Stop) -> tuple[OpId | None, ScopeId | None]:
-        """The op and the scope at which a graph stops, as far as they can be found."""
+        """The op and the scope at which a graph ends, as far as they can be found."""
         begin, end = self._between(number)
         line = stop.lines[0] if stop.lines else None
-        for op, _ in self.matched.candidates[begin:end]:
+        for op, *_ in self.matched.candidates[begin:end]:
             if _same_line(op.source, line):
                 return op.op, op.scope
         return None, self._inner(self._frame(number), stop, begin)
@@ -86,7 +86,7 @@ class _Places:
         return 0, 0
 
     def _frame(self, number: int) -> ScopeId | None:
-        """The scope of the function that was compiled: out of all that its own lines call."""
+        """The scope of the compiled function, outside of all scopes that its own lines call."""
         for call, place in self.matched.found.get(number, ()):
             scope = self.matched.candidates[place].op.scope
             if call.lines and scope is not None:
@@ -96,7 +96,7 @@ class _Places:
         return None
 
     def _around(self, scope: ScopeId | None) -> Iterator[ScopeEntered]:
-        """A scope and all around it, innermost first."""
+        """A scope and all scopes around it, innermost first."""
         while scope is not None:
             yield self.scopes[scope]
             scope = self.scopes[scope].parent
@@ -115,5 +115,5 @@ class _Places:
 
 
 def _same_line(one: SourceLine | None, other: SourceLine | None) -> bool:
-    """Whether both are known and the same."""
+    """Whether both lines are known and equal."""
     return one is not None and other is not None and one[:2] == other[:2]

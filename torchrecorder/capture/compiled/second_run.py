@@ -1,4 +1,4 @@
-"""SecondRun: the model once more, compiled, to see its graphs.
+"""SecondRun: run the model again, compiled, to get its graphs.
 
 The recorded run is eager, as always. When it is over, the calls of the model that it made are
 made again, on the same arguments, with the model compiled. Buffers, gradients and random state
@@ -7,11 +7,9 @@ are those from before afterwards, and so is the compiler's own state.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import torch
 from torch.nn import Module
 
 from torchrecorder.capture.compiled.breaks import breaks
@@ -19,6 +17,8 @@ from torchrecorder.capture.compiled.match import Candidate, Matched
 from torchrecorder.capture.compiled.traced import Traced
 from torchrecorder.capture.internals.access import compiled_from
 from torchrecorder.capture.internals.compiler import compile_with, compiler_set_aside
+from torchrecorder.capture.modes.function_mode import FunctionCalls
+from torchrecorder.capture.state.ambient import Ambient, ambient
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.checks import warn
 from torchrecorder.events import (
@@ -34,6 +34,8 @@ from torchrecorder.events import (
     OpKind,
     ScopeEntered,
     ScopeId,
+    ValueId,
+    ValueSeen,
 )
 
 if TYPE_CHECKING:
@@ -41,25 +43,24 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
 
 IN_PYTHON = 0
-"""What stands for the number of a graph at an op that runs between two of them."""
+"""The graph number of an op that runs between two graphs."""
 
 
 class _Call(NamedTuple):
-    """A call of the model: its arguments, and the grad modes it was made in."""
+    """A call of the model: its arguments, and the modes it was made in."""
 
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     scope: ScopeId | None
-    grad: bool
-    inference: bool
+    modes: Ambient
 
 
 class SecondRun:
-    """Keeps the calls of *model* while it is recorded, and makes them again.
+    """Keeps the calls of *model* while it is recorded, and repeats them compiled.
 
     Args:
         model: A module or function.
-        fused: Let Inductor make kernels of the graphs.
+        fused: Compile with Inductor, to get kernels too.
     """
 
     def __init__(self, model: Any, *, fused: bool = False) -> None:
@@ -70,13 +71,12 @@ class SecondRun:
     def called(
         self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], scope: ScopeId
     ) -> None:
-        """Something is called in *scope*; if it is the model, that is to be done again."""
+        """Note a call in *scope*, if it is a call of the model."""
         if model is self.model:
-            modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
-            self._calls.append(_Call(args, dict(kwargs), scope, *modes))
+            self._calls.append(_Call(args, dict(kwargs), scope, ambient(FunctionCalls)))
 
     def look(self, tape: Tape, sources: Sources, modules: Mapping[int, ModuleId]) -> None:
-        """Make the calls again, and write what the compiler made of them on *tape*."""
+        """Repeat the calls compiled, and write the graphs, breaks and kernels on *tape*."""
         traced = self._traced(tape, sources, fused=self.fused)
         if traced is None and self.fused:
             traced = self._traced(tape, sources, fused=False)
@@ -103,7 +103,7 @@ class SecondRun:
                 tape.write(Measured(FUSED_KERNEL, op, number))
 
     def _traced(self, tape: Tape, sources: Sources, *, fused: bool) -> Traced | None:
-        """What the compiler made of the calls; None if it failed."""
+        """The graphs of the calls; None if compiling failed."""
         traced = Traced(sources.file, fused)
         try:
             self._run(traced)
@@ -119,21 +119,15 @@ class SecondRun:
         with restored(whole), compiler_set_aside(traced):
             compiled = compile_with(self.model, traced, traced.guarded)
             for call in self._calls:
-                with _modes(call):
+                with call.modes.entered():
                     compiled(*call.args, **call.kwargs)
-
-
-@contextlib.contextmanager
-def _modes(call: _Call) -> Iterator[None]:
-    """The grad modes in which *call* was made."""
-    with torch.inference_mode(call.inference), torch.set_grad_enabled(call.grad):
-        yield
 
 
 def _candidates(events: Sequence[Event], calls: set[ScopeId | None]) -> Iterator[Candidate]:
     """The ops in *calls*, in run order, each with the module whose call is closest around it."""
     inside: dict[ScopeId, bool] = {}
     modules: dict[ScopeId, ModuleId | None] = {}
+    shapes: dict[ValueId, tuple[int, ...]] = {}
     ops: list[OpCalled] = []
     for event in events:
         if isinstance(event, ScopeEntered):
@@ -144,8 +138,11 @@ def _candidates(events: Sequence[Event], calls: set[ScopeId | None]) -> Iterator
         elif isinstance(event, OpCalled) and event.scope is not None:
             if event.kind is not OpKind.HIDDEN and not event.recompute and inside[event.scope]:
                 ops.append(event)
+        elif isinstance(event, ValueSeen):
+            shapes[event.value] = event.shape
     for op in sorted(ops, key=lambda op: op.index):
-        yield Candidate(op, modules[op.scope] if op.scope is not None else None)
+        module = modules[op.scope] if op.scope is not None else None
+        yield Candidate(op, module, tuple(shapes[value] for value in op.outputs))
 
 
 def _graphs(traced: Traced, matched: Matched) -> Iterator[CompiledGraph]:
@@ -164,7 +161,7 @@ def _graphs(traced: Traced, matched: Matched) -> Iterator[CompiledGraph]:
 
 
 def _kernels(traced: Traced, matched: Matched) -> Iterator[FusedKernel]:
-    """The kernels, each with the ops of the nodes that it computes."""
+    """The kernels, each with the ops that it computes."""
     made = [
         (number, kernel) for number, graph in enumerate(traced.graphs) for kernel in graph.kernels
     ]

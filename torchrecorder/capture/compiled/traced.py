@@ -1,7 +1,7 @@
-"""Traced: the graphs that the compiler makes of a model, as plain data.
+"""Traced: the graphs of a compiled model, as plain data.
 
-The model is compiled by a backend of ours that keeps each graph and hands back its ``forward``,
-so what runs is what runs without a compiler, cut into graphs.
+The model is compiled by a backend that keeps each graph and returns its ``forward``, so that the
+same operations run as without a compiler.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class TracedOp(NamedTuple):
     """A call in a graph.
 
     Attributes:
-        name: What is called, as `FunctionFacts` names it.
-        lines: The user's lines on the way to it, innermost first.
+        name: The name of the function, as in `FunctionFacts`.
+        lines: The user's lines on its call stack, innermost first.
         modules: The ids of the module objects around it, outermost first, as far as known.
-        shapes: The shapes of the tensors it gives.
+        shapes: The shapes of its results.
         node: The name of its node in the graph.
     """
 
@@ -47,7 +47,7 @@ class TracedOp(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """Why a graph ends: what PyTorch says, where, and whether the model goes on in Python."""
+    """The end of a graph: PyTorch's reason, the place, and whether it is a graph break."""
 
     reason: str
     lines: tuple[SourceLine, ...]  # innermost first
@@ -59,8 +59,8 @@ class TracedGraph:
     """One graph: its calls, why it ends, and how many guards it has.
 
     Attributes:
-        recompiled: Another was made of the same function before, which does not fit any more.
-        kernels: What Inductor makes of it, where it was asked to.
+        recompiled: Whether it replaces an earlier graph of the function whose guards failed.
+        kernels: The kernels of Inductor, if it was used.
     """
 
     ops: tuple[TracedOp, ...]
@@ -72,13 +72,13 @@ class TracedGraph:
 
 @dataclass
 class Traced:
-    """A backend for ``torch.compile`` that keeps what it is given, as plain data.
+    """A backend for ``torch.compile`` that keeps its graphs as plain data.
 
     Attributes:
-        file: What a file is called in recordings; None for one that is not the user's.
-        fused: Let Inductor make kernels of each graph.
-        graphs: In the order in which they were compiled.
-        runs: The number of the graph, counted from 0, for each that ran.
+        file: Returns the name of a file in recordings; None for files that are not the user's.
+        fused: Compile each graph with Inductor.
+        graphs: In the order of compilation.
+        runs: The index of each graph that ran, in run order.
     """
 
     file: Callable[[str], str | None]
@@ -88,7 +88,7 @@ class Traced:
     functions: set[int] = field(default_factory=set)
 
     def __call__(self, graph: GraphModule, inputs: Any) -> Callable[..., Any]:
-        """Keep *graph*; gives what runs it."""
+        """Keep *graph*; returns the function that runs it."""
         number = len(self.graphs)
         function = compiled_function()
         again = function is not None and function in self.functions
@@ -107,12 +107,12 @@ class Traced:
         return run
 
     def guarded(self, guards: Any) -> None:
-        """What was compiled last has these guards."""
+        """The last compiled graph has these guards."""
         if self.graphs and self.graphs[-1].guards is None:
             self.graphs[-1].guards = len(guards)
 
     def _calls(self, graph: GraphModule) -> Iterator[TracedOp]:
-        """The calls in a graph, and in graphs that it calls, in run order."""
+        """The calls in a graph and its subgraphs, in run order."""
         waiting = [iter(graph.graph.nodes)]
         owners = [graph]
         while waiting:
@@ -146,20 +146,20 @@ class Traced:
         return Stop(str(reason.reason), self._lines(frames), bool(reason.graph_break))
 
     def _lines(self, frames: Iterable[tuple[str, int, str]]) -> tuple[SourceLine, ...]:
-        """The user's lines among *frames*, which are given outermost first."""
+        """The user's lines among *frames*, which are outermost first."""
         named = ((self.file(file), line, name) for file, line, name in frames)
         found = [SourceLine(file, line, _function(name)) for file, line, name in named if file]
         return tuple(reversed(found))
 
 
 def _only_calls(node: Node) -> bool:
-    """Whether a node that is given a graph runs it once, as it stands."""
+    """Whether a node that takes a subgraph only runs it once."""
     name = getattr(node.target, "__name__", "")
     return any(part in name for part in ("checkpoint", "wrap", "autograd_function", "subgraph"))
 
 
 def _attribute(owner: GraphModule, node: Node) -> Any:
-    """What a node that reads an attribute of its graph reads."""
+    """The attribute that a ``get_attr`` node reads."""
     found: Any = owner if node.op == "get_attr" else None
     for part in str(node.target).split(".") if found is not None else ():
         found = getattr(found, part, None)
@@ -167,7 +167,7 @@ def _attribute(owner: GraphModule, node: Node) -> Any:
 
 
 def _is_plumbing(node: Node) -> bool:
-    """Whether a node does nothing to a tensor: takes one from a tuple, reckons with sizes."""
+    """Whether a node is no tensor operation: it takes an item of a tuple, or computes sizes."""
     value = node.meta.get("example_value")
     if getattr(node.target, "__name__", "") == "getitem":
         given = node.args[0]
@@ -177,7 +177,7 @@ def _is_plumbing(node: Node) -> bool:
 
 
 def _reads(node: Node) -> bool:
-    """Whether a node is given a tensor."""
+    """Whether a node has a tensor among its arguments."""
     given = (item.meta.get("example_value") for item in node.all_input_nodes)
     return any(isinstance(item, Tensor) for item in given)
 
@@ -198,7 +198,7 @@ def _name(owner: GraphModule, node: Node) -> str:
 
 
 def canonical(name: str) -> str:
-    """*name* without what tells the operator, the method and the function of one thing apart."""
+    """*name* in a form that is equal for an operator, method and function that do the same."""
     plain = name.partition(".")[0]
     found = _OPERATOR.match(plain)
     plain = next(filter(None, found.groups())) if found else plain
@@ -216,6 +216,6 @@ _SAME: Mapping[str, str] = {
 
 
 def _function(name: str) -> str:
-    """The name of a function, also of the rest of one that the compiler made after a break."""
+    """The name of a function; for a resume function after a graph break, of the original one."""
     found = _RESUMED.match(name)
     return found.group(1) if found else name

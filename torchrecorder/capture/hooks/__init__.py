@@ -1,1 +1,1 @@
-"""Hooks: module calls, regions, optimizer steps and backward runs become scopes."""
+"""Hooks: record module calls, regions, optimizer steps and backward runs."""

@@ -1,8 +1,8 @@
-"""Accumulation: which backward pass left the gradient of a leaf, and to which a pass adds.
+"""Accumulation: which backward pass wrote ``x.grad``, and which gradients a pass adds to.
 
-Nobody calls a function to add to ``x.grad``: the nodes that do are found behind the roots of
-the pass before it runs. A gradient that an earlier pass or op of the run left there is read by
-the pass, and written if that is how PyTorch adds to it.
+No Python call adds to ``x.grad``: the accumulation nodes are found behind the roots of the pass
+before it runs. If ``x.grad`` exists from an earlier pass or op of the run, the pass reads it, and
+writes it in place if PyTorch does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tensors.tensor_table import Values
 
 Gradients = list[tuple[str, "weakref.ref[Tensor]"]]
-"""Named gradients that a pass adds to; whoever frees one while it runs frees it."""
+"""Weak references to the gradients that a pass adds to, with their names."""
 
 
 class Accumulation:
@@ -30,7 +30,7 @@ class Accumulation:
     Args:
         values: The table of tensors.
         nodes: All nodes behind the roots of the call.
-        only: The leaves that the call was told to add to; None for all.
+        only: The leaves in the argument ``inputs`` of the call; None for all.
     """
 
     def __init__(self, values: Values, nodes: Iterable[Any], only: Any) -> None:
@@ -62,7 +62,7 @@ class Accumulation:
 
 
 def _leaves(only: Any) -> list[Any]:
-    """What is listed in the argument ``inputs`` of a pass."""
+    """The leaves in the argument ``inputs`` of a pass."""
     listed = [only] if isinstance(only, (Tensor, GradientEdge)) else list(only)
     return [getattr(item.node, "variable", None) if isinstance(item, GradientEdge) else item
             for item in listed]

@@ -1,11 +1,11 @@
-"""BackwardRuns: hooks on grad nodes that tell of the backward pass as it runs.
+"""BackwardRuns: hooks on grad nodes that record the backward pass as it runs.
 
-When ``backward()`` or ``grad()`` is called, every node behind its roots gets a hook before
-and one after it; they are removed when the call ends. A hook knows its node by our id
-alone: one that held the node would keep the whole graph alive. Some nodes get only the hook
-before, and end where the next node of their thread begins: accumulation nodes, and those of
-custom functions where PyTorch would treat them differently. On a GPU nodes run in threads of
-the engine's own; their hooks run there too, one at a time.
+When ``backward()`` or ``grad()`` is called, every node behind its roots gets a pre-hook and a
+post-hook, which are removed when the call ends. A hook only keeps the id of its node, because a
+reference to the node would keep the whole graph alive. Some nodes get only the pre-hook, and end
+when the next node of their thread begins: accumulation nodes, and those of custom functions if a
+post-hook changes their behaviour. For a GPU, nodes run in threads of the engine; their hooks run
+there too, one at a time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class BackwardRuns:
-    """Hears every node of the backward passes that this thread starts."""
+    """Records every node of the backward passes that this thread starts."""
 
     def __init__(self, tape: Tape, autograd: AutogradWalk) -> None:
         self.tape = tape
@@ -65,14 +65,15 @@ class BackwardRuns:
     def behind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """All nodes behind the roots of a call of ``backward()`` or ``grad()``."""
         if peek_transformations() is not None:
-            return []  # torch.func runs graphs of its own, behind its wrappers
+            return []  # torch.func runs its own graphs behind wrappers
         with DisableTorchFunction():
             return [*_behind(_roots(args, kwargs))]
 
     def begin(
         self, op: OpId, nodes: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        """A call of ``backward()`` or ``grad()`` begins: listen to all *nodes* behind its roots."""
+        """A call of ``backward()`` or ``grad()`` begins: put hooks on all *nodes* behind its
+        roots."""
         number = next(self.tape.backward_runs)
         run = _Run(self, number, op, bool(_create_graph(args, kwargs)))
         self.running.append(run)
@@ -89,7 +90,7 @@ class BackwardRuns:
         self._leave(op, seconds, failed=False)
 
     def fail(self, op: OpId, error: BaseException) -> None:
-        """The call raised: state the node that was running."""
+        """The call raised: record the node that was running."""
         if not self.running or self.running[-1].op != op:
             return
         grad = self.running[-1].last_started()
@@ -107,12 +108,12 @@ class BackwardRuns:
             self.left()
 
     def abandon(self, op: OpId | None) -> None:
-        """An instrument failed at the call *op*: if it runs backward, do without the rest."""
+        """An instrument failed at the call *op*: stop recording its backward run."""
         if self.running and self.running[-1].op == op:
             self.running.pop().remove_hooks()
 
     def finish(self) -> None:
-        """The recording ends: tell which nodes were made by running others."""
+        """The recording ends: record which nodes were created while others ran."""
         for run in self.running:
             run.remove_hooks()
         if not self._makers:
@@ -124,33 +125,33 @@ class BackwardRuns:
                 self.tape.write(GradNodeMade(grad, self._makers[place][1]))
 
     def current(self) -> GradId | None:
-        """The grad node that this thread is running; None where it runs none, or not ours."""
+        """The recorded grad node that this thread is running, or None."""
         node = current_node()
         if node is None:
             return None
         return self.autograd.known_as(node)
 
     def last_started(self) -> GradId | None:
-        """The node of ours that began last and has not ended."""
+        """The recorded node that began last and has not ended."""
         return self.running[-1].last_started() if self.running else None
 
     def makes(self, grad: GradId | str) -> None:
-        """Nodes numbered from here on are made by *grad*; by none of ours if it is empty."""
+        """Nodes numbered from now on are created by *grad*; empty for no recorded node."""
         self._makers.append((int(next_node_number()), GradId(grad)))
 
     def forms(self, gradients: Sequence[Tensor | None]) -> tuple[Gradient | None, ...]:
-        """The forms of *gradients*."""
+        """Shape, dtype and size of each of *gradients*."""
         found: list[Gradient | None] = []
         for gradient in gradients:
             found.append(self._form(gradient) if isinstance(gradient, Tensor) else None)
         return tuple(found)
 
     def _form(self, gradient: Tensor) -> Gradient:
-        """The form of one gradient; those that are alike share theirs."""
+        """Shape, dtype and size of a gradient; equal ones share an object."""
         try:
             key = gradient.shape, gradient.dtype, gradient.device
             known = self._forms.get(key)
-        except (RuntimeError, TypeError):  # a nested tensor, or sizes that are symbols
+        except (RuntimeError, TypeError):  # a nested tensor, or symbolic sizes
             return self._new_form(gradient)
         if known is None:
             known = self._forms[key] = self._new_form(gradient)
@@ -165,7 +166,7 @@ class BackwardRuns:
             device = self._devices[gradient.device] = str(gradient.device)
         try:
             shape = tuple([size if type(size) is int else -1 for size in gradient.shape])
-        except RuntimeError:  # a nested tensor of the strided layout
+        except RuntimeError:  # a nested tensor with strided layout
             shape = tuple([-1] * gradient.dim())
         return Gradient(shape, dtype, device, abs(math.prod(shape)) * gradient.dtype.itemsize)
 
@@ -180,8 +181,8 @@ class _Run:
         self.op = op
         self.create_graph = create_graph
         self.order = 0
-        self.open: dict[_Listener, None] = {}  # started, not ended; the last started is last
-        self.latest: dict[int, _Listener] = {}  # by thread: the node that began last
+        self.open: dict[_Listener, None] = {}  # started and not ended, in the order of starting
+        self.latest: dict[int, _Listener] = {}  # the last node that began, by thread
         self._handles: list[RemovableHandle] = []
 
     def listen(self, grad: GradId, node: Any) -> None:
@@ -202,11 +203,11 @@ class _Run:
         self._handles.clear()
 
     def last_started(self) -> GradId | None:
-        """The node that was running when the pass broke off."""
+        """The node that was running when the pass failed."""
         return next((item.grad for item in reversed(self.open)), None)
 
     def leave(self, *, failed: bool) -> None:
-        """Remove the hooks; a node that is still running broke off, or was an accumulation."""
+        """Remove the hooks; nodes that are still running failed, or are accumulations."""
         self.remove_hooks()
         now = self.tape.time()
         broke = next(reversed(self.open), None) if failed else None
@@ -217,10 +218,10 @@ class _Run:
 
 
 class _Listener:
-    """The two hooks on one node. They return nothing: a hook's return replaces gradients.
+    """The two hooks on one node. They return None: other results would replace gradients.
 
-    What the engine does after a node, in the same thread, is to add what it gave to what
-    other nodes gave before: that is part of the node's time.
+    After a node, the engine adds its gradients to those of other nodes in the same thread; this is
+    part of the node's time.
     """
 
     __slots__ = (
@@ -289,7 +290,7 @@ class _Listener:
             if here == tape.thread:
                 tape.resume()
             else:
-                self.close(self.ended)  # there the engine waits between nodes
+                self.close(self.ended)  # the engine waits between nodes
                 tape.own += tape.clock() - entered
         except Exception as error:
             self.run.tape.lose("backward", error)
@@ -305,7 +306,7 @@ class _Listener:
         self.run.open.pop(self, None)
 
     def close(self, now: float, *, failed: bool = False) -> None:
-        """Write how the node ran, up to *now*."""
+        """Record the run of the node, which ends *now*."""
         self.run.open.pop(self, None)
         if self.done:
             return
@@ -319,7 +320,7 @@ class _Listener:
 
 
 def home(grad: GradId, events: Sequence[Event]) -> tuple[OpId | None, ScopeId | None]:
-    """The op and scope that made *grad*; for an accumulation those that first feed it."""
+    """The op and scope that created *grad*; for an accumulation, those of its first source."""
     feeder: tuple[OpId | None, ScopeId | None] = (None, None)
     for event in events:
         if not isinstance(event, GradNodeFound):
@@ -332,7 +333,7 @@ def home(grad: GradId, events: Sequence[Event]) -> tuple[OpId | None, ScopeId | 
 
 
 def _create_graph(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Whether the call asks for a graph of its own; both functions are heard with keywords."""
+    """The argument ``create_graph``; both functions are recorded with keyword arguments."""
     return kwargs.get("create_graph", args[3] if len(args) > 3 else False)
 
 

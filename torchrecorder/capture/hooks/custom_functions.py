@@ -1,13 +1,13 @@
-"""AppliedFunctions: know which custom ``autograd.Function`` is running.
+"""AppliedFunctions: recognize which custom ``autograd.Function`` is running.
 
 Up to torch 2.13 ``Function.apply`` is Python: its frame is on the stack while the function runs.
 From 2.14 on it is C and has no frame. But before it calls ``forward``, it creates the function's
-context, an instance of ``BackwardCFunction``. So that class gets an ``__init__`` while we
-record, which notes the function and the instruction that applies it: as long as the caller's
+context, an instance of ``BackwardCFunction``. While a recorder is active, that class has an
+``__init__`` that notes the function and the instruction that applies it: as long as the caller's
 frame is at that instruction, the function is running.
 
-An alias of ours that a custom function returned would get a wrong gradient. So recognition is
-tried on a function of our own before anything relies on it.
+A recorder's alias that a custom function returns would get a wrong gradient, so recognition is
+tested on a function of our own before anything relies on it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
 
 Recognise = Callable[[Union[FrameType, None]], list[Any]]
-"""Finds the custom functions that run around a frame, see `class_of`."""
+"""Finds the custom functions that run around a frame; see `class_of`."""
 
 _UNRECOGNISED = (
-    "a module that returned its own input is not told from that input, since running custom "
-    "autograd functions cannot be recognised here"
+    "a module that returned its own input is not distinguished from that input, because running "
+    "custom autograd functions cannot be recognised here"
 )
 
 _inference = torch.is_inference_mode_enabled
@@ -42,7 +42,7 @@ class Applied:
 
     Args:
         cls: The function.
-        instruction: Where its caller is in its code as long as the function runs.
+        instruction: The position in the caller's code while the function runs.
     """
 
     __slots__ = ("cls", "instruction")
@@ -54,8 +54,8 @@ class Applied:
     def is_running(self, caller: FrameType, callee: FrameType | None) -> bool:
         """Whether the function has not returned yet.
 
-        The same instruction can call other things too, as in ``for call in (F.apply, g)``.
-        Forward-mode gradients tell: they are off inside a custom function, and elsewhere only
+        The same instruction can call other functions too, as in ``for call in (F.apply, g)``.
+        Forward-mode gradients decide: they are off inside a custom function, and otherwise only
         in inference mode. A function that leaves inference mode switches them on again.
 
         Args:
@@ -70,13 +70,13 @@ class Applied:
 
 
 class AppliedFunctions:
-    """A context that notes the custom functions applied in this thread."""
+    """A context that records the custom functions applied in this thread."""
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
         self.recognised = False
         self._warned = False
-        self.found: dict[int, Applied] = {}  # by the identity of the caller's frame
+        self.found: dict[int, Applied] = {}  # by id of the caller's frame
 
     def __enter__(self) -> AppliedFunctions:
         with _lock:
@@ -100,7 +100,7 @@ class AppliedFunctions:
         self.found[id(caller)] = Applied(cls, caller.f_lasti)
 
     def fail(self, error: Exception) -> None:
-        """A custom function could not be noted: it may be running from now on."""
+        """A custom function could not be recorded: it may be running from now on."""
         self.recognised = False
         self.tape.lose("custom functions", error)
 
@@ -114,10 +114,10 @@ class AppliedFunctions:
         return None
 
     def try_out(self, recognise: Recognise) -> None:
-        """Find out whether *recognise* finds custom functions in this thread, with this torch."""
+        """Test whether *recognise* finds custom functions in this thread, with this PyTorch."""
         try:
             self.recognised = _tried(recognise)
-        except Exception:  # inside a transformation of torch.func, where ours does not run
+        except Exception:  # inside a transformation of torch.func, where our function does not run
             self.recognised = False
 
     def may_run(self, frame: FrameType | None, recognise: Recognise) -> bool:
@@ -131,7 +131,8 @@ class AppliedFunctions:
 
 
 def class_of(running: FrameType | Applied) -> Any:
-    """The function that runs: noted when it was applied, or named by a frame of PyTorch's."""
+    """The class of a running function, recorded at its application or found in a frame of
+    PyTorch."""
     return running.cls if isinstance(running, Applied) else running.f_locals.get("cls")
 
 
@@ -155,7 +156,7 @@ def _init(self: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def _codes_of(cls: type[Function]) -> list[CodeType | None]:
-    """The Python code that PyTorch calls first when it runs the forward of a function."""
+    """The code objects that PyTorch calls first when it runs the forward of a function."""
     codes = []
     methods: tuple[Any, ...] = cls.forward, cls.setup_context
     for method in methods:
@@ -171,16 +172,16 @@ def _codes_of(cls: type[Function]) -> list[CodeType | None]:
 
 
 class _Trial(Function):
-    """Looks around while it runs."""
+    """Calls a function in its forward."""
 
     @staticmethod
     def forward(ctx: Any, look: Callable[[], None]) -> None:  # type: ignore[override]
-        """Look around."""
+        """Call *look*."""
         look()
 
 
 def _look(look: Callable[[], None]) -> None:
-    """The same outside of a function."""
+    """Call *look* outside of a custom function."""
     look()
 
 
@@ -188,7 +189,7 @@ _known: list[bool] = []
 
 
 def _tried(recognise: Recognise) -> bool:
-    """Whether *recognise* finds a custom function where one is running, and only there."""
+    """Whether *recognise* finds a custom function inside one, and none outside."""
     if not _known:
         found: list[list[Any]] = []
         with torch.inference_mode(False):

@@ -1,8 +1,8 @@
-"""Lingering: scopes of modules that have returned, while hooks of the user's still run.
+"""DeferredExits: scopes of modules that have returned, but whose own hooks still run.
 
-Our own hook is a global one, and PyTorch runs it before those of the module. What these do
-belongs to the module's call, and what they return is its result. Nobody tells when they are
-done: it is seen when something runs outside the frame in which PyTorch calls hooks.
+The recorder's hook is global, and PyTorch runs it before the hooks of the module. Those belong to
+the module's call, and may change its result. PyTorch does not report when they are done: that is
+detected when something runs outside the frame in which PyTorch calls hooks.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class Waiting(NamedTuple):
-    """A scope that may not be over yet."""
+    """A scope whose exit is deferred."""
 
     opened: OpenScope
-    frame: FrameType  # in which PyTorch runs the hooks; has the result in the end
+    frame: FrameType  # in which PyTorch runs the hooks, with the result as a local
     since: float
     index: int  # type: ignore[assignment]  # where the run was when the module returned
 
     @property
     def result(self) -> Any:
-        """What the call gives, after all hooks."""
+        """The result of the call, after all hooks."""
         return self.frame.f_locals.get("result")
 
     def failed(self, error: BaseException | None) -> bool:
-        """Whether it was a hook of this call that raised *error*."""
+        """Whether a hook of this call raised *error*."""
         traceback = error.__traceback__ if error is not None else None
         while traceback is not None:
             if traceback.tb_frame is self.frame:
@@ -41,11 +41,11 @@ class Waiting(NamedTuple):
 
 
 class Lingering:
-    """The scopes that wait, innermost last.
+    """The scopes with a deferred exit, innermost last.
 
     Args:
         open: The module calls that are running.
-        finish: Closes a scope that waits.
+        finish: Closes such a scope.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Lingering:
         self.waiting: list[Waiting] = []
 
     def settle(self, frame: FrameType | None, error: BaseException | None = None) -> None:
-        """Something runs in *frame*: close the scopes that are over."""
+        """Something runs in *frame*: close the scopes whose hooks are done."""
         while self.waiting and self._is_over(self.waiting[-1], frame):
             self.finish(self.waiting.pop(), error)
 
     def _is_over(self, last: Waiting, frame: FrameType | None) -> bool:
         if self.open[-1][1] is not last.opened:
-            return False  # a hook has called a module
+            return False  # a hook called a module
         while frame is not None and frame is not last.frame and frame.f_code is not CALL_CODE:
             frame = frame.f_back
         return frame is not last.frame

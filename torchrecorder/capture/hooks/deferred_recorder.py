@@ -1,14 +1,14 @@
-"""Awaited: a recorder that begins at the first call of a model, and ends after so many.
+"""DeferredRecorder: a recorder that starts at the first call of a model and ends after n calls.
 
-For code that is not ours to change, such as a script with its own main. Until the model is
-called, nothing of the recorder is there but global hooks that look at each call of a module;
-compiled code runs eagerly from the beginning, as a recorder cannot begin inside of it. A step
-is one call of the model and what follows it until the next: loss, backward, optimizer. What
-comes between the last optimizer and the next module (data, most of the time) is not recorded.
+For code that cannot be changed, such as a script with its own main. Until the model is called,
+only global module hooks are active; compiled code runs eagerly from the beginning, because a
+recorder cannot start inside it. A step is one call of the model and what follows until the next
+one: loss, backward, optimizer. What runs between the last optimizer and the next module (usually
+data loading) is not recorded.
 
-Function modes must be left in the order in which they were entered, but the recorder begins and
-ends while the program is in the middle of something: so its modes go below those of the program.
-Only PyTorch's own for the default device is lower: it expects to be the lowest.
+Function modes must be exited in reverse order of entering, but the recorder starts and ends in the
+middle of the program: so its modes go below those of the program. Only PyTorch's mode for the
+default device stays below, because it expects to be the lowest.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ from torchrecorder.errors import TorchRecorderError
 from torchrecorder.recording import Recording
 
 Choice = Callable[[Module, FrameType], bool]
-"""Whether a module that is called, from this frame, is the awaited one."""
+"""Whether a module that is called from this frame is the model to record."""
 
 
 class Awaited:
-    """Records the first steps of the first module that is chosen, inside its ``with`` block.
+    """Records the first steps of the first chosen module, inside its ``with`` block.
 
     Args:
-        chosen: Says of each module that is called whether it is the awaited one.
+        chosen: Returns whether a module that is called is the one to record.
         steps: How many calls of it are recorded; 0 for all.
         options: Keyword options of `Recorder`.
 
     Attributes:
-        model: The module that was recorded; None while it is waited for.
-        calls: How many calls of it began while it was recorded.
+        model: The recorded module; None before its first call.
+        calls: The number of its calls that were recorded.
     """
 
     def __init__(self, chosen: Choice, steps: int = 1, options: Mapping[str, Any] = {}) -> None:
@@ -74,7 +74,7 @@ class Awaited:
 
     @property
     def recording(self) -> Recording | None:
-        """What was recorded; None if the awaited module was not called."""
+        """The recording; None if the module was not called."""
         return None if self._recorder is None else self._recorder.recording
 
     def __enter__(self) -> Awaited:
@@ -97,7 +97,7 @@ class Awaited:
         self._end(error if left else None)
 
     def _called(self, module: Module, args: tuple[Any, ...]) -> None:
-        """*module* is about to run: begin or end, if it is time for it."""
+        """*module* is about to run: start or end recording if necessary."""
         if self._over or self._inside or threading.get_ident() != self._thread:
             return
         try:
@@ -108,7 +108,7 @@ class Awaited:
             self._lose(error)
 
     def _lose(self, error: Exception) -> None:
-        """A callback failed: the program goes on, and is told."""
+        """A callback failed: warn, and let the program go on."""
         if self._recorder is not None and not self._over:
             self._recorder.lose("steps of the model", error)
         else:
@@ -120,12 +120,12 @@ class Awaited:
         if begins:
             self._begin(module)
         last = self._steps and self.calls == self._steps and module is self.model
-        if self._deaf or last:  # the last step is done, and something else begins
+        if self._deaf or last:  # the last step is done, and something else starts
             self._end(None)
         elif module is self.model:
             self.calls += 1
             self._inside = True
-            if begins and self._recorder is not None:  # PyTorch runs no hooks that are this new
+            if begins and self._recorder is not None:  # for this call it is too late for hooks
                 self._recorder.module_called(module, args, frame)
 
     def _returned(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
@@ -134,7 +134,7 @@ class Awaited:
             self._inside = False
 
     def _begin(self, module: Module) -> None:
-        """Record from here on, with our modes below those of the program, but for one kind."""
+        """Start recording, with the recorder's modes below most modes of the program."""
         self.model = module
         self._hooks.callback(register_optimizer_step_pre_hook(self._steps_now).remove)
         self._hooks.callback(register_optimizer_step_post_hook(self._stepped).remove)
@@ -147,17 +147,17 @@ class Awaited:
             self._put_with(others)
 
     def _put_with(self, others: list[TorchFunctionMode]) -> None:
-        """Our modes and those of the program, in the right order."""
+        """Push the recorder's modes and those of the program in the right order."""
         default = default_device_mode()
         lowest = [mode for mode in others if mode is default]
         _put([*lowest, *self._modes, *(mode for mode in others if mode is not default)])
 
     def _take_from(self, modes: list[TorchFunctionMode]) -> list[TorchFunctionMode]:
-        """Those of *modes* that are not ours."""
+        """The modes in *modes* that are not the recorder's."""
         return [mode for mode in modes if not any(mode is item for item in self._modes)]
 
     def _steps_now(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """An optimizer begins: it belongs to the step."""
+        """An optimizer step begins: it belongs to the recorded step."""
         try:
             if self._deaf and threading.get_ident() == self._thread:
                 self._deaf = False
@@ -166,7 +166,8 @@ class Awaited:
             self._lose(error)
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """An optimizer is done: if it is the model's, that may have been the last step."""
+        """An optimizer step ended: if it is the model's optimizer, this may have been the last
+        step."""
         try:
             self._pause_after(optimizer)
         except Exception as error:
@@ -182,7 +183,7 @@ class Awaited:
             _put(self._take_from(_taken()))
 
     def _end(self, error: BaseException | None) -> None:
-        """Stop listening, wherever the program is."""
+        """Stop recording at the current place of the program."""
         if self._over:
             return
         self._over = True
@@ -198,7 +199,7 @@ class Awaited:
 
 
 def _taken() -> list[TorchFunctionMode]:
-    """All function modes, taken off; the lowest is the first."""
+    """Pop all function modes; the lowest is the first."""
     taken = []
     while count_function_modes():
         taken.append(pop_function_mode())
@@ -206,6 +207,6 @@ def _taken() -> list[TorchFunctionMode]:
 
 
 def _put(modes: list[TorchFunctionMode]) -> None:
-    """The opposite."""
+    """Push function modes, the first one lowest."""
     for mode in modes:
         push_function_mode(mode)

@@ -1,10 +1,9 @@
-"""ModuleScopes: forward hooks that turn calls of modules into scopes.
+"""ModuleScopes: forward hooks that record calls of modules as scopes.
 
-The hooks are the global ones, which PyTorch runs for every module: so they also see
-modules kept in plain lists or made during the run, leave nothing on the user's modules,
-and do not switch off the fast paths that look at a module's own hooks. They run for all
-threads; ours listen to one. A failed call runs only hooks with ``always_call``, and gives
-those no keyword arguments, which tells it from a call that returned.
+The hooks are global, so that they also see modules kept in plain lists or created during the run,
+leave nothing on the user's modules, and keep the fast paths that check a module's own hooks. They
+run for all threads; each recorder handles its own. A failed call runs only hooks with
+``always_call``, without keyword arguments, which distinguishes it from a call that returned.
 """
 
 from __future__ import annotations
@@ -20,10 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 from torch.nn import Module
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
+from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils.hooks import RemovableHandle
 
 from torchrecorder.capture.tensors.argument_objects import ArgumentObjects, tensors_in_objects
@@ -55,9 +51,11 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
 
+Tensors = list[tuple[str, Tensor]]  # each with its place in what holds it
+
 
 class ModuleScopes:
-    """Hears every call of a module in this thread."""
+    """Records every call of a module in this thread."""
 
     def __init__(
         self, tape: Tape, values: Values, regions: Regions, catalog: Catalog, fast: FastPaths
@@ -93,7 +91,7 @@ class ModuleScopes:
     def before(
         self, module: Module, args: tuple[Any, ...], frame: FrameType | None = None
     ) -> None:
-        """*module* is about to run; *frame* is that in which PyTorch runs its hooks."""
+        """*module* is about to run; PyTorch runs its hooks in *frame*."""
         try:
             tape = self.tape
             if tape.is_elsewhere() or tape.deaf:
@@ -126,18 +124,18 @@ class ModuleScopes:
             return self._abandon(module, (args, rest[:-1]), rest[-1])
 
     def _returned(self, module: Module, rest: tuple[Any, ...], frame: FrameType) -> Any:
-        """A call is over; *rest* is keyword arguments and result, or None alone if it failed."""
+        """A call is over; *rest* is keyword arguments and result, or only None if it failed."""
         failed = len(rest) == 1
         error = sys.exc_info()[1] if failed else None
         if self.lingering.waiting:
             self.lingering.settle(frame, error)
-        if not self._is_open(module):  # its beginning was lost
+        if not self._is_open(module):  # its start was not recorded
             return None if self.open else take_back(self.values, rest[-1])
         self.fast.leave(module, error)
         return self._leave(module, {} if failed else rest[0], rest[-1], failed, frame)
 
     def _abandon(self, module: Module, given: Any, output: Any) -> Any:
-        """The instrument failed when *module* returned: close what is open, give no alias."""
+        """The instrument failed when *module* returned: close open scopes, return no alias."""
         if self.tape.is_elsewhere():
             return None
         with DisableTorchFunction(), self.tape.losing("modules"):
@@ -151,7 +149,8 @@ class ModuleScopes:
         return None
 
     def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
-        """A module ran elsewhere: if it is ours, remember where its results come from."""
+        """A module ran in another thread: if it belongs to the model, note the origin of its
+        results."""
         if threading.get_ident() in self.family:
             return
         self.others.count()
@@ -190,7 +189,7 @@ class ModuleScopes:
         )
         self.open.append((id(module), opened))
         found = _arguments(args, entry.arguments)
-        kwargs = frame.f_locals.get("kwargs")  # PyTorch has no global pre-hook that is given them
+        kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
         if not kwargs or type(kwargs) is not dict:
             kwargs = {}
         found += tensors_in(kwargs)
@@ -204,8 +203,8 @@ class ModuleScopes:
         for observer in self.tape.observers:
             observer.scope_entered(opened)
 
-    def _take_in(self, opened: OpenScope, found: list[tuple[str, Tensor]]) -> None:
-        """These are the arguments of a scope."""
+    def _take_in(self, opened: OpenScope, found: Tensors) -> None:
+        """Record the arguments of a scope."""
         opened.inputs = self.values.slots_of(found)
         for _, tensor in found:
             opened.arguments[id(tensor)] = tensor
@@ -215,7 +214,7 @@ class ModuleScopes:
         self, name: str, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
         run: Callable[[], Any] | None = None,
     ) -> Any:
-        """Call a plain function, by *run* if that is how it is called, in a scope of its own."""
+        """Call a plain function in its own scope, through *run* if given."""
         with DisableTorchFunction(), self.tape.losing("modules"):
             code = getattr(inspect.unwrap(function), "__code__", None)
             names = code.co_varnames[: code.co_argcount] if code is not None else ()
@@ -240,7 +239,7 @@ class ModuleScopes:
         frame: FrameType | None = None,
     ) -> Any:
         while self.open and self.open[-1][0] != id(module):
-            self._close(self.open[-1][1], (), failed=True)  # left without a word
+            self._close(self.open[-1][1], (), failed=True)  # left without a hook
         opened = self.open[-1][1]
         for name, tensor in tensors_in(kwargs) if kwargs else ():
             if id(tensor) not in opened.arguments:
@@ -255,6 +254,7 @@ class ModuleScopes:
             found = tensors_in_objects([("", output)], [])
         if found and self.tape.index == opened.begun:
             self._uncover(opened, found)
+        own = found if len(self.open) == 1 else None  # also what the user's own stand for
         replaced = self._hand_on(opened, output, found, frame)
         if replaced is not None:
             found = tensors_in(replaced)
@@ -262,12 +262,14 @@ class ModuleScopes:
             waiting = Waiting(opened, frame, self.tape.time(), self.tape.index)
             self.lingering.waiting.append(waiting)
         else:
-            self._conclude(opened, found, failed)
+            self._conclude(opened, found, failed, own)
         self.catalog.complete(module)
         return replaced
 
-    def _conclude(self, opened: OpenScope, found: list[tuple[str, Tensor]], failed: bool) -> None:
-        slots = self.values.slots_of(found)
+    def _conclude(
+        self, opened: OpenScope, found: Tensors, failed: bool, own: Tensors | None = None
+    ) -> None:
+        slots = self.values.slots_of(found if own is None else own)
         for observer in self.tape.observers:
             observer.scope_left(opened, found)
         self._close(opened, slots, failed=failed)
@@ -278,12 +280,12 @@ class ModuleScopes:
         self._trim(waiting.opened, failed)
         if failed and error is not None:
             self.tape.fail(error, None)
-        if self.tape.index == waiting.index:  # what came after was not seen, and is not its own
+        if self.tape.index == waiting.index:  # what ran after the fast path was not seen
             waiting.opened.started += self.tape.time() - waiting.since
         self._conclude(waiting.opened, [] if failed else tensors_in(waiting.result), failed)
 
     def _trim(self, opened: OpenScope, failed: bool) -> None:
-        """Close what is still open inside *opened*."""
+        """Close the scopes that are still open inside *opened*."""
         while self.tape.stack and self.tape.stack[-1] is not opened:
             self.regions.close(self.tape.stack[-1], failed=failed)
 
@@ -304,10 +306,10 @@ class ModuleScopes:
         self,
         opened: OpenScope,
         output: Any,
-        found: list[tuple[str, Tensor]],
+        found: Tensors,
         frame: FrameType | None,
     ) -> Any | None:
-        """What to return instead of *output*: aliases of the arguments left untouched."""
+        """The replacement for *output*, with aliases of arguments that are returned unchanged."""
         if len(self.open) == 1:
             if self.values.aliases:
                 hand_out(self.values, found, opened.arguments)
@@ -324,16 +326,16 @@ class ModuleScopes:
     def _in_function(self, frame: Any) -> bool:
         """Whether a custom function may have called the module that PyTorch runs in *frame*.
 
-        What it returns may be the function's result, behind which autograd puts a node.
+        Its result may be the function's result, behind which autograd puts a node.
         """
         sources = self.regions.sources
         return sources.functions.may_run(caller_of_module(frame), sources.custom_functions)
 
-    def _uncover(self, opened: OpenScope, found: list[tuple[str, Tensor]]) -> None:
-        """Results that nobody saw being made, of a scope in which nothing was seen.
+    def _uncover(self, opened: OpenScope, found: Tensors) -> None:
+        """Record hidden ops for results of a scope in which no op was recorded.
 
-        Autograd knows of steps on the way to some of them, but not of all that these read:
-        of a script, which has many, the whole is one step.
+        Autograd knows some of the steps, but not all of their inputs: a script, which has many
+        steps, becomes one hidden op.
         """
         scripted = opened.event.kind is ScopeKind.SCRIPTED
         unknown = [
@@ -348,13 +350,13 @@ class ModuleScopes:
             op: OpId = self.tape.next_op()
             self.values.autograd.open_box(unknown if scripted else [])
             made: tuple[ValueId, ...] = tuple(self.values.note(item, op) for item in unknown)
-            self.values.autograd.begin()  # all that is made from here on is not its own
+            self.values.autograd.begin()  # later nodes do not belong to it
             module = self.catalog.module(opened.event.module)
             weights = self.values.slots_of(weights_of(module) if module is not None else [])
             self.values.write_hidden(op, opened.event.cls, opened.inputs + weights, made)
 
     def _name_of(self, tensor: Tensor) -> tuple[Role, str] | None:
-        """The name of a tensor that a running module, or an argument, holds as an attribute."""
+        """The name of a tensor that is an attribute of a running module or of an argument."""
         for _, opened in reversed(self.open):
             module = self.catalog.module(opened.event.module)
             found = self.catalog.attribute(module, tensor) if module is not None else None
@@ -365,13 +367,13 @@ class ModuleScopes:
         return (Role.INPUT, place) if place is not None else None
 
     def settle(self, frame: FrameType) -> None:
-        """Close what is over, as seen from *frame*."""
+        """Close the scopes that have ended, as seen from *frame*."""
         if threading.get_ident() == self.tape.thread:
             with DisableTorchFunction():
                 self.lingering.settle(frame)
 
     def leave_all(self, error: BaseException | None) -> None:
-        """The run ends: close what an exception left open."""
+        """The run ends: close the scopes that an exception left open."""
         failed = error is not None
         self.lingering.settle(None, error)
         while self.open:
@@ -381,15 +383,15 @@ class ModuleScopes:
 
 
 def _remove(handle: RemovableHandle) -> None:
-    """Remove a global hook; torch 2.13 forgets to remove its mark of ``with_kwargs``."""
+    """Remove a global hook, and its ``with_kwargs`` mark, which torch 2.13 does not remove."""
     handle.remove()
     forget_keyword_mark(handle.id)
 
 
-def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> list[tuple[str, Tensor]]:
+def _arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> Tensors:
     if len(args) == 1 and isinstance(args[0], Tensor):
         return [(names[0] if names else "0", args[0])]
-    found: list[tuple[str, Tensor]] = []
+    found: Tensors = []
     for name, value in named_arguments(args, names):
         if isinstance(value, Tensor):
             found.append((name, value))

@@ -1,8 +1,7 @@
-"""OptimizerSteps: the region of an optimizer's step begins and ends with the step.
+"""OptimizerSteps: record the steps of optimizers as regions.
 
-It is a region like others, known by its frame: one that raises ends with what runs next.
-PyTorch announces steps, so that their time is their own also where the program goes on
-with something that is no op.
+The region is recognized by its frame, like others: if it raises, it ends when something else runs.
+Hooks of PyTorch around steps give the exact time, also if no op follows.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def around_steps(before: Callable[..., None], after: Callable[..., None]) -> con
 
 
 class OptimizerSteps:
-    """Hears every optimizer that takes a step in this thread."""
+    """Records every optimizer step in this thread."""
 
     def __init__(self, tape: Tape, regions: Regions) -> None:
         self.tape = tape

@@ -1,4 +1,4 @@
-"""OtherThreads: say which threads ran modules that this recorder could not hear."""
+"""OtherThreads: notes on threads that ran modules which were not recorded."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torchrecorder.capture.internals.access import current_graph_task
 class OtherThreads:
     """Counts calls of modules by the name of the thread that makes them.
 
-    Threads that have a recorder of their own are not counted, nor are those in which autograd
-    runs a backward pass.
+    Threads with their own recorder, and those in which autograd runs a backward pass, are not
+    counted.
     """
 
     def __init__(self) -> None:
@@ -32,12 +32,12 @@ class OtherThreads:
                 del _recorded[self._own]
 
     def count(self) -> None:
-        """A module was called, perhaps in another thread."""
+        """A module was called, possibly in another thread."""
         if threading.get_ident() not in _recorded and current_graph_task() == -1:
             self._calls[thread_name(threading.current_thread())] += 1
 
     def notes(self) -> list[str]:
-        """What was not recorded, a sentence for each name."""
+        """What was not recorded, a sentence per thread name."""
         return [
             f"{name} ran modules meanwhile ({calls} {'call' if calls == 1 else 'calls'}): "
             "what it ran is not recorded"
@@ -47,10 +47,10 @@ class OtherThreads:
 
 _lock = threading.Lock()
 _recorded: Counter[int] = Counter()
-"""How many recorders listen to each thread."""
+"""The number of recorders of each thread."""
 
 
 def thread_name(thread: threading.Thread) -> str:
-    """The name of *thread* without the numbers that Python counts threads with."""
+    """The name of *thread*, without the number that Python adds."""
     name = re.sub(r"-\d+(_\d+)?\b", "", thread.name)
     return name[:1].lower() + name[1:] if name.startswith("Thread") else f"thread {name!r}"

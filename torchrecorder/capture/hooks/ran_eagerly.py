@@ -1,4 +1,4 @@
-"""RanEagerly: what is compiled in a plain run, and ran eagerly because it was recorded."""
+"""RanEagerly: compiled functions that ran eagerly because they were recorded."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class RanEagerly:
         self._names: dict[str, dict[str, None]] = {}
 
     def meet(self, frame: FrameType) -> None:
-        """Something runs inside *frame*, which calls what was compiled."""
+        """An op runs inside *frame*, which calls a compiled function."""
         function, backend = compiled_call(frame)
-        if backend != "eager":  # which gives the same numbers
+        if backend != "eager":  # whose results are the same
             self._names.setdefault(backend, {})[_name_of(function)] = None
 
     def notes(self) -> list[str]:
-        """A sentence for each backend."""
+        """A sentence per backend."""
         return [
             f"{', '.join(names)} ran eagerly while it was recorded, and not as compiled by "
             f"{backend or 'its backend'}: numbers may differ in their last bits"

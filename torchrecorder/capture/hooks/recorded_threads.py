@@ -1,7 +1,7 @@
-"""RecordedThreads: record the threads that start while their starter is recorded.
+"""RecordedThreads: record threads that recorded threads start.
 
-``threading.Thread.start`` is wrapped meanwhile: a thread that is started gets a ``run`` of its
-own, which enters the instruments in the new thread, takes itself off, and goes on as ever.
+``threading.Thread.start`` is wrapped: a started thread gets its own ``run``, which enters the
+instruments in the new thread, removes itself, and calls the original ``run``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RecordedThreads:
             self.main.tape.lost += thread.lost
 
     def expect(self, thread: threading.Thread) -> None:
-        """*thread* is about to be started: if a recorded one does that, it is recorded too."""
+        """*thread* is about to be started: record it if a recorded thread starts it."""
         try:
             starter = self.heard.get(threading.get_ident())
             if starter is not None and not starter.tape.is_elsewhere():
@@ -62,13 +62,13 @@ class RecordedThreads:
 
 
 class RecordedThread:
-    """One such thread.
+    """A thread that is recorded.
 
     Args:
-        owner: Who records it.
+        owner: The context that records it.
         thread: The thread, before it runs.
-        number: Which one it is, counted from 1.
-        scope: In which it was started.
+        number: Its number, counted from 1.
+        scope: The scope in which it was started.
     """
 
     def __init__(
@@ -86,7 +86,8 @@ class RecordedThread:
         self.lost = 0
 
     def run(self, thread: threading.Thread, before: Callable[[], None] | None) -> None:
-        """What runs in *thread* in place of its ``run``, which was *before* if it was set."""
+        """Replaces ``run`` of *thread*; *before* is the instance attribute ``run``, if it was
+        set."""
         instruments, call = None, thread.run
         try:
             if before is None:
@@ -111,14 +112,14 @@ class RecordedThread:
             self._leave(instruments, raised)
 
     def _scoped(self, instruments: Instruments, thread: threading.Thread) -> Callable[[], None]:
-        """What runs *thread* in a scope, which has the name of its function."""
+        """Returns a function that runs *thread* in a scope with the name of its function."""
         target, args, kwargs = call_of_thread(thread)
         named = getattr(inspect.unwrap(target), "__name__", "") if target else ""
         call = instruments.modules.call_function
         return functools.partial(call, named or self.name, target, args, kwargs, thread.run)
 
     def _enter(self) -> Instruments | None:
-        """Listen in this thread; not if the recorder has ended meanwhile."""
+        """Enter the instruments in this thread, unless the recorder has ended."""
         main = self.owner.main
         with _lock, DisableTorchFunction():
             if self.owner not in _active:
@@ -132,7 +133,7 @@ class RecordedThread:
         return instruments
 
     def _leave(self, instruments: Instruments, error: BaseException | None) -> None:
-        """Listen no more; if the recorder is still there, state the end."""
+        """Leave the instruments; if the recorder is still active, record the end."""
         tape = instruments.tape
         with tape.losing("threads"):
             tape.pause()
@@ -143,7 +144,7 @@ class RecordedThread:
                     self._hand_over(tape)
 
     def end(self) -> None:
-        """The recorder ends, in its own thread; this one may still be running."""
+        """The recorder ends in its own thread; this thread may still be running."""
         with _lock:
             if self.instruments is None or self.instruments.tape.task.is_cut():
                 return
@@ -156,7 +157,7 @@ class RecordedThread:
             self._hand_over(tape)
 
     def _hand_over(self, tape: Tape) -> None:
-        """All that this thread has to say has been said."""
+        """Hand over the events of this thread, which are complete."""
         tape.task.cut()
         self.owner.main.tape.notes.extend(tape.notes)
         self.lost = tape.lost

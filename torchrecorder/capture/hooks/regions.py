@@ -1,9 +1,9 @@
-"""Regions of meaning: no_grad, autocast, checkpoint, custom functions, steps of training.
+"""Regions: no_grad, autocast, checkpoint, custom functions, optimizer steps.
 
-PyTorch does not announce them, so they are found when something runs inside: by the
-frames between an op and its module (functions such as ``checkpoint``), and by the modes
-that differ from those at the module's door (grad mode, inference mode, autocast).
-A region ends when something runs outside it or its module returns.
+PyTorch has no hooks for them, so they are detected when an op runs inside: by the frames between
+the op and its module (functions such as ``checkpoint``), and by modes that differ from those at the
+start of the module's call (grad mode, inference mode, autocast). A region ends when something runs
+outside it or its module returns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from torchrecorder.capture.hooks.custom_functions import class_of
-from torchrecorder.capture.internals.access import CHECKPOINT_FUNCTION, any_autocast
+from torchrecorder.capture.internals.access import (
+    CHECKPOINT_FUNCTION,
+    PIPELINE_SCALING,
+    any_autocast,
+)
 from torchrecorder.events import ScopeEntered, ScopeKind, ScopeLeft, SourceLine
 
 if TYPE_CHECKING:
@@ -27,11 +31,11 @@ if TYPE_CHECKING:
 
 
 class ModeState(NamedTuple):
-    """The modes of PyTorch that change what an op means."""
+    """The modes of PyTorch that change how ops run."""
 
     grad: bool
     inference: bool
-    autocast: str  # "" where off, else "cpu bfloat16"
+    autocast: str  # "" if off, otherwise "cpu bfloat16"
 
 
 _grad = torch.is_grad_enabled
@@ -40,7 +44,7 @@ _USUAL = {grad: ModeState(grad, False, "") for grad in (True, False)}
 
 
 def mode_state() -> ModeState:
-    """The modes as they are now, in this thread."""
+    """The current modes of this thread."""
     if not _inference() and not any_autocast():
         return _USUAL[_grad()]
     return ModeState(_grad(), _inference(), _autocast() if any_autocast() else "")
@@ -56,7 +60,7 @@ def _autocast() -> str:
 
 
 class Regions:
-    """Opens and closes region scopes as the run goes through them."""
+    """Opens and closes the scopes of regions during the run."""
 
     def __init__(self, tape: Tape, sources: Sources) -> None:
         self.tape = tape
@@ -82,13 +86,13 @@ class Regions:
         return line
 
     def switched(self) -> None:
-        """Gradients were switched on or off: a no_grad block begins or ends here."""
+        """Grad mode was switched: a no_grad block may begin or end here."""
         stack = self.tape.stack
         if stack and isinstance(stack[-1].key, ModeState):
             self.close(stack[-1])
 
     def _door(self) -> ModeState:
-        """The modes at the door of the innermost module call."""
+        """The modes at the start of the innermost module call."""
         for opened in reversed(self.tape.stack):
             if opened.key is None:
                 return opened.state  # type: ignore[no-any-return]
@@ -123,7 +127,7 @@ class Regions:
 
     def _enter(self, region: Region) -> None:
         kind, key, outside = region
-        name = _name_of(region)
+        name = self.sources.steps.get(id(key)) or _name_of(region)
         opened = self.tape.enter(kind, name, cls=name, source=self.sources.walk(outside)[0])
         opened.key = key
         self.entered(opened.event, key)
@@ -158,17 +162,18 @@ def _name_of(region: Region) -> str:
     if region.kind is ScopeKind.CLIPPING:
         return str(region.key.f_code.co_name)
     if region.kind is ScopeKind.SCALER:
-        return f"GradScaler.{region.key.f_code.co_name}"
+        name = str(region.key.f_code.co_name)
+        return name if name == PIPELINE_SCALING else f"GradScaler.{name}"
     return str(region.kind.value)
 
 
 def _is_shown(region: Region) -> bool:
-    """Checkpointing is built on a custom function, which is no region of its own."""
+    """Whether the region is shown: the custom function inside checkpointing is not."""
     return region.kind is not ScopeKind.CUSTOM_FUNCTION or _name_of(region) != CHECKPOINT_FUNCTION
 
 
 def _mode_kind(door: ModeState, state: ModeState, in_function: bool) -> ScopeKind | None:
-    """Which mode differs from what it was at the door."""
+    """The mode that differs from the start of the module call."""
     if state.inference and not door.inference:
         return ScopeKind.INFERENCE_MODE
     if state.autocast != door.autocast and state.autocast:

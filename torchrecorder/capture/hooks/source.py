@@ -1,8 +1,8 @@
-"""Which line of the user's code we are on, and which regions lie between it and here.
+"""Find the current line of the user's code, and the regions between it and the current frame.
 
-Frames are walked from the call outwards. What lies inside PyTorch is skipped; the first
-frame outside is the user's line. The walk stops at the nearest module call, so its cost
-does not grow with the depth of the model.
+Frames are walked from the call outwards. Frames of PyTorch are skipped; the first other frame is
+the user's line. The walk stops at the nearest module call, so that its cost does not depend on the
+depth of the model.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from torchrecorder.capture.internals.access import (
     CALL_CODE,
     CHECKPOINT_CODE,
     CLIPPING_FUNCTIONS,
+    PIPELINE_SCALING,
     SCALER_METHODS,
     WRAPPED_CALL_CODE,
     FakeTensor,
     FakeTensorMode,
     apply_codes,
     compiled_codes,
+    pipeline_methods,
 )
 from torchrecorder.events import ScopeKind, SourceLine
 
@@ -37,8 +39,8 @@ _AUTOGRAD = os.path.join(_TORCH, "autograd", "")
 _OURS = str(Path(os.path.abspath(__file__)).parents[2]) + os.sep
 _ENTRY = os.path.join(_OURS, "integrations", "targets.py")
 _END = "-"
-"""What is outside of the file that records for a shell or a page of documentation is not the
-user's: the walk ends there."""
+"""Code of torchrecorder that runs scripts for the shell or documentation: the walk ends there,
+because frames outside are not the user's."""
 
 _MODULE = ScopeKind.MODULE
 _INSIDE, _PRETENDED, _COMPILED = object(), object(), object()
@@ -46,19 +48,23 @@ _LIMIT = 200
 
 
 def _telling_codes() -> dict[CodeType, object]:
-    """The functions of PyTorch whose call is a module's, or a region of its own."""
+    """The functions of PyTorch that call a module or run a region."""
     from torch.utils import checkpoint
 
     codes: dict[CodeType, object] = dict.fromkeys((CALL_CODE, WRAPPED_CALL_CODE), _MODULE)
     codes.update(dict.fromkeys(apply_codes(), ScopeKind.CUSTOM_FUNCTION))
     codes[inspect.unwrap(checkpoint.checkpoint).__code__] = ScopeKind.CHECKPOINT
     for const in torch.optim.Optimizer.profile_hook_step.__code__.co_consts:
-        if isinstance(const, CodeType):  # what PyTorch wraps around the step of every optimizer
+        if isinstance(const, CodeType):  # PyTorch's wrapper of every optimizer step
             codes[const] = ScopeKind.OPTIMIZER
     for function in CLIPPING_FUNCTIONS:
         codes[inspect.unwrap(function).__code__] = ScopeKind.CLIPPING
     for function in SCALER_METHODS:
         codes[inspect.unwrap(function).__code__] = ScopeKind.SCALER
+    for function in pipeline_methods():
+        scales = function.__name__ == PIPELINE_SCALING
+        kind = ScopeKind.SCALER if scales else ScopeKind.PIPELINE_SETUP
+        codes[inspect.unwrap(function).__code__] = kind
     for function in (FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__):
         codes[inspect.unwrap(function).__code__] = _PRETENDED
     if CHECKPOINT_CODE is not None:
@@ -67,34 +73,35 @@ def _telling_codes() -> dict[CodeType, object]:
 
 
 class Pretended(Exception):
-    """What runs is PyTorch's own work, none of the user's: on the shape of a fake tensor, or on
-    what a checkpoint keeps.
+    """The op is internal to PyTorch, not the user's: on the shape of a fake tensor, or on the saved
+    state of a checkpoint.
     """
 
 
 class Region(NamedTuple):
-    """A region that is running: what it is, and the frame outside of it."""
+    """A region that is running, and the frame outside of it."""
 
     kind: ScopeKind
-    key: Any  # the frame of the function of PyTorch that runs it, or a custom function applied
+    key: Any  # the frame of PyTorch's function that runs it, or an applied custom function
     outside: FrameType | None
 
 
 class Sources:
-    """Walks frames, and remembers which files belong to whom."""
+    """Walks frames, and caches which files are the user's."""
 
     def __init__(self, functions: AppliedFunctions) -> None:
         self.functions = functions
         self._places = {id(code): place for code, place in _telling_codes().items()}
-        self._codes: list[CodeType] = []  # those in the table above, so that their ids stay taken
+        self._codes: list[CodeType] = []  # kept alive, so that their ids are not reused
         self._files: dict[str, object] = {}
         self._lines: dict[tuple[int, int], SourceLine] = {}
         self._roots = _import_roots()
         self.eager = RanEagerly()
+        self.steps: dict[int, str] = {}  # compiled steps that run: ids of frames, and optimizers
         self.expect_compiled()
 
     def expect_compiled(self) -> None:
-        """The compiler is there: know the functions that call what it made."""
+        """The compiler was imported: add its functions that call compiled code."""
         self._places.update((id(code), _COMPILED) for code in compiled_codes())
 
     def walk(self, frame: FrameType | None) -> tuple[SourceLine | None, list[Region]]:
@@ -103,7 +110,7 @@ class Sources:
         The line is None if a module call comes first; regions are given innermost first.
 
         Raises:
-            Pretended: Between the two, PyTorch works for itself.
+            Pretended: Between the two, PyTorch runs internal work.
         """
         line: SourceLine | None = None
         regions: list[Region] = []
@@ -125,6 +132,8 @@ class Sources:
                 regions.append(Region(place, frame, frame.f_back))
             elif place is _PRETENDED:
                 raise Pretended
+            elif place is _COMPILED and id(frame) in self.steps:
+                regions.append(Region(ScopeKind.OPTIMIZER, frame, frame.f_back))
             elif place is _COMPILED:
                 self.eager.meet(frame)
             elif line is None:
@@ -151,7 +160,7 @@ class Sources:
             code = traceback.tb_frame.f_code
             place = self._place(code)
             if place is _END:
-                found = None  # what called the command line did not raise
+                found = None  # frames outside the command line did not raise
             elif isinstance(place, str) and counts:
                 found = SourceLine(place, traceback.tb_lineno, code.co_name)
             counts = counts or code.co_filename.startswith(_AUTOGRAD)
@@ -159,7 +168,7 @@ class Sources:
         return found
 
     def _line(self, file: str, frame: FrameType, code: CodeType) -> SourceLine:
-        """The line that *frame* is on; looked up once, as Python counts through the code."""
+        """The current line of *frame*; computed once per instruction."""
         place = id(code), frame.f_lasti
         line = self._lines.get(place)
         if line is None:
@@ -167,7 +176,7 @@ class Sources:
         return line
 
     def _place(self, code: CodeType) -> object:
-        """What *code* says of where we are: the name of its file, unless it is not the user's."""
+        """The name of the file of *code*; None unless it is the user's."""
         file = code.co_filename
         place = self._files.get(file)
         if place is None:
@@ -177,7 +186,7 @@ class Sources:
         return place
 
     def file(self, filename: str) -> str | None:
-        """What a file of the user's is called in recordings; None for one that is not theirs."""
+        """The name of a file of the user's in recordings; None for other files."""
         place = self._of_file(filename)
         return place if isinstance(place, str) else None
 
@@ -189,7 +198,7 @@ class Sources:
         return self._relative(filename)
 
     def _relative(self, filename: str) -> str:
-        """*filename* below the folder it is imported from."""
+        """*filename* relative to the folder it is imported from."""
         cell = cell_name(filename)
         if cell:
             return cell
@@ -200,9 +209,9 @@ class Sources:
 
 
 def cell_name(filename: str) -> str:
-    """What people call the cell of a notebook that has this file name; empty for a file.
+    """The display name of the notebook cell with this file name; empty for a file.
 
-    The name is made from the text of the cell or from a number; IPython knows which cell it is.
+    The file name is a hash of the cell or a number; IPython knows the cell.
     """
     if not re.search(r"[/\\]ipykernel_\d+[/\\]|ipython-input-\d+-", filename):
         return ""
@@ -214,6 +223,6 @@ def cell_name(filename: str) -> str:
 
 
 def _import_roots() -> list[str]:
-    """Folders that files are imported from, the longest first."""
+    """The folders of ``sys.path``, the longest first."""
     found = {os.path.dirname(os.__file__), os.getcwd(), *(path for path in sys.path if path)}
     return sorted((os.path.join(path, "") for path in found), key=lambda item: (-len(item), item))

@@ -1,7 +1,7 @@
-"""What capture uses of PyTorch and CPython that is private, new or changing.
+"""Private, new or changing parts of PyTorch and CPython that capture uses.
 
-No other file of ``capture`` imports a private name of PyTorch. Whoever imports this package
-learns first whether this PyTorch has what nothing can be recorded without.
+No other file of ``capture`` imports a private name of PyTorch. Importing this package checks first
+that this PyTorch has everything required.
 """
 
 from torchrecorder.capture.internals.table import require

@@ -1,7 +1,7 @@
 """Internals of PyTorch and CPython under plain names, bound once.
 
-Private attributes of objects (``tensor._version``) are read where they are needed, as a
-function around each would cost time on every operation; the table lists them.
+Private attributes of objects (``tensor._version``) are read where they are needed, because a
+function call would cost time on every operation; the table lists them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ from torchrecorder.capture.internals.table import (
     GRADIENT_BUFFERS,
     GRADIENT_SCALERS,
     OPERATOR_MODES,
+    PIPELINES,
     PROFILER_RANGES,
     SAVED_TENSORS,
-    find,
+    STORAGE_ENDS,
 )
+from torchrecorder.capture.internals.trials import find
 
 __all__ = [
     "DisableTorchFunction", "FakeTensor", "FakeTensorMode", "HigherOrderOperator", "OpOverload",
@@ -64,7 +66,7 @@ any_autocast = torch._C._is_any_autocast_enabled
 
 
 def leave_function_mode(mode: TorchFunctionMode) -> None:
-    """Take *mode* off the stack of this thread, also from below others."""
+    """Remove *mode* from the stack of this thread, also from below others."""
     if not any(item is mode for item in function_modes()):
         return
     above: list[TorchFunctionMode] = []
@@ -75,7 +77,7 @@ def leave_function_mode(mode: TorchFunctionMode) -> None:
 
 
 def leave_dispatch_mode(mode: TorchDispatchMode) -> None:
-    """The same for a dispatch mode; for the others, nothing of their own classes runs."""
+    """The same for a dispatch mode, without calling methods of the other modes."""
     modes = dispatch_modes()
     places = [place for place, item in enumerate(modes) if item is mode]
     above = modes[places[-1] + 1 :] if places else []
@@ -89,12 +91,12 @@ def leave_dispatch_mode(mode: TorchDispatchMode) -> None:
 
 
 def default_device_mode() -> TorchFunctionMode | None:
-    """The mode that ``torch.set_default_device`` entered in this thread, if it did."""
+    """The mode of ``torch.set_default_device`` in this thread, or None."""
     return getattr(find("torch._GLOBAL_DEVICE_CONTEXT"), "device_context", None)
 
 
 def saved_tensor_hooks() -> Any:
-    """The hooks of ``saved_tensors_hooks`` that are on; None where PyTorch cannot tell."""
+    """The active ``saved_tensors_hooks``; None if PyTorch does not expose them."""
     top = find("torch._C._autograd._top_saved_tensors_default_hooks")
     return None if top is None else top(True)
 
@@ -106,19 +108,20 @@ current_node = torch._C._current_autograd_node
 current_graph_task = torch._C._current_graph_task_id
 
 ACCUMULATION = "torch::autograd::AccumulateGrad"
-"""The full name of the nodes that add to the gradients of leaves."""
+"""The full name of accumulation nodes."""
 
 CHECKPOINT_FUNCTION = "CheckpointFunction"
-"""The custom function that reentrant checkpointing is made of."""
+"""The custom function of reentrant checkpointing."""
 
 _USES_BUFFERS = GRADIENT_BUFFERS.present
 
 
 def takes_post_hook(node: Any) -> bool:
-    """Whether a hook after *node* changes nothing.
+    """Whether a post-hook on *node* has no side effect.
 
-    PyTorch keeps a hook for good, also one that was removed, and then refuses a custom function
-    its ``ctx.input_grad_buffers``.
+    PyTorch remembers a hook even after its removal, and then refuses ``ctx.input_grad_buffers`` to
+    a
+    custom function.
     """
     return not (_USES_BUFFERS and isinstance(node, BackwardCFunction))
 
@@ -130,18 +133,18 @@ forward_gradients = torch._C._is_fwd_grad_enabled
 
 
 def apply_code() -> CodeType | None:
-    """``Function.apply``, where it is Python."""
+    """The code of ``Function.apply``, if it is Python."""
     return getattr(torch.autograd.Function.apply, "__code__", None)
 
 
 def apply_codes() -> list[CodeType]:
-    """The functions of PyTorch that apply a custom function, which is their local ``cls``."""
+    """The functions of PyTorch that apply a custom function, their local variable ``cls``."""
     transformed = find("torch.autograd.function._call_custom_function_call.__code__")
     return [code for code in (apply_code(), transformed) if code is not None]
 
 
 def set_version_counter(tensor: Tensor, version: int) -> None:
-    """Make *version* the number of times that *tensor* has been written."""
+    """Set the version counter of *tensor*."""
     change: Any = torch._C._autograd._unsafe_set_version_counter
     try:
         change((tensor,), (version,))
@@ -150,19 +153,19 @@ def set_version_counter(tensor: Tensor, version: int) -> None:
 
 
 def saved_attributes(node: Any) -> tuple[str, ...]:
-    """The names of a node's attributes that are saved tensors."""
+    """The names of the attributes of a node with saved tensors."""
     return tuple(name for name in dir(node) if name.startswith("_raw_saved_"))
 
 
 def output_forms(node: Any) -> Sequence[Any]:
-    """Shape, dtype and device of what the forward of *node* gave."""
+    """Shape, dtype and device of the outputs of the forward of *node*."""
     return getattr(node, "_input_metadata", ())
 
 
 def run_backward(
     tensors: Sequence[Tensor], gradients: Sequence[Tensor | None], *, retain_graph: bool
 ) -> None:
-    """``torch.autograd.backward``, in the hearing of function modes in every version."""
+    """``torch.autograd.backward``, visible to function modes in every version."""
     if BACKWARD_CALLS.present or not has_torch_function(tuple(tensors)):
         torch.autograd.backward(tensors, gradients, retain_graph=retain_graph)
     else:
@@ -182,11 +185,11 @@ unwrapped = torch._C._functorch.get_unwrapped
 CALL_CODE = Module._call_impl.__code__
 WRAPPED_CALL_CODE = Module._wrapped_call_impl.__code__
 CALL_FRAMES = ("inner", CALL_CODE.co_name, WRAPPED_CALL_CODE.co_name)
-"""The functions of a module's call, from the one that runs hooks outwards."""
+"""The functions of a module's call, from the one that runs the hooks outwards."""
 
 
 def caller_of_module(frame: Any) -> Any:
-    """The frame that called the module whose hook runs in *frame*."""
+    """The frame that called the module whose hooks run in *frame*."""
     for _ in range(4):
         if frame is None or frame.f_code.co_name not in CALL_FRAMES:
             break
@@ -195,7 +198,7 @@ def caller_of_module(frame: Any) -> Any:
 
 
 def has_own_hooks(module: Module) -> bool:
-    """Whether hooks of the module's own follow the global ones."""
+    """Whether the module has its own forward hooks."""
     held = module.__dict__.get
     return bool(held("_forward_hooks") or held("_backward_hooks") or held("_backward_pre_hooks"))
 
@@ -207,12 +210,12 @@ def has_global_hooks() -> bool:
 
 
 def forget_keyword_mark(hook: int) -> None:
-    """Forget that a global forward hook, removed before, was given keyword arguments."""
+    """Remove the ``with_kwargs`` mark of a removed global forward hook."""
     module_hooks._global_forward_hooks_with_kwargs.pop(hook, None)
 
 
 def compiled_from(model: Any) -> Any:
-    """The module that ``torch.compile`` wrapped; *model* itself if it is none of those."""
+    """The module that ``torch.compile`` wrapped; *model* itself if it is not compiled."""
     held = vars(model).get("_modules") if isinstance(model, torch.nn.Module) else None
     return held.get("_orig_mod", model) if isinstance(held, dict) else model
 
@@ -221,7 +224,7 @@ def compiled_from(model: Any) -> Any:
 
 
 def compiled_codes() -> list[CodeType]:
-    """The functions that call what ``torch.compile`` made; none before its compiler is there."""
+    """The functions that call compiled code; none before the compiler is imported."""
     home = getattr(sys.modules.get("torch._dynamo.eval_frame"), "_TorchDynamoContext", None)
     call = getattr(getattr(home, "__call__", None), "__code__", None)
     return [
@@ -232,7 +235,7 @@ def compiled_codes() -> list[CodeType]:
 
 
 def compiled_call(frame: Any) -> tuple[Any, str]:
-    """What *frame*, of such a function, calls, and the name of the backend it was made by."""
+    """The compiled function that *frame* calls, and the name of its backend."""
     held, backend = frame.f_locals, ""
     found = held.get("callback")
     while found is not None and not backend:
@@ -245,7 +248,7 @@ def compiled_call(frame: Any) -> tuple[Any, str]:
 
 
 def call_of_thread(thread: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """The function that *thread* was made to run, and its arguments; where Python tells."""
+    """The target of *thread* and its arguments, if Python exposes them."""
     held = vars(thread).get
     return held("_target"), held("_args") or (), held("_kwargs") or {}
 
@@ -257,41 +260,54 @@ DEVICE_KEYS = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 flatten_tensors: Any = torch._C._nn.flatten_dense_tensors
 
 CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
-"""The function with which checkpointing prepares and ends; what is checkpointed runs outside."""
+"""The function in which checkpointing prepares and finishes; the checkpointed call runs outside."""
 
 CLIPPING_FUNCTIONS = tuple(filter(callable, map(find, CLIPPING.paths)))
 """The functions that clip gradients."""
 
 SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
-"""The methods of gradient scalers that run operations."""
+"""Methods of gradient scalers that run operations."""
+
+
+def pipeline_methods() -> tuple[Any, ...]:
+    """Of pipelines: what scales gradients, and what runs before the first micro-batch."""
+    if "torch.distributed.pipelining.schedules" not in sys.modules:
+        return ()
+    return tuple(filter(callable, map(find, PIPELINES.paths)))
+
+
+PIPELINE_SCALING = "scale_grads"
+"""The name of the first of them."""
+
 
 OPERATOR_SETUP = "_set_compilation_env"
-"""The context in which PyTorch has its compiler trace operators on functions."""
+"""Contexts in which PyTorch compiles higher-order operators."""
 
 _OPERATOR_FILES = "utils cond while_loop scan associative_scan invoke_subgraph strict_mode"
 OPERATOR_HOMES = (
     *(f"torch._higher_order_ops.{name}" for name in _OPERATOR_FILES.split()),
     "torch.nn.attention.flex_attention",
 )
-"""The modules that have it under that name, in some version."""
+"""The modules that import it, in any version."""
 
 
 def operator_setup() -> Any:
-    """That context; None where PyTorch does not have it."""
+    """This context; None if PyTorch does not have it."""
     return find(f"{OPERATOR_HOMES[0]}.{OPERATOR_SETUP}")
 
 
 SHOWS_OPERATORS = OPERATOR_MODES.present
+SEES_STORAGES_END = STORAGE_ENDS.present
 
 
 def give_operators_rules(
     mode: type[TorchDispatchMode], run: Callable[[Any, Any, tuple[Any, ...], Any], Any]
 ) -> None:
-    """Let operators on functions run under *mode*, where PyTorch asks for a rule to do that.
+    """Register *mode* for all higher-order operators, which PyTorch requires in some versions.
 
     Args:
         mode: The class of the modes.
-        run: The rule; called with the mode, the operator, and its arguments of both kinds.
+        run: Runs the operator; called with the mode, the operator, its args and kwargs.
     """
     for operator in list((find("torch._ops._higher_order_ops") or {}).values()):
         if mode not in operator.python_key_table:
@@ -306,11 +322,11 @@ def _rule(operator: Any, run: Callable[[Any, Any, tuple[Any, ...], Any], Any]) -
 
 
 profiler_range: Any = find(PROFILER_RANGES.paths[0]) or torch.profiler.record_function
-"""A context that a profiler shows as a range of this name."""
+"""A context that a profiler shows as a range with this name."""
 
 
 def fuses(device: str) -> bool:
-    """Whether TorchScript makes kernels of its own for this type of device."""
+    """Whether TorchScript fuses kernels for this device type."""
     llga: Any = find("torch._C._jit_llga_enabled")
     if llga is None or llga():
         return True

@@ -1,8 +1,7 @@
-"""Internals of ``torch.compile``: what its graphs know, and its state set aside for a while.
+"""Internals of ``torch.compile``: metadata of its graphs, and isolation of its state.
 
-The compiler keeps what it has compiled with the code objects of the functions it met, and
-learns from the sizes it has seen. Both are state of the whole process: what we compile to look
-at it is taken out again, and what others have compiled stays.
+The compiler caches compiled code by code object, and remembers the sizes it has seen. Both are
+global state: entries of our own compilation are removed again, and others are kept.
 """
 
 from __future__ import annotations
@@ -15,23 +14,24 @@ from typing import Any
 
 import torch
 
-from torchrecorder.capture.internals.table import COMPILER_CACHE, COMPILER_GUARDS, find
+from torchrecorder.capture.internals.table import COMPILER_CACHE, COMPILER_GUARDS
+from torchrecorder.capture.internals.trials import find
 
 
 def break_reason(graph: Any) -> Any:
-    """Why the compiler ended *graph* where it did: reason, stack, and whether it is a break."""
+    """Why *graph* ends: reason, stack, and whether it is a graph break."""
     return getattr(graph, "compile_subgraph_reason", None)
 
 
 def modules_around(node: Any) -> list[int]:
-    """The ids of the modules in whose calls the compiler met *node*, outermost first."""
+    """The ids of the modules in whose calls *node* was traced, outermost first."""
     stack = node.meta.get("nn_module_stack") or {}
     found = (str(key).partition("@")[0] for key in stack)
     return [int(key) for key in found if key.isdecimal()]
 
 
 def compiled_function() -> int | None:
-    """The number of the function that is being compiled; None where PyTorch does not tell."""
+    """The number of the function that is being compiled; None if PyTorch does not expose it."""
     ask: Any = find("torch._guards.CompileContext.current_compile_id")
     current = ask() if ask is not None else None
     return getattr(current, "frame_id", None)
@@ -40,9 +40,9 @@ def compiled_function() -> int | None:
 def compile_with(
     model: Callable[..., Any], backend: Any, guards: Callable[[Any], None]
 ) -> Callable[..., Any]:
-    """*model* compiled by *backend*; *guards* is given the guards of each function compiled.
+    """*model* compiled by *backend*; *guards* is called with the guards of each compiled function.
 
-    Where PyTorch does not hand them out, *guards* is never called.
+    If PyTorch does not expose guards, *guards* is never called.
     """
     if COMPILER_GUARDS.present:
         optimize: Any = find(COMPILER_GUARDS.paths[0])
@@ -52,7 +52,7 @@ def compile_with(
 
 @contextlib.contextmanager
 def compiler_set_aside(backend: Any) -> Iterator[None]:
-    """Inside the block the compiler works as in a new process; then all is as it was before.
+    """Inside the block, the compiler works as in a new process; afterwards its state is restored.
 
     Args:
         backend: The only backend that is used inside.
@@ -71,7 +71,7 @@ def compiler_set_aside(backend: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Warnings about breaks are not logged: they are what is recorded."""
+    """Do not log warnings about graph breaks, which are recorded."""
     logger = logging.getLogger("torch._dynamo")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -83,7 +83,7 @@ def _quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_cache() -> Iterator[None]:
-    """Take out of the caches what is compiled inside."""
+    """Remove from the caches what was compiled inside the block."""
     made: dict[CodeType, list[CodeType]] = {}
 
     def compiled(code: CodeType, new: CodeType) -> None:
@@ -100,7 +100,7 @@ def _own_cache() -> Iterator[None]:
 
 
 def _forget(code: CodeType, new: list[CodeType]) -> None:
-    """Remove those of the entries of *code* whose code is one of *new*."""
+    """Remove the cache entries of *code* whose compiled code is in *new*."""
     entries_of: Any = find("torch._dynamo.eval_frame._debug_get_cache_entry_list")
     entries = entries_of(code)
     own = [entry for entry in entries if any(entry.code is item for item in new)]
@@ -116,7 +116,7 @@ def _forget(code: CodeType, new: list[CodeType]) -> None:
 
 @contextlib.contextmanager
 def _own_sizes() -> Iterator[None]:
-    """Inside the block no sizes have been seen; after it, only those from before."""
+    """Forget the sizes seen before inside the block, and those seen inside after it."""
     profile: Any = find("torch._dynamo.pgo")
     before = profile._CODE_STATE
     profile._CODE_STATE = type(before)(before.default_factory) if before is not None else None
@@ -128,7 +128,7 @@ def _own_sizes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_counts() -> Iterator[None]:
-    """What the compiler counts and lists for its reports is afterwards what it was."""
+    """Restore the counters and lists of the compiler after the block."""
     counters: Any = find("torch._dynamo.utils.counters")
     reasons: Any = find("torch._dynamo.output_graph.graph_break_reasons")
     before = {name: counts.copy() for name, counts in counters.items()}

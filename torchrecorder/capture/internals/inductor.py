@@ -1,6 +1,6 @@
-"""Internals of Inductor: which kernels it makes of a graph, and of which nodes each is made.
+"""Internals of Inductor: the kernels of a graph, and the graph nodes in each of them.
 
-Inductor keeps this itself where it is told to track provenance, which PyTorch calls a prototype.
+Inductor tracks this itself, by its option for provenance tracking, which is a prototype.
 """
 
 from __future__ import annotations
@@ -8,23 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from torchrecorder.capture.internals.table import KERNEL_PROVENANCE, find
+from torchrecorder.capture.internals.table import KERNEL_PROVENANCE
+from torchrecorder.capture.internals.trials import find
 
 SETTINGS = {
     "trace.provenance_tracking_level": 1,
     "fx_graph_cache": False,
     "fx_graph_remote_cache": False,
 }
-"""What is found in a cache of graphs does not know its provenance."""
+"""Settings: track provenance, and skip caches, whose graphs have none."""
 
 
 class MadeKernel(NamedTuple):
-    """A kernel, or a call of a library, in the order in which they run.
+    """A kernel or a call of a library, in run order.
 
     Attributes:
-        name: As it is called in the generated code, ``"cpp_fused_add_relu_0"``.
+        name: Its name in the generated code, ``"cpp_fused_add_relu_0"``.
         nodes: The names of the nodes of the graph that it computes.
-        code: The file of generated code that calls it, below the folder of Inductor's cache.
+        code: The file of generated code that calls it, relative to the folder of Inductor's cache.
     """
 
     name: str
@@ -33,12 +34,12 @@ class MadeKernel(NamedTuple):
 
 
 def tracks_kernels() -> bool:
-    """Whether this PyTorch tells of which nodes a kernel is made."""
+    """Whether this PyTorch reports the graph nodes of a kernel."""
     return KERNEL_PROVENANCE.present
 
 
 def lowered(graph: Any, inputs: Any) -> tuple[Callable[..., Any], list[MadeKernel]]:
-    """What Inductor makes of *graph*: something to call, and its kernels of the forward pass."""
+    """*graph* compiled by Inductor: a callable, and its kernels of the forward pass."""
     whole, inner, patched, told = map(find, KERNEL_PROVENANCE.paths)
     kernels: list[MadeKernel] = []
 

@@ -1,6 +1,6 @@
-"""``torch.distributed`` under plain names: its operators, groups and the tensors it spreads.
+"""``torch.distributed`` under plain names: its operators, groups and distributed tensors.
 
-Nothing here imports it: a program that has not does not use it.
+It is not imported here: a program that has not imported it does not use it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from torchrecorder.capture.internals.table import COLLECTIVES, find
+from torchrecorder.capture.internals.table import COLLECTIVES, REDUCTIONS
+from torchrecorder.capture.internals.trials import find
 from torchrecorder.events import Mesh, RankGroup
 
 _USUAL = (Tensor, torch.nn.Parameter)
@@ -43,14 +44,14 @@ def _is_distributed(cls: type) -> bool:
 
 
 def is_spread(tensor: Tensor) -> bool:
-    """Whether *tensor* is a DTensor, of which each process has a part."""
+    """Whether *tensor* is a DTensor."""
     return _is(tensor, _SPREAD)
 
 
 def local_part(tensor: Any) -> Tensor:
-    """This process's part of a DTensor, and what a collective gave; else *tensor* itself.
+    """The local tensor of a DTensor or of an async collective's result; otherwise *tensor* itself.
 
-    Reading it sends nothing and waits for nobody.
+    Reading it neither communicates nor waits.
     """
     if _is(tensor, _SPREAD):
         tensor = tensor._local_tensor
@@ -67,14 +68,14 @@ def is_awaited(tensor: Any) -> bool:
 
 
 class Spread(NamedTuple):
-    """How a DTensor lies over a mesh of processes."""
+    """The layout of a DTensor on a device mesh."""
 
     placements: tuple[str, ...]  # one per dimension of the mesh: "Shard(0)", "Replicate()"
     mesh: Any
 
 
 def spread_of(tensor: Any) -> Spread:
-    """How a DTensor lies over its mesh."""
+    """The layout of a DTensor."""
     return Spread(tuple(map(_placement, tensor.placements)), tensor.device_mesh)
 
 
@@ -90,15 +91,18 @@ def _placement(placement: Any) -> str:
 
 
 def gathers_weights(module: Any) -> bool:
-    """Whether FSDP spreads the weights of *module*, and gathers them when it is called."""
+    """Whether FSDP shards the weights of *module* and gathers them when it is called."""
     names = {base.__name__ for base in type(module).__mro__ if _is_distributed(base)}
     return not names.isdisjoint(("FSDPModule", "FullyShardedDataParallel"))
 
 
-# What is sent ---------------------------------------------------------------------------
+# Communication ---------------------------------------------------------------------------
 
 HEARS_COLLECTIVES = COLLECTIVES.present
-"""Whether operators that send tensors to other processes are heard."""
+"""Whether operators of communication can be recorded."""
+
+KNOWS_REDUCTIONS = REDUCTIONS.present
+"""Whether a reducing collective tells how it reduces."""
 
 _NAMES = {
     "allreduce_": "all_reduce",
@@ -122,7 +126,7 @@ _NAMES = {
     "recv_": "recv",
     "recv_any_source_": "recv",
 }
-"""Operators of PyTorch's ``c10d`` library, and what people call them."""
+"""Operators of PyTorch's ``c10d`` library, with their common names."""
 
 _FUNCTIONAL = {
     "all_reduce": "all_reduce",
@@ -152,39 +156,39 @@ class Sent(NamedTuple):
     name: str
     reduction: str
     group: Any
-    peer: int  # in the group: to whom, from whom, or the root; -1 for nobody in particular
+    peer: int  # rank in the group of the destination, source or root; -1 without one
     tag: int
     given: list[Tensor]
     received: list[Tensor]
 
 
 class Listener(Protocol):
-    """Who wants to know."""
+    """Receives the calls of communication operators."""
 
     def begins(self, operator: Any, args: tuple[Any, ...], made: Any = None) -> Any:
-        """An operator that sends begins, in this thread; gives what `ends` is to be given.
+        """An operator begins in this thread; what this returns is passed to `ends`.
 
-        *made* is what it gave already, where it worked on fake tensors and sent nothing.
+        *made* is its result where it ran on fake tensors, which communicate nothing.
         """
 
     def ends(self, begun: Any, result: Any) -> None:
-        """It has returned, and sends."""
+        """The operator returned; communication may still be running."""
 
     def waits(self, on: Any) -> Any:
-        """Somebody begins to wait for *on*, a work or a tensor."""
+        """The program starts to wait for *on*, a work or a tensor."""
 
     def waited(self, begun: Any) -> None:
-        """It is done."""
+        """The wait is over."""
 
 
 _lock = threading.Lock()
 _listeners: list[Listener] = []
 _heard = ExitStack()
-"""What is registered holds for all threads: the first listener does it, the last undoes it."""
+"""Registration is global: the first listener registers, the last one unregisters."""
 
 
 def listen(listener: Listener) -> Callable[[], None]:
-    """Tell *listener* of what is sent, whoever calls; what is given back ends that."""
+    """Pass all communication of the process to *listener*; the returned function ends this."""
     with _lock:
         if not _listeners:
             with ExitStack() as stack:
@@ -202,11 +206,11 @@ def _leave(listener: Listener) -> None:
 
 
 def _register(stack: ExitStack) -> None:
-    """Put kernels in front of those of the devices, and a function around ``Work.wait``.
+    """Register kernels in front of those of the devices, and wrap ``Work.wait``.
 
-    There everything passes: what Python calls and what C++ does, forward and backward, under
-    modes and without. Functional operators are heard before the modes: a mode of fake tensors
-    remembers what they give, and does not call them again.
+    All calls pass there: from Python and C++, in forward and backward, with or without modes.
+    Functional operators are heard before the modes: a mode of fake tensors caches results, and
+    does not call them again.
     """
     for space, names, key, kernel in (
         ("c10d", _NAMES, "BackendSelect", _sends),
@@ -291,13 +295,13 @@ def _tell_waited(told: list[tuple[Listener, Any]]) -> None:
 
 
 def work_in(result: Any) -> Any:
-    """What can be waited for among the results of an operator; None if there is nothing."""
+    """The work object among the results of an operator, or None."""
     last = result[-1] if isinstance(result, tuple) else result
     return find(_WORK).unbox(last) if isinstance(last, find("torch._C.ScriptObject")) else None
 
 
 def sent_by(operator: Any, args: tuple[Any, ...], made: Any = None) -> Sent:
-    """What *operator*, called with *args*, sends; *made* is what a functional one gave."""
+    """The communication of a call of *operator* with *args*; *made* is the result, if known."""
     schema = operator._schema
     space, _, called = schema.name.partition("::")
     named = dict(zip((argument.name for argument in schema.arguments), args))
@@ -328,6 +332,8 @@ def _sent_functionally(name: str, named: dict[str, Any], made: Any) -> Sent:
 
 
 def _reduction(reduce_op: Any) -> str:
+    if not KNOWS_REDUCTIONS:
+        return ""
     number = int(reduce_op.op())
     return _REDUCTIONS[number] if number < len(_REDUCTIONS) else "?"
 
@@ -341,9 +347,9 @@ def _flat(found: Any) -> Iterator[Tensor]:
 
 
 def group_facts(group: Any = None) -> RankGroup:
-    """What a process group is called, who is in it, and what it says that it is for.
+    """The name, members, description and backend of a process group.
 
-    The group of all processes if none is given.
+    By default of the group of all processes.
     """
     distributed = sys.modules["torch.distributed"]
     group = group or distributed.group.WORLD
@@ -358,20 +364,20 @@ def group_facts(group: Any = None) -> RankGroup:
 
 
 def rank_and_world() -> tuple[int, int]:
-    """The number of this process, and how many there are."""
+    """The rank of this process and the world size."""
     distributed = sys.modules["torch.distributed"]
     return distributed.get_rank(), distributed.get_world_size()
 
 
 def mesh_facts(mesh: Any) -> Mesh:
-    """The dimensions of a mesh, and where this process is in it."""
+    """The dimensions of a mesh, and the coordinate of this process."""
     names = mesh.mesh_dim_names or [f"dim{number}" for number in range(mesh.ndim)]
     place = mesh.get_coordinate()
     return Mesh(tuple(names), tuple(mesh.shape), tuple(place) if place is not None else ())
 
 
 def when_done(work: Any, tell: Callable[[], None]) -> bool:
-    """Have *tell* called, in whatever thread, when *work* is done; False if it will not be."""
+    """Call *tell*, in any thread, when *work* is done; False if that is not possible."""
     try:
         work.get_future().add_done_callback(lambda future: tell())
     except (RuntimeError, NotImplementedError):  # a backend without futures

@@ -1,53 +1,42 @@
-"""The table of internals: what the recorder depends on, what it gives, what is lost without it.
+"""The table of internals that the recorder uses: for which feature, and what is lost without them.
 
-What a PyTorch has is found by looking for the names, not by its version.
+Whether PyTorch has one is checked by looking up its names, not by version.
 """
 
 from __future__ import annotations
 
-import functools
-import importlib
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
+from torchrecorder.capture.internals.trials import (
+    creates_contexts,
+    find,
+    parameters,
+    reaches_modes,
+    tells_of_ends,
+    tells_reductions,
+)
 from torchrecorder.errors import UnsupportedTorch
 
 OLDEST = "2.6"
 """The oldest version of PyTorch that has everything needed."""
 
 
-@functools.cache
-def find(path: str) -> Any:
-    """What a dotted *path*, which begins with ``torch`` or ``sys``, names; None if nothing."""
-    root, *parts = path.split(".")
-    found: Any = {"torch": torch, "sys": sys}[root]
-    for number, part in enumerate(parts, 2):
-        if not hasattr(found, part):
-            try:
-                importlib.import_module(".".join(path.split(".")[:number]))
-            except ImportError:
-                return None
-        found = getattr(found, part, None)
-    return found
-
-
 @dataclass(frozen=True)
 class Internal:
-    """Something that the recorder depends on and that need not stay as it is.
+    """A private or changing part of PyTorch or CPython.
 
     Attributes:
         name: What it is.
-        gives: What the recorder knows or does by it.
-        without: What is different where PyTorch does not have it.
-        paths: Dotted paths of the names that must be there.
+        gives: The feature of the recorder that uses it.
+        without: What is different if PyTorch does not have it.
+        paths: Dotted paths of the names that must exist.
         attributes: Private attributes of objects that capture reads directly, for speed.
-        since: The first of the supported versions that is known to have it.
-        needed: Nothing can be recorded without it.
-        works: Looks at what the names alone do not tell.
+        since: The first supported version that has it.
+        needed: Whether nothing can be recorded without it.
+        works: Further checks, besides the names.
     """
 
     name: str
@@ -61,7 +50,7 @@ class Internal:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The paths that this PyTorch does not have."""
+        """The paths that do not exist in this PyTorch."""
         return tuple(path for path in self.paths if find(path) is None)
 
     @property
@@ -72,37 +61,6 @@ class Internal:
 
 def _needed(name: str, gives: str, *paths: str, attributes: tuple[str, ...] = ()) -> Internal:
     return Internal(name, gives, "nothing can be recorded", paths, attributes, needed=True)
-
-
-def _reaches_modes(function: Callable[..., Any]) -> bool:
-    """Whether *function*, which is written in Python, passes its calls to function modes."""
-    return "handle_torch_function" in function.__code__.co_names
-
-
-def _parameters(path: str) -> tuple[str, ...]:
-    """The names of the parameters of the function that *path* names."""
-    code = getattr(find(path), "__code__", None)
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
-
-
-def _creates_contexts() -> bool:
-    """Whether PyTorch tells of a custom function that is applied: by its frame, or its context."""
-    if hasattr(torch.autograd.Function.apply, "__code__"):
-        return True
-    created = []
-
-    class Context(torch.autograd.function.BackwardCFunction):
-        def __init__(self) -> None:
-            created.append(self)
-
-    class Trial(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any) -> None:
-            """Nothing."""
-
-    Trial._backward_cls = Context
-    Trial.apply()  # type: ignore[no-untyped-call]
-    return bool(created)
 
 
 FUNCTION_MODES = _needed(
@@ -148,8 +106,8 @@ MODULE_FRAMES = _needed(
 )
 MODULES = Internal(
     "contents of modules",
-    "submodules, parameters, buffers and hooks of a module, whatever its class makes of them",
-    "what is missing has no names, and is not put back",
+    "submodules, parameters, buffers and hooks of a module, also if its class overrides access",
+    "missing ones have no names and are not restored",
     attributes=(
         "_modules", "_parameters", "_buffers", "_forward_hooks", "_backward_hooks",
         "_backward_pre_hooks",
@@ -164,10 +122,17 @@ TENSORS = _needed(
 )
 STORAGES = _needed(
     "storages",
-    "which tensors share memory, without keeping it",
+    "which tensors share memory, without keeping it alive",
     *(f"torch.UntypedStorage.{name}" for name in ("_weak_ref", "_free_weak_ref", "_expired")),
     "torch.UntypedStorage._cdata",
     attributes=("_cdata", "_weak_ref", "_free_weak_ref", "_expired"),
+)
+STORAGE_ENDS = Internal(
+    "ends of storages that are still referred to",
+    "memory=True keeps weak references of C++ and of Python to the same storage",
+    "it keeps only those of Python",
+    since="2.11",
+    works=tells_of_ends,
 )
 NODE_NUMBERS = _needed(
     "numbers of autograd nodes",
@@ -178,22 +143,22 @@ NODE_NUMBERS = _needed(
 )
 AUTOGRAD_ENGINE = _needed(
     "state of the autograd engine",
-    "the node that runs now, and whether a part of forward is run again in backward",
+    "the node that runs now, and whether backward recomputes a part of forward",
     "torch._C._current_autograd_node",
     "torch._C._current_graph_task_id",
 )
 CUSTOM_FUNCTIONS = Internal(
     "custom autograd functions",
     "which of them is running",
-    "they are no regions, and modules that return their input cannot be told from it",
+    "they are no regions, and modules that return their input are not distinguished from it",
     ("torch._C._is_fwd_grad_enabled", "torch.autograd.function.BackwardCFunction"),
     ("_forward_cls",),
-    works=_creates_contexts,
+    works=creates_contexts,
 )
 GRADIENT_BUFFERS = Internal(
     "gradient buffers of custom functions",
-    "a custom function may add to gradients itself, so its node gets no hook after it",
-    "the gradients that the node of a custom function hands on are recorded, too",
+    "a custom function may add to gradients itself, so its node gets no post-hook",
+    "the gradients that the node of a custom function returns are recorded too",
     ("torch.autograd.function.FunctionCtx.input_grad_buffers",),
     since="2.15",
 )
@@ -206,7 +171,7 @@ TRANSFORMATIONS = _needed(
 )
 FAKE_TENSORS = _needed(
     "fake tensors",
-    "record(..., fake=True), and what is known of tensors without numbers",
+    "record(..., fake=True), and recognition of tensors without data",
     "torch._subclasses.fake_tensor.FakeTensor.__torch_dispatch__",
     "torch._subclasses.fake_tensor.FakeTensorMode.__torch_dispatch__",
 )
@@ -216,22 +181,22 @@ COMPILER_STANCE = _needed(
 AUTOCAST = _needed("autocast", "regions of autocast", "torch._C._is_any_autocast_enabled")
 BUFFERS = _needed(
     "writing buffers",
-    "buffers put back as they were, their version counters too",
+    "buffers are restored, including their version counters",
     "torch._C._autograd._unsafe_set_version_counter",
     "torch._C._nn.flatten_dense_tensors",
 )
 FRAMES = _needed("frames of Python", "lines of the source, regions", "sys._getframe")
 
 NODE_OUTPUTS = Internal(
-    "forms of what an autograd node's forward gave",
-    "shapes of the results of operations that no instrument saw",
+    "metadata of the outputs of an autograd node's forward",
+    "shapes of the results of hidden operations",
     "such results have no shape",
     ("torch._C._FunctionBase._input_metadata",),
     ("_input_metadata",),
 )
 SAVED_TENSORS = Internal(
     "contents of saved tensors",
-    "the bytes that autograd nodes keep for backward",
+    "the bytes that autograd nodes save for backward",
     "no saved_bytes",
     ("torch._C._autograd.SavedTensor.data", "torch._C._autograd.SavedTensor.unpack_hook"),
     since="2.11",
@@ -241,61 +206,80 @@ BACKWARD_CALLS = Internal(
     "backward passes that the program starts by calling it",
     "those are not recorded; loss.backward() and record(..., backward=True) are",
     since="2.11",
-    works=lambda: _reaches_modes(torch.autograd.backward),
+    works=lambda: reaches_modes(torch.autograd.backward),
 )
 OPERATOR_COMPILER = Internal(
-    "the compiler of operators on functions",
-    "torch.cond, flex_attention and others with all that they read",
-    "they are run eagerly: some fail, of some the weights they close over have no edge",
+    "the compiler of higher-order operators",
+    "torch.cond, flex_attention and others with all of their inputs",
+    "they run eagerly: some fail, and some have no edges from weights in closures",
     ("torch._higher_order_ops.utils._set_compilation_env",),
 )
 OPERATOR_MODES = Internal(
-    "operators on functions in dispatch modes",
-    "floating-point operations inside of torch.cond and the like",
+    "higher-order operators in dispatch modes",
+    "floating-point operations inside torch.cond and similar operators",
     "those are not counted, and a note of the recording says so",
     ("torch.utils._python_dispatch.TorchDispatchMode.supports_higher_order_operators",),
     since="2.9",
 )
 CHECKPOINT_FRAMES = Internal(
     "frames of checkpointing",
-    "operations that checkpointing does for itself are left out",
+    "internal operations of checkpointing are left out",
     "checkpoints may show an operation on an empty tensor",
     ("torch.utils.checkpoint._checkpoint_without_reentrant_generator.__code__",),
 )
 COMPILED_FRAMES = Internal(
     "frames of compiled functions",
-    "a note of what is compiled elsewhere, but ran eagerly while it was recorded",
-    "no note says so",
+    "a note about compiled functions that ran eagerly while they were recorded",
+    "no note",
     ("torch._dynamo.eval_frame._TorchDynamoContext.__call__",),
     ("_torchdynamo_orig_backend",),
+)
+COMPILED_CALLS = Internal(
+    "calls of compiled functions",
+    "compiled steps of optimizers stay compiled while they are recorded",
+    "they run eagerly: weights may differ in their last bits, and a note says so",
+    (
+        "torch._dynamo.eval_frame._callback_from_stance",
+        "torch._dynamo.eval_frame._maybe_set_eval_frame",
+    ),
 )
 OPTIMIZER_FRAMES = Internal(
     "frames of an optimizer's step",
     "regions of optimizers",
-    "operations of optimizers lie in no region",
+    "operations of optimizers are in no region",
     ("torch.optim.Optimizer.profile_hook_step.__code__",),
 )
 CLIPPING = Internal(
     "functions that clip gradients",
     "regions of clipping",
-    "operations of clipping lie in no region",
+    "operations of clipping are in no region",
     ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"),
 )
 GRADIENT_SCALERS = Internal(
     "methods of gradient scalers",
-    "regions of what a gradient scaler does",
-    "operations of gradient scalers lie in no region",
+    "regions of gradient scalers",
+    "operations of gradient scalers are in no region",
     tuple(f"torch.amp.GradScaler.{name}" for name in ("scale", "unscale_", "update")),
+)
+PIPELINES = Internal(
+    "methods of pipelines",
+    "regions of what a pipeline does before its first micro-batch, and of scaling gradients",
+    "operations of that lie in no region, and figures of many processes show them",
+    (
+        "torch.distributed.pipelining.stage._PipelineStageBase.scale_grads",
+        "torch.distributed.pipelining.schedules.PipelineScheduleSingle._initialize_stage",
+        "torch.distributed.pipelining.schedules.PipelineScheduleMulti._initialize_stages",
+    ),
 )
 DEFAULT_DEVICE = Internal(
     "the mode of torch.set_default_device",
-    "a recorder that begins while the program runs stays above it",
+    "a recorder that starts while the program runs leaves it at the bottom of the stack",
     "that recorder may miss operations on the default device",
     ("torch._GLOBAL_DEVICE_CONTEXT",),
 )
 SCRIPT_FUSERS = Internal(
     "fusers of TorchScript",
-    "the inside of scripted modules, where no kernels are fused",
+    "the inside of scripted modules, if no kernels are fused",
     "a scripted module is one box",
     (
         "torch._C._jit_llga_enabled",
@@ -304,16 +288,16 @@ SCRIPT_FUSERS = Internal(
     ),
 )
 SPREAD_TENSORS = Internal(
-    "parts of DTensors",
-    "statistics, bytes and shape of the part that this process has",
-    "looking at a DTensor would have to send something: such a fact is lost",
+    "local tensors of DTensors",
+    "statistics, bytes and shape of the local tensor",
+    "these facts are lost, because reading a DTensor would communicate",
     ("torch.distributed.tensor.DTensor._local_tensor",),
     attributes=("_local_tensor",),
 )
 COLLECTIVES = Internal(
-    "operators that send",
-    "what processes send to each other, also from C++ and in backward, and how long they wait",
-    "no communications, and collectives that still run are not told from those that are done",
+    "communication operators",
+    "communication between processes, also from C++ and in backward, and times of waiting",
+    "no communications, and running collectives are not distinguished from finished ones",
     (
         "torch._C._dispatch_keyset_full_after",
         "torch._C.DispatchKey.BackendSelect",
@@ -328,28 +312,41 @@ COLLECTIVES = Internal(
     attributes=("_destroy",),
 )
 FAKE_GROUPS = Internal(
-    "process groups that send nothing",
-    "plan, which records the processes of a mesh on one machine",
+    "fake process groups",
+    "plan, which records the ranks of a mesh on one machine",
     "nothing can be planned",
     ("torch.testing._internal.distributed.fake_pg.FakeStore",),
+)
+COLLECTIVE_CALLS = Internal(
+    "torch.distributed in function modes",
+    "what a program sends by functions of torch.distributed, as operations with their lines",
+    "it is told as communications of the module only, and what it writes has a hidden operation",
+    since="2.11",
+    works=lambda: reaches_modes(find("torch.distributed.isend")),
+)
+REDUCTIONS = Internal(
+    "kinds of reductions",
+    "whether a collective sums, averages or takes the maximum",
+    "collectives are named without it",
+    works=tells_reductions,
 )
 PROFILER_RANGES = Internal(
     "fast ranges of the profiler",
     "operations and modules as ranges of a profiler, at a microsecond each",
-    "dispatch modes of others hear of the ranges",
+    "other dispatch modes see the ranges",
     ("torch._C._profiler._RecordFunctionFast",),
 )
 COMPILER_GUARDS = Internal(
     "guards of the compiler",
-    "how many guards each graph of record(..., compiled=True) has",
-    "their number is not known",
+    "the number of guards of each graph of record(..., compiled=True)",
+    "their number is unknown",
     ("torch._dynamo.optimize",),
-    works=lambda: "guard_export_fn" in _parameters("torch._dynamo.eval_frame._optimize"),
+    works=lambda: "guard_export_fn" in parameters("torch._dynamo.eval_frame._optimize"),
 )
 COMPILER_CACHE = Internal(
     "caches of the compiler",
-    "what record(..., compiled=True) compiles is taken out of the compiler again",
-    "it stays there until torch.compiler.reset()",
+    "code compiled by record(..., compiled=True) is removed from the compiler's caches",
+    "it stays cached until torch.compiler.reset()",
     (
         "torch._dynamo.convert_frame.register_bytecode_hook",
         "torch._dynamo.eval_frame._debug_get_cache_entry_list",
@@ -366,7 +363,7 @@ COMPILER_CACHE = Internal(
 KERNEL_PROVENANCE = Internal(
     "provenance of kernels",
     "which operations share a kernel, for record(..., compiled=\"inductor\")",
-    "that is refused; compiled=True has the graphs",
+    "compiled=\"inductor\" is refused; compiled=True gives the graphs",
     (
         "torch._inductor.compile_fx.compile_fx",
         "torch._inductor.compile_fx.compile_fx_inner",
@@ -379,14 +376,14 @@ KERNEL_PROVENANCE = Internal(
 INTERNALS: tuple[Internal, ...] = tuple(
     item for item in list(globals().values()) if isinstance(item, Internal)
 )
-"""All of them, in the order of this file."""
+"""All internals, in the order of this file."""
 
 
 def require() -> None:
-    """Refuse a PyTorch without what nothing can be recorded without.
+    """Check that this PyTorch has everything that is needed.
 
     Raises:
-        UnsupportedTorch: It lacks something.
+        UnsupportedTorch: Something needed is missing.
     """
     lacking = [path for internal in INTERNALS if internal.needed for path in internal.missing]
     if lacking:

@@ -1,1 +1,1 @@
-"""Modes: calls of torch functions and of dispatched operators become ops."""
+"""Modes: record calls of torch functions and dispatched operators as ops."""

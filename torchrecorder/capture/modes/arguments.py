@@ -1,4 +1,4 @@
-"""Arguments of a call by name, and those that are no tensors as short text."""
+"""Arguments of a call by name; those that are not tensors as short text."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _LONGEST = 60
 def sort_arguments(
     facts: FunctionFacts, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[list[tuple[str, Tensor]], tuple[tuple[str, str], ...]]:
-    """The tensors among the arguments, and as text the numbers, names and the like.
+    """The tensors among the arguments, and other simple arguments (numbers, strings) as text.
 
-    Positional arguments go by the names of the signature. What is neither is left out.
+    Positional arguments get the names of the signature. Other objects are left out.
     """
     tensors: list[tuple[str, Tensor]] = []
     plain: list[tuple[str, str]] = []
     names = facts.parameters
     if facts.name == "deepcopy":
-        args = args[:1]  # what has been copied before is not read
+        args = args[:1]  # the argument was copied before: do not read it
     for name, entry in named_arguments(args, names):
         if isinstance(entry, Tensor):
             tensors.append((name, entry))
@@ -46,7 +46,7 @@ def sort_arguments(
 
 
 def named_arguments(args: tuple[Any, ...], names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Positional arguments with the names of their parameters, or their numbers."""
+    """Positional arguments with the names of their parameters, or their positions."""
     if len(args) > len(names):
         names += tuple(map(str, range(len(names), len(args))))
     return zip(names, args)

@@ -1,4 +1,4 @@
-"""Call: a torch function that is running, and what is known of it so far."""
+"""Call: the state of a torch function that is running."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Call:
     place: OpenScope | None
     caller: Caller
     wrapped: bool  # inside a transformation of torch.func
-    on_objects: bool  # called with objects that are no tensors but take part in torch functions
+    on_objects: bool  # called with objects with __torch_function__ that are not tensors
     tensors: list[tuple[str, Tensor]]
     added_to: Gradients  # gradients of leaves that a backward pass adds to
     inputs: tuple[Slot, ...]
@@ -46,12 +46,12 @@ class Call:
     started: float
 
     def writes(self, argument: str) -> bool:
-        """Whether it writes this *argument*, one of those that its function may write."""
+        """Whether it writes this *argument*, one of those that its function can write."""
         if self.facts.name in STATISTICS:
             trains = ("training", "True") in self.arguments
             return trains or ("use_input_stats", "True") in self.arguments
-        if argument.startswith("grads."):  # a fused optimizer divides gradients by a scale, if any
+        if argument.startswith("grads."):  # a fused optimizer divides gradients by a scale if given
             return any(name == "grad_scale" for name, _ in self.tensors)
         if self.facts.in_place or self.facts.name in RECEIVED:
             return True
-        return "." in argument  # in a list: sort() writes those only
+        return "." in argument  # in a list: sort() writes only those

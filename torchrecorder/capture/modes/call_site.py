@@ -1,9 +1,9 @@
-"""CallSites: torch functions are called from where the user calls them, as far as Python can tell.
+"""CallSites: make calls of torch functions appear to come from the user's line.
 
-PyTorch and Python attribute a warning to the frame that called the function that warns, and
-filters, "once per place" and test reports go by that. Between the user's line and a torch
-function that is recorded lie frames of ours. So the function is called by a small function
-whose code has the file, the line and the globals of the user's frame.
+PyTorch and Python attribute a warning to the calling frame, which filters, "once per place" and
+test reports rely on. Between the user's line and a recorded torch function there are frames of the
+recorder. So the function is called by a small function whose code has the file, line and globals of
+the user's frame.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _CALL: CodeType = (lambda func, args, kwargs: func(*args, **kwargs)).__code__
 
 
 class CallSites:
-    """For each place that calls torch functions, a function that calls them as from there."""
+    """For each calling place, a function that calls torch functions as if from there."""
 
     def __init__(self) -> None:
         self._callers: dict[tuple[int, int], Caller] = {}
-        self._codes: list[CodeType] = []  # so that no other code gets the id of one of these
+        self._codes: list[CodeType] = []  # kept alive, so that their ids are not reused
 
     def at(self, frame: FrameType) -> Caller:
-        """What calls a function as if *frame*, which called a torch function, called it.
+        """A function that calls another one as if *frame* called it.
 
-        Functions of PyTorch that are written in Python hand themselves to the mode that
-        records; the frame meant is then that of their caller.
+        Functions of PyTorch that are written in Python call the function mode themselves; then
+        the frame of their caller is used.
         """
         while frame.f_code is _HANDLE and frame.f_back is not None and frame.f_back.f_back:
             frame = frame.f_back.f_back
@@ -46,20 +46,20 @@ class CallSites:
         return caller
 
     def clear(self) -> None:
-        """Let go of the globals of the user's modules."""
+        """Release the globals of the user's modules."""
         self._callers.clear()
         self._codes.clear()
 
 
 class DirectCalls:
-    """For operators, which the dispatcher calls and no line of the user's: a plain call."""
+    """For operators called by the dispatcher, without a line of the user's: a plain call."""
 
     def at(self, frame: FrameType) -> Caller:
-        """What calls a function."""
+        """A function that calls another one."""
         return _call
 
     def clear(self) -> None:
-        """There is nothing to let go of."""
+        """Nothing to release."""
 
 
 def _call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -82,7 +82,7 @@ def _caller(frame: FrameType) -> Caller:
 
 
 def _one_line(units: int) -> bytes:
-    """A table of lines: every instruction is on the first line, with no columns to underline.
+    """A line table: every instruction is on the first line, without columns.
 
     Entries of kind 13, each for up to eight code units, with a line delta of 0; the format is
     described in CPython's ``InternalDocs/code_objects.md``.

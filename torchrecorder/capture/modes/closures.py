@@ -1,8 +1,8 @@
-"""What the functions close over that an operator on functions is given.
+"""Tensors that the function arguments of a higher-order operator close over.
 
-PyTorch's compiler makes inputs of it; where an operator runs without the compiler, its functions
-still read tensors that are none of its arguments: those in the cells of a function, and those
-of a module in a cell under names that the function's code mentions.
+PyTorch's compiler turns them into inputs; without the compiler, the functions read tensors that are
+not arguments: those in the cells of a function, and attributes of a module in a cell whose names
+occur in the function's code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.nn import Module
 
 
 def closed_over(args: tuple[Any, ...]) -> list[tuple[str, Tensor]]:
-    """The tensors, each once, that the functions among *args* close over."""
+    """The tensors that the functions among *args* close over, without duplicates."""
     found: dict[int, tuple[str, Tensor]] = {}
     stack = [argument for argument in args if isinstance(argument, FunctionType)]
     seen: set[int] = set()
@@ -25,7 +25,7 @@ def closed_over(args: tuple[Any, ...]) -> list[tuple[str, Tensor]]:
         if id(function) in seen:
             continue
         seen.add(id(function))
-        for name, held in _cells(function):
+        for name, held in cells(function):
             if isinstance(held, FunctionType):
                 stack.append(held)
             for path, tensor in _tensors(name, held, function.__code__.co_names):
@@ -33,7 +33,7 @@ def closed_over(args: tuple[Any, ...]) -> list[tuple[str, Tensor]]:
     return list(found.values())
 
 
-def _cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
+def cells(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """The names and contents of a function's cells; one that is still empty has none."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:

@@ -1,8 +1,7 @@
-"""Below: hear operators as the dispatcher calls them, where no torch function is called.
+"""Below: record operators at the dispatcher, where no torch function is called from Python.
 
-A dispatch mode hears what runs one level below the function mode. What it is told lies below
-autograd too: the grad node of an operator is there before it is called, and is put behind its
-result afterwards, when its version is settled.
+A dispatch mode works below the function mode and below autograd: the grad node of an operator
+exists before the mode is called, and is attached to the result afterwards, as is its version.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _DETACH = torch.ops.aten.detach.default
 
 
 class Below:
-    """Listens below the torch functions, for a while."""
+    """Switches recording from torch functions to dispatched operators, and back."""
 
     def __init__(self, heard: FunctionCalls) -> None:
         self.heard = heard
@@ -40,11 +39,11 @@ class Below:
         self.alone = False
 
     def listen(self, *, alone: bool, detaches: bool = False) -> bool:
-        """Listen below from here on; False where modes of the program are in the way.
+        """Record dispatched operators from now on; False if modes of the program prevent it.
 
         Args:
-            alone: Take off the function mode: here is all that can be heard.
-            detaches: Else, that the program may detach tensors, and not only autograd.
+            alone: Remove the function mode, because all calls reach the dispatcher.
+            detaches: Otherwise, whether the program may detach tensors, and not only autograd.
         """
         if alone and current_function_mode() is not self.heard:
             return False
@@ -61,7 +60,7 @@ class Below:
         return True
 
     def cease(self) -> DispatchCalls | None:
-        """Listen as ever; gives the mode that listened meanwhile, if one did."""
+        """Record torch functions again; returns the dispatch mode, if one was active."""
         below, self.mode = self.mode, None
         if below is None:
             return None
@@ -72,7 +71,7 @@ class Below:
 
 
 class DispatchCalls(TorchDispatchMode):
-    """Hears every operator that is dispatched in this thread."""
+    """Records every operator that is dispatched in this thread."""
 
     def __init__(self, calls: Calls, alone: bool, detaches: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -85,15 +84,15 @@ class DispatchCalls(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Asked by PyTorch; to skip it would import the compiler, which takes seconds."""
+        """Called by PyTorch; True would import the compiler, which takes seconds."""
         return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Run *func* and note it."""
+        """Run *func* and record it."""
         try:
-            with DisableTorchFunction():  # modes of others hear no operators
+            with DisableTorchFunction():  # other modes see no operators
                 return self._run(func, args, kwargs or {})
         except KeyboardInterrupt:
             self.interrupted = True
@@ -118,27 +117,27 @@ class DispatchCalls(TorchDispatchMode):
         return self.calls.around(func, facts, False, args, kwargs)
 
     def _facts_of(self, func: Any, args: tuple[Any, ...]) -> FunctionFacts | None:
-        """What is known of *func*; None if this call of it is no op of its own."""
+        """The facts about *func*; None if this call is not a separate op."""
         facts = self.facts.get(func)
         if facts is None:
             facts = self.facts[func] = operator_facts(func)
         tape = self.calls.tape
         if facts.ignored or tape.op is not None or tape.is_elsewhere():
-            return None  # nothing, part of a torch function, or not of this run
+            return None  # not an op, part of a torch function, or not of this run
         return None if facts.name == "equal" and self._compiles(args) else facts
 
     def _set_aside(self, detached: Tensor, tensor: Tensor) -> None:
-        """Autograd sets a tensor aside, or the interpreter before it differentiates itself."""
+        """Autograd, or the interpreter before it differentiates, detaches a tensor."""
         values = self.calls.values
         (values.expect_alias if self.detaches else values.equate)(detached, tensor)
 
     def _compiles(self, args: tuple[Any, ...]) -> bool:
-        """Whether it is the interpreter that looks for equal constants in what it will run."""
+        """Whether the interpreter compares constants while compiling."""
         return all(self.calls.values.peek(argument) is None for argument in args)
 
 
 class _CallsBelow(Calls):
-    """What happens before and after a call that lies below autograd."""
+    """Handles the start and end of a call below autograd."""
 
     def __init__(self, above: Calls) -> None:
         grads: Any = _GradsBelow(above.autograd)
@@ -146,7 +145,7 @@ class _CallsBelow(Calls):
         self.sites = DirectCalls()
 
     def end(self, call: Call, result: Any) -> None:
-        """Note what the call made and wrote; autograd has not come to it yet."""
+        """Record the outputs and writes of the call; autograd has not handled them yet."""
         super().end(call, result)
         with self.tape.losing("operators"):
             for _, tensor in (*tensors_in(result), *call.tensors):
@@ -156,7 +155,7 @@ class _CallsBelow(Calls):
 
 
 class _GradsBelow:
-    """Whose the grad nodes are: an op's begin where the op before it ended."""
+    """Owners of grad nodes: those of an op begin where the previous op ended."""
 
     def __init__(self, walk: AutogradWalk) -> None:
         self.walk = walk
@@ -164,6 +163,6 @@ class _GradsBelow:
         self.end = walk.end
 
     def begin(self) -> None:
-        """An op begins, and its node is already there."""
+        """An op begins; its node already exists."""
         spans = self.walk.spans
         self.walk.since = max(self.start, spans[-1][0] if spans else 0)

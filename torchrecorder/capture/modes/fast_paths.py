@@ -1,9 +1,9 @@
-"""FastPaths: step aside where being heard would change which kernels run.
+"""FastPaths: keep the fused kernels that a function mode would switch off.
 
-In evaluation, ``nn.TransformerEncoder``, its layers and ``nn.MultiheadAttention`` hand their
-work to fused kernels, but not while a function mode listens: the results would differ in
-their last bits. Around such a module the operators below are heard instead. So they are
-around a scripted module, in which nobody calls a torch function from Python.
+In evaluation mode, ``nn.TransformerEncoder``, its layers and ``nn.MultiheadAttention`` use fused
+kernels, but not under a function mode: results would differ in their last bits. In such a module,
+dispatched operators are recorded instead. The same holds for a scripted module, in which no torch
+function is called from Python.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ NOTE = "fused kernels of nn.TransformerEncoder and nn.MultiheadAttention are sho
 
 
 class FastPaths:
-    """Listens below around modules that would not be themselves, or not be heard, above."""
+    """Records dispatched operators in modules that change, or cannot be seen, under a function
+    mode."""
 
     def __init__(self, tape: Tape, heard: FunctionCalls) -> None:
         self.tape = tape
@@ -34,7 +35,7 @@ class FastPaths:
         self.inside: int | None = None
 
     def enter(self, module: nn.Module, inputs: list[tuple[str, Tensor]]) -> None:
-        """*module* begins: step aside, if it can take a fast path."""
+        """*module* begins: switch to dispatched operators if it can take a fast path."""
         if not isinstance(module, _MODULES) or self.inside is not None:
             return
         tensors = [tensor for _, tensor in inputs]
@@ -51,26 +52,26 @@ class FastPaths:
             self.below.heard.calls.autograd.expect_strangers()
 
     def leave(self, module: nn.Module, error: BaseException | None) -> None:
-        """*module* ends, perhaps because of an *error*."""
+        """*module* ends, possibly with an *error*."""
         if self.inside == id(module):
             heard = self.restore()
             if error is None or heard is None:
                 return
             if heard.interrupted:
-                raise KeyboardInterrupt from None  # the interpreter makes an error of it
+                raise KeyboardInterrupt from None  # the interpreter turns it into another error
             if heard.raised is not None:
                 restore_message(error, heard.raised)
-                self.tape.failed = id(error), type(error)  # the same trouble under another name
+                self.tape.failed = id(error), type(error)  # the same error with another type
 
     def restore(self) -> DispatchCalls | None:
-        """Listen as ever; also after a module that was left without a word."""
+        """Record torch functions again, also after a module whose exit was not seen."""
         heard = self.below.cease()
         self.inside = None
         return heard
 
 
 def _plausible(module: nn.Module, inputs: list[Tensor]) -> bool:
-    """Whether *module* may use its fused kernel: in evaluation, with no gradient to come."""
+    """Whether *module* may use its fused kernel: in evaluation mode, without gradients."""
     if module.training or not torch.backends.mha.get_fastpath_enabled():
         return False
     if isinstance(module, nn.MultiheadAttention):

@@ -1,9 +1,8 @@
-"""FunctionCalls: a ``TorchFunctionMode`` that turns calls of torch functions into ops.
+"""FunctionCalls: a ``TorchFunctionMode`` that records calls of torch functions as ops.
 
-The mode is told of every torch function called from Python, also of attribute reads
-such as ``x.shape`` and of calls without tensors. While it handles one call it is itself
-switched off, so neither what a composite function does inside nor anything of ours is
-told of. Modes belong to a thread.
+The mode is called for every torch function called from Python, also for attribute reads such as
+``x.shape`` and for calls without tensors. While it handles a call it is inactive, so that neither
+the inside of a composite function nor calls of the recorder are recorded. Modes are per thread.
 """
 
 from __future__ import annotations
@@ -34,6 +33,8 @@ from torchrecorder.capture.tensors.describe import innermost, tensors_in
 from torchrecorder.events import OpCalled, OpId, OpKind, ValueId, made
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from torchrecorder.capture.autograd.walk import AutogradWalk
     from torchrecorder.capture.hooks.backward import BackwardRuns
     from torchrecorder.capture.hooks.regions import Regions
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class Calls:
-    """What happens before and after a call, whichever mode heard of it."""
+    """Handles the start and end of a call, for any of the modes."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class Calls:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Run *func* as an op; *guarded* where somebody else could hear what we ask."""
+        """Run *func* as an op; *guarded* if other modes could see the recorder's calls."""
         if guarded:
             with DisableTorchFunction():
                 call = self.begin(facts, args, kwargs, guarded)
@@ -94,14 +95,15 @@ class Calls:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         guarded: bool = False,
+        frame: FrameType | None = None,
     ) -> Call | None:
-        """Note what the call reads. None if it is no op, or the instrument failed."""
+        """Note what the call in *frame* reads. None if it is no op, or the instrument failed."""
         call = Call()
         try:
             tape, values = self.tape, self.values
             call.started = tape.pause()
             call.facts = facts
-            frame = get_frame(3)
+            frame = frame or get_frame(3)
             call.caller = self.sites.at(frame)
             call.source = self.regions.locate(frame)
             call.place = tape.stack[-1] if tape.stack else None
@@ -133,7 +135,8 @@ class Calls:
         return None
 
     def _begin_backward(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OpId:
-        """The call runs the autograd graph: listen to it, and note to which gradients it adds."""
+        """The call runs the autograd graph: put hooks on it, and record the gradients it adds
+        to."""
         values, tape = self.values, self.tape
         nodes = self.backward.behind(args, kwargs)
         accumulates = call.facts.name == "backward"
@@ -148,20 +151,21 @@ class Calls:
         return op
 
     def _give_up(self, call: Call, error: Exception) -> None:
-        """The instrument failed at a call: no op is running, and no hook is left behind."""
+        """The instrument failed at a call: reset the running op, and remove its hooks."""
         self.tape.op = None
         self.backward.abandon(getattr(call, "op", None))
         self.tape.lose("functions", error)
 
     def _sources(self, tensors: list[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
-        """The user's own tensors in place of our aliases, as the function is given them."""
+        """The values of the arguments, with the user's tensors instead of the recorder's
+        aliases."""
         given = [(name, self.values.source(tensor)) for name, tensor in tensors]
         for _, tensor in given:
             self.values.read(tensor)
         return given
 
     def end(self, call: Call, result: Any) -> None:
-        """Note what the call made and wrote."""
+        """Record the outputs and writes of the call."""
         try:
             tape = self.tape
             seconds = tape.pause() - call.started
@@ -189,7 +193,7 @@ class Calls:
             self._give_up(call, error)
 
     def fail(self, call: Call, error: BaseException) -> None:
-        """The call raised: keep how far it came."""
+        """The call raised: record it as failed."""
         try:
             self.tape.op = None
             if call.facts.runs_backward:
@@ -200,7 +204,7 @@ class Calls:
             self._give_up(call, own)
 
     def _show(self, call: Call, result: Any, writes: dict[int, ValueId]) -> None:
-        """Show the observers what came into being."""
+        """Pass the new values to the observers."""
         written = [tensor for _, tensor in call.tensors if id(tensor) in writes]
         given = {id(tensor) for _, tensor in call.tensors}
         made = [tensor for _, tensor in tensors_in(result) if id(tensor) not in given]
@@ -236,7 +240,7 @@ class Calls:
     def _outputs(
         self, call: Call, result: Any, writes: dict[int, ValueId]
     ) -> tuple[ValueId, ...]:
-        """The values that came into being: results first, then what was written."""
+        """The new values: results first, then written arguments."""
         usual = not (writes or call.wrapped or call.on_objects or call.facts.attribute)
         if usual and isinstance(result, Tensor):
             if self.values.aliases:
@@ -250,7 +254,7 @@ class Calls:
     def _several_outputs(
         self, call: Call, result: Any, writes: dict[int, ValueId]
     ) -> tuple[ValueId, ...]:
-        """The same for results and writes of every kind."""
+        """The general case, for any results and writes."""
         if isinstance(result, Tensor):
             results = [result]
         elif isinstance(result, (tuple, list, dict)):
@@ -278,7 +282,7 @@ class Calls:
         return tuple(outputs)
 
     def _passed_on(self, call: Call, result: Any) -> bool:
-        """Whether the call only handed back a tensor it was given."""
+        """Whether the call only returned one of its arguments."""
         if not isinstance(result, Tensor):
             return False
         source = self.values.source(result)
@@ -293,6 +297,7 @@ class Calls:
         seconds: float | None,
     ) -> OpCalled:
         facts, place = call.facts, call.place
+        arguments = self.tape.shared.setdefault(call.arguments, call.arguments)
         event = (
             call.op,
             place.scope if place is not None else None,
@@ -302,8 +307,8 @@ class Calls:
             facts.qualname,
             call.inputs,
             outputs,
-            writes,
-            call.arguments,
+            outputs if writes == outputs else writes,
+            arguments,
             call.source,
             seconds,
             place is not None and place.recompute,
@@ -313,7 +318,7 @@ class Calls:
 
 
 class FunctionCalls(TorchFunctionMode):
-    """Hears every torch function that Python calls."""
+    """Records every torch function that Python calls."""
 
     def __init__(self, calls: Calls) -> None:
         super().__init__()
@@ -326,7 +331,7 @@ class FunctionCalls(TorchFunctionMode):
         return super().__enter__()  # type: ignore[no-any-return, no-untyped-call]
 
     def __exit__(self, *error: Any) -> None:
-        self.facts.clear()  # methods of scripts hold their modules
+        self.facts.clear()  # methods of scripted modules hold their module
         self.calls.sites.clear()
         leave_function_mode(self)
 
@@ -337,7 +342,7 @@ class FunctionCalls(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Run *func* and note it."""
+        """Run *func* and record it."""
         kwargs = kwargs or {}
         passed_by = None
         try:
@@ -366,7 +371,8 @@ class FunctionCalls(TorchFunctionMode):
         return self.calls.around(func, facts, bool(types) or self.crowded, args, kwargs)
 
     def _run_traced(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run an operator that may trace the functions it is given: their modules do not run."""
+        """Run an operator that may trace its function arguments: module calls then are not
+        recorded."""
         tape, before = self.calls.tape, self.calls.tape.deaf
         tape.deaf = True
         try:
@@ -376,7 +382,7 @@ class FunctionCalls(TorchFunctionMode):
 
 
 def _wrote(call: Call, name: str, tensor: Tensor, entry: Entry) -> bool:
-    """Whether an argument was written, where its version alone does not tell."""
+    """Whether an argument was written, if its version does not tell."""
     first = tensor is call.tensors[0][1]
     if call.facts.rebinds and first:
         return True
@@ -389,5 +395,5 @@ def _wrote(call: Call, name: str, tensor: Tensor, entry: Entry) -> bool:
 
 
 def _told_to(arguments: tuple[tuple[str, str], ...]) -> bool:
-    """Whether the caller asked for the first argument to be written; not in eval dropout."""
+    """Whether the arguments request an in-place write; False for dropout in evaluation mode."""
     return ("inplace", "True") in arguments and ("training", "False") not in arguments

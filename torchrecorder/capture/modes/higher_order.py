@@ -1,9 +1,9 @@
-"""CompiledOps: operators on functions, such as ``torch.cond``, run as they do plainly.
+"""CompiledOps: run higher-order operators, such as ``torch.cond``, as without a recorder.
 
-PyTorch lets its compiler trace the functions, which makes inputs of what they close over, such
-as the weights of modules. Run eagerly, the operator would not know of these: some then fail,
-some give something else. So here the compiler may work, while nothing is recorded; what it
-compiled is recorded as it runs, as one op with all that it reads.
+PyTorch's compiler traces their functions and turns closed-over tensors, such as weights of modules,
+into inputs. Run eagerly, some operators fail or return other results. So the compiler is enabled
+here, while nothing is recorded; the compiled operator is recorded when it runs, as one op with all
+of its inputs.
 """
 
 from __future__ import annotations
@@ -32,27 +32,32 @@ from torchrecorder.capture.internals.access import (
 
 if TYPE_CHECKING:
     from torchrecorder.capture.hooks.modules import ModuleScopes
+    from torchrecorder.capture.hooks.optimizer import OptimizerSteps
+    from torchrecorder.capture.modes.function_mode import FunctionCalls
 
 
 class CompiledOps:
-    """A context in which such operators are compiled, although nothing else is."""
+    """A context in which only higher-order operators are compiled."""
 
-    def __init__(self, functions: TorchFunctionMode, modules: ModuleScopes) -> None:
+    def __init__(
+        self, functions: FunctionCalls, modules: ModuleScopes, steps: OptimizerSteps
+    ) -> None:
         self.functions = functions
         self.modules = modules
+        self.steps = steps
 
     def lose(self, error: Exception) -> None:
-        """Such an operator could not be recorded."""
+        """A higher-order operator could not be recorded."""
         self.modules.tape.lose("operators on functions", error)
 
     def __enter__(self) -> CompiledOps:
-        _now.listening = (*_listening(), self)
+        _now.listening = (*listening(), self)
         _active.append(self)
         _replace_setup(_plain, _unrecorded)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _now.listening = tuple(item for item in _listening() if item is not self)
+        _now.listening = tuple(item for item in listening() if item is not self)
         _active.remove(self)
         if not _active:
             _replace_setup(_unrecorded, _plain)
@@ -63,14 +68,14 @@ _active: list[CompiledOps] = []
 _now = threading.local()
 
 
-def _listening() -> tuple[CompiledOps, ...]:
+def listening() -> tuple[CompiledOps, ...]:
     """Those of this thread, outermost first."""
     found: tuple[CompiledOps, ...] = getattr(_now, "listening", ())
     return found
 
 
 def _replace_setup(before: Any, after: Any) -> None:
-    """Where PyTorch prepares its compiler for such an operator, let *after* do it."""
+    """Replace PyTorch's setup of the compiler for higher-order operators by *after*."""
     for home in filter(None, map(sys.modules.get, OPERATOR_HOMES)):
         if before is not None and getattr(home, OPERATOR_SETUP, None) is before:
             setattr(home, OPERATOR_SETUP, after)
@@ -79,17 +84,17 @@ def _replace_setup(before: Any, after: Any) -> None:
 @contextlib.contextmanager
 def _unrecorded() -> Iterator[Any]:
     """As PyTorch's own setup, but nothing is recorded until what was compiled runs."""
-    listening, away = _listening(), None
+    heard, away = listening(), None
     with _plain() as backend:
         try:
-            away = _take_away(listening)
+            away = _take_away(heard)
         except Exception as error:
-            listening[-1].lose(error)
+            heard[-1].lose(error)
         try:
             yield backend
         finally:
             if away is not None:
-                _give_back(away, listening[-1])
+                _give_back(away, heard[-1])
 
 
 def _give_back(away: contextlib.ExitStack, last: CompiledOps) -> None:
@@ -99,10 +104,21 @@ def _give_back(away: contextlib.ExitStack, last: CompiledOps) -> None:
         last.lose(error)
 
 
-def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
+def _take_away(heard: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
     """Stop recording, and let the compiler work; None where modes of others are in between."""
+    counting, ours = _counting(), [item.functions for item in heard]
+    away = unheard(heard)
+    if away is not None:
+        away.enter_context(torch.compiler.set_stance("default", force_backend=_run_recorded))
+        before, _now.back = getattr(_now, "back", ((), ())), (ours, counting)
+        away.callback(setattr, _now, "back", before)
+    return away
+
+
+def unheard(heard: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
+    """Stop recording until the stack is closed; None where modes of others are in between."""
     counting, modes = _counting(), function_modes()
-    ours = [item.functions for item in listening]
+    ours = [item.functions for item in heard]
     if not ours or not all(item in modes for item in ours):
         return None
     with contextlib.ExitStack() as stack:
@@ -110,17 +126,14 @@ def _take_away(listening: tuple[CompiledOps, ...]) -> contextlib.ExitStack | Non
             stack.callback(counts.__enter__)
             counts.__exit__(None, None, None)
         stack.enter_context(_only([mode for mode in modes if mode not in ours], modes))
-        for entry in reversed(listening):
+        for entry in reversed(heard):
             stack.callback(entry.modules.__enter__)
             entry.modules.__exit__()
-        stack.enter_context(torch.compiler.set_stance("default", force_backend=_run_recorded))
-        before, _now.back = getattr(_now, "back", ((), ())), (ours, counting)
-        stack.callback(setattr, _now, "back", before)
         return stack.pop_all()
 
 
 def _counting() -> list[TorchDispatchMode]:
-    """Our dispatch modes, if they are on top."""
+    """The recorder's dispatch modes, if they are on top of the stack."""
     from torchrecorder.capture.probes.kernels import KernelsHeard
 
     modes = reversed(dispatch_modes())
@@ -130,7 +143,7 @@ def _counting() -> list[TorchDispatchMode]:
 
 @contextlib.contextmanager
 def _only(others: list[TorchFunctionMode], modes: list[TorchFunctionMode]) -> Iterator[None]:
-    """Of the function *modes*, which are all there are, the *others* only."""
+    """Leave only the *others* of the function *modes* on the stack."""
     _put_in_place(others)
     try:
         yield
@@ -146,21 +159,21 @@ def _put_in_place(modes: list[TorchFunctionMode]) -> None:
 
 
 def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[..., Any]:
-    """A backend of the compiler: eager, recorded by those that record when it runs."""
+    """A backend of the compiler: eager, recorded when it runs."""
 
     def run(*args: Any) -> Any:
         with contextlib.ExitStack() as stack:
             try:
                 _bring_back(stack)
             except Exception as error:
-                _listening()[-1].lose(error)
+                listening()[-1].lose(error)
             return graph.forward(*args)
 
     return run
 
 
 def _bring_back(stack: contextlib.ExitStack) -> None:
-    """The modes that were taken away listen until *stack* is left."""
+    """Push the removed modes until *stack* is closed."""
     functions, counting = _now.back
     for function in functions:
         push_function_mode(function)

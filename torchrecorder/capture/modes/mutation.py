@@ -1,8 +1,8 @@
-"""Which arguments a function writes although their version does not tell.
+"""Arguments that a function writes without increasing their version.
 
-PyTorch counts up a tensor's version where an operator writes it. The running statistics of
-norms, the tensors that collectives receive into and the lists of fused optimizers are
-written without that (torch 2.13).
+PyTorch increases the version of a tensor when an operator writes it. The running statistics of
+norms, the output tensors of collectives and the lists of fused optimizers are written without that
+(torch 2.13).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ STATISTICS = dict.fromkeys(
     ("batch_norm", "instance_norm", "native_batch_norm", "cudnn_batch_norm"),
     ("running_mean", "running_var"),
 )
-"""Written in training only."""
+"""Written only in training mode."""
 
 RECEIVED = {
     "all_reduce": ("tensor",),
@@ -35,25 +35,25 @@ RECEIVED = {
     "all_to_all": ("output_tensor_list",),
     "all_to_all_single": ("output",),
 }
-"""What the functions of ``torch.distributed`` receive into, on whatever rank they run."""
+"""Arguments that the functions of ``torch.distributed`` receive into, on any rank."""
 
 
 def silent_writes(func: Callable[..., Any], name: str, schemas: Iterable[Any]) -> tuple[str, ...]:
-    """Arguments of *func* that it writes, whatever their version says."""
+    """Arguments that *func* writes without increasing their version."""
     if is_collective(func):
         return RECEIVED.get(name, ())
     return STATISTICS.get(name, ()) or _in_lists(schemas)
 
 
 def is_collective(func: Callable[..., Any]) -> bool:
-    """Whether *func* sends tensors to other processes, also where it gives nothing back."""
+    """Whether *func* communicates with other processes."""
     return getattr(func, "__module__", "") == "torch.distributed.distributed_c10d"
 
 
 def _in_lists(schemas: Iterable[Any]) -> tuple[str, ...]:
-    """What an operator writes, if tensors in lists are among it.
+    """The arguments that an operator writes, if lists are among them.
 
-    A single ``out=`` counts up its version; those in a list do not where they are fake.
+    A single ``out=`` increases its version; fake tensors in a list do not.
     """
     written = [
         argument

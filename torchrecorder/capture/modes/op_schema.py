@@ -1,4 +1,4 @@
-"""What a torch function is called, and how it is to be treated."""
+"""The names of torch functions, and how they are recorded."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ _OPERATORS = {
 }
 
 _REFLECTED = frozenset("__rdiv__ __rtruediv__ __rpow__ __rfloordiv__ __rmod__".split())
-"""Operators of a tensor that stands on the right, under the name of those on the left."""
+"""Reflected operators, with the name of the operator."""
 
 _READS_DATA = frozenset(
     "item tolist numpy bool() float() int() complex() contains equal allclose is_nonzero "
     "_local_scalar_dense backward".split()
 )
-"""Functions that look into a tensor and give no tensor back."""
+"""Functions that read data of a tensor and return no tensor."""
 
 _IGNORED = frozenset(
     "size dim numel nelement stride storage_offset data_ptr element_size is_floating_point "
@@ -73,13 +73,13 @@ _IGNORED = frozenset(
     "is_autocast_enabled get_default_dtype set_default_dtype _assert is_tensor "
     "_record_function_enter _record_function_enter_new _record_function_exit".split()
 )
-"""Functions that ask about a tensor's form or change what autograd does with it later."""
+"""Functions that read metadata of a tensor, or configure autograd."""
 
 _LEAVES_UNSET = frozenset(
     "empty empty_like new_empty empty_strided new_empty_strided empty_permuted empty_quantized "
     "resize_ resize_as_".split()
 )
-"""Functions that give memory as it happens to be."""
+"""Functions that return uninitialized memory."""
 
 _BACKWARD = (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
 
@@ -88,23 +88,23 @@ _TENSOR_ATTRIBUTES = frozenset("data grad T H mT mH real imag".split())
 
 @dataclass(frozen=True)
 class FunctionFacts:
-    """How one function is treated.
+    """How one function is recorded.
 
     Attributes:
-        name: What people type.
-        qualname: Where it lives.
-        parameters: Names of its positional parameters, as far as Python knows them.
-        ignored: Asks about form only; not an op.
-        reads_data: Takes data out of the tensors, to Python.
-        in_place: By its name, it writes its first argument.
+        name: Its short name.
+        qualname: Its full name.
+        parameters: Names of its positional parameters, if known.
+        ignored: Reads only metadata; not an op.
+        reads_data: Reads data of tensors into Python.
+        in_place: Writes its first argument, according to its name.
         rebinds: Gives a tensor other memory (``x.data = y``).
-        attribute: It is the read of an attribute.
-        grad_switch: It turns gradients on or off.
-        writes: Arguments that it may write without counting up their version.
-        runs_backward: It runs the autograd graph.
-        higher_order: It is an operator on functions.
-        leaves_unset: What it gives holds no numbers of anybody's.
-        dispatched: The dispatcher calls it, below what counts up versions of what it writes.
+        attribute: Reads an attribute.
+        grad_switch: Switches grad mode.
+        writes: Arguments that it may write without increasing their version.
+        runs_backward: Runs the autograd graph.
+        higher_order: A higher-order operator.
+        leaves_unset: Returns uninitialized memory.
+        dispatched: Called by the dispatcher, before versions of written tensors increase.
     """
 
     name: str
@@ -124,11 +124,11 @@ class FunctionFacts:
 
 
 _known: dict[Any, FunctionFacts] = {}
-"""The facts about functions of PyTorch, which live as long as it does."""
+"""The facts about functions of PyTorch, cached for the whole process."""
 
 
 def facts_of(func: Callable[..., Any]) -> FunctionFacts:
-    """The facts about *func*; worked out once per function of PyTorch, once per run for others."""
+    """The facts about *func*; cached per process for functions of PyTorch, per run for others."""
     known = _known.get(func)
     if known is None:
         known = _work_out(func)
@@ -138,7 +138,7 @@ def facts_of(func: Callable[..., Any]) -> FunctionFacts:
 
 
 def _is_pytorch(func: Any) -> bool:
-    """Whether *func* is found under its name in ``torch.Tensor`` or a module of PyTorch."""
+    """Whether *func* is an attribute of ``torch.Tensor`` or of a module of PyTorch."""
     name, home = getattr(func, "__name__", ""), getattr(func, "__module__", None) or "torch"
     if home.partition(".")[0] != "torch":
         return False
@@ -157,7 +157,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         name=name,
         qualname=_qualname(func, name),
         parameters=parameters,
-        ignored=name in _IGNORED or isinstance(func, torch.ScriptMethod),  # its inside is heard
+        ignored=name in _IGNORED or isinstance(func, torch.ScriptMethod),  # its inside is recorded
         reads_data=name in _READS_DATA or is_collective(func),
         in_place=_writes_first(name),
         grad_switch=name == "_set_grad_enabled",
@@ -231,7 +231,7 @@ def _qualname(func: Any, name: str) -> str:
 
 
 def _parameters(func: Any) -> tuple[str, ...]:
-    """Positional parameter names: from Python's signature, or from the op's schemas."""
+    """Positional parameter names, from Python's signature or from the schemas."""
     if isinstance(func, types.FunctionType):
         code = getattr(inspect.unwrap(func), "__code__", None)
         return () if code is None else code.co_varnames[: code.co_argcount]
@@ -243,7 +243,7 @@ def _parameters(func: Any) -> tuple[str, ...]:
 
 
 def _schemas(func: Any) -> tuple[Any, ...]:
-    """The signatures of the operator behind a function that is not written in Python."""
+    """The schemas of the operator behind a function that is not written in Python."""
     name = str(getattr(func, "__name__", ""))
     if isinstance(func, types.FunctionType) or not name or name.startswith("__"):
         return ()

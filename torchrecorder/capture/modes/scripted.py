@@ -1,8 +1,7 @@
-"""Scripts: which TorchScript modules can be looked into, and the errors they raise.
+"""Scripts: which TorchScript modules can be recorded inside, and the errors they raise.
 
-The interpreter calls operators through the dispatcher, where they can be heard. Kernels that
-it fuses or forks work past it, and fill memory that others have seen made: a module in which
-there may be some is not looked into.
+The interpreter calls operators through the dispatcher, where they can be recorded. Fused kernels
+and forks bypass it: a module that may contain some is recorded as one op.
 """
 
 from __future__ import annotations
@@ -17,25 +16,25 @@ from torchrecorder.capture.state.restore import unheard
 from torchrecorder.capture.internals.access import FakeTensor, fuses
 
 FORK = "prim::fork"
-"""Starts a task in another thread, whose grad nodes have numbers of their own."""
+"""Starts a task in another thread, which numbers grad nodes separately."""
 
 _PLAIN = (Tensor, Parameter, FakeTensor)
 _PAST_DISPATCH = ("MKLDNN", FORK, "Fusion", "TensorExpr", "StaticSubgraph")
 
 
 def graph_of(module: Any) -> str:
-    """What scripted *module* is compiled from, as text; empty if it has no forward of its own."""
+    """The graph of a scripted *module* as text; empty if it has no forward."""
     try:
-        with unheard():  # it prints the numbers in its constants
+        with unheard():  # printing it reads its constants
             return str(module.inlined_graph)
     except (AttributeError, RuntimeError):
         return ""
 
 
 def shows_inside(module: Any, graph: str, inputs: Iterable[Tensor]) -> bool:
-    """Whether all that scripted *module* does with these *inputs* goes through the dispatcher."""
+    """Whether all operators of scripted *module* on these *inputs* go through the dispatcher."""
     tensors = [*inputs, *module.parameters(), *module.buffers()]
-    if any(type(tensor) not in _PLAIN for tensor in tensors):  # what it gives will be wrapped again
+    if any(type(tensor) not in _PLAIN for tensor in tensors):  # its outputs are wrapped again
         return False
     devices = {tensor.device.type for tensor in tensors}
     if any(fuses(device) for device in devices):
@@ -44,9 +43,9 @@ def shows_inside(module: Any, graph: str, inputs: Iterable[Tensor]) -> bool:
 
 
 def restore_message(error: BaseException, raised: str) -> None:
-    """Put the words of what an operator raised back into the interpreter's *error*.
+    """Put the message of an operator's exception back into the interpreter's *error*.
 
-    The interpreter ends its message with them, but has none for what comes through Python.
+    The interpreter appends it to its own message, but not for exceptions that pass through Python.
     """
     text = error.args[0] if error.args else None
     if isinstance(text, str) and text.endswith("\nRuntimeError: \n"):

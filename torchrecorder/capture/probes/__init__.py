@@ -1,1 +1,1 @@
-"""Probes: what is measured on request while the model runs."""
+"""Probes: optional measurements during the run."""

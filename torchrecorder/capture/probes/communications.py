@@ -1,7 +1,7 @@
-"""Communications: what this process sends to others and receives from them.
+"""Communications: communication with other processes.
 
-Heard where all of it passes, below Python and C++, forward and backward. What is received is
-written in a thread of its own: until somebody has waited for it, nobody looks at it.
+Recorded at the dispatcher, which sees calls from Python and C++, in forward and backward. Results
+are written in another thread: they are not read before the program has waited for them.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tensors.tensor_table import Values
 
 UNTIMED = ("fake", "nccl", "xccl")
-"""Backends that send nothing, or of which the program hears when a device has been told to."""
+"""Backends that do not communicate, or whose completion on the host is only a kernel launch."""
 
 
 class _Open:
-    """A communication, while the run goes on."""
+    """A communication during the run."""
 
     def __init__(
         self, tape: Tape, told: Communication, received: list[Tensor], timed: bool
@@ -67,7 +67,7 @@ class _Open:
         self.blocked: float | None = None
 
     def done(self) -> None:
-        """It is over; told in a thread of PyTorch's."""
+        """It is done; called in a thread of PyTorch."""
         self.seconds = self.tape.clock() - self.began
 
     def waited(self, since: float) -> None:
@@ -79,7 +79,7 @@ class _Open:
 
 
 class Communications(Observer):
-    """Hears what the recorded thread sends, and the threads that run its backward passes."""
+    """Records communication of the recorded thread, and of the threads of its backward passes."""
 
     def __init__(
         self, tape: Tape, values: Values, backward: BackwardRuns, running: Running
@@ -94,7 +94,7 @@ class Communications(Observer):
         self._counts: dict[Any, int] = {}
         self._works: dict[int, tuple[weakref.ref[Any], _Open]] = {}
         self._writing: dict[int, _Open] = {}
-        self._last: Any = None  # nothing else holds a work until Python is given it
+        self._last: Any = None  # keeps a work alive until Python gets it
         self._spread: set[ValueId] = set()
         self._gradients: dict[ValueId, int] = {}
 
@@ -116,7 +116,7 @@ class Communications(Observer):
     # What is sent -------------------------------------------------------------------
 
     def begins(self, operator: Any, args: tuple[Any, ...], made: Any = None) -> _Open | None:
-        """An operator that sends begins; *made* is what it gave, where nothing will be sent."""
+        """A communication operator begins; *made* is its result on fake tensors."""
         if not self._is_meant():
             return None
         try:
@@ -136,7 +136,7 @@ class Communications(Observer):
             self._resume()
 
     def ends(self, begun: _Open, result: Any) -> None:
-        """It has returned, and sends."""
+        """The operator returned."""
         try:
             work = self._last = work_in(result)
             if work is not None:
@@ -162,7 +162,7 @@ class Communications(Observer):
             return None
 
     def waited(self, begun: tuple[Any, _Open | None, float]) -> None:
-        """It has waited."""
+        """The program has waited."""
         on, opened, since = begun
         try:
             self._pause()
@@ -179,7 +179,7 @@ class Communications(Observer):
             self._resume()
 
     def _is_meant(self) -> bool:
-        """Whether what happens in this thread is the run's, and nothing of ours."""
+        """Whether the current call belongs to the run, not to the recorder."""
         if self.tape.deaf:
             return False
         if threading.get_ident() == self.tape.thread:
@@ -235,17 +235,17 @@ class Communications(Observer):
     def _place(self) -> tuple[OpId | None, GradId | None, ScopeId | None]:
         """The op, the grad node and the scope that are running.
 
-        None of them where a backward pass has come to its end, and calls what was to run then.
+        All None in callbacks at the end of a backward pass.
         """
         if not self.running.is_backward:
             return self.tape.op, None, self.tape.scope
         grad = self.backward.current()
         return None, grad, self.running.home(grad)
 
-    # What is told of the run ------------------------------------------------------------
+    # Callbacks of the run ------------------------------------------------------------
 
     def op_ended(self, op: OpId) -> None:
-        """Python has been given what there is to wait for."""
+        """Python got the work or tensor to wait for."""
         self._last = None
 
     def node_ended(self, grad: GradId, run: int) -> None:
@@ -253,7 +253,7 @@ class Communications(Observer):
         self._last = None
 
     def backward_ended(self) -> None:
-        """C++ has waited for what it sent in this pass; parameters have their gradients."""
+        """C++ has waited for the communication of this pass; parameters have their gradients."""
         for opened in self._found:
             if opened.told.backward:
                 self._arrive(opened)
@@ -266,7 +266,7 @@ class Communications(Observer):
                 self._gradients[value] = _bytes(local_part(parameter.grad))
 
     def spread(self, value: ValueId, tensor: Tensor) -> None:
-        """State which part of a DTensor is here."""
+        """Record the local part of a DTensor."""
         placements, mesh = spread_of(tensor)
         facts = self._meshes.get(mesh)
         if facts is None:
@@ -277,7 +277,7 @@ class Communications(Observer):
         self.tape.write(Shard(value, str(facts), placements, shape, _bytes(part)))
 
     def finish(self) -> None:
-        """The run is over: state what was sent."""
+        """The run is over: write the communications."""
         self._last = None
         for opened in self._found:
             told = opened.told._replace(seconds=opened.seconds, blocked_seconds=opened.blocked)
@@ -288,12 +288,12 @@ class Communications(Observer):
         self._writing.clear()
 
     def rank(self) -> Rank:
-        """Which process this is, and whom it works with."""
+        """The rank of this process, its groups and meshes."""
         meshes = tuple(dict.fromkeys(self._meshes.values()))
         return Rank(*rank_and_world(), socket.gethostname(), tuple(self._groups.values()), meshes)
 
 
 def _bytes(tensor: Tensor) -> int:
-    """The size of a tensor whose sizes may be symbols."""
+    """The bytes of a tensor with possibly symbolic sizes."""
     number = tensor.numel()
     return number * tensor.element_size() if type(number) is int else 0

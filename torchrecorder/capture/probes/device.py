@@ -1,9 +1,8 @@
-"""DeviceWatched: time and memory on a GPU, where the CPU's clock says little.
+"""DeviceWatched: time and memory on a GPU, where the CPU's clock is not sufficient.
 
-Ops and grad nodes are bracketed by CUDA events on the stream they run on. The events are
-read when the run is over, so nothing waits while it goes on. Memory is what the caching
-allocator has given out, looked at around every op; within an op its own peak counts if it
-is a new one. The user's peak statistics are read and never reset.
+Ops and grad nodes are bracketed by CUDA events on their stream. The events are read after the run,
+so that the run never waits. Memory is what the caching allocator has allocated, read around every
+op; a new peak of the allocator within an op counts too. Peak statistics are never reset.
 """
 
 from __future__ import annotations
@@ -40,27 +39,27 @@ class DeviceWatched(Observer):
     # Time ---------------------------------------------------------------------------
 
     def op_begins(self, op: OpId) -> None:
-        """An op goes to the device."""
+        """An op is submitted to the device."""
         self._start(op)
 
     def op_ended(self, op: OpId) -> None:
-        """It has been sent; when it is done, the event knows."""
+        """The op was submitted: record its end event."""
         self._stop(op)
         self._look(op)
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """A grad node goes to the device of its gradients."""
+        """A grad node is submitted to the device of its gradients."""
         if any(isinstance(item, Tensor) and item.is_cuda for item in given):
             self._start(f"{grad} {run}")
 
     def node_ended(self, grad: GradId, run: int) -> None:
-        """It has been sent."""
+        """The node was submitted."""
         self._stop(f"{grad} {run}")
         self._look(grad)
 
     def _start(self, key: str) -> None:
         if torch.cuda.is_current_stream_capturing():
-            return  # events that tell time cannot be part of a CUDA graph
+            return  # timing events cannot be part of a CUDA graph
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         self._started[key] = event
@@ -75,11 +74,11 @@ class DeviceWatched(Observer):
     # Memory -------------------------------------------------------------------------
 
     def scope_entered(self, scope: OpenScope) -> None:
-        """What is given out at the door counts too."""
+        """Memory allocated at the start counts too."""
         self._look(None)
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
-        """The last look inside."""
+        """Read memory before the scope ends."""
         self._look(None)
 
     def _look(self, node: str | None) -> None:
@@ -91,12 +90,12 @@ class DeviceWatched(Observer):
             self._peaks[place] = max(now, self._peaks.get(place, 0))
 
     def _memory(self) -> tuple[int, int]:
-        """Bytes given out now, and at most."""
+        """Allocated bytes: current and peak."""
         stats = torch.cuda.memory_stats_as_nested_dict(self.device)["allocated_bytes"]["all"]
         return stats["current"], stats["peak"]
 
     def finish(self) -> None:
-        """Wait for the device once, and read everything."""
+        """Synchronize the device once, and read all events."""
         if self._pairs:
             torch.cuda.synchronize(self.device)
         for node, started, ended in self._pairs:

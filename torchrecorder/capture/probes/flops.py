@@ -1,9 +1,8 @@
 """FlopsCounted: floating-point operations, by PyTorch's own formulas.
 
-The formulas of ``torch.utils.flop_counter`` stand for kernels, which only a dispatch mode
-sees. It sees them in both directions, and knows from the tape for which op, and from
-autograd for which grad node, each of them runs. What is composed of other kernels is
-taken apart as PyTorch itself does, which leaves that to a mode where inference mode is on.
+The formulas of ``torch.utils.flop_counter`` apply to kernels, which only a dispatch mode sees, in
+forward and backward. The tape gives the op of each kernel, autograd its grad node. Composite
+operators are decomposed as in PyTorch, which under inference mode leaves this to the mode.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ _FORM = frozenset(
     "sym_size stride sym_stride storage_offset sym_storage_offset numel sym_numel dim layout "
     "device".split()
 )
-"""Questions about a tensor's form, which tensor subclasses send through dispatch."""
+"""Functions for metadata, which tensor subclasses send through the dispatcher."""
 
 
 _AS_IT_IS, _BY_ITS_CLASS, _COMPOSED = object(), object(), object()
-"""How an operator is run: by its kernel, by the class of its arguments, as what it consists of."""
+"""How an operator runs: by its kernel, by the class of its arguments, or decomposed."""
 
-UNCOUNTED = "floating-point operations inside of operators on functions were not counted"
-"""The note of a run with ``torch.cond`` or the like, where PyTorch does not show its inside."""
+UNCOUNTED = "floating-point operations inside higher-order operators were not counted"
+"""The note of a run with higher-order operators, if PyTorch does not expose their inside."""
 
 
 class FlopsCounted(KernelsHeard):
@@ -78,7 +77,7 @@ class FlopsCounted(KernelsHeard):
         return result
 
     def _way_to_run(self, func: Any, args: tuple[Any, ...]) -> tuple[Any, object]:
-        """The formula for *func*, if there is one, and how it is to be run."""
+        """The formula for *func* or None, and how to run it."""
         if self.tape.task.is_left() or func._schema.name.split("::")[1] in _FORM:
             return None, _AS_IT_IS
         formula = flop_registry.get(func._overloadpacket)
@@ -89,13 +88,13 @@ class FlopsCounted(KernelsHeard):
                 if isinstance(argument, torch.Tensor) and argument.is_nested
             ]
             if any(type(item) is not torch.Tensor for item in nested):
-                return None, _BY_ITS_CLASS  # which takes it apart, and is heard then
+                return None, _BY_ITS_CLASS  # which decomposes it and calls this mode again
             if not nested and self._is_composed(func):
                 return None, _COMPOSED
         return formula, _AS_IT_IS
 
     def _run_inside(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operator on functions; of a condition's, count the one that is called."""
+        """Run a higher-order operator; of ``cond``, count the branch that runs."""
         if func is torch.ops.higher_order.cond and type(args[0]) is torch.Tensor:
             condition, yes, no, operands = args
             chosen = yes if condition else no
@@ -104,13 +103,13 @@ class FlopsCounted(KernelsHeard):
         return func(*args, **kwargs)
 
     def run_operator(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run what belongs to an operator on functions, which may only be traced here."""
+        """Run an op in a function of a higher-order operator, which may only be traced."""
         if UNCOUNTED not in self.tape.notes:
             self.tape.notes.append(UNCOUNTED)
         return func(*args, **kwargs)
 
     def _is_composed(self, func: Any) -> bool:
-        """Whether PyTorch runs *func* as other kernels, for want of one of its own."""
+        """Whether PyTorch decomposes *func*, which has no kernel."""
         found = self._composed.get(func)
         if found is None:
             found = self._composed[func] = func.has_kernel_for_dispatch_key(COMPOSED) and not any(
@@ -127,5 +126,5 @@ class FlopsCounted(KernelsHeard):
             else:
                 place = self.tape.op or self.tape.scope or "run"
                 self.tape.write(Measured(FLOPS_FORWARD, place, amount))
-        except Exception as error:  # some formulas expect arguments in one spelling only
+        except Exception as error:  # some formulas accept only positional or only keyword arguments
             self.tape.lose("flops", error)

@@ -1,4 +1,4 @@
-"""KernelsHeard: what the dispatch modes of the recorder have in common."""
+"""KernelsHeard: the base class of the recorder's dispatch modes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class KernelsHeard(TorchDispatchMode):
-    """Hears every kernel, in both directions, while it is entered."""
+    """Sees every kernel, in forward and backward, while it is entered."""
 
     supports_higher_order_operators = True
 
@@ -32,12 +32,12 @@ class KernelsHeard(TorchDispatchMode):
         self.backward = backward
 
     def run_operator(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operator on functions where PyTorch does not show its inside."""
+        """Run a higher-order operator whose inside PyTorch does not expose."""
         return func(*args, **kwargs)
 
 
 class _Plain(TorchDispatchMode):
-    """Runs everything."""
+    """A mode that only runs operators."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -47,10 +47,11 @@ class _Plain(TorchDispatchMode):
 
 @functools.cache
 def _use_once() -> None:
-    """Let PyTorch import what it needs for its first dispatch mode.
+    """Enter a dispatch mode once, so that PyTorch does its imports for the first one.
 
-    An exception that it catches while it does keeps the frames around it alive, and tensors in
-    them, until the next collection of garbage.
+    An exception caught during these imports keeps the frames around it, and their tensors, alive
+    until
+    the next garbage collection.
     """
     with _Plain():  # type: ignore[no-untyped-call]
         torch.empty(0).neg()

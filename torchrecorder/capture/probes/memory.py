@@ -1,15 +1,15 @@
 """MemoryWatched: when the memory of tensors is allocated and released, on request.
 
-A dispatch mode sees every new tensor of both directions, also those that no Python code gets:
-what kernels save for backward, and gradients. A weak reference to the storage tells when its
-memory is released, whoever held it last. What existed before the run counts from its beginning:
-the model's parameters, buffers and gradients, and whatever else the run reads.
+A dispatch mode sees every new tensor in forward and backward, also those that Python code never
+gets: tensors saved for backward, and gradients. A weak reference to the storage reports its
+release.
+Tensors from before the run count from its beginning: the model's parameters, buffers and gradients,
+and everything else that the run reads.
 """
 
 from __future__ import annotations
 
 import itertools
-import weakref
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
 
 _ADOPTS = frozenset(("aten::lift_fresh", "aten::lift", "aten::lift_fresh_copy"))
-"""Operators that are given a tensor which was made a moment before, out of sight."""
+"""Operators with an argument that was created just before, unseen by the mode."""
 
 
 class MemoryWatched(KernelsHeard, Observer):
-    """Notes allocations and releases while it is entered."""
+    """Records allocations and releases while it is entered."""
 
     def __init__(self, tape: Tape, backward: BackwardRuns) -> None:
         super().__init__(tape, backward)
@@ -50,7 +50,7 @@ class MemoryWatched(KernelsHeard, Observer):
         self._alias: set[int] = set()
 
     def start(self, model: Module | None) -> None:
-        """What the model has before the run, and whether or not the run reads it."""
+        """Record the tensors of the model from before the run."""
         waiting, seen = [model] if model is not None else [], set()
         while waiting:
             module = waiting.pop()
@@ -67,7 +67,7 @@ class MemoryWatched(KernelsHeard, Observer):
             )
 
     def _has(self, tensor: Tensor, role: str) -> None:
-        """The model has this tensor, and maybe a gradient of it."""
+        """Record a tensor of the model, and its gradient."""
         if is_lazy(tensor):
             return
         storage = self._state(tensor, role, -1)
@@ -76,7 +76,7 @@ class MemoryWatched(KernelsHeard, Observer):
             self._state(gradient, "gradient", storage)
 
     def _state(self, tensor: Tensor, role: str, leaf: int) -> int:
-        """The storage of *tensor*, which has this role."""
+        """Record the role of the storage of *tensor*."""
         self._meet(tensor, None)
         storage = self.values.storages.of(tensor).number
         self._roles[storage] = role, leaf
@@ -85,7 +85,7 @@ class MemoryWatched(KernelsHeard, Observer):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Run *func*, and see what memory is new."""
+        """Run *func*, and record new memory."""
         kwargs = kwargs or {}
         if not SHOWS_OPERATORS and self.tape.deaf:
             return func(*args, **kwargs)
@@ -103,7 +103,7 @@ class MemoryWatched(KernelsHeard, Observer):
         return result
 
     def _hear(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A kernel is about to run: what it reads and nobody made was there before."""
+        """A kernel is about to run: unknown arguments existed before the run."""
         if current_node() is not None:
             self._node = self.backward.current() or self.backward.last_started() or self._node
         else:
@@ -114,10 +114,9 @@ class MemoryWatched(KernelsHeard, Observer):
             self._meet(tensor, None)
 
     def _meet(self, tensor: Tensor, node: str | None, *, shares: bool = False) -> None:
-        """A tensor, made in *node*; one that was there before, if that is None.
+        """Record the memory of a tensor, allocated in *node*; None: before the run.
 
-        If it *shares* the memory of an argument, and that is not known, it is a fake tensor of
-        something real.
+        If it *shares* unknown memory of an argument, it is a fake tensor of a real one.
         """
         storage = self.values.storages.of(tensor).number
         if storage == NO_STORAGE or storage in self._alias:
@@ -128,8 +127,7 @@ class MemoryWatched(KernelsHeard, Observer):
             return
         if known is not None and node is None:
             return
-        memory = bearer(tensor).untyped_storage()
-        amount = memory.nbytes()
+        amount = bearer(tensor).untyped_storage().nbytes()
         if known is not None:
             if known[0] == amount:
                 return
@@ -139,10 +137,12 @@ class MemoryWatched(KernelsHeard, Observer):
         if node is not None:
             self.moment += 1
             self.begun[storage] = amount, node, self.moment
-        self._references[storage] = weakref.ref(memory, lambda _: self._gone(storage))
+        self._references[storage] = self.values.storages.when_released(
+            tensor, lambda: self._gone(storage)
+        )
 
     def _gone(self, storage: int) -> None:
-        """Nobody holds this memory any more; PyTorch calls it."""
+        """This memory was released; called by PyTorch."""
         try:
             self._release(storage)
         except Exception as error:
@@ -161,7 +161,7 @@ class MemoryWatched(KernelsHeard, Observer):
     # Where the run is -----------------------------------------------------------------
 
     def op_begins(self, op: OpId) -> None:
-        """What is released from here on, is released in it."""
+        """Later releases count for this op."""
         self._begin(op)
 
     def op_ended(self, op: OpId) -> None:
@@ -197,7 +197,7 @@ class MemoryWatched(KernelsHeard, Observer):
     # The end --------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """The run is over: write what was seen, and stop listening."""
+        """The run is over: write the events, and remove weak references."""
         for place in list(self._open):
             self._end(place)
         for reference, role, _ in list(self.values.named.values()):
@@ -215,13 +215,13 @@ class MemoryWatched(KernelsHeard, Observer):
         found = sorted((*self.done, *open_), key=lambda item: (item.begin, item.storage))
         for entry in found:
             self.tape.write(entry)
-        if not in_use():  # there the allocator tells
+        if not in_use():  # there the allocator reports peaks
             self._write_peaks(found)
         self.begun.clear()
         self.done.clear()
 
     def _write_peaks(self, found: list[Allocation]) -> None:
-        """The most bytes that were live while each op, grad node and module call ran."""
+        """Write the peak of live bytes during each op, grad node and module call."""
         changes = [0] * (self.moment + 1)
         for item in found:
             changes[item.begin] += item.bytes
@@ -233,7 +233,7 @@ class MemoryWatched(KernelsHeard, Observer):
 
 
 def _tensors(found: Any) -> list[Tensor]:
-    """The tensors in what a kernel is given or gives."""
+    """The tensors in the arguments or results of a kernel."""
     if isinstance(found, Tensor):
         return [found]
     if not isinstance(found, (tuple, list, type({}.values()))):
@@ -253,7 +253,7 @@ def _name(func: Any) -> str:
 
 
 def _gives_arguments(func: Any) -> bool:
-    """Whether what *func* gives is the memory of its arguments: a view, or written in place."""
+    """Whether the results of *func* share memory with its arguments: views, or in-place writes."""
     schema = getattr(func, "_schema", None)
     if schema is None or schema.name in _ADOPTS:
         return False

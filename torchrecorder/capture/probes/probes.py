@@ -1,4 +1,4 @@
-"""Extras: the instruments that work only on request."""
+"""Extras: the instruments that are used only on request."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHOICE = Check(
 )
 
 Compiled = Union[bool, Literal["inductor"]]
-"""Whether a model is compiled too: to its graphs, or also to kernels."""
+"""Whether the model is compiled too: graphs, or also kernels."""
 
 COMPILED = one_of(True, False, INDUCTOR)
 
@@ -48,17 +48,17 @@ CHECKS = {
 
 @dataclass(frozen=True)
 class Extras:
-    """What a run is asked for beyond the usual.
+    """The optional measurements of a run.
 
     Attributes:
-        stats: Statistics of tensors and gradients: of all, or of those in these scopes.
+        stats: Compute statistics of tensors and gradients: of all, or of those in these scopes.
         keep: Scopes and operations whose results, and gradients of results, are kept.
         flops: Count floating-point operations.
-        replay: Keep grad nodes and their gradients, to run single ones again.
-        saved: Count the bytes that grad nodes keep for backward.
-        compiled: Compile the model too, to see its graphs; with Inductor, also its kernels.
-        profiler: A profiler that is told of ops and scopes, and asked what it saw in them.
-        memory: Note when the memory of tensors is allocated and released.
+        replay: Keep grad nodes and their gradients, to run single nodes again.
+        saved: Count the bytes that grad nodes save for backward.
+        compiled: Compile the model too, to get its graphs; with Inductor, also its kernels.
+        profiler: A profiler that records ops and scopes as ranges.
+        memory: Record when the memory of tensors is allocated and released.
     """
 
     stats: Choice = False
@@ -74,7 +74,7 @@ class Extras:
         check(self, CHECKS)
 
     def warn_unmatched(self, events: Iterable[Event]) -> None:
-        """Warn of scopes that were to be watched and did not run."""
+        """Warn of patterns that match no scope or operation of the run."""
         events = list(events)
         entered = {event.scope: event for event in events if isinstance(event, ScopeEntered)}
         names = [item.path or item.name for item in entered.values()]
@@ -97,7 +97,7 @@ class Extras:
         model: Module | None,
         stack: contextlib.ExitStack,
     ) -> None:
-        """Let the instruments that are asked for listen."""
+        """Start the requested instruments."""
         if self.stats:
             from torchrecorder.capture.probes.statistics import StatisticsTaken
 
@@ -121,9 +121,9 @@ class Extras:
             stack.enter_context(started.sent)
             tape.observers.append(started.sent)
         if in_use():
-            tape.observers.append(DeviceWatched(tape))  # the last to hear of a node: nearest to it
+            tape.observers.append(DeviceWatched(tape))  # closest to a node: the last observer
         if self.profiler is not None:
-            tape.observers.append(Ranges())  # the range is right around what runs
+            tape.observers.append(Ranges())  # the range is closest around the op
         if self.memory:
             from torchrecorder.capture.probes.memory import MemoryWatched
 
@@ -140,7 +140,7 @@ class Extras:
 
 
 class Started:
-    """The instruments that keep something for after the run."""
+    """The instruments whose results are read after the run."""
 
     def __init__(self) -> None:
         self.tensors: TensorsKept | None = None
@@ -148,7 +148,7 @@ class Started:
         self.sent: Communications | None = None
 
     def kept(self) -> Kept:
-        """What outlives the run."""
+        """The tensors that outlive the run."""
         if self.tensors is None:
             return Kept(replay=self.nodes)
         return Kept(self.tensors.activations, self.tensors.gradients, self.nodes)
@@ -157,7 +157,7 @@ class Started:
 def _around(
     entered: Mapping[ScopeId, ScopeEntered], scope: ScopeId | None
 ) -> Iterator[ScopeEntered]:
-    """A scope and those around it."""
+    """A scope and the scopes around it."""
     while scope is not None:
         yield entered[scope]
         scope = entered[scope].parent

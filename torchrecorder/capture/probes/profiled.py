@@ -1,9 +1,9 @@
-"""Ranges: ops, scopes and grad nodes as ranges of a profiler, and what it saw in them.
+"""Ranges: ops, scopes and grad nodes as ranges of a profiler, and its measurements.
 
-The profiler is the user's, or the one of ``record(..., profile=True)``. It links kernels, copies
-and memory to what launched them; we only say where each op begins and ends. An op or scope is a
-range. A grad node leaves a mark that is over at once: it lies inside the slice in which the engine
-runs the node, whatever thread that is in.
+The profiler is the user's, or that of ``record(..., profile=True)``. It links kernels, copies and
+memory to the calls that launched them; the recorder only marks the start and end of ops and scopes
+as ranges. A grad node has an empty range as a mark: it lies inside the slice in which the engine
+runs the node, in any thread.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ PROFILER = Check(
 
 
 CALLS = ("cuda", "cuLaunch", "hip", "xpu", "ze")
-"""What the names of calls of a device's runtime or driver begin with."""
+"""The prefixes of names of runtime and driver calls."""
 
 
 class Ranges(Observer):
-    """Makes a range of each op and scope that runs, and marks grad nodes."""
+    """Creates a range for each op and scope, and marks grad nodes."""
 
     def __init__(self) -> None:
         self._open: list[tuple[str, Any]] = []
@@ -45,7 +45,7 @@ class Ranges(Observer):
         self._leave(op)
 
     def scope_entered(self, scope: OpenScope) -> None:
-        """Its range begins; its path is for people who look at the trace."""
+        """Its range begins; the path in its name is for readers of the trace."""
         self._enter(scope.scope, f"{MARK}{scope.scope} {scope.event.path or scope.event.name}")
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
@@ -53,12 +53,12 @@ class Ranges(Observer):
         self._leave(scope.scope)
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """The mark is left."""
+        """Its mark is written."""
         with profiler_range(MARK + grad):
             pass
 
     def finish(self) -> None:
-        """What is still open ends."""
+        """Close open ranges."""
         while self._open:
             self._open.pop()[1].__exit__(None, None, None)
 
@@ -68,7 +68,7 @@ class Ranges(Observer):
         self._open.append((id, opened))
 
     def _leave(self, id: str) -> None:
-        """End the range, and those inside it that an exception has left."""
+        """End the range, and open ranges inside it after an exception."""
         if any(item == id for item, _ in reversed(self._open)):
             while self._open:
                 last, opened = self._open.pop()
@@ -78,13 +78,13 @@ class Ranges(Observer):
 
 
 def is_done(profiler: Any) -> bool:
-    """Whether *profiler* has stopped: while it runs, asking for its events would spoil them."""
+    """Whether *profiler* has stopped; reading its events earlier would corrupt them."""
     inner = getattr(profiler, "profiler", profiler)
     return getattr(inner, "kineto_results", None) is not None
 
 
 def slices_of(profiler: Any) -> list[Slice]:
-    """What *profiler* saw on the CPU, with the kernels that each launched."""
+    """The slices of *profiler* on the CPU, with the kernels that each launched."""
     events = list(profiler.events())
     begun = {event.id: event.time_range.start for event in events if not _is_on_cpu(event)}
     return [_slice(event, begun) for event in events if _is_slice(event)]
@@ -115,7 +115,7 @@ def _slice(event: Any, begun: Mapping[int, float]) -> Slice:
 
 
 def _kernels(event: Any, begun: Mapping[int, float]) -> Iterator[Kernel]:
-    """What *event* launched itself, by calls of the driver that have the same number."""
+    """The kernels that *event* launched itself, linked by the correlation id of driver calls."""
     calls = [child for child in event.cpu_children if child.name.startswith(CALLS)]
     calls = [call for call in calls if call.id in begun]
     for place, kernel in enumerate(event.kernels):

@@ -1,6 +1,6 @@
-"""NodesKept: grad nodes stay alive with what they were given, to be run again alone.
+"""NodesKept: keep grad nodes and their gradients, to run single nodes again.
 
-Only on request: a node keeps the graph behind it, and all that it saved, alive.
+Only on request, because a node keeps the graph behind it and all saved tensors alive.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from torchrecorder.events import GradId
 
 
 class NodesKept(Observer):
-    """Holds the nodes of a run and the gradients of the last backward through them."""
+    """Keeps the nodes of a run and the gradients of their last backward run."""
 
     def __init__(self) -> None:
         self._nodes: dict[GradId, Any] = {}
         self._given: dict[GradId, Given] = {}
 
     def node_met(self, grad: GradId, node: Any) -> None:
-        """Hold the node."""
+        """Keep the node."""
         self._nodes[grad] = node
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """Hold what it is given."""
+        """Keep the gradients that it receives."""
         self._given[grad] = tuple(
             [item.detach() if isinstance(item, Tensor) else item for item in given]
         )
@@ -48,9 +48,9 @@ class NodesKept(Observer):
         """Run one grad node again on the gradients it received, or on others.
 
         Raises:
-            NotKept: It did not run, or what it had saved is gone.
-            InvalidArgument: There are more or fewer gradients than it takes.
-            Exception: What the node itself raises.
+            NotKept: It did not run, or its saved tensors were freed.
+            InvalidArgument: The number of gradients is wrong.
+            Exception: Any exception of the node itself.
         """
         received, node = self.given(grad), self._nodes[grad]
         given = received if given is None else given
@@ -67,7 +67,7 @@ class NodesKept(Observer):
             if "backward through the graph a second time" not in str(error):
                 raise
             raise NotKept(
-                f"what {node.name()} ({grad}) had saved was freed when it ran: use "
+                f"the saved tensors of {node.name()} ({grad}) were freed when it ran: use "
                 "retain_graph=True in backward(), or record(..., backward=True, replay=True)"
             ) from error
         return result if isinstance(result, tuple) else (result,)

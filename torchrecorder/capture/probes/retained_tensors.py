@@ -1,7 +1,7 @@
-"""TensorsKept: copies of what chosen scopes and operations gave, and of its gradients.
+"""TensorsKept: copies of the outputs of chosen scopes and operations, and of their gradients.
 
-Copies, because what the model made may be written in place a moment later. What a collective
-still writes is copied when the program has waited for it.
+They are copied because outputs may be written in place later. The result of a running collective is
+copied when the program has waited for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Call = dict[str, Any]
 
 
 class TensorsKept(Observer):
-    """Keeps what the scopes and operations of a choice give."""
+    """Keeps the outputs of chosen scopes and operations."""
 
     def __init__(self, tape: Tape, autograd: AutogradWalk, choice: Choice) -> None:
         self.tape = tape
@@ -40,7 +40,7 @@ class TensorsKept(Observer):
         self._wanted: dict[GradEdge, list[tuple[_Call, str]]] = {}
 
     def scope_left(self, scope: OpenScope, outputs: list[tuple[str, Tensor]]) -> None:
-        """Copy the results, and remember which gradients to wait for."""
+        """Copy the results, and note the grad nodes that receive their gradients."""
         path = scope.event.path or ("" if scope.event.parent is not None else scope.event.name)
         if not outputs or not path or not chooses(self.choice, [path]):
             return
@@ -69,7 +69,7 @@ class TensorsKept(Observer):
                 self._wanted.setdefault(edge, []).append((flowed, name))
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """Copy the gradients that were waited for."""
+        """Copy the gradients of kept results."""
         for index, gradient in enumerate(given):
             for flowed, name in self._wanted.get(GradEdge(grad, index), ()):
                 flowed[name] = None
@@ -79,12 +79,12 @@ class TensorsKept(Observer):
 
     @property
     def activations(self) -> Tensors:
-        """What the scopes gave."""
+        """The outputs of the scopes."""
         return Tensors(_single(self._made))
 
     @property
     def gradients(self) -> Tensors:
-        """The gradients of what the scopes gave; None where none arrived."""
+        """The gradients of the outputs; None for missing ones."""
         return Tensors(_single(self._flowed))
 
 
@@ -93,7 +93,7 @@ def _copy_into(made: _Call, name: str, tensor: Tensor) -> None:
 
 
 def of_ops(choice: Choice) -> list[str]:
-    """The patterns in *choice* that are of operations: ``"layer1.0: relu"``."""
+    """The patterns in *choice* for operations: ``"layer1.0: relu"``."""
     if isinstance(choice, bool):
         return []
     patterns = [choice] if isinstance(choice, str) else choice
@@ -101,7 +101,7 @@ def of_ops(choice: Choice) -> list[str]:
 
 
 def op_place(around: Iterable[ScopeEntered]) -> str:
-    """The place of an operation as rankings name it, from the scopes *around*, innermost first."""
+    """The place of an operation as in rankings, from the scopes *around* it, innermost first."""
     names: list[str] = []
     for scope in around:
         names.append(scope.path or scope.name)
@@ -116,7 +116,7 @@ def _copy(tensor: Tensor) -> Tensor:
 
 
 def _single(found: dict[str, list[_Call]]) -> dict[str, list[Any]]:
-    """A call that gave one unnamed tensor stands for that tensor."""
+    """Replace the result of a call with one unnamed tensor by that tensor."""
     return {
         path: [call[""] if list(call) == [""] else call for call in calls]
         for path, calls in found.items()

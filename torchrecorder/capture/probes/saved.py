@@ -1,11 +1,10 @@
-"""SavedTensors: the bytes that each grad node keeps for backward.
+"""SavedTensors: the bytes that each grad node saves for backward.
 
-Right after a node is met, what it saved is looked at through its ``_raw_saved_*``
-attributes. Hooks on saved tensors would tell as much, but with them PyTorch leaves out
-its check for tensors modified in place: the run would no longer be the same. What hooks
-of the user's have packed away (checkpointing does, offloading does) is not kept by the
-node, and is not counted. Memory counts once, at the first node that keeps it, with all
-that its storage holds; the memory of parameters does not count.
+Right after a node is found, its saved tensors are read through its ``_raw_saved_*`` attributes.
+``saved_tensors_hooks`` would report the same, but with them PyTorch skips its check for tensors
+modified in place, which would change the run. Tensors that hooks of the user packed (checkpointing,
+offloading) are not saved by the node and not counted. A storage counts once, in full, at the first
+node that saves it; the memory of parameters does not count.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ _NARROW = {
     torch.int64: torch.int8,
     torch.complex128: torch.complex64,
 }
-"""Types of wrapped numbers, and narrower ones of the same kind."""
+"""Dtypes of wrapped numbers, with the narrower dtypes of the same category."""
 
 
 class SavedTensors:
-    """Sums up what grad nodes keep, as they are met."""
+    """Adds up the bytes that new grad nodes save."""
 
     def __init__(self, tape: Tape, values: Values) -> None:
         self.tape = tape
         self.values = values
         self._attributes: dict[type, tuple[str, ...]] = {}
-        self._kept: dict[int, Any] = {}  # weak references, which keep the addresses taken
+        self._kept: dict[int, Any] = {}  # weak: addresses stay unused
         self._named = 0
 
     def met(self, grad: GradId, owner: OpId, node: Any) -> None:
-        """A node was met: note what it keeps that no other node keeps."""
+        """Count the memory that a new node saves and no other node saved before."""
         try:
             amount = 0
             for item in self._saved(node):
@@ -56,19 +55,19 @@ class SavedTensors:
             self.tape.write(Measured(BYTES_SAVED, grad, amount))
 
     def entered(self, event: ScopeEntered, frame: FrameType) -> None:
-        """A checkpointed call keeps its arguments instead of what is made inside."""
+        """A checkpointed call saves its arguments instead of tensors from inside."""
         if event.kind is not ScopeKind.CHECKPOINT or not torch.is_grad_enabled():
             return
         found = frame.f_locals
         if found.get("use_reentrant") is not False:
-            return  # those are kept by a custom function, which has a node
+            return  # those are saved by a custom function, which has a node
         tensors = [item for item in found.get("args", ()) if isinstance(item, Tensor)]
         amount = sum(self._bytes(tensor) for tensor in tensors)
         if amount:
             self.tape.write(Measured(BYTES_SAVED, event.scope, amount))
 
     def _saved(self, node: Any) -> list[Tensor]:
-        """The tensors that *node* itself keeps."""
+        """The saved tensors of *node*."""
         names = self._attributes.get(type(node))
         if names is None:
             names = saved_attributes(node)
@@ -97,7 +96,7 @@ class SavedTensors:
         return storage.nbytes()
 
     def _keep(self, storage: UntypedStorage) -> bool:
-        """Count the memory of *storage* as known; whether it was."""
+        """Mark *storage* as counted; returns whether it was already."""
         address = storage._cdata
         if address in self._kept:
             return True
@@ -105,7 +104,7 @@ class SavedTensors:
         return False
 
     def _learn_parameters(self) -> None:
-        """The memory of the model's parameters counts as known."""
+        """Mark the memory of the model's parameters as counted."""
         named = self.values.named
         self._named = len(named)
         for reference, role, _ in list(named.values()):
@@ -123,12 +122,12 @@ class SavedTensors:
 
 
 def _is_parameter(tensor: Tensor | None) -> bool:
-    """Whether *tensor* is a parameter; a plain tensor need not be asked, which takes long."""
+    """Whether *tensor* is a parameter, with a shortcut for plain tensors."""
     return tensor is not None and type(tensor) is not Tensor and isinstance(tensor, Parameter)
 
 
 def _is_number(tensor: Tensor) -> bool:
-    """Whether *tensor* is a Python number that PyTorch wrapped: it gives way in promotion."""
+    """Whether *tensor* is a wrapped Python number, as type promotion shows."""
     narrow = _NARROW.get(tensor.dtype)
     if narrow is None or tensor.dim():
         return False

@@ -1,9 +1,8 @@
-"""StatisticsTaken: what the numbers in tensors and gradients are like, on request.
+"""StatisticsTaken: statistics of the numbers in tensors and gradients, on request.
 
-Computed on the spot and kept as numbers only. The arithmetic is done in float64 on
-tensors the user does not see, with every mode of the user's switched off. Fake tensors
-and those on the meta device have no numbers. Of a tensor that is spread over processes they are
-those of this process's part: looking sends nothing, and waits for nobody.
+They are computed immediately, and only the numbers are kept. The arithmetic is in float64 on
+separate tensors, with all modes of the user switched off. Fake and meta tensors have no statistics.
+For a DTensor they are those of the local tensor, which needs no communication.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tensors.storage import Storages
 
 Choice = Union[bool, str, Sequence[str]]
-"""Everything, or scopes by dotted path with ``*`` and ``?``."""
+"""True for everything, or dotted paths of scopes, with ``*`` and ``?``."""
 
 
 def chooses(choice: Choice, paths: Sequence[str]) -> bool:
-    """Whether *choice* takes something that lies in scopes of these dotted paths."""
+    """Whether *choice* includes scopes with one of these dotted paths."""
     if isinstance(choice, bool):
         return choice
     patterns = [choice] if isinstance(choice, str) else choice
@@ -43,7 +42,7 @@ def chooses(choice: Choice, paths: Sequence[str]) -> bool:
 
 
 class StatisticsTaken(Observer):
-    """Takes the statistics of what ops make and of what grad nodes are given."""
+    """Computes statistics of the outputs of ops and of the gradients that grad nodes receive."""
 
     def __init__(
         self, tape: Tape, running: Running, storages: Storages, choice: Choice
@@ -54,14 +53,14 @@ class StatisticsTaken(Observer):
         self.choice = choice
 
     def op_made(self, op: OpId, name: str, made: list[tuple[ValueId, Tensor]]) -> None:
-        """Values, as they come into being."""
+        """Statistics of new values."""
         if self.choice is True or chooses(self.choice, self.running.paths(self.tape.scope)):
             for value, tensor in made:
                 take = functools.partial(self._take, value, 0, -1)
                 self.storages.when_arrived(tensor, take)
 
     def node_begins(self, grad: GradId, run: int, given: Given) -> None:
-        """Gradients, as they flow."""
+        """Statistics of gradients."""
         if self.choice is True or chooses(self.choice, self.running.paths_of(grad)):
             for index, tensor in enumerate(given):
                 if isinstance(tensor, Tensor):
@@ -80,9 +79,9 @@ class StatisticsTaken(Observer):
 
 
 Numbers = tuple[int, float, float, float, float, float, int, int, int]
-"""Count; mean, std, low, high of what is finite, 0 if nothing is; norm; zeros, NaNs, infinities.
+"""Count; mean, std, low, high of finite numbers, 0 without any; norm; zeros, NaNs, infinities.
 
-The norm is that of all: NaN where a number is, infinite where one is and none is NaN.
+The norm includes all numbers: it is NaN or infinite if they contain NaN or infinity.
 """
 
 
@@ -111,7 +110,7 @@ def numbers(tensor: Tensor) -> Numbers | None:
 
 
 def _plain(tensor: Tensor) -> Tensor:
-    """All numbers of *tensor* in a row, in float64; the absolute ones if they are complex."""
+    """*tensor* flattened to float64; absolute values of complex numbers."""
     if tensor.is_nested:
         tensor = tensor.values()
     elif tensor.layout is torch.sparse_coo:

@@ -1,8 +1,8 @@
 """WeightsFollowed: weights, their gradients and their updates, around the steps of optimizers.
 
-Weights are looked at right before an optimizer's step and right after it, gradients after it: they
-have been clipped and unscaled by then, also by a closure that the step calls. Copies of the weights
-are held while a step goes on.
+Weights are read right before and after an optimizer's step, gradients after it: by then they are
+clipped and unscaled, also if a closure of the step does this. Copies of the weights are kept during
+the step.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from torchrecorder.capture.internals.access import DisableTorchFunction, without
 from torchrecorder.checks import warn
 
 BINS = 40
-"""Bars of a histogram."""
+"""The number of bins of a histogram."""
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """How many numbers of a tensor lie between each edge and the next; finite ones only.
+    """A histogram of the finite numbers of a tensor.
 
     Attributes:
-        edges: One more than there are counts, rising.
-        counts: How many.
+        edges: The edges of the bins, increasing; one more than ``counts``.
+        counts: The number of values in each bin.
         total: The sum of the numbers.
         squares: The sum of their squares.
     """
@@ -43,11 +43,11 @@ class Histogram:
 
 @dataclass
 class Weight:
-    """One parameter in one step; None for what was not there.
+    """One parameter in one step; None for missing numbers.
 
     Attributes:
-        gradient: Norm of the gradient that the optimizer was given; without an optimizer, of the
-            one that was left at the end.
+        gradient: Norm of the gradient that the optimizer used; without an optimizer, of the
+            gradient at the end.
         norm: Norm of the weight, before the step.
         update: Norm of the change that the step made.
         histograms: Of ``"weights"`` and ``"gradients"``, on request.
@@ -101,7 +101,7 @@ class WeightsFollowed:
         self._guarded(self._compare, _parameters_of(optimizer))
 
     def _guarded(self, work: Callable[[Tensor], None], found: Iterable[Tensor]) -> None:
-        """Do *work* on those of ours: nothing of it may reach the user's program."""
+        """Do *work*, without raising exceptions in the user's program."""
         try:
             with DisableTorchFunction(), torch.no_grad(), without_dispatch_modes():
                 for item in found:

@@ -1,1 +1,1 @@
-"""State of the process that a recording changes and puts back."""
+"""Global state of the process that a recording changes and restores."""

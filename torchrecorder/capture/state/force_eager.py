@@ -1,8 +1,8 @@
-"""RunEagerly: compiled code runs eagerly while we look, so that its inside shows.
+"""RunEagerly: run compiled code eagerly while recording, so that its inside is recorded.
 
-Setting the compiler's stance imports the compiler, which takes seconds. Where nothing has
-imported it yet, nothing is compiled yet; but the run itself may be the first to (``torch.cond``
-does). So the stance is set then, right after that import.
+Setting the compiler's stance imports the compiler, which takes seconds. Before it is imported,
+nothing is compiled; but the run itself may import it (``torch.cond`` does). Then the stance is set
+right after the import.
 """
 
 from __future__ import annotations
@@ -21,23 +21,26 @@ from typing import Any
 import torch
 
 from torchrecorder.capture.internals.access import has_global_hooks
+from torchrecorder.capture.internals.compiled_calls import compiled_calls_watched
+from torchrecorder.capture.modes.compiled_steps import begins, ended
 
 _COMPILER = "torch._dynamo"
 
 _ABOUT_US = "Using `torch.compile\\(module\\)` when there are global hooks"
-"""What a compiled module says when it is called: the hooks are ours, unless some were there."""
+"""The warning of a compiled module about global hooks, which are usually the recorder's."""
 
 _lock = threading.Lock()
 _resting: list[RunEagerly] = []
 _stance = contextlib.ExitStack()
-"""The stance is that of all threads: the first recorder sets it, the last puts it back."""
+"""The stance is global: the first recorder sets it, the last one restores it."""
 
 
 class RunEagerly(MetaPathFinder, Loader):
-    """A context in which ``torch.compile`` and what is built on it compile nothing.
+    """A context in which ``torch.compile`` and what is built on it compile nothing, but for
+    steps of optimizers that are recorded.
 
     Args:
-        lose: Called with what goes wrong here.
+        lose: Called with errors.
         loaded: Called when the program imports the compiler.
     """
 
@@ -73,6 +76,7 @@ class RunEagerly(MetaPathFinder, Loader):
         with _lock:
             if not _resting:
                 _stance.enter_context(torch.compiler.set_stance("force_eager"))
+                _stance.enter_context(compiled_calls_watched(begins, ended))
             _resting.append(self)
         if not self._hooked:
             self._exit.enter_context(_unsaid(_ABOUT_US))
@@ -86,7 +90,7 @@ class RunEagerly(MetaPathFinder, Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Stand between the import system and the compiler's own loader."""
+        """Wrap the compiler's loader in the import system."""
         if name != _COMPILER:
             return None
         try:
@@ -97,7 +101,7 @@ class RunEagerly(MetaPathFinder, Loader):
             return None
 
     def _own_spec(self, name: str) -> ModuleSpec | None:
-        """The compiler's own specification, but loaded by us."""
+        """The compiler's module spec, with this loader."""
         self._spec = importlib.util.find_spec(name)
         if self._spec is None or self._spec.loader is None:
             return None
@@ -107,11 +111,11 @@ class RunEagerly(MetaPathFinder, Loader):
         return spec
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """As the import system does it."""
+        """Create the module with the original loader."""
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Let the compiler load as ever, then tell it to rest."""
+        """Load the compiler with the original loader, then set the stance."""
         assert self._spec is not None and self._spec.loader is not None
         module.__spec__, module.__loader__ = self._spec, self._spec.loader
         module.__file__ = self._spec.origin
@@ -125,7 +129,7 @@ class RunEagerly(MetaPathFinder, Loader):
 
 @contextlib.contextmanager
 def _unsaid(message: str) -> Iterator[None]:
-    """Without the warnings that begin like this; other filters may come and go meanwhile."""
+    """Suppress warnings that begin with *message*, and keep changes of other filters."""
     warnings.filterwarnings("ignore", message)
     entry = warnings.filters[0]
     try:

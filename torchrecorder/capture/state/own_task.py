@@ -1,8 +1,8 @@
-"""OwnTask: tell what an asyncio task runs from what other tasks of the same thread run.
+"""OwnTask: distinguish calls of an asyncio task from those of other tasks in the same thread.
 
-A recorder that is entered in a task belongs to that task, and to those that are started from it:
-a new task copies the context variables of the one that makes it. Entered anywhere else, it hears
-all tasks of its thread.
+A recorder that is entered in a task records that task and those started from it, because a new task
+copies the context variables of its creator. Entered outside of tasks, it records all tasks of its
+thread.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ _recorded: ContextVar[tuple[object, ...]] = ContextVar("torchrecorder_recorded",
 """The marks of the recorders that this task belongs to."""
 
 _CUT = object()
-"""The mark of a recorder that nothing belongs to any more."""
+"""The mark of a recorder that has ended."""
 
-OTHER_TASKS = "other tasks of the same event loop ran operations meanwhile: they are not recorded"
-"""The note of a run in a task, if others were heard and left out."""
+OTHER_TASKS = "operations of other tasks of the same event loop are not recorded"
+"""The note of a run in a task, if other tasks ran operations."""
 
 
 class OwnTask:
     """A context, for the task in which it is entered.
 
     Attributes:
-        mark: What tells this task; None if all of the thread is meant. It refers to nothing, as
+        mark: Identifies this task; None for the whole thread. It holds no references, because
             contexts may live long.
-        others_ran: Whether another task was seen meanwhile.
+        others_ran: Whether another task ran an operation.
     """
 
     def __init__(self) -> None:
@@ -43,15 +43,15 @@ class OwnTask:
         _recorded.set(tuple(item for item in _recorded.get() if item is not self.mark))
 
     def cut(self) -> None:
-        """From now on nothing that runs is meant."""
+        """End: from now on, nothing belongs to this recorder."""
         self.mark = _CUT
 
     def is_cut(self) -> bool:
-        """Whether that was said."""
+        """Whether `cut` was called."""
         return self.mark is _CUT
 
     def is_left(self) -> bool:
-        """Whether another task runs now."""
+        """Whether another task is running."""
         if self.mark is None or self.mark in _recorded.get():
             return False
         self.others_ran = True

@@ -1,4 +1,4 @@
-"""The state of random number generators, kept and put back."""
+"""Save and restore the state of random number generators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 @contextlib.contextmanager
 def random_state_kept() -> Iterator[None]:
-    """After the block, the generators of PyTorch, Python and NumPy are as they were before it."""
+    """A context that restores the generators of PyTorch, Python and NumPy at its end."""
     with contextlib.ExitStack() as stack:
         stack.callback(torch.set_rng_state, torch.get_rng_state())
         stack.callback(random.setstate, random.getstate())

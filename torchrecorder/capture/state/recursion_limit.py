@@ -1,8 +1,8 @@
-"""Headroom: room on the stack for what listening adds to it.
+"""Headroom: a higher recursion limit for the frames that recording adds.
 
-As soon as anybody hears module calls, PyTorch (2.13) puts a frame of its own on top of the
-three or four that each call takes. A model that nests just as deep as the program's recursion
-limit allows would fail because of us; so the limit is a third higher while we listen.
+With global module hooks, PyTorch (2.13) adds a frame to the three or four of each module call. A
+model that nests as deep as the recursion limit allows would fail, so the limit is a third higher
+while recording.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _OURS = 200  # frames of an instrument that works at the deepest place
 _lock = threading.Lock()
 _raised: list[int] = []
 _before: list[int] = []
-"""The limits of the recorders that listen now, and the one from before them all."""
+"""The limits of active recorders, and the original limit."""
 
 
 class Headroom:
-    """A context with a higher recursion limit; leaves one that the program sets alone."""
+    """A context with a higher recursion limit; a limit set by the program inside is kept."""
 
     def __enter__(self) -> Headroom:
         with _lock:

@@ -1,7 +1,8 @@
-"""Put things back: buffers, gradients and random state, as they were before a look.
+"""Restore buffers, gradients and random state after a run.
 
-Buffers are compared bit for bit and written back only where they differ, without moving
-their version counter: an earlier forward of the user's may have saved them for backward.
+Buffers are compared bit for bit and written back only if they differ, without changing their
+version
+counter, because an earlier forward of the user may have saved them for backward.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from torchrecorder.capture.tensors.describe import UNVERSIONED, shape_of, versio
 from torchrecorder.events import made
 
 _SMALL = 1 << 14
-"""How many numbers a buffer may have to be copied with others, also for a comparison."""
+"""The maximum size of a buffer that is copied and compared together with others."""
 
 
 @contextlib.contextmanager
 def restored(model: Any) -> Iterator[None]:
-    """After the block, buffers, gradients and random state are those from before it."""
+    """A context that restores buffers, gradients and random state at its end."""
     with contextlib.ExitStack() as stack:
         with unheard():
             stack.enter_context(random_state_kept())
@@ -51,7 +52,7 @@ def restored(model: Any) -> Iterator[None]:
 
 
 def unheard() -> contextlib.AbstractContextManager[Any]:
-    """What we ask inside the block is no business of modes that somebody else entered."""
+    """A context without other modes, for calls of the recorder."""
     if count_dispatch_modes():
         return _without_modes()
     return DisableTorchFunction()
@@ -64,7 +65,7 @@ def _without_modes() -> Iterator[None]:
 
 
 def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> None:
-    """Start from no gradients: a backward pass inside forward would add to the user's own."""
+    """Remove gradients for the run: a backward pass inside forward would add to the user's."""
     parameters = [parameter for module in modules for parameter in module._parameters.values()]
     found = [
         (parameter, parameter.grad)
@@ -78,7 +79,7 @@ def _set_gradients_aside(stack: contextlib.ExitStack, modules: list[Module]) -> 
 
 
 class _Place(NamedTuple):
-    """A buffer, where its module holds it, and its form."""
+    """A buffer with its module, name and metadata."""
 
     held: dict[str, Tensor]
     name: str
@@ -89,17 +90,17 @@ class _Place(NamedTuple):
 
 
 class _Buffers:
-    """The buffers of some modules as they are now, to be put back.
+    """Copies of the buffers of some modules, to restore them.
 
-    Small ones of one data type on one device are copied and compared in one piece: most models
-    have hundreds, of a few numbers each.
+    Small buffers of one dtype on one device are copied and compared together, because most models
+    have hundreds of them.
     """
 
     def __init__(self, modules: list[Module]) -> None:
         self.places: list[_Place] = []
         kinds: dict[Any, list[_Place]] = {}
         for module in modules:
-            held: Any = module._buffers  # of a scripted module, no dict
+            held: Any = module._buffers  # not a dict for scripted modules
             for name, buffer in held.items():
                 if type(buffer) is not Tensor and (buffer is None or is_lazy(buffer)):
                     continue
@@ -114,7 +115,7 @@ class _Buffers:
             self.copies = [(places, _copied(places)) for places in kinds.values()]
 
     def put_back(self) -> None:
-        """Write what differs, and only that."""
+        """Write back the buffers that differ."""
         with torch.no_grad():
             for places, before in self.copies:
                 if any(_is_reshaped(place) for place in places) or not _same_bits(places, before):
@@ -128,14 +129,14 @@ class _Buffers:
 
 
 def _is_usual(buffer: Tensor) -> bool:
-    """Whether *buffer* is to be copied in one piece with others of its kind."""
+    """Whether *buffer* can be copied together with others."""
     if type(buffer) is not Tensor or buffer.layout is not torch.strided:
         return False
     return not buffer.is_nested and not buffer.is_quantized and buffer.numel() <= _SMALL
 
 
 def _numbers(places: list[_Place]) -> Tensor:
-    """The numbers of all the buffers, one after the other; one that is alone as it is."""
+    """The buffers concatenated; a single one unchanged."""
     buffers = [place.buffer for place in places]
     if not places[0].usual:
         return buffers[0]
@@ -143,13 +144,13 @@ def _numbers(places: list[_Place]) -> Tensor:
 
 
 def _copied(places: list[_Place]) -> Tensor:
-    """Those numbers, in memory of their own."""
+    """A copy of the concatenated buffers."""
     numbers = _numbers(places)
     return numbers if len(places) > 1 and places[0].usual else numbers.clone()
 
 
 def _parts(places: list[_Place], numbers: Tensor) -> list[Tensor]:
-    """The opposite."""
+    """Split concatenated buffers."""
     if not places[0].usual:
         return [numbers]
     parts = numbers.split([prod(place.shape) for place in places])
@@ -172,7 +173,7 @@ def _write(place: _Place, before: Tensor) -> None:
 def _same_bits(places: list[_Place], before: Tensor) -> bool:
     try:
         return torch.equal(_numbers(places), before)
-    except (NotImplementedError, RuntimeError):  # sparse and other layouts cannot compare
+    except (NotImplementedError, RuntimeError):  # sparse and other layouts cannot be compared
         return False
 
 

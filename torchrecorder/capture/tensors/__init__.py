@@ -1,1 +1,1 @@
-"""Tensors: which value a tensor is, who made it, and what shares its memory."""
+"""Tensors: the value of each tensor, its producer, and the tensors that share its memory."""

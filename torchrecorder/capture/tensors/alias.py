@@ -1,11 +1,9 @@
-"""Leaf dummies: a fresh alias where a module hands on one of its own inputs.
+"""Aliases: new tensors for inputs that a module returns unchanged.
 
-``x + identity(x)`` adds one tensor to itself: by identity alone the two operands cannot
-be told apart. There the module's result is replaced by an alias of the same memory, with
-the same bits and the same gradient. Torch functions are given the user's own tensor in its
-place, so that autograd never meets the alias: a write in place through a view would give
-other gradients than a plain one, in their last bits. What leaves the outermost module is
-the user's own tensor again.
+``x + identity(x)`` adds a tensor to itself: the two operands are the same object. So the module's
+result is replaced by an alias of the same memory, with the same bits and gradient. Torch functions
+get the user's tensor instead, so that autograd never sees the alias: in-place writes through views
+would change the last bits of gradients. The outermost module returns the user's tensor.
 """
 
 from __future__ import annotations
@@ -24,15 +22,15 @@ from torchrecorder.capture.tensors.tensor_table import Values
 
 
 def hand_on(values: Values, output: Any, passed: set[int]) -> Any | None:
-    """*output* with fresh aliases for the inputs that the module left untouched.
+    """*output* with new aliases for inputs that the module returned unchanged.
 
     Args:
-        values: Where aliases are entered.
-        output: What the module returned.
-        passed: Identities of those inputs.
+        values: The table of tensors, which gets the aliases.
+        output: The result of the module.
+        passed: The ``id()`` of these inputs.
 
     Returns:
-        What to return instead; None to leave it as it is.
+        The replacement of the result; None to keep it.
     """
     return _exchange(
         output, lambda item: _alias(values, item) if id(item) in passed else None
@@ -40,10 +38,10 @@ def hand_on(values: Values, output: Any, passed: set[int]) -> Any | None:
 
 
 def hand_out(values: Values, found: list[tuple[str, Tensor]], given: Container[int]) -> None:
-    """The outermost module returns *found*: tensors that aliases stand for are what these are.
+    """The outermost module returns *found*: the originals take the values of their aliases.
 
-    So what it ends in, an identity or a dropout that is off, lies on the way out. Those
-    *given* to it, by identity, are what they were.
+    So an identity or inactive dropout at the end lies on the path to the output. The arguments
+    *given* to the module, by ``id()``, keep their values.
     """
     for _, tensor in found:
         source = values.original(tensor)
@@ -54,11 +52,11 @@ def hand_out(values: Values, found: list[tuple[str, Tensor]], given: Container[i
 
 
 def take_back(values: Values, output: Any, given: Iterable[Tensor] = ()) -> Any | None:
-    """*output* with the user's own tensors in place of aliases of ours; None to leave it.
+    """*output* with the user's tensors instead of aliases; None to keep it.
 
-    Lists, dicts and dataclasses are the user's objects: they stay, and what they hold is
-    put right inside them. What stands for the same tensor as one of those *given* to the
-    module is that very one: what a custom function hands on must be what it was given.
+    Lists, dicts and dataclasses are the user's objects: their items are replaced in place. An alias
+    of the same tensor as one *given* to the module becomes the given one, because a custom function
+    must return exactly the object that it received.
     """
     if not values.aliases:
         return None
@@ -82,7 +80,7 @@ def take_back(values: Values, output: Any, given: Iterable[Tensor] = ()) -> Any 
 
 
 def holds_alias(values: Values, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether an alias of ours is among the arguments of a call."""
+    """Whether an alias is among the arguments of a call."""
     aliases = values.aliases
     for argument in (*args, *kwargs.values()) if kwargs else args:
         if isinstance(argument, Tensor):
@@ -100,9 +98,9 @@ def _identities(found: Any) -> list[int]:
 def run_on_originals(
     values: Values, func: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Call *func* on the user's own tensors in place of aliases of ours.
+    """Call *func* on the user's tensors instead of aliases.
 
-    Where it hands back one of its arguments, the result is the very object it was given.
+    If it returns one of its arguments, the result is the object that was passed.
     """
     own, own_kwargs = args, kwargs
     try:
@@ -124,7 +122,7 @@ def run_on_originals(
 
 
 def _own(values: Values, found: Any) -> Any:
-    """An argument with the user's own tensors."""
+    """An argument with the user's tensors instead of aliases."""
     if isinstance(found, list):
         return list(_own(values, tuple(found)))
     return _or(_exchange(found, values.original), found)
@@ -135,7 +133,7 @@ def _or(new: Any | None, old: Any) -> Any:
 
 
 def _places(found: Any) -> list[tuple[Any, Any]]:
-    """The places of a container in which something can be put, and what is there."""
+    """The keys of a container whose items can be replaced, with the items."""
     if isinstance(found, list):
         return list(enumerate(found))
     if isinstance(found, dict):
@@ -152,12 +150,12 @@ def _places(found: Any) -> list[tuple[Any, Any]]:
 def _put(found: Any, key: Any, new: Any) -> None:
     if isinstance(found, (list, dict)):
         found[key] = new
-    elif not isinstance(found, tuple):  # a tuple is made anew by who holds it
+    elif not isinstance(found, tuple):  # tuples are replaced in their container
         object.__setattr__(found, key, new)
 
 
 def _exchange(output: Any, other: Callable[[Tensor], Tensor | None]) -> Any | None:
-    """A tensor, or a tuple of some, with those exchanged for which there is another."""
+    """A tensor, or a tuple of tensors, after replacement."""
     if isinstance(output, Tensor):
         return other(output)
     if not isinstance(output, tuple):
@@ -172,13 +170,13 @@ def _exchange(output: Any, other: Callable[[Tensor], Tensor | None]) -> Any | No
 
 
 def _alias(values: Values, tensor: Tensor) -> Tensor | None:
-    """A second tensor with the same memory, version counter and gradient."""
+    """A new tensor with the same memory, version counter and gradient."""
     if type(tensor) is not Tensor and type(tensor).__name__ != "FakeTensor":
         return None
-    if isinstance(tensor, Parameter):  # as a fake one can be
+    if isinstance(tensor, Parameter):  # possible for fake tensors
         return None
     if tensor.requires_grad and torch.is_inference_mode_enabled():
-        return None  # a view made there could not require grad
+        return None  # views made under inference mode cannot require grad
     alias = _view(values.source(tensor))
     if alias is not None:
         values.pass_on(tensor, alias)
@@ -186,7 +184,7 @@ def _alias(values: Values, tensor: Tensor) -> Tensor | None:
 
 
 def _view(source: Tensor) -> Tensor | None:
-    """The same memory under another name; None where no view can carry the gradient."""
+    """A view of the whole tensor; None if no view can pass the gradient."""
     if source.layout is not torch.strided or source.is_nested:
         with unheard():
             return None if source.requires_grad else source.detach()

@@ -1,8 +1,8 @@
-"""Tensors inside objects that a model takes or gives: ``data.x``, ``batch.edge_index``.
+"""Tensors inside objects in arguments or results of a model: ``data.x``, ``batch.edge_index``.
 
-Graph batches, tensor dictionaries, detections and plain classes hold their tensors in
-attributes. Those are looked up by identity, a bounded way down, when the run first reads a
-tensor that nothing in it made. No method and no property of the user's is called.
+Graph batches, tensor dictionaries, detections and plain classes hold their tensors in attributes.
+They are searched by identity, to a limited depth, when the run first reads a tensor of unknown
+origin. No method or property of the user is called.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.nn import Module
 
 _DEEPEST = 6
 _MOST = 4000
-"""How far below an argument, and at how many places in all, tensors are looked for."""
+"""The maximum depth and number of places of the search."""
 
 _CLOSED = (
     bool, int, float, complex, str, bytes, type(None), type, Module, torch.dtype, torch.device,
@@ -41,7 +41,7 @@ class ArgumentObjects:
         self._names: dict[int, tuple[weakref.ref[Tensor], str]] | None = None
 
     def name_of(self, tensor: Tensor) -> str | None:
-        """Where among the arguments *tensor* is, such as ``data.x``; None if nowhere."""
+        """The place of *tensor* in the arguments, such as ``data.x``, or None."""
         if self._names is None:
             self._names = {}
             for name, found in _tensors(self._arguments):
@@ -54,13 +54,13 @@ class ArgumentObjects:
 def tensors_in_objects(
     arguments: list[tuple[str, Any]], known: list[tuple[str, Tensor]]
 ) -> list[tuple[str, Tensor]]:
-    """Every tensor in objects below *arguments*, with its place; *known* ones left out."""
+    """Every tensor in objects in *arguments*, with its place, without *known* ones."""
     without = {id(tensor) for _, tensor in known}
     return [(name, found) for name, found in _tensors(arguments) if id(found) not in without]
 
 
 def takes_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a class that is no tensor handles a torch function for one of these arguments."""
+    """Whether an argument that is not a tensor has ``__torch_function__``."""
     values = [*args, *kwargs.values()]
     for value in args:
         if isinstance(value, (tuple, list)):
@@ -72,7 +72,7 @@ def takes_part(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def _tensors(arguments: list[tuple[str, Any]]) -> Iterator[tuple[str, Tensor]]:
-    """Every tensor below *arguments*, breadth first, each at the shortest way to it."""
+    """Every tensor in *arguments*, breadth first, with its shortest place."""
     queue = [(name, value, 0) for name, value in arguments]
     seen: set[int] = set()
     for place, (name, found, depth) in enumerate(queue):  # grows while it is read
@@ -85,7 +85,7 @@ def _tensors(arguments: list[tuple[str, Any]]) -> Iterator[tuple[str, Tensor]]:
 
 
 def _parts(found: Any) -> list[tuple[str, Any]]:
-    """What a container or an object holds directly, without running code of its class."""
+    """The items of a container or attributes of an object, without running code of its class."""
     if isinstance(found, _CLOSED):
         return []
     if isinstance(found, dict):
@@ -115,12 +115,12 @@ def _slots(found: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _key(key: Any) -> str:
-    """A key of a mapping in words; the class of one whose ``__str__`` would be the user's."""
+    """A key of a mapping as text; the class name for objects with ``__str__`` of the user."""
     if type(key) is tuple:
         return ".".join(map(_key, key))
     return str(key) if type(key) in (str, int, bool, float) else type(key).__name__
 
 
 def _joined(name: str, key: str) -> str:
-    """*name* and *key* as one place; attributes that begin with an underscore say nothing."""
+    """*name* and *key* as one place; private attributes are left out of it."""
     return name if key.startswith("_") else f"{name}.{key}" if name else key

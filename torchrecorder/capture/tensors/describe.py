@@ -1,7 +1,7 @@
 """Find tensors in arguments, and describe one tensor.
 
-Nothing here calls an op. Shapes may be ragged or symbolic, storages may be missing, and
-inference tensors have no version: each question has an answer for all of them.
+Nothing here calls an op. Shapes may be ragged or symbolic, storages may be missing, and inference
+tensors have no version; all functions handle these cases.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from torch.nn import Parameter
 from torchrecorder.capture.internals.access import is_wrapped, unwrapped
 
 UNVERSIONED = -1
-"""The version of a tensor that has none."""
+"""The version of a tensor without version counter."""
 
 UNSETTLED = -2
-"""The version of a tensor that autograd has yet to come to."""
+"""The version of a tensor that autograd has not handled yet."""
 
 ANYWHERE = 1 << 62
-"""Beyond the end of every storage."""
+"""A position after the end of every storage."""
 
 _USUAL = (Tensor, Parameter)
 
@@ -33,7 +33,7 @@ _NO_PARTS = (int, float, str, type(None))
 def tensors_in(found: Any, name: str = "") -> list[tuple[str, Tensor]]:
     """Every tensor in nested tuples, lists, mappings and dataclasses, with its place.
 
-    Containers of other classes are left alone: reading them could run code of the user's.
+    Containers of other classes are skipped: reading them could run code of the user.
     """
     if isinstance(found, Tensor):
         return [(name, found)]
@@ -69,14 +69,14 @@ def _parts(found: Any, name: str) -> list[tuple[str, Any]]:
 
 
 def innermost(tensor: Tensor) -> Tensor:
-    """The tensor under the wrappers that ``torch.func`` puts around it."""
+    """The tensor inside wrappers of ``torch.func``."""
     while is_wrapped(tensor):
         tensor = unwrapped(tensor)
     return tensor
 
 
 def bearer(tensor: Tensor) -> Tensor:
-    """The tensor that has the memory: *tensor*, or the one inside a wrapper such as a DTensor."""
+    """The tensor that owns memory: *tensor*, or the one inside a wrapper such as a DTensor."""
     while type(tensor) not in _USUAL and hasattr(type(tensor), "__tensor_flatten__"):
         inner = _first_inside(tensor)
         if inner is None:
@@ -95,10 +95,10 @@ def _first_inside(wrapper: Any) -> Tensor | None:
 
 
 def shape_of(tensor: Tensor) -> tuple[int, ...]:
-    """Sizes; -1 for one that is ragged or symbolic."""
+    """Sizes; -1 for ragged or symbolic ones."""
     try:
         shape = tuple(tensor.shape)
-    except RuntimeError:  # a nested tensor of the strided layout, or a lazy parameter
+    except RuntimeError:  # a nested tensor with strided layout, or a lazy parameter
         known = not tensor.is_nested and tensor.numel()
         return tuple(tensor.size()) if known else tuple(-1 for _ in range(tensor.dim()))
     for size in shape:
@@ -108,7 +108,7 @@ def shape_of(tensor: Tensor) -> tuple[int, ...]:
 
 
 def elements_of(tensor: Tensor, shape: tuple[int, ...]) -> int:
-    """How many elements *tensor* of this shape has; ragged ones are counted as they are."""
+    """The number of elements of *tensor*, also for ragged shapes."""
     if -1 in shape:
         number = tensor.numel()
         return number if type(number) is int else abs(prod(shape))
@@ -121,9 +121,9 @@ def version_of(tensor: Tensor) -> int:
 
 
 def node_behind(tensor: Tensor) -> Any:
-    """The grad node that made *tensor*; None also where PyTorch refuses to tell.
+    """``grad_fn`` of *tensor*; None also if PyTorch raises an error.
 
-    It refuses for a view made without gradients whose base was then written with them.
+    It does for a view made under no_grad whose base was then written with gradients.
     """
     try:
         return tensor.grad_fn
@@ -132,7 +132,7 @@ def node_behind(tensor: Tensor) -> Any:
 
 
 def kind_of(tensor: Tensor) -> str:
-    """Its class, or its layout where that is not strided."""
+    """Its class name, or its layout if that is not strided."""
     cls = type(tensor)
     if tensor.layout is not torch.strided:
         return str(tensor.layout).removeprefix("torch.")
@@ -140,11 +140,11 @@ def kind_of(tensor: Tensor) -> str:
 
 
 def reach_of(tensor: Tensor) -> tuple[int, int]:
-    """First and one-past-last byte of the storage that *tensor* can reach."""
+    """The range of bytes of the storage that *tensor* covers."""
     tensor = bearer(tensor)
     try:
         low, number = tensor.storage_offset(), tensor.numel()
-        if type(number) is not int or type(low) is not int:  # asking would fix what is symbolic
+        if type(number) is not int or type(low) is not int:  # symbolic: reading specializes
             return 0, ANYWHERE
         if not tensor.is_contiguous():
             steps = zip(tensor.shape, tensor.stride())
@@ -156,21 +156,21 @@ def reach_of(tensor: Tensor) -> tuple[int, int]:
 
 
 class Dictionary:
-    """Data types and devices in words, each worked out once."""
+    """Names of dtypes and devices, cached."""
 
     def __init__(self) -> None:
         self.dtypes: dict[torch.dtype, tuple[str, int]] = {}
         self.devices: dict[torch.device, str] = {}
 
     def dtype(self, dtype: torch.dtype) -> tuple[str, int]:
-        """Its name, and the size of an element in bytes."""
+        """The name of a dtype, and the size of an element in bytes."""
         found = self.dtypes.get(dtype)
         if found is None:
             found = self.dtypes[dtype] = (str(dtype).removeprefix("torch."), dtype.itemsize)
         return found
 
     def device(self, device: torch.device) -> str:
-        """Its name, ``"cuda:0"``."""
+        """The name of a device, ``"cuda:0"``."""
         found = self.devices.get(device)
         if found is None:
             found = self.devices[device] = str(device)

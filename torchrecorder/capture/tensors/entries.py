@@ -1,4 +1,4 @@
-"""Entries: what is known of each living tensor, and which of them share memory."""
+"""Entries: facts about each living tensor, and which tensors share memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchrecorder.events import OpId, Role, ScopeId, ValueId
 
 
 class Foreign(NamedTuple):
-    """A result that a module of ours returned in another thread."""
+    """A result that a recorded module returned in another thread."""
 
     name: str
     given: list[tuple[str, weakref.ref[Tensor]]]
@@ -22,7 +22,7 @@ class Foreign(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """A detached tensor that nobody has read yet: what it was made of, and the writes till then."""
+    """A detached tensor that was not read yet: its source, and the number of writes until then."""
 
     result: weakref.ref[Tensor]
     value: ValueId
@@ -30,7 +30,7 @@ class Aside(NamedTuple):
 
 
 class Entry(weakref.ref[Tensor]):
-    """What the table knows of one tensor; it is itself the weak reference to it."""
+    """Facts about one tensor, in a weak reference to it."""
 
     __slots__ = (
         "key",
@@ -56,10 +56,10 @@ class Entry(weakref.ref[Tensor]):
     names: tuple[str, ...]
     producer: OpId | None
     scope: ScopeId | None
-    original: Tensor | None  # of an alias of ours; lives as long as the alias, as it would without
+    original: Tensor | None  # the original of an alias, kept alive by it
 
     def copy(self, tensor: Tensor, forget: Callable[[Entry], None]) -> Entry:
-        """The same about another *tensor*, which has no gradient."""
+        """A copy of the entry for another *tensor*, without a grad node."""
         entry = Entry(tensor, forget)
         for name in Entry.__slots__:
             setattr(entry, name, getattr(self, name))
@@ -70,10 +70,10 @@ class Entry(weakref.ref[Tensor]):
 def around_in(
     entries: Mapping[int, Entry], tensor: Tensor, storage: Storage
 ) -> tuple[Tensor | None, bool]:
-    """The narrowest tensor known around *tensor* in its *storage*, and whether others may be.
+    """The smallest known tensor that contains *tensor* in its *storage*, and whether others may.
 
-    Of equal ones, it is that met last. Where only parts beside it are known, it is a part that
-    nobody has met; unless others were met before that are no more.
+    Of equal ones, the one seen last. If only other parts are known, it is a new part, unless there
+    were other tensors that no longer exist.
     """
     low, high = reach_of(tensor)
     nearest: tuple[int, Tensor | None] = 0, None
@@ -91,7 +91,7 @@ def around_in(
 def forgetting(
     entries: dict[int, Entry], aliases: set[int], lose: Callable[[str, BaseException], None]
 ) -> Callable[[Any], None]:
-    """What takes the entry of a dead tensor out of *entries*, and out of *aliases*."""
+    """A callback that removes the entry of a dead tensor from *entries* and *aliases*."""
 
     def forget(entry: Entry) -> None:
         try:

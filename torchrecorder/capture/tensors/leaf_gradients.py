@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchrecorder.events import OpId, ValueId
 
 SUFFIX = ".grad"
-"""What the name of a gradient ends with; before it stands the value of the leaf."""
+"""The suffix of names of gradients, after the value of the leaf."""
 
 
 class LeafGradients:
@@ -21,11 +21,11 @@ class LeafGradients:
         self.left: dict[ValueId, OpId] = {}
 
     def of(self, leaf: ValueId) -> OpId | None:
-        """The pass that left the gradient of *leaf*."""
+        """The pass that wrote the gradient of *leaf*."""
         return self.left.get(leaf, self.last)
 
     def named(self, names: tuple[str, ...]) -> OpId | None:
-        """The pass that left what has these *names*; None if it is no gradient of the run."""
+        """The pass that wrote the gradient with these *names*; None if it is not from the run."""
         if self.last is None or not names or not names[0].endswith(SUFFIX):
             return None
         return self.of(ValueId(names[0].removesuffix(SUFFIX)))

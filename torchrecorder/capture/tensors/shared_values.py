@@ -1,4 +1,4 @@
-"""SharedValues: tables of tensors of several threads that know the same tensors."""
+"""SharedValues: tables of tensors of several threads that share their entries."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class SharedValues(Values):
-    """Which value each living tensor is, whichever thread made it.
+    """The value of each living tensor of all recorded threads.
 
     Args:
-        tape: What this thread writes to.
+        tape: The tape of this thread.
         main: The table of the first thread; None if it is this one.
     """
 
@@ -34,7 +34,7 @@ class SharedValues(Values):
         self.lock: AbstractContextManager[Any] = threading.RLock() if not shared else shared.lock
 
     def read(self, tensor: Tensor) -> ValueId:
-        """The value that *tensor* is now, and whose the grad nodes behind it are."""
+        """The current value of *tensor*, after taking over the grad nodes behind it."""
         with self.lock:
             entry = self.entries.get(id(tensor))
             if entry is not None:
@@ -45,7 +45,7 @@ class SharedValues(Values):
             return super().read(tensor)
 
     def note(self, *args: Any, **kwargs: Any) -> ValueId:
-        """Enter a tensor as a new value."""
+        """Add a tensor as a new value."""
         with self.lock:
             return super().note(*args, **kwargs)
 

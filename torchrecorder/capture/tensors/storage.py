@@ -1,4 +1,4 @@
-"""Storages: which tensors share memory, and who wrote it last."""
+"""Storages: the memory that tensors share, and the writes to it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, UntypedStorage
 
+from torchrecorder.capture.internals.access import SEES_STORAGES_END
 from torchrecorder.capture.internals.processes import is_awaited
 from torchrecorder.capture.tensors.describe import UNVERSIONED, bearer, version_of
 from torchrecorder.events import OpId, ValueId, made
 
 NO_STORAGE = -1
-"""The number of a storage that cannot be shared."""
+"""The number of tensors without a storage."""
 
 ANYTIME = 1 << 62
-"""Above every version of a tensor."""
+"""Larger than every version of a tensor."""
 
 Waiting = tuple["weakref.ref[Tensor]", Callable[[Tensor], None]]
-"""A tensor that a collective writes, and what is to see it then."""
+"""A tensor that a collective writes, and the callback for its end."""
 
 
 class Write(NamedTuple):
@@ -32,12 +33,12 @@ class Write(NamedTuple):
 
 
 class Storage:
-    """Memory that tensors share, and who wrote it.
+    """Memory that tensors share, and the writes to it.
 
-    A weak reference, freed by `Storages`, keeps the address from being given to other memory.
-    It outlives the tensors that we know: what was made out of sight over the same memory may
-    come later. What a collective receives is written in a thread of its own: up to the version
-    *received* it is that collective that wrote, whenever it did.
+    A weak reference, freed by `Storages`, keeps the address from being reused. It outlives the
+    known
+    tensors, because unseen tensors may share the memory. The result of a collective is written in
+    another thread: up to the version *received*, the collective was the writer.
     """
 
     __slots__ = ("weak", "number", "writes", "last", "faded", "received", "waiting")
@@ -47,32 +48,38 @@ class Storage:
         self.number = number
         self.writes: list[Write] | tuple[()] = ()
         self.last: ValueId | None = None
-        self.faded = False  # a tensor that we knew in it is no more
+        self.faded = False  # a known tensor in it no longer exists
         self.received = UNVERSIONED
-        self.waiting: list[Waiting] | None = None  # for the end of a collective
+        self.waiting: list[Waiting] | None = None  # callbacks for the end of a collective
+
+    def free(self) -> None:
+        """Let the address be given to other memory."""
+        if self.weak:
+            UntypedStorage._free_weak_ref(self.weak)
+            self.weak = 0
 
     def expect(self) -> None:
-        """A collective begins to write here; nobody knows when, or how often."""
+        """A collective begins to write here, at unknown times."""
         self.received = ANYTIME
         self.waiting = self.waiting or []
 
     def arrive(self, version: int) -> list[Waiting]:
-        """The collective has been waited for; gives what waited with it."""
+        """The collective is done; returns the waiting tensors and callbacks."""
         waiting, self.waiting = self.waiting, None
         self.received = version if self.received == ANYTIME else max(self.received, version)
         return waiting or []
 
     def write(self, op: OpId, low: int, high: int) -> None:
-        """*op* wrote some bytes."""
+        """Record that *op* wrote some bytes."""
         if not self.writes:
             self.writes = []
         self.writes.append(made(Write, (op, low, high)))
 
     def since(self, seen: int, low: int, high: int) -> list[Write]:
-        """The writes after the first *seen* ones that reach these bytes.
+        """The writes after the first *seen* ones that overlap these bytes.
 
-        One that spans them all ends the search: it read what it wrote to, so that whatever
-        was written before lies behind it.
+        A write that covers all of them ends the search: its op read the earlier contents, so that
+        earlier writes are reached through it.
         """
         found = []
         for place in range(len(self.writes) - 1, seen - 1, -1):
@@ -85,7 +92,7 @@ class Storage:
 
 
 class Storages:
-    """Every storage met so far, by the address of its memory."""
+    """All known storages, by address."""
 
     def __init__(self) -> None:
         self._known: dict[int, Storage] = {}
@@ -95,7 +102,7 @@ class Storages:
         self.expecting = False
 
     def of(self, tensor: Tensor) -> Storage:
-        """The storage of *tensor*; a fresh one if it has none of its own."""
+        """The storage of *tensor*; a new one if it has none."""
         try:
             memory = bearer(tensor).untyped_storage()
         except (NotImplementedError, RuntimeError):  # sparse, or a wrapper without memory
@@ -109,10 +116,24 @@ class Storages:
             self._numbers += 1
         return storage
 
-    def when_arrived(self, tensor: Tensor, look: Callable[[Tensor], None]) -> None:
-        """Let *look* see *tensor*: now, or once somebody has waited for the collective behind it.
+    def when_released(self, tensor: Tensor, tell: Callable[[], None]) -> Any:
+        """Call *tell* once the memory of *tensor* is released, while what this gives is kept."""
+        memory = bearer(tensor).untyped_storage()
+        if SEES_STORAGES_END:
+            return weakref.ref(memory, lambda _: tell())
+        address = memory._cdata
+        self._known[address].free()
 
-        Never, if nobody tells of that: to look would be to wait.
+        def released(_: Any) -> None:
+            self._known.pop(address, None)
+            tell()
+
+        return weakref.ref(memory, released)
+
+    def when_arrived(self, tensor: Tensor, look: Callable[[Tensor], None]) -> None:
+        """Call *look* on *tensor*: now, or when the program has waited for its collective.
+
+        Never, if the wait is not seen: reading the tensor would wait.
         """
         if not self.expecting and not is_awaited(tensor):
             return look(tensor)
@@ -128,25 +149,25 @@ class Storages:
         self.of(tensor).expect()
 
     def arrive(self, tensor: Tensor) -> None:
-        """Somebody has waited for the collective that wrote *tensor*."""
+        """The program has waited for the collective that wrote *tensor*."""
         for ref, look in self.of(tensor).arrive(version_of(bearer(tensor))):
             seen = ref()
             if seen is not None:
                 look(seen)
 
     def _forget_freed(self) -> None:
-        """Drop what is known of memory that nobody uses any more."""
+        """Remove the entries of freed memory."""
         with self._lock:  # several threads may share this
             for address, storage in list(self._known.items()):
-                if UntypedStorage._expired(storage.weak):
+                if storage.weak and UntypedStorage._expired(storage.weak):
                     del self._known[address]
-                    UntypedStorage._free_weak_ref(storage.weak)
+                    storage.free()
             self._many = 2 * len(self._known) + 1000
 
     def clear(self) -> None:
-        """Forget every storage; their addresses may be given to other memory."""
+        """Remove all storages, whose addresses may be reused from now on."""
         for storage in self._known.values():
-            UntypedStorage._free_weak_ref(storage.weak)
+            storage.free()
         self._known.clear()
 
     def __del__(self) -> None:

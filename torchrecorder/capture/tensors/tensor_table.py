@@ -1,10 +1,10 @@
-"""Values: know which value each tensor is.
+"""Values: the table from tensors to values.
 
-PyTorch gives a tensor no name. We know it by identity, in a table of weak references
-that forgets a tensor as soon as the user does. Writing in place makes a new value:
-every storage remembers who wrote it and where, so that a reader of the base, of a view
-or of any other alias finds the writes that reach the bytes it reads. ``_version`` tells
-of the writes that no instrument saw. Inference tensors have no version.
+A tensor is identified by ``id()``, in a table of weak references that does not keep tensors alive.
+Writing in place makes a new value: every storage has a list of its writes, so that a reader of the
+base, a view or any other alias finds the writes to the bytes it reads. ``_version`` shows writes
+that
+no instrument saw. Inference tensors have no version.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
 
 
 class Values:
-    """Which value each living tensor is."""
+    """The value of each living tensor."""
 
     def __init__(self, tape: Tape, main: Values | None = None) -> None:
         self.tape = tape
-        known = {} if main is None else vars(main)  # the tables of another thread
+        known = {} if main is None else vars(main)  # tables of other threads
         self.entries: dict[int, Entry] = known.get("entries", {})
-        self.aliases: set[int] = known.get("aliases", set())  # identities of ours that live
+        self.aliases: set[int] = known.get("aliases", set())  # the id() of living aliases
         self._forget = forgetting(self.entries, self.aliases, tape.lose)
         self.named: dict[int, tuple[weakref.ref[Tensor], Role, tuple[str, ...]]]
         self.named = known.get("named", {})
@@ -79,7 +79,7 @@ class Values:
     # Reading ------------------------------------------------------------------------
 
     def read(self, tensor: Tensor) -> ValueId:
-        """The value that *tensor* is now."""
+        """The current value of *tensor*."""
         entry = self.entries.get(id(tensor))
         if entry is None:
             return self._adopt(tensor)
@@ -92,19 +92,19 @@ class Values:
         return entry.value
 
     def read_gradient(self, gradient: Tensor, of: ValueId) -> None:
-        """The user looks at ``x.grad``: what backward passes left there."""
+        """The value of ``x.grad``, written by backward passes."""
         if id(gradient) not in self.entries:
             maker = self.gradients.of(of)
             role = Role.CONSTANT if maker is None else Role.INNER
             self.note(gradient, maker, role, (f"{of}.grad",))
 
     def peek(self, tensor: Tensor) -> ValueId | None:
-        """The value that *tensor* was when it was last met."""
+        """The last known value of *tensor*."""
         entry = self.entries.get(id(tensor))
         return entry.value if entry is not None else None
 
     def _adopt(self, tensor: Tensor) -> ValueId:
-        """A tensor that no instrument has met: from before the run, or from a hidden place."""
+        """Add an unknown tensor, from before the run or from unseen code."""
         known = self.named.get(id(tensor))
         if known is not None and known[0]() is tensor:
             return self.note(tensor, None, known[1], known[2])
@@ -132,7 +132,7 @@ class Values:
         return self.note(tensor, None, Role.CONSTANT)
 
     def hold(self, tensor: Tensor, role: Role, name: str) -> ValueId:
-        """A module holds *tensor*, which no instrument has met, under this *name*."""
+        """Add an unknown *tensor* that a module holds under this *name*."""
         known = self.named.get(id(tensor))
         if known is not None and known[0]() is tensor:
             return self.note(tensor, None, role, known[2])
@@ -142,7 +142,7 @@ class Values:
         return self.note(tensor, None, role, (name,))
 
     def _held_before(self, tensor: Tensor, storage: Storage) -> ValueId | None:
-        """What the memory of *tensor* was when it was met under another name, if it was."""
+        """The known tensor with the same memory as *tensor*, if there is one."""
         if storage.last is None:
             return None
         aside = self._set_aside(tensor)
@@ -158,34 +158,34 @@ class Values:
         return known if known is not None and known.result() is tensor else None
 
     def _adopt_alias(self, tensor: Tensor, before: ValueId) -> ValueId:
-        """A tensor made out of sight over memory that we know, as ``Parameter(x)`` does."""
+        """Add an unseen alias of known memory, as from ``Parameter(x)``."""
         op = self.tape.next_op()
         value = self.note(tensor, op)
         self._write_pass(op, "alias", (Slot("0", before),), value)
         return value
 
     def _adopt_foreign(self, tensor: Tensor, foreign: Foreign) -> ValueId:
-        """A tensor that a module returned in another thread."""
+        """Add a tensor that a module returned in another thread."""
         given = [(name, ref()) for name, ref in foreign.given]
         slots = self.slots_of([(name, item) for name, item in given if item is not None])
         return self._adopt_hidden(tensor, foreign.name, slots)
 
     def _adopt_hidden(self, tensor: Tensor, name: str, slots: tuple[Slot, ...]) -> ValueId:
-        """A tensor that was made of these where no instrument looks."""
+        """Add a tensor that unseen code computed from these."""
         op = self.tape.next_op()
         value = self.note(tensor, op)
         self.write_hidden(op, name, slots, (value,))
         return value
 
     def slots_of(self, tensors: list[tuple[str, Tensor]]) -> tuple[Slot, ...]:
-        """Named tensors as the values that they are now."""
+        """The current values of named tensors, as slots."""
         slots = []
         for name, tensor in tensors:
             slots.append(made(Slot, (name, self.read(tensor))))
         return tuple(slots)
 
     def _read_written(self, tensor: Tensor, entry: Entry) -> ValueId:
-        """Another alias of this memory was written since *tensor* was last met."""
+        """The value of *tensor* after writes to other aliases of its memory."""
         missed = entry.storage.since(entry.seen, *reach_of(tensor))
         if not missed:
             entry.seen = len(entry.storage.writes)
@@ -196,7 +196,7 @@ class Values:
         return self._join(tensor, entry, missed)
 
     def _join(self, tensor: Tensor, entry: Entry, missed: list[Write]) -> ValueId:
-        """Several writes reach *tensor*: a pass op brings them together."""
+        """The value of *tensor* after several writes, which a pass op joins."""
         op = self.tape.next_op()
         slots = [Slot("0", entry.value)]
         entry.role = Role.INNER
@@ -207,13 +207,13 @@ class Values:
         return value
 
     def _read_changed(self, tensor: Tensor, entry: Entry) -> ValueId:
-        """Somebody wrote *tensor* where no instrument looks."""
+        """The value of *tensor* after a write by unseen code."""
         if entry.version == UNSETTLED or tensor._version <= entry.storage.received:
             entry.version = version_of(tensor)
             return self.read(tensor)
         if (left_by := self.gradients.named(entry.names)) is not None:
             return self._renote(tensor, entry, left_by)
-        if entry.scope in self.tape.functions:  # marked dirty: its op has been seen
+        if entry.scope in self.tape.functions:  # marked dirty: its op is known
             entry.version = version_of(tensor)
             return self._read_regraded(tensor, entry)
         if not self.autograd.knows(tensor):
@@ -231,14 +231,14 @@ class Values:
         return value
 
     def _read_regraded(self, tensor: Tensor, entry: Entry) -> ValueId:
-        """Autograd began, or ceased, to track *tensor* after it was met."""
+        """The value of *tensor* after autograd began or stopped tracking it."""
         tracked = node_behind(tensor) is not None
         entry.requires_grad = tracked or entry.producer is None and tensor.requires_grad
         if tracked:
             self.autograd.regrade(tensor, entry)
         return entry.value
 
-    # Noting -------------------------------------------------------------------------
+    # Recording -------------------------------------------------------------------------
 
     def note(
         self,
@@ -249,7 +249,7 @@ class Values:
         grad: GradEdge | None = None,
         value: ValueId | None = None,
     ) -> ValueId:
-        """Enter *tensor* as a new value, or as *value* if that was told of before."""
+        """Add *tensor* as a new value, or as *value* if that was assigned before."""
         key = id(tensor)
         entry = self.entries.get(key)
         if entry is None:
@@ -283,31 +283,32 @@ class Values:
         if grad is not None:
             self.autograd.made.setdefault(grad, entry.value)
         elif producer is not None:
-            entry.requires_grad = False  # no node yet: a custom function puts one there later
+            entry.requires_grad = False  # no grad node yet: a custom function attaches one later
         return entry.value
 
     def equate(self, tensor: Tensor, other: Tensor) -> None:
-        """*tensor* is *other* once more, without its gradient."""
+        """Give *tensor* the value of *other*, without a grad node."""
         known = self.entries.get(id(other))
         if known is not None:
             self.entries[id(tensor)] = known.copy(tensor, self._forget)
 
     def expect_alias(self, tensor: Tensor, other: Tensor) -> None:
-        """*tensor* was made of *other*; it is a value of its own once somebody reads it."""
+        """Note that *tensor* is an alias of *other*; it becomes a separate value on its first
+        read."""
         known = self.entries.get(id(other)) or self._set_aside(other)
         if known is not None:
             self.aside[id(tensor)] = Aside(weakref.ref(tensor), known.value, known.seen)
 
     def restate(self, tensor: Tensor, entry: Entry, grad: GradEdge | None) -> None:
-        """State the value of *tensor* once more: autograd tracks it now, or it has a shape."""
+        """Record the value of *tensor* again: autograd tracks it now, or it got a shape."""
         self._state(tensor, entry, entry.producer, grad, entry.value)
 
     def wrote(self, tensor: Tensor, entry: Entry, op: OpId) -> ValueId:
-        """*op* wrote *tensor* in place: it is a new value, and so are its aliases."""
+        """Record that *op* wrote *tensor* in place: it and its aliases get new values."""
         storage = self.storages.of(tensor)
         if storage is entry.storage:
             storage.write(op, *reach_of(tensor))
-        entry.storage = storage  # another one where it was given other memory, as by ``.data = x``
+        entry.storage = storage  # another storage after ``.data = x``
         return self._renote(tensor, entry, op)
 
     def _state(
@@ -318,12 +319,13 @@ class Values:
         grad: GradEdge | None = None,
         value: ValueId | None = None,
     ) -> ValueId:
-        """Write what *tensor* is now."""
+        """Write the event of a value."""
         cls, words = type(tensor), self._words
         dtype, size = words.dtypes.get(tensor.dtype) or words.dtype(tensor.dtype)
         device = tensor.device
         if cls in _USUAL and tensor.layout is _STRIDED and not tensor.is_nested:
             shape = tuple(tensor.shape)
+            shape = self.tape.shared.setdefault(shape, shape)
             number, kind = prod(shape), cls.__name__
         else:
             shape = shape_of(tensor)
@@ -354,14 +356,14 @@ class Values:
     def write_hidden(
         self, op: OpId, name: str, inputs: tuple[Slot, ...], outputs: tuple[ValueId, ...]
     ) -> None:
-        """State an op that no instrument saw."""
+        """Record an op that no instrument saw."""
         self.tape.state_op(op, OpKind.HIDDEN, name, inputs, outputs)
 
     def _write_pass(self, op: OpId, name: str, inputs: tuple[Slot, ...], output: ValueId) -> None:
         self.tape.state_op(op, OpKind.PASS, name, inputs, (output,))
 
     def pass_on(self, tensor: Tensor, alias: Tensor) -> ValueId:
-        """A scope hands on *tensor* untouched; *alias* stands for it from here on."""
+        """A scope returns *tensor* unchanged; *alias* replaces it."""
         before = self.read(tensor)
         told = self.passed
         same = told is not None and (told.scope, told.inputs[0].value) == (self.tape.scope, before)
@@ -378,20 +380,20 @@ class Values:
         return value
 
     def original(self, tensor: Tensor) -> Tensor | None:
-        """The user's tensor that *tensor* stands for; None if it is no alias of ours."""
+        """The user's tensor behind the alias *tensor*; None if it is not an alias."""
         entry = self.entries.get(id(tensor))
         return None if entry is None else entry.original
 
     def source(self, tensor: Tensor) -> Tensor:
-        """The user's tensor: *tensor* itself, or the one it stands for."""
+        """The user's tensor: *tensor* itself, or the original of an alias."""
         original = self.original(tensor)
         return tensor if original is None else original
 
     def clear(self) -> None:
-        """Drop every weak reference now.
+        """Remove all weak references.
 
-        Left to the garbage collector, dozens would hang on each parameter. If it runs while
-        that is freed, CPython (3.11) walks a list of what is no longer there, and dies.
+        Otherwise each parameter would keep dozens of them until garbage collection. If that runs
+        while a parameter is freed, CPython (3.11) walks a list of freed objects and crashes.
         """
         tables = self.entries, self.aliases, self.named, self.foreign, self.aside, self.storages
         for table in tables:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from torchrecorder.events import ScopeId
 from torchrecorder.export.dot import given_out, in_two
 from torchrecorder.export.explorer.equal import representatives
 from torchrecorder.export.explorer.themes import pair
@@ -56,7 +57,7 @@ class Drawn:
     """The faces of all places in a tree, in one style; those of equal places are made once.
 
     Attributes:
-        equal: For each place the first one that is equal to it.
+        equal: For each place the first one that is equal to it, but for its title.
     """
 
     def __init__(self, tree: Tree, style: Style) -> None:
@@ -66,6 +67,7 @@ class Drawn:
         self.equal = representatives(tree, self.style)
         self.closed_boxes = {box.id: box for box in tree.closed()}
         self.fold_boxes = {box.id: box for box in tree.folds()}
+        self.captions = Captions(tree.view.recording, self.style)
         self._sizes: dict[object, tuple[float, float]] = {}
 
     @property
@@ -126,18 +128,30 @@ class Drawn:
         closed = _shapes(self._closed(self.closed_boxes))
         folds = _shapes(self._closed(self.fold_boxes))
         leaf = {name: text.text for name, text in given_out(self.opened[0]).items()}
-        made: dict[tuple[int, str | None], Face] = {}
+        made: dict[tuple[int, str, str | None], Face] = {}
         for number, first in enumerate(self.equal):
-            key = first, given.get(number)
+            title = self._title(number) if self.is_shared else ""
+            key = first, title, given.get(number)
             if key not in made:
                 place = self.tree.places[first]
                 if place.fold:
-                    made[key] = self._fold(folds[place.id], key[1])
+                    made[key] = self._fold(folds[place.id], key[2])
                 elif place.id in groups:
-                    made[key] = self._cluster(closed[place.id], groups[place.id], key[1])
+                    shapes, both = closed[place.id], groups[place.id]
+                    made[key] = self._cluster(_called(shapes, title), _called(both, title), key[2])
                 else:
-                    made[key] = self._face(leaves[place.id], leaf.get(place.id))
+                    shapes = _called(leaves[place.id], title)
+                    made[key] = self._face(shapes, leaf.get(place.id))
             yield made[key]
+
+    def _title(self, number: int) -> str:
+        """The title of a call, which equal places need not share; else empty."""
+        view, place = self.tree.view, self.tree.places[number]
+        scope = view.recording.scopes.get(ScopeId(place.id))
+        if scope is None or place.fold:
+            return ""
+        drawn = view.clusters.get(place.id)
+        return self.captions.title(scope, drawn or view.boxes[place.id])
 
     def _face(self, shapes: tuple[Shape, Shape], given: str | None) -> Face:
         light, dark = shapes
@@ -178,7 +192,7 @@ class Drawn:
     def _given(self) -> Mapping[int, str]:
         """What each scope and fold gives to what lies outside of it, as one line."""
         view, places = self.tree.view, self.tree.places
-        captions, flows = Captions(view.recording, self.style), Flows(view)
+        captions, flows = self.captions, Flows(view)
         found: dict[int, dict[str | None, _Given]] = {}
         for arrow in view.arrows if self.style.shapes else ():
             text, value = carried(view, arrow, captions), same(view, arrow)
@@ -216,6 +230,17 @@ def _line(given: Iterable[_Given]) -> str:
     several = dict.fromkeys(text for text in texts if text)
     alone = [item.text for item in words if not counted(item.flow, numbers[item.flow])]
     return in_a_line(Counter([*alone, *several]))
+
+
+_Drawable = TypeVar("_Drawable", Shape, Group)
+
+
+def _called(pair: tuple[_Drawable, _Drawable], title: str) -> tuple[_Drawable, _Drawable]:
+    """What is drawn in light and in dark, with another title; as it is if that is empty."""
+    if not title:
+        return pair
+    light, dark = (replace(item, label=(Text(title, "title"), *item.label[1:])) for item in pair)
+    return light, dark
 
 
 def _shapes(figures: tuple[Figure, Figure]) -> dict[str, tuple[Shape, Shape]]:

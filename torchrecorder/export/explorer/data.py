@@ -81,6 +81,7 @@ def page_data(given: Source) -> dict[str, Any]:
         "tensors": tensors.columns(),
         "bundles": tensors.members(),
         "marks": tensors.marks(),
+        "closedmarks": tensors.closed_marks(),
         "annotations": numbers.columns(
             recording,
             list(_members(drawn)),

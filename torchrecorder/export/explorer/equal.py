@@ -1,8 +1,8 @@
 """Equal places: which places of a tree are drawn and described alike, so that one is enough.
 
-Two places are equal if what was recorded of them is, but for ids, positions in the run, paths
-and source lines, and if so is everything in them. A model of a hundred equal blocks has the
-texts, looks and facts of one of them.
+Two places are equal if what was recorded of them is, but for ids, positions in the run, paths,
+source lines and the names of calls, and if so is everything in them, names included. A model of
+a hundred equal blocks has the texts, looks and facts of one of them, with other titles.
 """
 
 from __future__ import annotations
@@ -56,18 +56,20 @@ class _Keys:
 
     def representatives(self) -> list[int]:
         places = self.tree.places
-        inside: list[list[int]] = [[] for _ in places]
+        inside: list[list[tuple[int, str]]] = [[] for _ in places]
         depth = [0] * len(places)
         for number, place in enumerate(places):
             if place.parent >= 0:
                 depth[number] = depth[place.parent] + 1
         keys = [0] * len(places)
+        scopes = self.recording.scopes
         for number in reversed(range(len(places))):
             place = places[number]
             inner = tuple(reversed(inside[number]))
             keys[number] = self._number((depth[number], inner, self._place(number, place)))
             if place.parent >= 0:
-                inside[place.parent].append(keys[number])
+                scope = scopes.get(ScopeId(place.id))
+                inside[place.parent].append((keys[number], scope.name if scope else ""))
         first: dict[int, int] = {}
         return [first.setdefault(key, number) for number, key in enumerate(keys)]
 
@@ -112,7 +114,7 @@ class _Keys:
 
     def _scope(self, scope: Scope) -> Hashable:
         return (
-            scope.kind, scope.name, scope.cls, scope.call,
+            scope.kind, scope.cls, scope.call,
             self._slots(scope.inputs), self._slots(scope.outputs),
             -1 if scope.module is None else self._module(scope.module),
         )

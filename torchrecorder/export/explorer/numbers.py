@@ -92,37 +92,38 @@ class _Places:
         self.recording = recording
         self.parents = parents
         self.innermost: dict[str, int] = {}
-        for place in reversed(range(len(members))):
-            for member in members[place]:
-                self.innermost.setdefault(member, place)
-        self._owned: dict[str, list[int]] = {}
+        for place, inside in enumerate(members):
+            self.innermost.update(dict.fromkeys(inside, place))
+        owned: dict[str, list[int]] = {}
         for module in recording.modules.values():
             scopes = self._calls(module)
             for value in own(module):
-                self._owned.setdefault(value, []).extend(scopes)
+                owned.setdefault(value, [self.innermost.get(value, -1)]).extend(scopes)
+        self._owned = {value: self._around(starts) for value, starts in owned.items()}
 
     def column(self, annotation: Annotation, numbers: Mapping[str, float]) -> list[float | None]:
         """The number of each place."""
         found: list[list[float]] = [[] for _ in self.parents]
+        innermost, owned = self.innermost, self._owned
         for node, amount in numbers.items():
-            for place in self._of(node):
-                found[place].append(amount)
-        return [_one(annotation, item) for item in found]
+            if node not in owned and node in innermost:
+                found[innermost[node]].append(amount)
+        for place in reversed(range(len(found))):
+            if found[place] and self.parents[place] >= 0:
+                found[self.parents[place]] += found[place]
+        for node in (node for node in owned if node in numbers):
+            for place in owned[node]:
+                found[place].append(numbers[node])
+        return [_one(annotation, item) if item else None for item in found]
 
-    def _of(self, node: str) -> Iterable[int]:
-        """The places that *node* counts for: those around it, and around calls of its owners."""
-        innermost = self.innermost.get(node, -1)
-        owners = self._owned.get(node)
-        if owners is None:
-            return self._around(innermost)
-        starts = dict.fromkeys((innermost, *owners))
-        return dict.fromkeys(place for start in starts for place in self._around(start))
-
-    def _around(self, place: int) -> Iterator[int]:
-        """A place and all around it."""
-        while place >= 0:
-            yield place
-            place = self.parents[place]
+    def _around(self, starts: Iterable[int]) -> Iterable[int]:
+        """The places in which a value counts: these, and all around them, each once."""
+        found: dict[int, None] = {}
+        for place in starts:
+            while place >= 0 and place not in found:
+                found[place] = None
+                place = self.parents[place]
+        return found
 
     @cached_property
     def _by_name(self) -> Mapping[str, Module]:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from torchrecorder.events import ValueId
+from torchrecorder.events import GRADIENT_MESSAGE, ScopeId, ValueId
 from torchrecorder.export.explorer.columns import Columns
 from torchrecorder.export.explorer.box_appearance import Drawn
 from torchrecorder.layout.layered import Link
 from torchrecorder.style import labels
-from torchrecorder.style.argument_marks import Mark, argument_marks
-from torchrecorder.style.draw import narrow
+from torchrecorder.style.argument_marks import Mark, argument_marks, attends, mark_into
+from torchrecorder.style.draw import dashed, narrow
 from torchrecorder.style.figure import Look
 from torchrecorder.style.merge_captions import first_to_last
 from torchrecorder.views.bundles import MOST, ROLES, UPDATES, Flow, Flows, bundles
@@ -66,6 +66,24 @@ class Tensors:
             for reader, place in enumerate(places)
             if (mark := self.marked.get(place)) is not None
         ]
+
+    def closed_marks(self) -> list[list[int]]:
+        """For each mark at a closed module its item, the row of the tensor, text and place."""
+        tree, scopes, say = self.drawn.tree, self.view.recording.scopes, self.columns_of.strings
+        taking = {
+            number: scope
+            for number, place in enumerate(tree.places)
+            if not place.fold and (scope := scopes.get(ScopeId(place.id))) and attends(scope)
+        }
+        found: dict[tuple[int, int], Mark] = {}
+        for arrow in self.view.arrows if taking else ():
+            tail, around = tree.leaf[arrow.tail], tree.leaf[arrow.head]
+            while around >= 0 and not around < tail < tree.ends[around]:
+                if around in taking:
+                    row = self.number[tail, arrow.value or ""]
+                    found.setdefault((around, row), mark_into(taking[around], arrow))
+                around = tree.places[around].parent
+        return [[*key, say(mark.text), mark.place] for key, mark in found.items()]
 
     def links(self) -> Iterator[Link]:
         """For each arrow the places it joins, what it carries, and in which trunks.
@@ -140,7 +158,9 @@ class Tensors:
         if self.flows[arrows[0]] in UPDATES:
             return self._light()
         if self.drawn.is_shared:
-            return -1
+            back = self.view.arrows[arrows[0]].slot == GRADIENT_MESSAGE
+            light, dark = self.drawn.themes
+            return self.columns_of.look((dashed(light.line), dashed(dark.line))) if back else -1
         light, dark = self._drawn_looks[arrows[0]]
         theme = self.drawn.themes[0]
         usual = light in (theme.line, theme.gradient)
@@ -189,7 +209,7 @@ def trunks(tree: Tree, flows: Sequence[Flow]) -> list[Trunk]:
 
     Gradients, updated weights, buffers and state are one line wherever they go. Other tensors
     are if they go to the same places: one from each of the siblings of a fold, or more than
-    three from one box.
+    three from one box. The siblings of another fold are one place for those of a fold.
     """
     heads: dict[tuple[int, Flow, int, str], dict[int, None]] = {}
     for arrow, flow in zip(tree.view.arrows, flows):
@@ -202,7 +222,9 @@ def trunks(tree: Tree, flows: Sequence[Flow]) -> list[Trunk]:
             around = tree.places[around].parent
     groups: dict[tuple[int, Flow, tuple[int, ...]], dict[tuple[int, str], tuple[int, ...]]] = {}
     for (around, flow, tail, value), found in heads.items():
-        shared = tuple(found) if flow is Flow.TENSOR else ()
+        shared: tuple[int, ...] = ()
+        if flow is Flow.TENSOR:
+            shared = tuple(dict.fromkeys(_outermost(tree, around, head) for head in found))
         groups.setdefault((around, flow, shared), {})[tail, value] = tuple(found)
     return [
         Trunk(
@@ -215,6 +237,15 @@ def trunks(tree: Tree, flows: Sequence[Flow]) -> list[Trunk]:
         for number, ((around, flow, _), carried) in enumerate(groups.items())
         if len(carried) > 1 and _is_trunk(tree, around, flow, tuple(carried))
     ]
+
+
+def _outermost(tree: Tree, place: int, head: int) -> int:
+    """The outermost fold around *head*, if *place* is a fold that is not in it; else *head*."""
+    found = around = head
+    while tree.places[place].fold and around >= 0 and not around <= place < tree.ends[around]:
+        found = around if tree.places[around].fold else found
+        around = tree.places[around].parent
+    return found
 
 
 def _is_trunk(

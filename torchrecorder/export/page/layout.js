@@ -149,11 +149,12 @@ const createLayout = data => {
     return path + `L${said(kept[kept.length - 1])}`;
   }
 
-  // A visible line. Most are out of sight: the way of one is worked out when it is asked for.
+  // A visible line; one that leaves its scope, or goes on in an open one, has no arrowhead. Most
+  // are out of sight: the way of one is worked out when it is asked for.
   class Line {
     #path; #move; #points = null; #d = null;
 
-    constructor(scope, path, value, move, tail, head, enters, exits) {
+    constructor(scope, path, value, move, tail, head, enters, exits, continues) {
       const { across, along, turn } = move, [x, y, width, height] = path.area;
       const [x0, y0, w, h] = turn(across + x, along + y, width, height);
       this.scope = scope;
@@ -164,6 +165,7 @@ const createLayout = data => {
       this.head = head;
       this.enters = enters;
       this.exits = exits;
+      this.continues = continues;
       this.x0 = x0;
       this.y0 = y0;
       this.x1 = x0 + w;
@@ -186,7 +188,7 @@ const createLayout = data => {
     }
 
     get tip() {
-      if (this.exits) return null;
+      if (this.exits || this.continues) return null;
       const [before, end] = this.points.slice(-2);
       const far = Math.hypot(end[0] - before[0], end[1] - before[1]) || 1;
       return [end[0], end[1], (end[0] - before[0]) / far, (end[1] - before[1]) / far];
@@ -291,7 +293,7 @@ const createLayout = data => {
       return new Line(scope, path, values[path.trunk], move,
         source[0] === OUTSIDE ? scope : inside[source[0]],
         sink[0] === OUTSIDE ? scope : inside[sink[0]],
-        source[0] === OUTSIDE, sink[0] === OUTSIDE);
+        source[0] === OUTSIDE, sink[0] === OUTSIDE, here.inner.has(sink[0]));
     });
   }
 

@@ -33,7 +33,7 @@ const createLegend = (element, model, state, told) => {
       : [scale.low, middle(scale), scale.high];
     ends.append(...marks.map(value => make("span", "", numbers.said(value, annotation.format))));
     const more = scale.log ? ", equal steps are equal factors" : "";
-    const mean = palette.means ? ", of ×N the mean" : "";
+    const mean = palette.means ? " (mean for ×N)" : "";
     return [...parts, strip(ramp), ends, make("p", "", `of the boxes shown${mean}${more}`)];
   }
 

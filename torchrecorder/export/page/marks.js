@@ -3,7 +3,7 @@
 "use strict";
 
 const createMarks = model => {
-  const ASIDE = 3.5, BACK = 5, INK = 0.55, SMALL = 0.8;
+  const ASIDE = 3.5, BACK = 5, NEAR = 20, INK = 0.55, SMALL = 0.8;
   const { consumers } = model.data.tensors, { fontsize, direction } = model.data;
   const upright = direction === "TB" || direction === "BT", axis = upright ? 0 : 1;
   const size = fontsize * SMALL;
@@ -14,9 +14,15 @@ const createMarks = model => {
     if (!known.has(value)) known.set(value, new Map());
     known.get(value).set(consumer, { text: model.text(text), place });
   }
+  // Those of lines into modules that are closed.
+  const closed = new Map();
+  for (const [item, value, text, place] of model.data.closedmarks ?? []) {
+    closed.set(`${value} ${item}`, { text: model.text(text), place });
+  }
 
   // The mark of the line of `value` into `head`; of several such lines, that of number `copy`.
   function markOf(value, head, copy) {
+    if (closed.has(`${value} ${head}`)) return closed.get(`${value} ${head}`);
     const found = known.get(value);
     if (!found) return null;
     const seats = consumers[value].map((item, seat) => (item === head ? seat : -1));
@@ -34,35 +40,54 @@ const createMarks = model => {
     return x > before[0] ? [x - 2, y - size * 0.7, "end"] : [x + 2, y - size * 0.7, "start"];
   }
 
-  function mark(group) {
+  // Left of a tip, where that is away from other lines and from the line itself.
+  function isLeft(seat, order, beside) {
+    if (!upright || order.length > 1) return upright && !seat;
+    const { points } = order[0], [x, y] = points[points.length - 1], level = [];
+    for (const other of beside) {
+      other.points.slice(1).forEach(([right, end], place) => {
+        const [left, start] = other.points[place];
+        if (start === end && Math.abs(end - y) < NEAR) level.push(left, right);
+      });
+    }
+    return level.some(at => at > x + ASIDE) && !level.some(at => at < x - ASIDE);
+  }
+
+  function mark(group, leaving) {
     const order = [...group].sort((a, b) => tip(a) - tip(b));
-    const places = order.map(line => line.mark.place).filter(place => place >= 0);
+    const places = order.map(placeOf).filter(place => place >= 0);
     const sorted = places.every((place, seat) => !seat || places[seat - 1] <= place);
-    const fits = order.every(({ mark: { text } }, seat) => !upright || !seat ||
-      seat === order.length - 1 || wide(text) <= tip(order[seat + 1]) - tip(order[seat]) - ASIDE);
+    const fits = order.every((line, seat) => !upright || !seat || seat === order.length - 1 ||
+      wide(line.mark?.text ?? "") <= tip(order[seat + 1]) - tip(order[seat]) - ASIDE);
+    const texts = order.map(line => {
+      const { text, place } = line.mark ?? { text: "", place: -1 };
+      if (sorted && place >= 0) return "";
+      return place >= 0 && !fits && text ? String(place + 1) : text;
+    });
     order.forEach((line, seat) => {
-      const { text, place } = line.mark;
-      const said = place >= 0 && !fits && text ? String(place + 1) : text;
-      if (!said || (sorted && place >= 0)) line.mark = null;
-      else line.mark = [said, ...spot(line, said, upright && !seat && order.length > 1)];
+      const left = texts[seat] && isLeft(seat, order, leaving.get(line.tail));
+      line.mark = texts[seat] ? [texts[seat], ...spot(line, texts[seat], left)] : null;
     });
   }
 
+  const placeOf = line => line.mark?.place ?? -1;
   const tip = line => line.points[line.points.length - 1][axis];
 
   // Gives each of `lines` that has one its mark: [text, x, y, anchor].
   function give(lines) {
-    if (!known.size) return lines;
-    const groups = new Map(), copies = new Map();
+    if (!known.size && !closed.size) return lines;
+    const groups = new Map(), leaving = new Map(), copies = new Map();
     for (const line of lines) {
+      if (!leaving.has(line.tail)) leaving.set(line.tail, []);
+      leaving.get(line.tail).push(line);
       const key = `${line.value} ${line.head}`, copy = copies.get(key) ?? 0;
       copies.set(key, copy + 1);
-      line.mark = line.exits ? null : markOf(line.value, line.head, copy);
-      if (!line.mark) continue;
+      line.mark = line.exits || line.continues ? null : markOf(line.value, line.head, copy);
+      if (line.exits) continue;
       if (!groups.has(line.head)) groups.set(line.head, []);
       groups.get(line.head).push(line);
     }
-    for (const group of groups.values()) mark(group);
+    for (const group of groups.values()) if (group.some(line => line.mark)) mark(group, leaving);
     return lines;
   }
 

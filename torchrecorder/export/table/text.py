@@ -24,6 +24,7 @@ from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.export.table.folded_rows import folded
 from torchrecorder.export.table.rows import Row, every_row, fitting
 from torchrecorder.export.table.alignment import Column, table, tree
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.style import Style
@@ -63,6 +64,7 @@ class Table(str):
 
 
 @advised
+@uncollected()
 def summary(
     recording: RecordedRun,
     depth: int | None = None,

@@ -26,7 +26,7 @@ from torchrecorder.integrations.targets import TARGET_OPTIONS
 from torchrecorder.options import shown_numbers
 from torchrecorder.recording import Recording
 
-RECORDED = ("flops", "stats", "name")
+RECORDED = ("flops", "compiled", "stats", "name")
 """Options of a recorder; the script itself decides about the backward pass."""
 
 NOTHING = 1
@@ -42,11 +42,14 @@ class Run:
       torchrecorder run train.py --model-var net -o net.svg -- --epochs 1 data/
       torchrecorder run -m package.train --steps 3 -o run.json.gz -- --batch-size 8
       torchrecorder run train.py --model-var trainer.model --view backward
+      torchrecorder run train.py --compiled --color-by compiled_graph
 
     What follows -- are the script's own arguments. Without --model-var the model is the first
     module with parameters that is called. A step is one call of it and all that follows until
     the next: loss, backward, optimizer. Then the script runs on, unrecorded. Its output and
     its exit code are its own; if it ends well and never called the model, the exit code is 1.
+    With --compiled the recorded calls are made once more, with the whole model compiled, before
+    the script runs on: what it prints in them is printed twice.
     Started by torchrun, each process leaves its recording beside the output, and the first puts
     them together: torchrun --nproc-per-node 4 -m torchrecorder run train.py -o step.html
     A recording (-o run.json.gz) is what summary, top, compare and open work on.

@@ -227,15 +227,24 @@ def _collapsed(row: Sequence[Unit], found: Mapping[int, Parts]) -> Iterator[Unit
 
 
 def repeated(
-    recording: RecordedRun, unit: Callable[[RecordedRun, str], Unit] = unit_of
+    recording: RecordedRun,
+    unit: Callable[[RecordedRun, str], Unit] = unit_of,
+    micro_batches: Mapping[ScopeId | None, Sequence[Sequence[str]]] = {},
 ) -> frozenset[str]:
-    """The scopes and ops that are not drawn if all repeats fold."""
-    gone: set[str | None] = set()
+    """The scopes and ops that are not drawn if all repeats fold.
+
+    Args:
+        recording: What ran.
+        unit: Gives what a scope or op has in common with others.
+        micro_batches: Siblings that repeat wherever they stand in a row.
+    """
+    again = {item for row in micro_batches.values() for group in row for item in group[1:]}
+    gone: set[str | None] = {*again}
     for around, children in recording.children.items():
         if around in gone:
             gone.update(child.id for child in children if isinstance(child, Scope))
             continue
-        units = [unit(recording, child.id) for child in children]
+        units = [unit(recording, child.id) for child in children if child.id not in again]
         gone.update(_later(recording, units))
         inner: dict[str, tuple[str, ...]] = {}
         for parts in blocks(units):

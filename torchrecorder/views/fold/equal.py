@@ -29,6 +29,10 @@ class Equal:
         repeated = {item for rows in self.rows.values() for row in rows for item in row}
         self.wiring = _Wiring(items, repeated)
 
+    def alike(self, one: str, other: str) -> bool:
+        """Whether two items show the same."""
+        return self.wiring.alike(one, other)
+
     def key(self, item: str) -> None:
         """Counterparts in equal siblings are found by their places, not by keys."""
 

@@ -69,7 +69,7 @@ def with_names(view: View) -> View:
 def names_of(
     recording: RecordedRun, group: Sequence[str], children: Callable[[str], Iterable[str]]
 ) -> tuple[str, ...]:
-    """What stands in the title of a fold: names of siblings, or of the scopes in blocks.
+    """The names in the title of a fold: of siblings, or of the scopes in blocks.
 
     Args:
         recording: Where they are from.
@@ -77,7 +77,8 @@ def names_of(
         children: Gives what lies in a block.
     """
     if not is_block(group[0]):
-        return tuple(recording.scopes[ScopeId(item)].name for item in group)
+        scopes = (recording.scopes.get(ScopeId(item)) for item in group)
+        return tuple(scope.name for scope in scopes if scope is not None)
     named = [
         tuple(
             recording.scopes[ScopeId(item)].name
@@ -91,7 +92,7 @@ def names_of(
 
 
 class Node:
-    """A box or cluster, and what else it stands for once siblings are one.
+    """A box or cluster, and its counterparts in joined siblings.
 
     Attributes:
         id: That of the box or cluster.

@@ -10,7 +10,7 @@ from torchrecorder.views.view import View
 
 
 class Items:
-    """What lies beside and inside what in a view."""
+    """The nesting and order of boxes and clusters in a view."""
 
     def __init__(self, view: View) -> None:
         self.view = view
@@ -36,11 +36,11 @@ class Items:
             found = self.parent[found]
 
     def children(self, cluster: str | None) -> Iterator[str]:
-        """What stands directly in a cluster, in run order; what is only read comes last."""
+        """The items directly in a cluster, in run order; values that are only read come last."""
         return iter(self._children.get(cluster, ()))
 
     def siblings(self, cluster: str | None) -> list[str]:
-        """What ran directly in a cluster, in order."""
+        """The items that ran directly in a cluster, in order."""
         return [item for item in self.children(cluster) if not self.is_source(item)]
 
     def is_source(self, item: str) -> bool:

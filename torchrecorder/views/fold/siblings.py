@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from torchrecorder.events import ScopeId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.repeat_groups import with_block_clusters
-from torchrecorder.views.fold.blocks import SAVED, is_block, loose_unit, unit_of
+from torchrecorder.views.fold.blocks import SAVED, Unit, is_block, loose_unit, unit_of
 from torchrecorder.views.fold.equal import Equal
 from torchrecorder.views.fold.fold_key import enough
+from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.views.fold.similar import Similar
 from torchrecorder.views.view import View
 
@@ -25,19 +27,46 @@ class Rows:
 
     def __init__(self, view: View, similar: bool) -> None:
         self.similar = similar
-        self.items, keys = with_block_clusters(view, loose_unit if similar else unit_of)
-        self.view = self.items.view
         self.recording: RecordedRun = view.recording
+        self.micro_batches = micro_batches(self.recording)
+        groups = (group for row in self.micro_batches.values() for group in row)
+        self._parts = {item for group in groups for item in group}
+        self.items, keys = with_block_clusters(view, self._loose if similar else self._exact)
+        self.view = self.items.view
         self.rule = Similar(self.items, keys) if similar else Equal(self.items, keys)
 
     def groups(self, around: str | None) -> list[tuple[str, ...]]:
         """The siblings in a cluster that fold."""
-        return [group for group in self.rule.groups(around) if self._are_enough(group)]
+        rest = (
+            tuple(item for item in group if item not in self._parts)
+            for group in self.rule.groups(around)
+        )
+        found = [group for group in rest if len(group) > 1 and self._are_enough(group)]
+        return [*self._parts_of_batches(around), *found]
 
     def every_group(self) -> Iterator[tuple[str, ...]]:
         """The siblings in all clusters that fold."""
         for around in (None, *self.view.clusters):
             yield from self.groups(around)
+
+    def _parts_of_batches(self, around: str | None) -> Iterator[tuple[str, ...]]:
+        """The siblings in a cluster that repeat with each micro-batch, and look the same."""
+        here = set(self.items.siblings(around)) if self.micro_batches else set()
+        for group in self.micro_batches.get(None if around is None else ScopeId(around), ()):
+            shown = [item for item in group if item in here]
+            alike = [item for item in shown if self.rule.alike(shown[0], item)]
+            if len(alike) > 1:
+                yield tuple(alike)
+
+    def _exact(self, recording: RecordedRun, item: str) -> Unit:
+        return self._unit(unit_of(recording, item))
+
+    def _loose(self, recording: RecordedRun, item: str) -> Unit:
+        return self._unit(loose_unit(recording, item))
+
+    def _unit(self, unit: Unit) -> Unit:
+        """*unit*, which repeats in no other way if it does with each micro-batch."""
+        return unit if self._parts.isdisjoint(unit.items) else Unit(None, unit.items)
 
     def _are_enough(self, group: Sequence[str]) -> bool:
         """Whether so many siblings, or blocks of siblings, are worth a fold."""

@@ -31,6 +31,10 @@ class Similar:
         self.keys = keys
         self._profiles: dict[str, Counter[Hashable]] = {}
 
+    def alike(self, one: str, other: str) -> bool:
+        """Whether one item may be the counterpart of another."""
+        return self.key(one) == self.key(other)
+
     def key(self, item: str) -> Hashable:
         """What an item must have in common with its counterpart in another sibling."""
         recording, is_open = self.recording, item in self.items.view.clusters

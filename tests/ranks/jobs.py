@@ -1,0 +1,179 @@
+"""One of several processes of gloo: ``python -m tests.ranks.jobs RANK WORLD FOLDER TASK ...``."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+import torchrecorder
+from torchrecorder import Recorder
+from torchrecorder.capture.tape import Tape
+from torchrecorder.graph.consistency import problems
+
+from tests.agreement import structure
+from tests.capture.processes import collectives
+from tests.ranks.models import MODELS, blocks, inputs
+
+LIMIT = datetime.timedelta(seconds=60)
+DELAY = 0.5
+
+
+def _local(tensor):
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def _trained(built):
+    """What a step gives, and the gradients that it leaves."""
+    model, step = built
+    told = [_local(each.detach()).clone() for each in step()]
+    return told + [
+        _local(each.grad).clone() for each in model.parameters() if each.grad is not None
+    ]
+
+
+def _proved(name, rank, world):
+    """Bits as without us, as many collectives as PyTorch's profiler counts, none incomplete."""
+    build, results = MODELS[name], []
+    _trained(build(rank, world))  # fills PyTorch's own caches
+    built = build(rank, world)
+    counted = collectives(lambda: results.append(_trained(built)))
+    built = build(rank, world)
+    with Recorder(built[0]) as recorder:
+        recorded = _trained(built)
+    assert len(recorded) == len(results[0]) > 0
+    assert all(map(torch.equal, recorded, results[0]))
+    recording = recorder.recording
+    assert structure(recording) == []
+    assert len(recording.communications) == sum(counted.values()) > 0, counted
+    joined = torchrecorder.gather(recording)
+    if joined is not None:
+        _joined(joined, world)
+        _lanes(joined, name)
+    _alone(build, rank, world)
+
+
+def _joined(run, world):
+    """All fits together."""
+    assert run.problems == () and run.ranks == tuple(range(world))
+    for collective in run.collectives:
+        members = 2 if collective.name == "send" else len(collective.group.ranks)
+        assert len(collective.parts) == members, collective
+    assert sum(len(each.parts) for each in run.collectives) >= sum(
+        len(lane.recording.communications) for lane in run.lanes
+    )
+    for recording in (run.recording, run.whole):
+        assert list(problems(recording)) == []
+        assert "<svg" in torchrecorder.make_dot(recording, depth=2).pipe("svg").decode()
+
+
+def _lanes(run, name):
+    """Stages are lanes of their own; others do the same, experts but for sizes."""
+    differing = [lane.differs for lane in run.lanes]
+    if name.startswith("Schedule"):
+        assert differing == [()] * len(run.ranks)
+    else:
+        assert differing == [("bytes sent",) if name.startswith("experts") else ()], differing
+
+
+def _alone(build, rank, world):
+    """Only one process records, and looks at all tensors: the others do not wait for it."""
+    built = build(rank, world)
+    if rank == 0:
+        with Recorder(built[0], stats=True) as recorder:
+            _trained(built)
+        assert recorder.recording.communications
+    else:
+        _trained(built)
+    dist.barrier()
+
+
+# Jobs in which something is wrong -----------------------------------------------------------
+
+
+def _late(name, rank, world, path):
+    """The last process is late at its forward: it is waited for, and waits for nobody."""
+    build = MODELS[name]
+    _trained(build(rank, world))
+    model, step = build(rank, world)
+    late = next(module for module in model.modules() if module is not model)
+    if rank == world - 1:
+        late.register_forward_pre_hook(_once(lambda: time.sleep(DELAY)))
+    dist.barrier()
+    with Recorder(model) as recorder:
+        step()
+    run = torchrecorder.gather(recorder.recording)
+    if run is not None:
+        long = [found for found, seconds in run.top("waited", 100) if seconds > DELAY / 2]
+        waiting = {
+            part.rank for found in long for part in found.parts if (part.waited or 0) > DELAY / 2
+        }
+        assert {found.last for found in long} - waiting == {world - 1}, (long, waiting)
+        assert f"rank {world - 1}" in run.summary()
+        waits = run.whole.annotations["waited_time"]
+        assert max(waits.by_node.values()) > DELAY / 2
+
+
+def _once(action):
+    """A hook that acts when it is first called."""
+    waiting = [action]
+    return lambda *given: waiting.pop()() if waiting else None
+
+
+def late_replica(rank, world, folder):
+    _late("ddp", rank, world, folder)
+
+
+def late_shards(rank, world, folder):
+    _late("fsdp", rank, world, folder)
+
+
+def late_stage(rank, world, folder):
+    _late("Schedule1F1B", rank, world, folder)
+
+
+def left_out(rank, world, folder):
+    """A process leaves out a collective: the others give up in time, and leave what they have."""
+    group = dist.new_group(timeout=datetime.timedelta(seconds=2))
+    model = blocks(1)
+
+    def step():
+        y = model(inputs(rank)).detach()
+        dist.all_reduce(y, group=group)
+        if rank != world - 1:
+            dist.all_reduce(y[:1], group=group)
+
+    try:
+        with Recorder(model) as recorder:
+            step()
+        recording = recorder.recording
+    except RuntimeError as error:
+        recording = torchrecorder.recording_of(error)
+    recording.save(f"{folder}/rank{rank}.json.gz")
+
+
+TASKS = {each.__name__: each for each in (late_replica, late_shards, late_stage, left_out)}
+
+
+def main(rank, world, folder, tasks):
+    """Meet the others and do the tasks."""
+    Tape.strict = True
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world, timeout=LIMIT
+    )
+    for task in tasks:
+        print(task, flush=True)
+        if task in TASKS:
+            TASKS[task](rank, world, folder)
+        else:
+            _proved(task, rank, world)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:])
+    os._exit(0)  # threads of gloo that still run now and then abort a process that ends as usual

@@ -1,0 +1,70 @@
+"""Processes that train together, in each of the ways that PyTorch has, on gloo."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import torchrecorder
+
+LIMIT = 240
+
+PIPELINES = ("ScheduleGPipe", "Schedule1F1B", "ScheduleInterleaved1F1B")
+REPLICAS = ("ddp", "accumulation", "fsdp", "checkpointing")
+LAYERS = ("tensor_parallel", "sequence_parallel", "fsdp_and_tensor_parallel")
+EXPERTS = ("experts", "experts_without_autograd")
+
+
+def _run(world, folder, *tasks):
+    """Do *tasks* in so many processes; they find each other through a file, not a port."""
+    command = [sys.executable, "-W", "ignore", "-m", "tests.ranks.jobs"]
+    processes = [
+        subprocess.Popen(
+            [*command, str(rank), str(world), str(folder), *tasks],
+            cwd=Path(__file__).parents[2],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(world)
+    ]
+    try:
+        told = [process.communicate(timeout=LIMIT)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0] * world, "\n".join(told)
+
+
+@pytest.mark.parametrize("task", ["Schedule1F1B", "experts"])
+def test_two_processes(task, tmp_path):
+    """Bits, counts and keys; and with only one of them recorded."""
+    _run(2, tmp_path, task)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [2, 4])
+@pytest.mark.parametrize("tasks", [PIPELINES, REPLICAS, LAYERS, EXPERTS], ids=lambda found: found[0])
+def test_each_way_to_train(tasks, world, tmp_path):
+    """The same for the others, with two and with four."""
+    _run(world, tmp_path, *tasks)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [2, 4])
+def test_who_is_late_is_named(world, tmp_path):
+    """By the longest wait, in replicas, shards and a pipeline."""
+    _run(world, tmp_path, "late_replica", "late_shards", "late_stage")
+
+
+def test_a_collective_that_is_left_out(tmp_path):
+    """The job gives up after its own limit of time, and what it left names the rank."""
+    _run(2, tmp_path, "left_out")
+    run = torchrecorder.merge(tmp_path / "rank*.json.gz")
+    missing, failed = sorted(run.problems, key=lambda problem: "ended with" in problem)
+    assert "rank 0 ran all_reduce of 32 B" in missing and "jobs.py:" in missing
+    assert "rank 1 ran none" in missing
+    assert failed.startswith("rank 0 ended with RuntimeError")

@@ -1,0 +1,103 @@
+"""Nothing grows faster than the run: the work of long chains and loops, counted in lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import torchrecorder
+from tests.work import growth
+from torchrecorder.recording import Recording
+
+BOUND = 2.2
+"""2 is in proportion to the size, 4 is its square."""
+
+WRITTEN: dict[str, dict[str, Any]] = {
+    "page.html": {}, "figure.svg": {"fold": False, "depth": 9}, "run.json": {}
+}
+"""Files, and the options with which they are written."""
+
+
+class Block(torch.nn.Module):
+    """Two layers and a sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.first(x).relu()) + x  # type: ignore[no-any-return]
+
+
+def chain(blocks: int) -> Recording:
+    """A run of so many equal blocks."""
+    model = torch.nn.Sequential(*(Block() for _ in range(blocks)))
+    with torch.no_grad():
+        return torchrecorder.record(model, torch.rand(1, 4))
+
+
+def training(steps: int) -> Recording:
+    """So many steps of training."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.LayerNorm(4), torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model.parameters(), momentum=0.9, foreach=False)
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            model(torch.rand(2, 4)).sum().backward()
+            optimizer.step()
+    return recorder.recording
+
+
+RUNS: dict[str, tuple[Callable[[int], Recording], int]] = {
+    "chain": (chain, 16), "training": (training, 4)
+}
+"""What makes a run, and the smallest of its three sizes."""
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_recording_is_in_proportion(kind: str) -> None:
+    """Twice as many blocks or steps are twice the work."""
+    make, size = RUNS[kind]
+    make(1)  # what is imported and made once
+    assert growth(lambda number: lambda: make(number), size) < BOUND
+
+
+@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize("name", WRITTEN)
+def test_writing_is_in_proportion(kind: str, name: str, tmp_path: Path) -> None:
+    """A page of all, a figure in which all is open, and the saved file."""
+    make, size = RUNS[kind]
+    make(1).render(tmp_path / name, **WRITTEN[name])
+
+    def writing(number: int) -> Callable[[], Any]:
+        recording = make(number)
+        return lambda: recording.render(tmp_path / name, **WRITTEN[name])
+
+    assert growth(writing, size) < BOUND
+
+
+@pytest.mark.parametrize("kind", RUNS)
+def test_loading_is_in_proportion(kind: str, tmp_path: Path) -> None:
+    """The saved file is read, and what is in it fits together."""
+    make, size = RUNS[kind]
+
+    def loading(number: int) -> Callable[[], Any]:
+        path = make(number).save(tmp_path / f"{number}.json")
+        return lambda: torchrecorder.load(path)
+
+    loading(1)()
+    assert growth(loading, size) < BOUND
+
+
+def test_equal_parts_of_a_run_are_kept_once() -> None:
+    """Shapes and arguments do not take memory again in each step."""
+    recording = training(3)
+    for parts in (
+        [op.arguments for op in recording.ops.values()],
+        [value.shape for value in recording.values.values()],
+    ):
+        assert len({id(part) for part in parts}) == len({*parts}) < len(parts)

@@ -1,0 +1,78 @@
+"""Trials: whether a name of PyTorch is there, and whether it does what it is needed for."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+@functools.cache
+def find(path: str) -> Any:
+    """What a dotted *path*, which begins with ``torch`` or ``sys``, names; None if nothing."""
+    root, *parts = path.split(".")
+    found: Any = {"torch": torch, "sys": sys}[root]
+    for number, part in enumerate(parts, 2):
+        if not hasattr(found, part):
+            try:
+                importlib.import_module(".".join(path.split(".")[:number]))
+            except ImportError:
+                return None
+        found = getattr(found, part, None)
+    return found
+
+
+def reaches_modes(function: Callable[..., Any] | None) -> bool:
+    """Whether *function*, if there is one in Python, passes its calls to function modes."""
+    code = getattr(function, "__code__", None)
+    return code is not None and "handle_torch_function" in code.co_names
+
+
+def parameters(path: str) -> tuple[str, ...]:
+    """The names of the parameters of the function that *path* names."""
+    code = getattr(find(path), "__code__", None)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if code else ()
+
+
+def creates_contexts() -> bool:
+    """Whether PyTorch tells of a custom function that is applied: by its frame, or its context."""
+    if hasattr(torch.autograd.Function.apply, "__code__"):
+        return True
+    created = []
+
+    class Context(torch.autograd.function.BackwardCFunction):
+        def __init__(self) -> None:
+            created.append(self)
+
+    class Trial(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any) -> None:
+            """Nothing."""
+
+    Trial._backward_cls = Context
+    Trial.apply()  # type: ignore[no-untyped-call]
+    return bool(created)
+
+
+def tells_of_ends() -> bool:
+    """Whether a weak reference of Python to a storage sees its end while C++ has one."""
+    tensor, ended = torch.empty(1, device="cpu"), []
+    storage = tensor.untyped_storage()
+    reference, weak = weakref.ref(storage, ended.append), storage._weak_ref()
+    del storage, tensor
+    seen = ended == [reference]
+    torch.UntypedStorage._free_weak_ref(weak)
+    return seen
+
+
+def tells_reductions() -> bool:
+    """Whether the argument that says how to reduce can be read where operators get it."""
+    try:
+        return hasattr(torch.classes.c10d.ReduceOp(), "op")
+    except RuntimeError:  # a PyTorch without torch.distributed
+        return False

@@ -1,0 +1,38 @@
+"""Unread: inputs that nothing reads, and operations whose results nothing uses, drawn small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torchrecorder.events import OpId
+from torchrecorder.style.figure import Look, Text
+from torchrecorder.views.view import Box, BoxKind, View
+
+
+def unread(view: View) -> frozenset[str]:
+    """Inputs and operations from which no arrow leads on.
+
+    An operation that writes, fails, sends or gives nothing is done for another reason.
+    """
+    if view.backward:
+        return frozenset()
+    tails = {arrow.tail for arrow in view.arrows}
+    return frozenset(
+        box.id for box in view.boxes.values() if box.id not in tails and _is_idle(view, box)
+    )
+
+
+def _is_idle(view: View, box: Box) -> bool:
+    if box.kind is BoxKind.INPUT:
+        return True
+    op = view.recording.ops.get(OpId(box.id))
+    if op is None or box.kind is not BoxKind.OP or op.failed:
+        return False
+    passes = {run.op for run in view.recording.backward_runs}
+    return bool(op.outputs) and not op.writes and op.id not in passes
+
+
+def small(label: tuple[Text, ...], look: Look) -> tuple[tuple[Text, ...], Look]:
+    """The label and look of what nothing reads: its title, and a dotted outline."""
+    titles = tuple(text for text in label if text.part == "title")
+    return (*titles, Text("not read")), replace(look, dash="dotted")
