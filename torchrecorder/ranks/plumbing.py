@@ -186,7 +186,8 @@ class _Through:
         for slot in self.recording.ops[producer].inputs:
             if slot.value != value:
                 found.update(dict.fromkeys(self._known.get(slot.value, (slot.value,))))
-        return tuple(found)
+        passed = [item for item in found if self.recording.values[item].role is not Role.CONSTANT]
+        return tuple(passed or found)
 
     def slots(self, slots: Iterable[Slot], *, several: bool = False) -> tuple[Slot, ...]:
         """Slots with what is behind their values: the first of it, or all."""
