@@ -171,7 +171,9 @@ CALLS = {
     "scope must be one of Recording.scopes": lambda: RUN.module_of("s0"),
     "no tensors were kept for 'relu': record with keep=": lambda: RUN.activations["relu"],
     "no tensors were kept for .'relu'.": lambda: RUN.activations[["relu"]],
-    "repeat must be a number of runs of at least 1": lambda: torchrecorder.record(MODEL, X, repeat=None),
+    "repeat must be a number of runs of at least 1": lambda: torchrecorder.record(
+        MODEL, X, repeat=None
+    ),
     "paths of scopes such as": lambda: torchrecorder.record(MODEL, X, keep=[MODEL]),
     "has no statistics": lambda: torchrecorder.Series(MODEL).add(RUN, 0),
     "n must be a whole number of at least 0": lambda: RUN.top("parameters", -1),

@@ -248,7 +248,8 @@ def is_drawn(recording: Recording) -> None:
     for depth in range(deepest + 2):
         _keeps_outer_edges(full, Collapse(depth)(full))
         for fold in (False, True):
-            view = make_view(recording, ViewOptions(depth=depth, fold=fold, grad_nodes=depth > deepest))
+            options = ViewOptions(depth=depth, fold=fold, grad_nodes=depth > deepest)
+            view = make_view(recording, options)
             view.check()
             figure = draw(view)
             graph = pygraphviz.AGraph(dot_text(figure))

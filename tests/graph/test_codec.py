@@ -245,7 +245,8 @@ def _refused(data: Any) -> str:
             "error": "E", "message": "", "scope": None, "op": "o99", "backward": False
         }), "ops: there is no 'o99'"),
         (_broken("inputs", put=[["x", "v999"]]), "values: there is no 'v999'"),
-        (_broken("measured", put={"flops": {"node": ["o0"], "amount": []}}), "numbers of amounts and nodes differ"),
+        (_broken("measured", put={"flops": {"node": ["o0"], "amount": []}}),
+         "numbers of amounts and nodes differ"),
         (_broken("measured", put={"flops": {"node": ["m0"], "amount": [1]}}), "for 'm0', which"),
         (_broken("name", put=None), "Expected `str`, got `null` - at `$.name`"),
     ],

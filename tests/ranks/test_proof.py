@@ -47,7 +47,9 @@ def test_two_processes(task, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 4])
-@pytest.mark.parametrize("tasks", [PIPELINES, REPLICAS, LAYERS, EXPERTS], ids=lambda found: found[0])
+@pytest.mark.parametrize(
+    "tasks", [PIPELINES, REPLICAS, LAYERS, EXPERTS], ids=lambda found: found[0]
+)
 def test_each_way_to_train(tasks, world, tmp_path):
     """The same for the others, with two and with four."""
     _run(world, tmp_path, *tasks)

@@ -15,7 +15,8 @@ from typing import Any
 from torch.optim import optimizer
 
 from torchrecorder.capture.internals.access import compiled_codes, get_frame
-from torchrecorder.capture.internals.table import COMPILED_CALLS, find
+from torchrecorder.capture.internals.table import COMPILED_CALLS
+from torchrecorder.capture.internals.trials import find
 
 _DECIDES, _SETS = "_callback_from_stance", "_maybe_set_eval_frame"
 

@@ -61,7 +61,8 @@ def creates_contexts() -> bool:
 
 def tells_of_ends() -> bool:
     """Whether a weak reference of Python to a storage sees its end while C++ has one."""
-    tensor, ended = torch.empty(1, device="cpu"), []
+    ended: list[Any] = []
+    tensor = torch.empty(1, device="cpu")
     storage = tensor.untyped_storage()
     reference, weak = weakref.ref(storage, ended.append), storage._weak_ref()
     del storage, tensor

@@ -159,8 +159,8 @@ class Tensors:
             return self._light()
         if self.drawn.is_shared:
             back = self.view.arrows[arrows[0]].slot == GRADIENT_MESSAGE
-            light, dark = self.drawn.themes
-            return self.columns_of.look((dashed(light.line), dashed(dark.line))) if back else -1
+            first, second = (dashed(theme.line) for theme in self.drawn.themes)
+            return self.columns_of.look((first, second)) if back else -1
         light, dark = self._drawn_looks[arrows[0]]
         theme = self.drawn.themes[0]
         usual = light in (theme.line, theme.gradient)
