@@ -7,12 +7,12 @@ the same: one whole recording stands for all of them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
-from torchrecorder.events import Communication, Rank, RankGroup, Role, ScopeId
+from torchrecorder.events import Communication, OpId, Rank, RankGroup, Role, ScopeId, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.ranks.sent import Sent, SentByRank
 
@@ -104,9 +104,10 @@ def _structure(recording: RecordedRun, rank: Rank, *, sizes: bool) -> Iterator[A
         yield scope.kind.value, scope.cls, scope.path, scope.parent, scope.index
     shapes = {value.id: value.shape for value in recording.values.values()}
     shapes.update((shard.value, shard.shape) for shard in recording.shards)
+    read = _read(recording)
     for op in recording.ops.values():
         made = [shapes[output] for output in op.outputs] if sizes else len(op.outputs)
-        yield op.name, op.scope, op.index, made, [slot.value for slot in op.inputs]
+        yield op.name, op.scope, op.index, made, [read(slot.value) for slot in op.inputs]
     for value in recording.values.values():
         if value.role is Role.PARAMETER:
             yield value.names, value.dtype, shapes[value.id] if sizes else len(value.shape)
@@ -115,6 +116,24 @@ def _structure(recording: RecordedRun, rank: Rank, *, sizes: bool) -> Iterator[A
     groups = {group.name: group for group in rank.groups}
     for told in recording.communications:
         yield _relative(told, groups[told.group], rank.rank, sizes)
+
+
+def _read(recording: RecordedRun) -> Callable[[ValueId], Any]:
+    """Tells what an op reads. Of several results of an op, each process may read its own part.
+
+    So they are told by who made them, and numbered in the order of reading.
+    """
+    met: dict[OpId, dict[ValueId, int]] = {}
+
+    def told(value: ValueId) -> Any:
+        producer = recording.values[value].producer
+        maker = recording.ops.get(producer) if producer is not None else None
+        if maker is None or len(maker.outputs) < 2:
+            return value
+        known = met.setdefault(maker.id, {})
+        return maker.id, known.setdefault(value, len(known))
+
+    return told
 
 
 def _relative(told: Communication, group: RankGroup, rank: int, sizes: bool) -> Any:

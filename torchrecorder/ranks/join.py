@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from math import isnan
 from typing import NamedTuple
@@ -95,7 +95,7 @@ class Collective:
 
     def waits(self) -> list[float | None]:
         """How long each member waited for the one that came last; None if times do not tell."""
-        return _waits(self.members, self.places)[0]
+        return _waits(self.members, self.places, _seconds(self.members, self.places))
 
 
 _Places = Sequence[int]
@@ -231,7 +231,9 @@ def _collective(
     group: RankGroup, order: int, members: tuple[Digest, ...], places: array[int]
 ) -> Collective:
     kinds = [member.sent.kinds[place] for member, place in zip(members, places)]
-    waits, last = _waits(members, places)
+    known = _seconds(members, places)
+    last = None if known is None else members[known.index(min(known))].rank.rank
+    waits = _waits(members, places, known)
     return Collective(
         kinds[0].told.name,
         group,
@@ -239,33 +241,37 @@ def _collective(
         max(map(size_of, kinds)),
         kinds[0].told.backward,
         last,
-        max((waited for waited in waits if waited is not None), default=None),
+        max(filter(None, waits), default=None if known is None else 0.0),
         members,
         places,
     )
 
 
-def _waits(
-    members: Sequence[Digest], places: _Places
-) -> tuple[list[float | None], int | None]:
-    """How long each waited for the others, and which rank was waited for; None if not known.
+def _seconds(members: Sequence[Digest], places: _Places) -> list[float] | None:
+    """How long each took; None if not known of all.
 
-    The rank that took shortest came last. Others did not wait longer than they did nothing else. Of
-    a send and its receive, the one that did nothing else for longer waited for the other.
+    Of a message it is how long each did nothing else: a send may be done long before.
     """
-    seconds = [member.sent.seconds[place] for member, place in zip(members, places)]
-    blocked = [member.sent.blocked[place] for member, place in zip(members, places)]
-    is_message = members[0].sent.kinds[places[0]].told.name in TO_ONE
-    if is_message and not any(map(isnan, blocked)):
-        seconds = blocked
-    if len(members) < 2 or any(map(isnan, seconds)):
-        return [None for _ in members], None
-    shortest = min(seconds)
-    waits: list[float | None] = [
-        taken - shortest if isnan(limit) else min(taken - shortest, limit)
-        for taken, limit in zip(seconds, blocked)
+    message = members[0].sent.kinds[places[0]].told.name in TO_ONE
+    found = [
+        (member.sent.blocked if message else member.sent.seconds)[place]
+        for member, place in zip(members, places)
     ]
-    return waits, members[seconds.index(shortest)].rank.rank
+    return found if len(found) > 1 and not any(map(isnan, found)) else None
+
+
+def _waits(
+    members: Sequence[Digest], places: _Places, known: list[float] | None
+) -> list[float | None]:
+    """How long each waited for the others: not longer than it did nothing else."""
+    if known is None:
+        return [None for _ in members]
+    shortest = min(known)
+    blocked = [member.sent.blocked[place] for member, place in zip(members, places)]
+    return [
+        seconds - shortest if isnan(limit) else min(seconds - shortest, limit)
+        for seconds, limit in zip(known, blocked)
+    ]
 
 
 # Sends and receives ---------------------------------------------------------------------
@@ -290,7 +296,7 @@ def _sent_and_received(
             for member, place in zip(members, pair) if place is not None
         ]
         if len(kinds) == 2:
-            yield _collective(group, order, members, array("i", pair))
+            yield replace(_collective(group, order, members, array("i", pair)), name="send")
             if kinds[0].told.given != kinds[1].told.received:
                 problems.append(
                     f"rank {source} sent {kinds[0].told.given:,} B, and rank {target} received "
