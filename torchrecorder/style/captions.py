@@ -6,7 +6,9 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
-from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.events import (
+    FUNCTION, FunctionId, GradId, OpId, ScopeId, ScopeKind, Slot, ValueId,
+)
 from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -170,10 +172,11 @@ class Captions:
         what = REGIONS.get(scope.kind, "")
         if what:
             return " ".join(filter(None, (what, scope.cls if scope.cls != what else "")))
-        cls = self._short(self.renamed.cls(scope))
+        function = scope.cls == FUNCTION
+        cls = "" if function else self._short(self.renamed.cls(scope))
         title = self.renamed.scope(scope)
         if title is None:
-            name = labels.shorten(labels.names(drawn.names) or scope.name)
+            name = labels.shorten(labels.names(drawn.names) or scope.name) + "()" * function
             name = cls if name == scope.cls else name
             title = name if not cls or cls == name else f"{name}: {cls}" if name else cls
         title = title or cls
@@ -309,6 +312,9 @@ class Captions:
         """Full name, class, inputs and outputs, source line, and differences of siblings."""
         module = self.recording.module_of(scope)
         about = [scope.path or scope.name, module.qualname if module else scope.cls]
+        call = self.recording.function_calls.get(FunctionId(scope.id.partition(":")[0]))
+        if call is not None:
+            about[1:] = [f"{call.name}, defined at {labels.at(call.file, call.line)}"]
         if module is not None and module.detail:
             about.append(labels.shorten(module.detail, 200))
         about += self._flow(scope.inputs, [slot.value for slot in scope.outputs])
