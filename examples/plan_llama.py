@@ -121,4 +121,5 @@ def llama(mesh, layers=80, width=8192, inner=28672, heads=64, tokens=128256, len
 if __name__ == "__main__":
     run = torchrecorder.plan(llama, MESH, name="Llama, 80 billion parameters")
     print(run.summary())
-    print(run.render("plan_llama.svg"))
+    print(run.render("plan_llama.svg", depth=4, fold="similar"))
+    print(run.recording.save("plan_llama.json.gz", times=False))  # the gallery draws it

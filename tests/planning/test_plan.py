@@ -11,6 +11,7 @@ import torch
 
 import torchrecorder
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.storage import dumps
 from torchrecorder.planning.layout import Layout
 from torchrecorder.planning.workers import Job, Workers
@@ -86,6 +87,16 @@ def test_every_parameter_reaches_the_output(square):
     parts = ("norm.weight", "norm.bias", "up.weight", "up.bias", "down.weight", "down.bias")
     assert {f"{layer}.{part}" for layer in range(LAYERS) for part in parts} <= names
     assert recording.run.seconds is None
+
+
+def test_what_fsdp_does_before_its_first_step_is_not_drawn(square):
+    """It looks at each weight flat: the figure has the model's own ops, and all weights in them."""
+    run = torchrecorder.merge([*square.values()])
+    names = Counter(op.name for op in run.recording.ops.values() if op.kind.value == "called")
+    own = {"layer_norm": LAYERS, "linear": 2 * LAYERS, "relu": LAYERS, "add": LAYERS}
+    assert names == {**own, "backward": 1}
+    assert "view" in {op.name for op in run.whole.ops.values()}
+    assert list(problems(run.recording)) == []
 
 
 def test_tied_weights_stay_tied():

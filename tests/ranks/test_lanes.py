@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import networkx as nx
 import pytest
 import torch
@@ -110,6 +112,28 @@ def test_what_is_sent_stands_at_the_module():
     assert "all_gather, 160 B" in text
     assert "backward: reduce_scatter ×2, 304 B" in text
     assert "ranks 0–3" in text and "×4" in text
+
+
+def test_what_is_sent_elsewhere_is_not_in_a_part():
+    """A figure of one module has its own communication, and parts of its own tensors."""
+    run = torchrecorder.merge(_parallel(sharded))
+    part = torchrecorder.view(run.recording, focus="ranks_0–3.2").recording
+    sent = [(told.name, told.backward, told.scope in part.scopes) for told in part.communications]
+    assert sent == [("all_gather", True, True)]
+    assert {shard.value for shard in part.shards} <= part.values.keys()
+
+
+def test_folded_layers_say_what_most_of_them_send():
+    """Not what only the first does, which may differ: its weights are gathered by the next one."""
+    model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(4)))
+    with process_group(0, 2), Recorder(model) as recorder:
+        model(X)
+        dist.all_reduce(X.clone())
+    (told,) = recorder.recording.communications
+    layers = [scope.id for scope in recorder.recording.scopes.values() if scope.cls == "Linear"]
+    sent = tuple(told._replace(scope=layer, op=None) for layer in layers[1:])
+    folded = torchrecorder.make_dot(replace(recorder.recording, communications=sent), depth=2)
+    assert "×4" in folded.source and "all_reduce, 48 B" in folded.source
 
 
 def test_who_was_waited_for_stands_there_too():

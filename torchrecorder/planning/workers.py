@@ -80,7 +80,7 @@ class Workers:
                     process = self._start(rank)
                     running[process.sentinel] = rank, process
                 for sentinel in wait([*running]):
-                    rank, process = running.pop(sentinel)  # type: ignore[index]
+                    rank, process = running.pop(sentinel)  # type: ignore[arg-type]
                     process.join()
                     found[rank] = self._result(rank, process.exitcode)
         finally:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from types import MappingProxyType
 
-from torchrecorder.events import MODES, OpId, OpKind, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.events import MODES, OpId, OpKind, Role, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import Op
 from torchrecorder.recording import Recording
 
@@ -139,12 +139,12 @@ def _sharded_views(recording: Recording, regions: Collection[ScopeId]) -> set[Op
     return views
 
 
-def _only_prepares(recording: Recording, op: Op, gone: Iterable[OpId]) -> bool:
+def _only_prepares(recording: Recording, op: Op, gone: set[OpId]) -> bool:
     """Whether an op only looks at what plumbing made, as FSDP does to make parameters of it."""
     if op.name not in ("as_strided", "detach") and op.kind is not OpKind.PASS:
         return False
     makers = {recording.values[slot.value].producer for slot in op.inputs}
-    return bool(makers) and makers <= {*gone}
+    return bool(makers) and makers <= gone
 
 
 def _regions(recording: Recording, gone: set[OpId]) -> set[ScopeId]:
@@ -180,7 +180,8 @@ class _Through:
         for slot in self.recording.ops[producer].inputs:
             if slot.value != value:
                 found.update(dict.fromkeys(self._known.get(slot.value, (slot.value,))))
-        return tuple(found)
+        passed = [item for item in found if self.recording.values[item].role is not Role.CONSTANT]
+        return tuple(passed or found)
 
     def slots(self, slots: Iterable[Slot], *, several: bool = False) -> tuple[Slot, ...]:
         """Slots with what is behind their values: the first of it, or all."""

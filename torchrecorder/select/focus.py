@@ -6,7 +6,7 @@ two tensors. Values that enter the part are its inputs, values that leave it its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -15,6 +15,7 @@ from types import MappingProxyType
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import (
     STORED,
+    Communication,
     GradId,
     GraphBreak,
     OpId,
@@ -211,6 +212,7 @@ class _Part:
     def recording(self) -> RecordedRun:
         inputs, outputs = self._inputs(), self._outputs()
         grads = self._grads()
+        values = self._values(inputs)
         return replace(
             self.whole,
             scopes=MappingProxyType(self.scopes),
@@ -218,17 +220,28 @@ class _Part:
                 {module.id: self._module(module) for module in self._modules()}
             ),
             ops=MappingProxyType(self.ops),
-            values=MappingProxyType(self._values(inputs)),
+            values=MappingProxyType(values),
             grad_nodes=MappingProxyType(grads),
             inputs=inputs,
             outputs=outputs,
             grad_runs=tuple(run for run in self.whole.grad_runs if run.grad in grads),
+            shards=tuple(shard for shard in self.whole.shards if shard.value in values),
+            communications=tuple(self._communications(grads)),
             graph_breaks=tuple(self._breaks()),
             fused_kernels=tuple(
                 kernel._replace(ops=tuple(op for op in kernel.ops if op in self.ops))
                 for kernel in self.whole.fused_kernels
             ),
         )
+
+    def _communications(self, grads: Container[GradId]) -> Iterator[Communication]:
+        """The communication in kept scopes."""
+        for told in self.whole.communications:
+            if told.scope in self.scopes:
+                yield told._replace(
+                    op=told.op if told.op in self.ops else None,
+                    grad=told.grad if told.grad in grads else None,
+                )
 
     def _breaks(self) -> Iterator[GraphBreak]:
         """The graph breaks at kept ops."""

@@ -127,7 +127,7 @@ class Captions:
         lines = [*(labels.filled(text, width=30) if text else ()), *self._differing(scope, cluster)]
         if self.style.counts and cluster.id not in self.repeated:
             lines += filter(None, [self.weights.call(scope)])
-        lines += self.sent.open(scope.id) if self.style.details else ()
+        lines += self.sent.open(scope.id, cluster.count) if self.style.details else ()
         return title, *map(Text, lines)
 
     def _block(self, names: tuple[str, ...], count: int) -> tuple[Text, ...]:
@@ -147,7 +147,7 @@ class Captions:
             single = box.count < 2 and box.cluster not in self.repeated
             lines.extend(Text(line) for line in self.weights.lines(scope, box, single))
         lines.extend(Text(line) for line in self._differing(scope, box))
-        lines.extend(map(Text, self.sent.closed(scope.id) if self.style.details else ()))
+        lines.extend(map(Text, self.sent.closed(scope.id, box.count) if self.style.details else ()))
         if scope.failed:
             lines.extend(self._failure())
         return tuple(lines)

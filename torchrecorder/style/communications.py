@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 from torchrecorder.annotations.amounts import of_bytes, of_seconds
 from torchrecorder.annotations.communication import size
@@ -37,13 +38,32 @@ class SentCaptions:
             elif called is not None:
                 self._own.setdefault(called, []).append(told)
 
-    def closed(self, scope: ScopeId) -> list[str]:
-        """Communication in a closed scope."""
-        return _lines(self._inside.get(scope, ()), self.purposes)
+    def closed(self, scope: ScopeId, count: int = 1) -> list[str]:
+        """Communication in a closed scope; of *count* folded siblings, in most of them."""
+        return self._usual(self._inside, scope, count)
 
-    def open(self, scope: ScopeId) -> list[str]:
-        """Communication directly in an open scope, outside of its ops."""
-        return _lines(self._own.get(scope, ()), self.purposes)
+    def open(self, scope: ScopeId, count: int = 1) -> list[str]:
+        """Communication directly in an open scope, outside of its ops; the same of siblings."""
+        return self._usual(self._own, scope, count)
+
+    def _usual(
+        self, sent: Mapping[ScopeId, list[Communication]], scope: ScopeId, count: int
+    ) -> list[str]:
+        lines = [
+            tuple(_lines(sent.get(sibling, ()), self.purposes))
+            for sibling in self._siblings(scope, count)
+        ]
+        return [*Counter(lines).most_common(1)[0][0]]
+
+    def _siblings(self, scope: ScopeId, count: int) -> list[ScopeId]:
+        """*scope* and those after it that are folded with it."""
+        if count < 2:
+            return [scope]
+        first = self.recording.scopes[scope]
+        return [
+            other.id for other in self.recording.scopes.values()
+            if (other.parent, other.cls) == (first.parent, first.cls) and other.index >= first.index
+        ][:count]
 
     def op(self, op: str) -> list[str]:
         """How long an op waited for other ranks."""

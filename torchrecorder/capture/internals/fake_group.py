@@ -21,9 +21,7 @@ def fake_mesh(rank: int, names: Sequence[str], sizes: Sequence[int]) -> Any:
     """
     if not FAKE_GROUPS.present:
         missing = ", ".join(FAKE_GROUPS.missing)
-        raise InvalidArgument(
-            f"this PyTorch cannot plan runs of many processes: it lacks {missing}"
-        )
+        raise InvalidArgument(f"this PyTorch cannot plan a run of processes: it lacks {missing}")
     from torch.distributed.device_mesh import init_device_mesh
 
     store = find(FAKE_GROUPS.paths[0])()

@@ -166,9 +166,9 @@ class Listener(Protocol):
     """Receives the calls of communication operators."""
 
     def begins(self, operator: Any, args: tuple[Any, ...], made: Any = None) -> Any:
-        """An operator begins in this thread; the result is passed to `ends`.
+        """An operator begins in this thread; what this returns is passed to `ends`.
 
-        *made* is what it gave already, where it worked on fake tensors and sent nothing.
+        *made* is its result where it ran on fake tensors, which communicate nothing.
         """
 
     def ends(self, begun: Any, result: Any) -> None:
@@ -209,8 +209,8 @@ def _register(stack: ExitStack) -> None:
     """Register kernels in front of those of the devices, and wrap ``Work.wait``.
 
     All calls pass there: from Python and C++, in forward and backward, with or without modes.
-    Functional operators are heard before the modes: a mode of fake tensors remembers what they
-    give, and does not call them again.
+    Functional operators are heard before the modes: a mode of fake tensors caches results, and
+    does not call them again.
     """
     for space, names, key, kernel in (
         ("c10d", _NAMES, "BackendSelect", _sends),
@@ -301,7 +301,7 @@ def work_in(result: Any) -> Any:
 
 
 def sent_by(operator: Any, args: tuple[Any, ...], made: Any = None) -> Sent:
-    """The communication of a call of *operator* with *args*, which gave *made* if functional."""
+    """The communication of a call of *operator* with *args*; *made* is the result, if known."""
     schema = operator._schema
     space, _, called = schema.name.partition("::")
     named = dict(zip((argument.name for argument in schema.arguments), args))

@@ -312,8 +312,8 @@ COLLECTIVES = Internal(
     attributes=("_destroy",),
 )
 FAKE_GROUPS = Internal(
-    "process groups that send nothing",
-    "plan, which records the processes of a mesh on one machine",
+    "fake process groups",
+    "plan, which records the ranks of a mesh on one machine",
     "nothing can be planned",
     ("torch.testing._internal.distributed.fake_pg.FakeStore",),
 )

@@ -116,7 +116,7 @@ class Communications(Observer):
     # What is sent -------------------------------------------------------------------
 
     def begins(self, operator: Any, args: tuple[Any, ...], made: Any = None) -> _Open | None:
-        """A communication operator begins; *made* is what it gave, where nothing will be sent."""
+        """A communication operator begins; *made* is its result on fake tensors."""
         if not self._is_meant():
             return None
         try:
