@@ -30,6 +30,7 @@ WRONG = {
     "passes": (0,),
     "reshapes": ("off",),
     "queries": ([],),
+    "functions": ("yes", 1),
     "grad_nodes": (1, "yes"),
     "fold": ("yes", 1, None),
     "focus": (3, ["encoder"]),

@@ -14,6 +14,8 @@ from torchrecorder.events import (
     Communication,
     CompiledGraph,
     Event,
+    FunctionCall,
+    FunctionId,
     FusedKernel,
     GradId,
     GradNodeFound,
@@ -88,6 +90,7 @@ class _Builder:
         self.breaks: list[GraphBreak] = []
         self.kernels: list[FusedKernel] = []
         self.allocations: list[Allocation] = []
+        self.calls: dict[FunctionId, FunctionCall] = {}
         self.failures: list[Failure] = []
         self.lost = 0
         self.done: RunDone | None = None
@@ -111,6 +114,7 @@ class _Builder:
             CompiledGraph: self.graphs.append,
             GraphBreak: self.breaks.append,
             FusedKernel: self.kernels.append,
+            FunctionCall: self._function,
             Allocation: self.allocations.append,
             RunFailed: self._failed,
             Lost: self._lost,
@@ -128,6 +132,13 @@ class _Builder:
 
     def _enter(self, event: ScopeEntered) -> None:
         self.entered[event.scope] = event
+
+    def _function(self, event: FunctionCall) -> None:
+        """A call, with what of it was recorded; all of that was stated before."""
+        self.calls[event.id] = event._replace(
+            ops=tuple(op for op in event.ops if op in self.ops),
+            scopes=tuple(scope for scope in event.scopes if scope in self.entered),
+        )
 
     def _leave(self, event: ScopeLeft) -> None:
         self.left[event.scope] = event
@@ -203,6 +214,7 @@ class _Builder:
             graph_breaks=tuple(self.breaks),
             fused_kernels=tuple(self.kernels),
             allocations=tuple(map(self._of_known, self.allocations)),
+            function_calls=MappingProxyType(self.calls),
         )
 
     def _placed(self, found: Communication) -> Communication:

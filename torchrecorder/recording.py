@@ -47,11 +47,11 @@ class Recording(RecordedRun):
             what: A dotted path (``"layer1.0.conv1"``: the module, then its calls), a name of a
                 parameter, input or output, an operation by name (``"relu"``) or with its place
                 (``"layer1.0: relu"``), the line that called it (``"model.py:57"``), a class
-                (``"Conv2d"``), an id (``"o12"``), or a pattern with ``*``. Names that figures
-                and tables show, such as ``"output"``, are found too.
+                (``"Conv2d"``), a Python function, an id (``"o12"``), or a pattern with ``*``.
+                Names that figures and tables show, such as ``"output"``, are found too.
 
         Returns:
-            `Module`, `Scope`, `Value`, `Op` and `GradNode` objects; empty if nothing matches.
+            `Module`, `Scope`, `Value`, `Op`, `FunctionCall` and `GradNode` objects, or none.
 
         Example:
             >>> import torch, torchrecorder

@@ -54,6 +54,7 @@ class DrawingOptions(GraphvizAttributes, total=False):
     hide: Union[str, Sequence[str]]
     closed: Union[str, Sequence[str]]
     group: Mapping[str, str | Sequence[str]]
+    functions: bool | None
     fold: Union[bool, Literal["similar"]]
     view: Literal["forward", "backward"]
     parameters: bool | None

@@ -53,7 +53,7 @@ def written(suffix: str, recording: Recording, **options: Any) -> Any:
 @pytest.mark.parametrize("case", CASES)
 def test_golden(case: str, suffix: str, golden: Callable[[str, str], None]) -> None:
     """Each format writes what it wrote before."""
-    text = written(suffix, CASES[case](), depth=9, fold=False)
+    text = written(suffix, CASES[case](), depth=9, fold=False, grad_nodes=True)
     if suffix.endswith("json"):
         text = json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n"
     golden(f"{case}{suffix}", text)

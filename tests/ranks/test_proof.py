@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import torchrecorder
+from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
 
 LIMIT = 240
 
@@ -42,6 +43,8 @@ def _run(world, folder, *tasks):
 @pytest.mark.parametrize("task", ["Schedule1F1B", "experts"])
 def test_two_processes(task, tmp_path):
     """Bits, counts and keys; and with only one of them recorded."""
+    if task.startswith("Schedule") and not COLLECTIVE_CALLS.present:
+        pytest.skip("pipelines of this PyTorch end the process without a GPU")
     _run(2, tmp_path, task)
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+import torchrecorder
 from torchrecorder.events import Role, SourceLine, ValueId
 from torchrecorder.graph.nodes import Value
 from torchrecorder.style import labels
+from torchrecorder.style.draw import draw
 from torchrecorder.style.hyperparameters import arguments, hyperparameters
+from torchrecorder.views.pipeline import ViewOptions, make_view
 
 
 @pytest.mark.parametrize(
@@ -207,3 +211,11 @@ def test_decimals_of_modules_have_four_digits() -> None:
 def test_equal_tensors_are_counted(text: str, said: str) -> None:
     """The number is apart from the sizes."""
     assert labels.alike(text, 2) == said
+
+
+def test_attention_says_its_width_and_heads() -> None:
+    """PyTorch's module does not describe itself; what it ran does."""
+    attention, x = torch.nn.MultiheadAttention(8, 2), torch.ones(3, 1, 8)
+    view = make_view(torchrecorder.record(attention, (x, x, x)), ViewOptions(depth=0))
+    (label,) = (shape.label for shape in draw(view).shapes if shape.kind == "module")
+    assert [text.text for text in label][1] == "width 8, 2 heads"

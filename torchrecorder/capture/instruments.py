@@ -80,6 +80,7 @@ class Instruments:
         steps = OptimizerSteps(tape, self.regions)
         instruments: tuple[contextlib.AbstractContextManager[Any], ...] = (
             self.applied,
+            self.regions.calls,
             tape.task,
             Headroom(),
             RunEagerly(tape.lose, self.regions.sources.expect_compiled),
@@ -111,6 +112,7 @@ class Instruments:
             leave,
             self.catalog.finish,
             self.backward.finish,
+            self.regions.calls.finish,
             *(observer.finish for observer in self.tape.observers),
         ]
         for step in steps:

@@ -19,6 +19,7 @@ from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.state.own_task import OwnTask
 from torchrecorder.events import (
     Event,
+    FunctionId,
     GradId,
     Lost,
     ModuleId,
@@ -80,6 +81,7 @@ class Tape:
         self.scopes = 0
         self.grads = 0
         self.modules = 0
+        self.calls = 0  # of Python functions
         self.functions: set[ScopeId] = set()  # calls of custom autograd functions
         self.shared: dict[Any, Any] = {}  # equal shapes and arguments are kept once
         self.notes: list[str] = []
@@ -107,7 +109,7 @@ class Tape:
         tape.positions, tape.backward_runs = main.positions, main.backward_runs
         tape.shared = main.shared
         tape.number, tape.around, tape.began = number, around, main.began
-        for counter in ("ops", "values", "scopes", "grads", "modules"):
+        for counter in ("ops", "values", "scopes", "grads", "modules", "calls"):
             setattr(tape, counter, number * _IDS)
         return tape
 
@@ -165,6 +167,11 @@ class Tape:
         """A fresh module id."""
         self.modules = number = self.modules + 1
         return f"m{number - 1}"  # type: ignore[return-value]
+
+    def next_function(self) -> FunctionId:
+        """A fresh id of a call of a Python function."""
+        self.calls = number = self.calls + 1
+        return f"f{number - 1}"  # type: ignore[return-value]
 
     def enter(
         self,

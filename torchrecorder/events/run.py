@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from torchrecorder.events.processes import Rank
 from torchrecorder.events.vocabulary import (
+    FunctionId,
     GradEdge,
     GradId,
     ModuleId,
@@ -83,6 +84,31 @@ class ScopeEntered(NamedTuple):
     call: int  # 0 for the first call of this module
     source: SourceLine | None
     recompute: bool = False
+
+
+class FunctionCall(NamedTuple):
+    """A Python function was called between a module, or the block, and what ran in it.
+
+    Attributes:
+        parent: The call around it; None if that is the module's own ``forward``.
+        scope: The module call or region in which it began.
+        name: Qualified, ``"RoIHeads.postprocess_detections"``; up to Python 3.10 without class.
+        file: Where it is defined.
+        line: Its first line there.
+        source: The line that called it.
+        ops: What ran directly in it.
+        scopes: Calls of modules, and regions, that began directly in it.
+    """
+
+    id: FunctionId
+    parent: FunctionId | None
+    scope: ScopeId | None
+    name: str
+    file: str
+    line: int
+    source: SourceLine | None
+    ops: tuple[OpId, ...]
+    scopes: tuple[ScopeId, ...]
 
 
 class ScopeLeft(NamedTuple):

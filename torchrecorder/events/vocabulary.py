@@ -15,6 +15,8 @@ GradId = NewType("GradId", str)
 """One node of the autograd graph: ``"g0"`` ... in the order they were found."""
 ModuleId = NewType("ModuleId", str)
 """One module object: ``"m0"`` ... in the order of ``named_modules()``."""
+FunctionId = NewType("FunctionId", str)
+"""One call of a Python function: ``"f0"``, ``"f1"`` ... in the order in which they were met."""
 
 NodeId = Union[OpId, ValueId, GradId]
 
@@ -42,6 +44,9 @@ MODES = (
     ScopeKind.NO_GRAD, ScopeKind.ENABLE_GRAD, ScopeKind.INFERENCE_MODE, ScopeKind.AUTOCAST
 )
 """Regions that set a mode for the ops in them; empty ones are not shown."""
+
+FUNCTION = "function"
+"""The class of scopes that are calls of Python functions."""
 
 TRAINING = (ScopeKind.OPTIMIZER, ScopeKind.CLIPPING, ScopeKind.SCALER)
 """Regions of a training step outside the model: updates of gradients and weights."""

@@ -22,6 +22,7 @@ from torchrecorder.events import (
     Allocation,
     Communication,
     CompiledGraph,
+    FunctionCall,
     FusedKernel,
     GraphBreak,
     Shard,
@@ -59,6 +60,7 @@ OPTIONAL_TABLES: Mapping[str, Any] = {
     "compiled_graphs": CompiledGraph,
     "graph_breaks": GraphBreak,
     "fused_kernels": FusedKernel,
+    "function_calls": FunctionCall,
 }
 """Tables that are only written if they have rows; earlier files lack them."""
 

@@ -19,6 +19,7 @@ def problems(recording: RecordedRun) -> Iterator[str]:
             yield f"{table}: there is no {name!r}, which another part refers to"
     yield from _nesting(recording)
     yield from _calls(recording)
+    yield from _functions(recording)
     for statistic in recording.statistics:
         if statistic.node not in (recording.values if statistic.run < 0 else recording.grad_nodes):
             yield f"statistics: {statistic.node!r} has no such numbers"
@@ -55,6 +56,8 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (item.scope for item in sent),
         (call for module in modules for call in module.calls),
         (item.scope for item in recording.graph_breaks),
+        (item.scope for item in recording.function_calls.values()),
+        (scope for item in recording.function_calls.values() for scope in item.scopes),
         [failure.scope if failure is not None else None],
     )
     yield "modules", _ids_in(scope.module for scope in scopes)
@@ -65,6 +68,7 @@ def _used(recording: RecordedRun) -> Iterator[tuple[str, set[str]]]:
         (item.op for item in sent),
         (item.op for item in recording.graph_breaks),
         (op for kernel in recording.fused_kernels for op in kernel.ops),
+        (op for item in recording.function_calls.values() for op in item.ops),
         [failure.op if failure is not None else None],
     )
     yield "values", _ids_in(
@@ -116,6 +120,20 @@ def _nesting(recording: RecordedRun) -> Iterator[str]:
         elif scope.parent is not None and again[scope.parent] and not scope.recompute:
             yield f"scopes: {scope.id!r} is not recomputed, but lies in a recomputed scope"
         again[scope.id] = scope.recompute
+
+
+def _functions(recording: RecordedRun) -> Iterator[str]:
+    """Calls of functions come after the call around them; nothing ran directly in two of them."""
+    known: set[str | None] = {None}
+    inside: set[str] = set()
+    for call in recording.function_calls.values():
+        if call.parent not in known:
+            yield f"function_calls: {call.id!r} comes before the call around it"
+        for item in (*call.ops, *call.scopes):
+            if item in inside:
+                yield f"function_calls: {item!r} ran in two of them"
+            inside.add(item)
+        known.add(call.id)
 
 
 def _calls(recording: RecordedRun) -> Iterator[str]:

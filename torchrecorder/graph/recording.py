@@ -15,24 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, Union
 from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
 from torchrecorder.events import (
-    STORED,
-    Allocation,
-    Communication,
-    CompiledGraph,
-    FusedKernel,
-    GradId,
-    GraphBreak,
-    ModuleId,
-    NodeId,
-    OpId,
-    Rank,
-    Role,
-    ScopeId,
-    ScopeKind,
-    Shard,
-    Slot,
-    Statistics,
-    ValueId,
+    STORED, Allocation, Communication, CompiledGraph, FunctionCall, FunctionId, FusedKernel,
+    GradId, GraphBreak, ModuleId, NodeId, OpId, Rank, Role, ScopeId, ScopeKind, Shard, Slot,
+    Statistics, ValueId,
 )
 from torchrecorder.graph.edges import Flow, GradFlow
 from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
@@ -112,6 +97,7 @@ class RecordedRun:
         compiled_graphs: The graphs that ``torch.compile`` makes of the model, on request.
         graph_breaks: Where and why one of them ends and execution continues in Python.
         fused_kernels: The kernels that Inductor generates for these graphs, on request.
+        function_calls: Calls of Python functions between modules and operations.
     """
 
     name: str
@@ -137,6 +123,9 @@ class RecordedRun:
     compiled_graphs: tuple[CompiledGraph, ...] = ()
     graph_breaks: tuple[GraphBreak, ...] = ()
     fused_kernels: tuple[FusedKernel, ...] = ()
+    function_calls: Mapping[FunctionId, FunctionCall] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
 
     def __repr__(self) -> str:
         counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")

@@ -10,13 +10,13 @@ from typing import Any, TypeVar, Union
 from torchrecorder.annotations.places import op_in_words, op_name, scope_name
 from torchrecorder.checks import TEXT, check_one, guess
 from torchrecorder.errors import NotThere
-from torchrecorder.events import OpId, ScopeKind, SourceLine
+from torchrecorder.events import FunctionCall, OpId, ScopeKind, SourceLine
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
 
-Part = Union[Module, Scope, Op, Value, GradNode]
-Row = TypeVar("Row", Module, Scope, Op, Value, GradNode)
+Part = Union[Module, Scope, Op, Value, GradNode, FunctionCall]
+Row = TypeVar("Row", Module, Scope, Op, Value, GradNode, FunctionCall)
 
 _LINE = re.compile(r"(.*\.\w+):(\d+)")
 _MOST = 6
@@ -83,13 +83,14 @@ def _by_kind(recording: RecordedRun, what: str) -> Iterator[list[Part]]:
     yield _named(recording.ops.values(), lambda item: _names_of_op(recording, item), what)
     yield _named(recording.modules.values(), lambda item: (item.cls, item.qualname), what)
     yield _named(recording.scopes.values(), _classes, what)
+    yield _named(recording.function_calls.values(), _function_names, what)
     yield _named(recording.grad_nodes.values(), lambda item: (item.name,), what)
 
 
 def _tables(recording: RecordedRun) -> tuple[Mapping[Any, Part], ...]:
     """The parts of each kind, by id."""
     kinds = recording.modules, recording.scopes, recording.ops, recording.values
-    return (*kinds, recording.grad_nodes)
+    return (*kinds, recording.grad_nodes, recording.function_calls)
 
 
 def _named(
@@ -125,6 +126,12 @@ def _classes(scope: Scope) -> Iterator[str]:
         yield from (scope.kind.value, f"{scope.kind.value} {scope.cls}")
 
 
+def _function_names(call: FunctionCall) -> Iterator[str]:
+    """A call of a Python function by the function's name, with and without its class."""
+    yield call.name
+    yield call.name.rpartition(".")[2]
+
+
 def _is_at(source: SourceLine | None, line: re.Match[str]) -> bool:
     if source is None or source.line != int(line[2]):
         return False
@@ -145,6 +152,8 @@ def _names(recording: RecordedRun) -> Iterator[str]:
         yield module.cls
     for scope in recording.scopes.values():
         yield from filter(None, (scope.path, *_classes(scope)))
+    for call in recording.function_calls.values():
+        yield from _function_names(call)
 
 
 def _some(names: Iterable[str]) -> str:
@@ -160,6 +169,9 @@ def _in_words(recording: RecordedRun, part: Part) -> str:
         return f"{scope_name(recording, part.id)}{call}"
     if isinstance(part, Module):
         return part.names[0] if part.names else part.cls
+    if isinstance(part, FunctionCall):
+        called = f", called at {part.source.file}:{part.source.line}" if part.source else ""
+        return f"{part.name}(){called}"
     if isinstance(part, GradNode):
         owner = f" of {op_in_words(recording, part.owner)}" if part.owner is not None else ""
         return f"{part.name}{owner}"

@@ -10,9 +10,9 @@ from typing import overload
 from torchrecorder.annotations.places import op_name
 from torchrecorder.checks import check_one, whole_number
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import OpId, ValueId
+from torchrecorder.events import FunctionCall, OpId, ValueId
 from torchrecorder.graph.nodes import GradNode, Module, Op, Value
-from torchrecorder.graph.ops_inside import ops_inside
+from torchrecorder.graph.ops_inside import ops_inside, ops_of_function
 from torchrecorder.graph.recording import Node, RecordedRun
 from torchrecorder.query.find import first_kind
 
@@ -104,6 +104,8 @@ def _nodes(recording: RecordedRun, name: str) -> set[str]:
             )
         if isinstance(part, (Op, Value)):
             found.add(part.id)
+        elif isinstance(part, FunctionCall):
+            found.update(ops_of_function(recording, part))
         else:
             calls = part.calls if isinstance(part, Module) else (part.id,)
             found.update(ops_inside(recording, calls))

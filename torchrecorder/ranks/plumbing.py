@@ -116,12 +116,27 @@ def _ops(recording: Recording, setup: Collection[ScopeId]) -> set[OpId]:
         around = recording.scopes.get(op.scope) if op.scope is not None else None
         if op.name in OF_FSDP and around is not None and around.kind in MODES:
             regions.add(around.id)
-    gone: set[OpId] = set()
+    gone = _sharded_views(recording, regions)
     for op in recording.ops.values():
         inside = op.scope in setup or not regions.isdisjoint(recording.within(op.scope))
         if inside or op.name in STEPS or _only_prepares(recording, op, gone):
             gone.add(op.id)
     return gone
+
+
+def _sharded_views(recording: Recording, regions: Collection[ScopeId]) -> set[OpId]:
+    """Views of sharded parameters that FSDP takes before it gathers them: all their readers do."""
+    readers: dict[ValueId, list[Op]] = {}
+    for op in recording.ops.values():
+        for slot in op.inputs:
+            readers.setdefault(slot.value, []).append(op)
+    views: set[OpId] = set()
+    for op in recording.ops.values():
+        found = [reader for output in op.outputs for reader in readers.get(output, ())]
+        gathers = [reader.name in OF_FSDP and reader.scope in regions for reader in found]
+        if op.name == "view" and gathers and all(gathers):
+            views.add(op.id)
+    return views
 
 
 def _only_prepares(recording: Recording, op: Op, gone: Iterable[OpId]) -> bool:

@@ -6,7 +6,9 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
-from torchrecorder.events import GradId, OpId, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.events import (
+    FUNCTION, FunctionId, GradId, OpId, ScopeId, ScopeKind, Slot, ValueId,
+)
 from torchrecorder.graph.end_names import end_title
 from torchrecorder.graph.nodes import GradNode, Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
@@ -35,7 +37,7 @@ REGIONS = {
     ScopeKind.OPTIMIZER: "optimizer",
 }
 
-
+ATTENTION = "multi_head_attention_forward"  # what PyTorch's modules of attention run
 SHOWN_BY_SHAPE = frozenset(
     "view reshape flatten unflatten expand unsqueeze squeeze to "
     "zeros ones empty new_zeros new_ones new_empty".split()
@@ -170,10 +172,11 @@ class Captions:
         what = REGIONS.get(scope.kind, "")
         if what:
             return " ".join(filter(None, (what, scope.cls if scope.cls != what else "")))
-        cls = self._short(self.renamed.cls(scope))
+        function = scope.cls == FUNCTION
+        cls = "" if function else self._short(self.renamed.cls(scope))
         title = self.renamed.scope(scope)
         if title is None:
-            name = labels.shorten(labels.names(drawn.names) or scope.name)
+            name = labels.shorten(labels.names(drawn.names) or scope.name) + "()" * function
             name = cls if name == scope.cls else name
             title = name if not cls or cls == name else f"{name}: {cls}" if name else cls
         title = title or cls
@@ -196,7 +199,13 @@ class Captions:
             return ()
         if is_off(module):
             return ("off in eval mode",)
-        return hyperparameters(scope.cls, module.detail)
+        return hyperparameters(scope.cls, module.detail) or self._attention(scope)
+
+    def _attention(self, scope: Scope) -> tuple[str, ...]:
+        """Width and heads of attention, which PyTorch's module does not say of itself."""
+        inside = self.recording.children[scope.id]
+        found = [item for item in inside if isinstance(item, Op) and item.name == ATTENTION]
+        return arguments(ATTENTION, found[0].arguments) if len(found) == 1 else ()
 
     def _failure(self) -> Iterator[Text]:
         failure = self.recording.run.failure
@@ -309,6 +318,9 @@ class Captions:
         """Full name, class, inputs and outputs, source line, and differences of siblings."""
         module = self.recording.module_of(scope)
         about = [scope.path or scope.name, module.qualname if module else scope.cls]
+        call = self.recording.function_calls.get(FunctionId(scope.id.partition(":")[0]))
+        if call is not None:
+            about[1:] = [f"{call.name}, defined at {labels.at(call.file, call.line)}"]
         if module is not None and module.detail:
             about.append(labels.shorten(module.detail, 200))
         about += self._flow(scope.inputs, [slot.value for slot in scope.outputs])

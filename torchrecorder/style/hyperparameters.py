@@ -54,6 +54,8 @@ USUAL = {
     "reduction": "mean",
     "ignore_index": "-100",
     "label_smoothing": "0.0",
+    "need_weights": None,
+    "average_attn_weights": None,
 }
 """Values that are not shown; None: never shown."""
 
@@ -65,6 +67,7 @@ SAID = {
     "groups": "{} groups",
     "num_groups": "{} groups",
     "num_heads": "{} heads",
+    "embed_dim_to_check": "width {}",
     "num_layers": "{} layers",
     "dim": "dim {}",
     "scale_factor": "×{}",

@@ -68,8 +68,13 @@ def source(line: SourceLine | None) -> str:
     """A line of the user's code, without the folder."""
     if line is None:
         return ""
-    name = re.split(r"[/\\]", line.file)[-1]
-    return f"{name}:{line.line} in {line.function}"
+    return f"{at(line.file, line.line)} in {line.function}"
+
+
+def at(file: str, line: int) -> str:
+    """A line of a file, without the folder."""
+    name = re.split(r"[/\\]", file)[-1]
+    return f"{name}:{line}"
 
 
 def shorten(text: str, limit: int = 48) -> str:

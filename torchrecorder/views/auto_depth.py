@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from torchrecorder.events import ScopeKind
+from torchrecorder.events import FUNCTION, ScopeKind
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.views.branches import Branches, kind_of
 from torchrecorder.views.collapse import Quiet
 from torchrecorder.views.hide import is_pass, is_query, is_reshape
 from torchrecorder.views.training import training_steps
 
 ENOUGH = 40
 """The default for ``max_boxes``."""
+
+
+FEW = 1 / 2
+"""The part of the boxes above which one depth for all is good enough."""
 
 
 def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
@@ -31,12 +36,12 @@ def max_depth(recording: RecordedRun) -> int:
 
 
 def innermost(recording: RecordedRun) -> frozenset[str]:
-    """Modules in which no other scope ran; the outermost calls do not count."""
+    """Modules and functions in which no other scope ran; the outermost calls do not count."""
     composed = {scope.parent for scope in recording.scopes.values()}
     return frozenset(
         scope.id
         for scope in recording.scopes.values()
-        if scope.kind is ScopeKind.MODULE
+        if (scope.kind is ScopeKind.MODULE or scope.cls == FUNCTION)
         and scope.parent is not None
         and scope.id not in composed
     )
@@ -92,10 +97,15 @@ def boxes_at(
 
 @dataclass(frozen=True)
 class Choice:
-    """A depth, and scopes that stay closed although they lie above it."""
+    """A depth, and scopes that stay closed although they lie above it.
+
+    Attributes:
+        plain: If parts are opened that lie deeper than the others, the choice without these.
+    """
 
     depth: int
     closed: frozenset[str]
+    plain: Choice | None = None
 
 
 def choose(
@@ -110,8 +120,9 @@ def choose(
     The last level opens everything; the levels before keep plain modules, the steps of
     optimizers, clipping and gradient scalers closed. By default those stay closed too: show
     every other op that is not alone in its module if that makes at most *enough* boxes; otherwise
-    keep all innermost modules closed, and choose the deepest level with at most so many.
-    *repeated* boxes do not count.
+    keep all innermost modules and functions closed, choose the deepest level with at most so
+    many, and if these are few, open large parts further, see `Branches`. *repeated* boxes do not
+    count.
     """
     deepest = max_depth(recording)
     beside = training_steps(recording)
@@ -123,4 +134,17 @@ def choose(
     closed = innermost(recording) | beside
     counts = boxes_at(recording, quiet, closed, repeated)
     fitting = [depth for depth, count in enumerate(counts) if count <= enough]
-    return Choice(max([min(1, deepest), *fitting]), closed)
+    base = max([min(1, deepest), *fitting])
+    plain = Choice(base, closed)
+    if counts[base] > enough * FEW:
+        return plain
+
+    hidden = recording.bookkeeping | repeated
+    opened = Branches(recording, quiet, hidden, closed).opened(base, enough - counts[base])
+    if not opened:
+        return plain
+    depths = scope_depths(recording)
+    alike = {(depths[scope], kind_of(recording, scope)) for scope in opened}
+    deeper = (scope for scope in recording.scopes if depths[scope] >= base)
+    shut = (scope for scope in deeper if (depths[scope], kind_of(recording, scope)) not in alike)
+    return Choice(deepest, closed.union(shut), plain)

@@ -30,6 +30,7 @@ from torchrecorder.views.auto_depth import ENOUGH, Choice, choose, max_depth, pl
 from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
 from torchrecorder.views.fold.fold import Fold, repeats
+from torchrecorder.select.functions import LOOSE, WithFunctions
 from torchrecorder.select.group import Group
 from torchrecorder.views.hide import (
     HideNamed,
@@ -46,10 +47,15 @@ from torchrecorder.views.outputs import GroupOutputs, HideReadOutputs
 from torchrecorder.views.tensors import ShowTensors
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.unfold import joined_outputs, members, with_blocks
-from torchrecorder.views.view import Step, Unfolded, View
+from torchrecorder.views.view import BoxKind, Step, Unfolded, View
 from torchrecorder.views.full_view import whole
 
 
+STEPS = (BoxKind.MODULE, BoxKind.REGION, BoxKind.OP, BoxKind.HIDDEN)
+"""The kinds of boxes that *max_boxes* counts."""
+
+TOO_MANY = 1.5
+"""With so many times *max_boxes*, the default depth is chosen again as if nothing folded."""
 OPS: Literal["ops"] = "ops"
 """The depth that shows all operations."""
 
@@ -129,6 +135,14 @@ class ViewOptions:
         factory=dict,
         placeholder="TEXT=NAME,...",
     )
+    functions: bool | None = option(
+        "Group operations that stand loose in a module by the Python functions that ran them. "
+        "Each call of a function is then one more level for *depth*, as that of a module is. None "
+        f"does so in modules, functions and programs with more than {LOOSE} loose operations; "
+        "True in all, False in none.",
+        FLAG.or_none(),
+        default=None,
+    )
     fold: Union[bool, Literal["similar"]] = option(
         "Draw repeated siblings as one box with ×N. True: those of equal structure; "
         "``\"similar\"``: all of one class in a row, however sizes, settings, wiring and optional "
@@ -188,7 +202,7 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
         InvalidArgument: *recording* is not a recording, or an option does not fit it.
     """
     check_recording(recording)
-    grouped = Group(options.group)(recording)
+    grouped = WithFunctions(options.functions)(Group(options.group)(recording))
     HideNamed(_patterns(options.hide)).check("hide", grouped)
     Named(_patterns(options.closed)).check("closed", grouped)
     part = Focus(options.focus, options.since, options.until)(grouped)
@@ -199,10 +213,28 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
     return replace(_steps(start, options), unfolded=partial(_unfolded, start, options))
 
 
-def _steps(view: View, options: ViewOptions) -> View:
-    for step in plan(view.recording, options):
+def _steps(start: View, options: ViewOptions) -> View:
+    """What *options* show; less where more turns out to be too much, as repeats did not fold."""
+    choice = choice_of(start.recording, options)
+    view = _through(start, plan(start.recording, options, choice))
+    if choice.plain is not None and _drawn(view) > options.max_boxes:
+        view = _through(start, plan(start.recording, options, choice.plain))
+    if options.depth is None and _drawn(view) > options.max_boxes * TOO_MANY:
+        unfolded = choice_of(start.recording, replace(options, fold=False))
+        less = _through(start, plan(start.recording, options, unfolded.plain or unfolded))
+        view = min(view, less, key=_drawn)
+    return view
+
+
+def _through(view: View, steps: Sequence[Step]) -> View:
+    for step in steps:
         view = step(view)
     return view
+
+
+def _drawn(view: View) -> int:
+    """How many boxes are modules, functions and operations."""
+    return sum(box.kind in STEPS for box in view.boxes.values())
 
 
 def _unfolded_backward(part: RecordedRun) -> Unfolded:
@@ -225,11 +257,19 @@ def _unfolded(start: View, options: ViewOptions) -> Unfolded:
     return Unfolded(whole_view, inside, groups, similar)
 
 
-def plan(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> list[Step]:
-    """The steps that make the view of *recording*, in the order in which they are taken."""
+def plan(
+    recording: RecordedRun, options: ViewOptions = ViewOptions(), choice: Choice | None = None
+) -> list[Step]:
+    """The steps that make the view of *recording*, in the order in which they are taken.
+
+    Args:
+        recording: What is drawn.
+        options: What is shown of it.
+        choice: What is opened; what suits its size if not given.
+    """
     quiet = _quiet(recording, options)
     judge = partial(_any_holds, quiet)
-    choice = choice_of(recording, options)
+    choice = choice or choice_of(recording, options)
     unwanted = HideNamed(_patterns(options.hide))
     closed = Named(_patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)

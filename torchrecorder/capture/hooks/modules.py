@@ -41,7 +41,7 @@ from torchrecorder.capture.hooks.other_threads import OtherThreads
 from torchrecorder.capture.hooks.regions import mode_state
 from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
-from torchrecorder.events import OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId, made
+from torchrecorder.events import FUNCTION, OpId, Role, ScopeKind, ScopeLeft, Slot, ValueId, made
 
 if TYPE_CHECKING:
     from torchrecorder.capture.module_registry import Catalog
@@ -149,8 +149,7 @@ class ModuleScopes:
         return None
 
     def _note_foreign(self, module: Module, args: tuple[Any, ...], output: Any) -> None:
-        """A module ran in another thread: if it belongs to the model, note the origin of its
-        results."""
+        """A module of the model ran in another thread: note where its results come from."""
         if threading.get_ident() in self.family:
             return
         self.others.count()
@@ -187,6 +186,7 @@ class ModuleScopes:
             self.regions.state,
             current_graph_task() != -1,
         )
+        self.regions.began(opened.scope)
         self.open.append((id(module), opened))
         found = _arguments(args, entry.arguments)
         kwargs = frame.f_locals.get("kwargs")  # global pre-hooks get no kwargs
@@ -219,7 +219,7 @@ class ModuleScopes:
             code = getattr(inspect.unwrap(function), "__code__", None)
             names = code.co_varnames[: code.co_argcount] if code is not None else ()
             names = names[1:] if inspect.ismethod(function) else names
-            opened = self.tape.enter(ScopeKind.FUNCTION, name, cls="function", state=mode_state())
+            opened = self.tape.enter(ScopeKind.FUNCTION, name, cls=FUNCTION, state=mode_state())
             if self.called is not None:
                 self.called(function, args, kwargs, opened.scope)
             self.open.append((id(function), opened))

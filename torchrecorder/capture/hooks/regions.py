@@ -14,17 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from torchrecorder.capture.hooks.custom_functions import class_of
+from torchrecorder.capture.hooks.python_calls import PythonCalls
 from torchrecorder.capture.internals.access import (
     CHECKPOINT_FUNCTION,
     PIPELINE_SCALING,
     any_autocast,
 )
-from torchrecorder.events import ScopeEntered, ScopeKind, ScopeLeft, SourceLine
+from torchrecorder.events import ScopeEntered, ScopeId, ScopeKind, ScopeLeft, SourceLine
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from torchrecorder.capture.hooks.deferred_exit import DeferredExits
+    from torchrecorder.capture.hooks.python_calls import Running
     from torchrecorder.capture.scope import OpenScope
     from torchrecorder.capture.hooks.source import Region, Sources
     from torchrecorder.capture.tape import Tape
@@ -65,6 +67,8 @@ class Regions:
     def __init__(self, tape: Tape, sources: Sources) -> None:
         self.tape = tape
         self.sources = sources
+        self.calls = PythonCalls(tape, sources)
+        self.function: Running | None = None  # the call of a Python function that is innermost
         self.lingering: DeferredExits
         self.outside = self.state = mode_state()
         self.entered: Callable[[ScopeEntered, Any], None] = lambda event, key: None
@@ -73,17 +77,28 @@ class Regions:
         """The user's line at *frame*; opens and closes the regions around it."""
         if self.lingering.waiting:
             self.lingering.settle(frame)
-        line, found = self.sources.walk(frame)
+        line, found, frames = self.sources.walk(frame)
         stack = self.tape.stack
         state = self.state = mode_state()
+        opened: list[tuple[Region, ScopeId]] = []
         if stack and stack[-1].key is None:  # no region is open
             if found or state is not stack[-1].state and state != stack[-1].state:
-                self._sync(found, state)
+                opened = self._sync(found, state)
         elif found or stack or state != self.outside:
-            self._sync(found, state)
+            opened = self._sync(found, state)
+        self.function = self.calls.innermost(frames, found) if frames else None
+        for region, scope in opened:
+            caller = self.calls.innermost(frames[region.inside :], found)
+            if caller is not None:
+                caller.inside.append(scope)
         if line is None and stack:
             line = stack[-1].event.source
         return line
+
+    def began(self, scope: ScopeId) -> None:
+        """A module is called from where was located last."""
+        if self.function is not None:
+            self.function.inside.append(scope)
 
     def switched(self) -> None:
         """Grad mode was switched: a no_grad block may begin or end here."""
@@ -98,7 +113,8 @@ class Regions:
                 return opened.state  # type: ignore[no-any-return]
         return self.outside
 
-    def _sync(self, found: list[Region], state: ModeState) -> None:
+    def _sync(self, found: list[Region], state: ModeState) -> list[tuple[Region, ScopeId]]:
+        """Close and open regions so that those run that are *found*; gives those that began."""
         wanted = [item for item in reversed(found) if _is_shown(item)]
         keys: list[Any] = [item.key for item in wanted]
         kind = _mode_kind(self._door(), state, bool(wanted))
@@ -110,11 +126,10 @@ class Regions:
             same += 1
         for entry in reversed(opened[same:]):
             self.close(entry)
-        for position in range(same, len(keys)):
-            if position < len(wanted):
-                self._enter(wanted[position])
-            elif kind is not None:
-                self._enter_mode(kind, state)
+        begun = [(region, self._enter(region)) for region in wanted[same:]]
+        if kind is not None and same < len(keys):
+            self._enter_mode(kind, state)
+        return begun
 
     def _open(self) -> list[OpenScope]:
         """The regions that are open in the innermost module call, outermost first."""
@@ -125,14 +140,15 @@ class Regions:
             opened.append(item)
         return opened[::-1]
 
-    def _enter(self, region: Region) -> None:
-        kind, key, outside = region
+    def _enter(self, region: Region) -> ScopeId:
+        kind, key, outside, _ = region
         name = self.sources.steps.get(id(key)) or _name_of(region)
         opened = self.tape.enter(kind, name, cls=name, source=self.sources.walk(outside)[0])
         opened.key = key
         self.entered(opened.event, key)
         if kind is ScopeKind.CUSTOM_FUNCTION:
             self.tape.functions.add(opened.event.scope)
+        return opened.scope
 
     def _enter_mode(self, kind: ScopeKind, state: ModeState) -> None:
         detail = state.autocast if kind is ScopeKind.AUTOCAST else ""

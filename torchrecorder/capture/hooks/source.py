@@ -84,6 +84,7 @@ class Region(NamedTuple):
     kind: ScopeKind
     key: Any  # the frame of PyTorch's function that runs it, or an applied custom function
     outside: FrameType | None
+    inside: int  # how many frames of the user run inside of it
 
 
 class Sources:
@@ -104,16 +105,20 @@ class Sources:
         """The compiler was imported: add its functions that call compiled code."""
         self._places.update((id(code), _COMPILED) for code in compiled_codes())
 
-    def walk(self, frame: FrameType | None) -> tuple[SourceLine | None, list[Region]]:
-        """The user's line at or outside *frame*, and the regions on the way.
+    def walk(
+        self, frame: FrameType | None
+    ) -> tuple[SourceLine | None, list[Region], list[FrameType]]:
+        """The user's line at or outside *frame*, the regions and the user's frames on the way.
 
-        The line is None if a module call comes first; regions are given innermost first.
+        The line is None if a module call comes first; the others are given innermost first. Of a
+        module whose ``forward`` called no other function, no frame is given.
 
         Raises:
             InternalWork: Between the two, PyTorch runs internal work.
         """
         line: SourceLine | None = None
         regions: list[Region] = []
+        frames: list[FrameType] = []
         places, applied, callee = self._places, self.functions.found, None
         for _ in range(_LIMIT):
             if frame is None:
@@ -121,29 +126,36 @@ class Sources:
             if applied and id(frame) in applied:
                 function = self.functions.running(frame, callee)
                 if function is not None:
-                    regions.append(Region(ScopeKind.CUSTOM_FUNCTION, function, frame))
+                    inside = len(frames)
+                    regions.append(Region(ScopeKind.CUSTOM_FUNCTION, function, frame, inside))
             code = frame.f_code
             place = places.get(id(code)) or self._place(code)
-            if place is _MODULE or place is _END:
+            if place is _MODULE:
+                if len(frames) == 1:
+                    frames.clear()
+                break
+            if place is _END:
                 break
             if place is _INSIDE:
                 pass
             elif isinstance(place, ScopeKind):
-                regions.append(Region(place, frame, frame.f_back))
+                regions.append(Region(place, frame, frame.f_back, len(frames)))
             elif place is _PRETENDED:
                 raise InternalWork
             elif place is _COMPILED and id(frame) in self.steps:
-                regions.append(Region(ScopeKind.OPTIMIZER, frame, frame.f_back))
+                regions.append(Region(ScopeKind.OPTIMIZER, frame, frame.f_back, len(frames)))
             elif place is _COMPILED:
                 self.eager.meet(frame)
-            elif line is None:
-                line = self._line(str(place), frame, code)
+            else:
+                frames.append(frame)
+                if line is None:
+                    line = self._line(str(place), frame, code)
             callee, frame = frame, frame.f_back
-        return line, regions
+        return line, regions, frames
 
     def custom_functions(self, frame: FrameType | None) -> list[Any]:
         """The custom functions that run around *frame*, innermost first; see `class_of`."""
-        _, regions = self.walk(frame)
+        regions = self.walk(frame)[1]
         return [region.key for region in regions if region.kind is ScopeKind.CUSTOM_FUNCTION]
 
     def raised(self, traceback: TracebackType | None, *, backward: bool) -> SourceLine | None:
@@ -166,6 +178,11 @@ class Sources:
             counts = counts or code.co_filename.startswith(_AUTOGRAD)
             traceback = traceback.tb_next
         return found
+
+    def line_of(self, frame: FrameType) -> SourceLine | None:
+        """The line that *frame* is on, if that is the user's."""
+        place = self._place(frame.f_code)
+        return self._line(place, frame, frame.f_code) if isinstance(place, str) else None
 
     def _line(self, file: str, frame: FrameType, code: CodeType) -> SourceLine:
         """The current line of *frame*; computed once per instruction."""

@@ -22,6 +22,11 @@ _HANDLE = handle_torch_function.__code__
 _CALL: CodeType = (lambda func, args, kwargs: func(*args, **kwargs)).__code__
 
 
+def is_call_site(code: CodeType) -> bool:
+    """Whether *code* only calls a function, as that of a `Caller` does."""
+    return code.co_code == _CALL.co_code and code.co_varnames == _CALL.co_varnames
+
+
 class CallSites:
     """For each calling place, a function that calls torch functions as if from there."""
 

@@ -158,7 +158,7 @@ def _is_inside_step(frame: FrameType, item: CompiledOps) -> bool:
     """Whether an optimizer's step, which needs no gradients, calls what runs in *frame*."""
     if torch.is_grad_enabled():
         return False
-    _, regions = item.modules.regions.sources.walk(frame.f_back)
+    regions = item.modules.regions.sources.walk(frame.f_back)[1]
     return any(region.kind is ScopeKind.OPTIMIZER for region in regions)
 
 

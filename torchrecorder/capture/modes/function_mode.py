@@ -21,10 +21,7 @@ from torchrecorder.capture.modes.call import Call
 from torchrecorder.capture.modes.call_site import CallSites, DirectCalls
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
-    count_function_modes,
-    get_frame,
-    leave_function_mode,
-    peek_transformations,
+    count_function_modes, get_frame, leave_function_mode, peek_transformations,
 )
 from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
 from torchrecorder.capture.hooks.accumulation import Accumulation
@@ -106,6 +103,7 @@ class Calls:
             frame = frame or get_frame(3)
             call.caller = self.sites.at(frame)
             call.source = self.regions.locate(frame)
+            call.function = self.regions.function
             call.place = tape.stack[-1] if tape.stack else None
             tensors, call.arguments = sort_arguments(facts, args, kwargs)
             call.on_objects = guarded and takes_part(args, kwargs)
@@ -297,6 +295,8 @@ class Calls:
         seconds: float | None,
     ) -> OpCalled:
         facts, place = call.facts, call.place
+        if call.function is not None:
+            call.function.inside.append(call.op)
         arguments = self.tape.shared.setdefault(call.arguments, call.arguments)
         event = (
             call.op,

@@ -111,8 +111,8 @@ class _Folded:
 
 
 def _short(title: str) -> str:
-    """A title without the class."""
-    return title.partition(" (")[0]
+    """A title without the class, or without the parentheses of a function."""
+    return title.partition(" (")[0].removesuffix("()")
 
 
 def _parents(listed: Sequence[Row]) -> Iterator[str | None]:

@@ -26,6 +26,7 @@ from torchrecorder.export.table.rows import Row, every_row, fitting
 from torchrecorder.export.table.alignment import Column, table, tree
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.select.functions import WithFunctions
 from torchrecorder.style import labels
 from torchrecorder.style.style import Style
 from torchrecorder.style.merge_captions import first_to_last
@@ -76,7 +77,8 @@ def summary(
     """A table by scope: shapes, numbers of parameters, totals.
 
     A tied parameter counts once in each line, also in those of the scopes around it. A
-    module that is called again is listed again, and counted once.
+    module that is called again is listed again, and counted once. What stands loose in a large
+    module is listed by Python function, as in figures.
 
     Args:
         recording: What to list.
@@ -111,6 +113,7 @@ def summary(
     check_one("depth", depth, whole_number(0).or_none())
     check_one("ops", ops, FLAG)
     check_one("fold", fold, one_of(*FOLDS))
+    recording = WithFunctions()(recording)
     found = every_row(recording, ops=ops)
     if fold:
         found = folded(recording, found, similar=fold == "similar")

@@ -107,10 +107,7 @@ class _Search:
         side = circle.right if at > across else circle.left
         if abs(at - side) < FREE or abs(at - across) < abs(side - across):
             return None
-        pieces = [
-            Piece(self.carried[number], at, at, *sorted((track, middle))),
-            Piece(self.carried[number], *sorted((at, side)), middle, middle),
-        ]
+        pieces = self._pieces(number, ((at, track), (at, middle), (side, middle)))
         if any(self._is_blocked(piece, circle) for piece in pieces):
             return None
         return (*way[:-3], (at, middle), (side, middle))
@@ -129,10 +126,15 @@ class _Search:
         )
 
     def _note_way(self, number: int) -> None:
-        way = self.ways[number]
-        for (x, y), (next_x, next_y) in zip(way, way[1:]):
-            across, along = sorted((x, next_x)), sorted((y, next_y))
-            self._note(Piece(self.carried[number], *across, *along))
+        for piece in self._pieces(number, self.ways[number]):
+            self._note(piece)
+
+    def _pieces(self, number: int, way: Way) -> list[Piece]:
+        """The straight pieces of a way of a line."""
+        return [
+            Piece(self.carried[number], min(x, to_x), max(x, to_x), min(y, to_y), max(y, to_y))
+            for (x, y), (to_x, to_y) in zip(way, way[1:])
+        ]
 
     def _note(self, piece: Piece) -> None:
         for cell in _cells(piece):

@@ -1,0 +1,204 @@
+"""Calls of Python functions between modules and operations."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import torchrecorder
+from torchrecorder.recording import Recording
+
+X = torch.ones(2, 2)
+TRACED = pytest.mark.skipif(
+    sys.gettrace() is not None, reason="where frames are traced, a loop looks like several calls"
+)
+
+
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(3):
+        x = x * 2
+    return x
+
+
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return doubled(x) + doubled(x)
+
+
+class Helped(nn.Module):
+    """Calls functions, methods and a module in them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(2, 2)
+
+    def helper(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x.relu()).sigmoid()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.helper(x) - 1
+        return torch.stack([twice(part) for part in x])
+
+
+def shown(recording: Recording) -> list[tuple[str, str | None, list[str]]]:
+    """Each call: its function, that of the call around it, and the names of its operations."""
+    calls = recording.function_calls
+    return [
+        (
+            call.name.rpartition(".")[2],
+            calls[call.parent].name if call.parent is not None else None,
+            [recording.ops[op].name for op in call.ops],
+        )
+        for call in calls.values()
+    ]
+
+
+@TRACED
+def test_functions_between_a_module_and_its_operations():
+    """Nested calls, and equal ones from one loop, are told apart."""
+    recording = torchrecorder.record(Helped(), X)
+    loop = [
+        ("twice", None, ["add"]),
+        ("doubled", "twice", ["mul"] * 3),
+        ("doubled", "twice", ["mul"] * 3),
+    ]
+    found = sorted(shown(recording)[1:], key=lambda call: call[0])
+    assert shown(recording)[0] == ("helper", None, ["relu", "sigmoid"])
+    assert found == sorted(loop * 2, key=lambda call: call[0])
+    helper, *_ = recording.function_calls.values()
+    assert [recording.scopes[scope].path for scope in helper.scopes] == ["inner"]
+
+
+def test_where_a_function_is():
+    """File and line of the function, and the line that called it."""
+    recording = torchrecorder.record(Helped(), X)
+    helper, *_ = recording.function_calls.values()
+    assert helper.file.endswith("test_python_calls.py")
+    assert helper.line == Helped.helper.__code__.co_firstlineno
+    assert helper.source is not None
+    assert helper.source.line == Helped.forward.__code__.co_firstlineno + 1
+
+
+def test_what_calls_the_recorder_is_no_part_of_the_run():
+    """Neither the function that is recorded, nor those around the block, are listed."""
+    assert [name for name, *_ in shown(torchrecorder.record(twice, (X,)))] == ["doubled"] * 2
+    with torchrecorder.Recorder() as recorder:
+        (twice(X) + 1).sum()
+    assert {name for name, *_ in shown(recorder.recording)} == {"twice", "doubled"}
+
+
+def test_nothing_is_left_on_frames():
+    """Frames that outlive the run are as they were, also with recorders inside each other."""
+    frame = sys._getframe()
+    before = frame.f_trace
+    with torchrecorder.Recorder() as outer:
+        with torchrecorder.Recorder() as inner:
+            doubled(X)
+        twice(X)
+    assert frame.f_trace is before
+    assert [name for name, *_ in shown(inner.recording)] == ["doubled"]
+    assert [name for name, *_ in shown(outer.recording)].count("doubled") == 3
+
+
+def test_tensors_of_a_function_go_with_it():
+    """A function's frame, and so its local tensors, is released when it returns."""
+    gone: list[bool] = []
+
+    class Noted(torch.Tensor):
+        def __del__(self) -> None:
+            gone.append(True)
+
+    def local() -> None:
+        held = torch.ones(2).as_subclass(Noted)
+        torch.ones(1).add(held.shape[0])
+
+    with torchrecorder.Recorder():
+        local()
+        assert gone
+
+
+@TRACED
+def test_a_debugger_that_begins_meanwhile():
+    """Tracing that is switched on in the run is not asked to trace marked frames, nor disturbed."""
+    events: list[str] = []
+
+    def tracer(frame, event, argument):
+        events.append(frame.f_code.co_name)
+        return None
+
+    def traced(x):
+        x = x.relu()
+        sys.settrace(tracer)
+        x = doubled(x)
+        sys.settrace(None)
+        return x.sigmoid()
+
+    with torchrecorder.Recorder() as recorder:
+        traced(X)
+    assert "doubled" in events
+    assert shown(recorder.recording)[0] == ("traced", None, ["relu", "sigmoid"])
+
+
+def test_where_frames_are_traced_positions_tell():
+    """Two calls in a row are two, also under a debugger that has set its own function."""
+
+    def tracer(frame, event, argument):
+        return tracer
+
+    def once(x):
+        return x.relu().sigmoid()
+
+    before = sys.gettrace()
+    with torchrecorder.Recorder() as recorder:
+        sys.settrace(tracer)
+        try:
+            for _ in range(2):
+                once(X)
+        finally:
+            sys.settrace(before)
+    assert shown(recorder.recording) == [("once", None, ["relu", "sigmoid"])] * 2
+
+
+def test_functions_in_and_around_regions():
+    """A function inside a checkpoint began in that region, one around it in the module."""
+
+    def region(x):
+        return doubled(x)
+
+    def around(x):
+        return checkpoint(region, x, use_reentrant=False) + 1
+
+    recording = torchrecorder.record(around, (X.clone().requires_grad_(),))
+    with torchrecorder.Recorder() as recorder:
+        around(X.clone().requires_grad_())
+    recording = recorder.recording
+    kinds = {
+        call.name.rpartition(".")[2]: call.scope and recording.scopes[call.scope].kind.value
+        for call in recording.function_calls.values()
+    }
+    assert kinds == {"around": None, "region": "checkpoint", "doubled": "checkpoint"}
+    outer = next(iter(recording.function_calls.values()))
+    assert [recording.scopes[scope].kind.value for scope in outer.scopes] == ["checkpoint"]
+
+
+def test_each_thread_has_its_own():
+    """Calls in several threads have ids of their own."""
+    with torchrecorder.Recorder(threads=True) as recorder:
+        doubled(X)
+        thread = threading.Thread(target=doubled, args=(X,))
+        thread.start()
+        thread.join()
+    calls = recorder.recording.function_calls.values()
+    assert [call.name for call in calls] == ["doubled"] * 2
+
+
+def test_two_runs_give_equal_calls(tmp_path):
+    """The same run gives the same calls, and they are saved and loaded."""
+    model = Helped()
+    one, other = (torchrecorder.record(model, X) for _ in range(2))
+    assert one.function_calls == other.function_calls
+    assert torchrecorder.load(one.save(tmp_path / "run.json")).function_calls == one.function_calls

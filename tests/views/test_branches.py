@@ -1,0 +1,121 @@
+"""Parts that are opened further than one depth for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+from torchrecorder.views.auto_depth import ENOUGH
+from torchrecorder.views.pipeline import STEPS, ViewOptions, make_view
+from torchrecorder.views.view import View
+
+Parts = Sequence[tuple[str, str, int, int]]
+"""Name, class, number of blocks, and of operations in each."""
+
+
+def word(number: int) -> str:
+    """Letters for a number: names that differ in their numbers alone may fold."""
+    return chr(ord("a") + number % 26) * (number // 26 + 1)
+
+
+def network(parts: Parts) -> Recording:
+    """Parts in a chain, in which nothing folds."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for name, cls, blocks, ops in parts:
+            with run.scope(name, cls):
+                for number in range(blocks):
+                    with run.scope(f"block_{word(number)}", "Block"):
+                        for step in range(ops):
+                            x = run.op(f"op_{word(step)}", x)
+                        with run.scope("inner", "Inner"):
+                            x = run.op("cos", run.op("exp", x))
+        run.returns(x)
+    return run.recording()
+
+
+def opened(view: View) -> set[str]:
+    return {view.recording.scopes[item].path for item in view.clusters} - {""}
+
+
+def steps(view: View) -> int:
+    return sum(box.kind in STEPS for box in view.boxes.values())
+
+
+def test_a_large_part_that_fits_is_opened():
+    """One part has too many blocks; the other, with a third of the operations, is opened."""
+    view = make_view(network([("few", "Few", 5, 30), ("many", "Many", 60, 3)]))
+    assert opened(view) == {"few"}
+    assert steps(view) <= ENOUGH
+
+
+def test_a_small_part_stays_closed():
+    """What holds little of what is not shown is not worth its boxes."""
+    view = make_view(network([("few", "Few", 5, 2), ("many", "Many", 60, 3)]))
+    assert opened(view) == set()
+
+
+def test_what_is_alike_opens_alike():
+    """Parts of one class are opened together or not at all."""
+    parts = [("one", "Few", 5, 20), ("other", "Few", 5, 20), ("many", "Many", 60, 3)]
+    assert opened(make_view(network(parts))) == {"one", "other"}
+    parts[1] = ("other", "Few", 40, 20)
+    assert opened(make_view(network(parts))) == set()
+
+
+def test_a_budget_is_kept():
+    """Whatever *max_boxes* is, no part is opened that does not fit; equal runs, equal views."""
+    recording = network([("few", "Few", 5, 30), ("some", "Some", 9, 9), ("many", "Many", 60, 3)])
+    for most in range(4, 40):
+        view = make_view(recording, ViewOptions(max_boxes=most))
+        again = make_view(recording, ViewOptions(max_boxes=most))
+        assert steps(view) <= most
+        assert list(view.boxes) == list(again.boxes)
+
+
+def test_a_depth_that_is_asked_for_is_one_for_all():
+    """``depth=1`` opens no part further."""
+    recording = network([("few", "Few", 5, 30), ("many", "Many", 60, 3)])
+    assert opened(make_view(recording, ViewOptions(depth=1))) == set()
+
+
+def test_one_depth_where_more_turns_out_to_be_too_much():
+    """Layers that were expected to fold, and do not, are not opened."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for number in range(4):
+            weight = run.input(f"weight_{word(number)}")
+            with run.scope(str(number), "Layer"):
+                for step in range(12):
+                    x = run.op(f"op_{word(step)}", x, weight)
+                with run.scope("core", "Core"):
+                    for step in range(100):
+                        x = run.op(f"op_{word(step)}", x)
+        with run.scope("many", "Many"):
+            for number in range(60):
+                with run.scope(f"block_{word(number)}", "Block"):
+                    for step in range(3):
+                        x = run.op(f"op_{word(step)}", x)
+        run.returns(x)
+    view = make_view(run.recording())
+    assert opened(view) == set()
+    assert steps(view) == 5
+
+
+def test_repeats_that_do_not_fold_are_closed():
+    """Layers of one structure that each read an input of their own are boxes, not all open."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for number in range(12):
+            weight = run.input(f"weight_{word(number)}")
+            with run.scope(str(number), "Layer"):
+                for step in range(6):
+                    x = run.op(f"op_{word(step)}", x, weight)
+        run.returns(x)
+    view = make_view(run.recording())
+    assert opened(view) == set()
+    assert steps(view) == 12

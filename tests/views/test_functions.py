@@ -1,0 +1,167 @@
+"""Operations by the Python functions that ran them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+from tests.figures import name
+from torchrecorder import drawing
+from torchrecorder.graph.codec import decode, encode
+from torchrecorder.graph.consistency import problems
+from torchrecorder.recording import Recording
+from torchrecorder.select.functions import LOOSE, WithFunctions
+from torchrecorder.select.group import Group
+from torchrecorder.views.view import View
+
+PASTED = 8
+
+
+def paste(mask: torch.Tensor, box: torch.Tensor) -> torch.Tensor:
+    """Four operations."""
+    return ((mask + box) * 2).relu() - 1
+
+
+def paste_all(masks: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
+    return torch.stack([paste(mask, box) for mask, box in zip(masks, boxes)])
+
+
+def scale(boxes: torch.Tensor) -> torch.Tensor:
+    return boxes.sigmoid() * 4
+
+
+class Pasting(nn.Module):
+    """More loose operations than a scope shows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 4)
+
+    def forward(self, masks: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            boxes = scale(boxes) + 1
+        return paste_all(self.head(masks), boxes)
+
+
+def recorded() -> Recording:
+    return torchrecorder.record(Pasting(), (torch.rand(PASTED, 4), torch.rand(PASTED, 4)))
+
+
+def drawn(recording: Recording, **options: Any) -> View:
+    view = drawing.view(recording, **options)
+    view.check()
+    return view
+
+
+def paths(view: View) -> list[str]:
+    """The paths of the scopes that are boxes and clusters."""
+    scopes = view.recording.scopes
+    return [scopes[item].path for item in (*view.clusters, *view.boxes) if item in scopes]
+
+
+def test_a_large_scope_shows_its_functions():
+    """Loose operations stand in frames of functions; equal calls fold."""
+    recording = recorded()
+    loose = [op for op in recording.ops.values() if op.outputs and op.scope == recording.roots[0]]
+    assert len(loose) > LOOSE
+    view = drawn(recording)
+    assert "paste_all" in paths(view) and "paste_all.paste" in paths(view)
+    folded = [part for part in (*view.boxes.values(), *view.clusters.values()) if part.count > 1]
+    assert [part.count for part in folded] == [PASTED]
+    dot = torchrecorder.make_dot(recording).source
+    assert "paste_all()" in dot and f"paste()  ×{PASTED}" in dot
+    line = paste.__code__.co_firstlineno
+    tooltips = [group.tooltip for group in drawing.figure(recording).groups]
+    assert any(f"paste, defined at test_functions.py:{line}" in text for text in tooltips)
+
+
+def test_a_function_alone_in_its_scope_is_no_level():
+    """What holds all of the scope around it, or one operation, is not drawn as a frame."""
+
+    def whole(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(LOOSE + 1):
+            x = alone(x)
+        return x
+
+    def alone(x: torch.Tensor) -> torch.Tensor:
+        return x.relu()
+
+    recording = torchrecorder.record(lambda x: whole(x), (torch.rand(2),), name="run")
+    assert WithFunctions(True)(recording) is recording
+
+
+def test_small_scopes_stay_as_they_are():
+    """Below the limit nothing changes, unless it is asked for; none can be asked for too."""
+
+    def small(x: torch.Tensor) -> torch.Tensor:
+        return scale(x) + scale(x + 1)
+
+    recording = torchrecorder.record(small, (torch.rand(2),))
+    assert WithFunctions()(recording) is recording
+    assert paths(drawn(recording, functions=True, fold=False, depth=1)).count("scale") == 2
+    recording = recorded()
+    assert WithFunctions(False)(recording) is recording
+
+
+def test_functions_in_a_region_stay_in_it():
+    """A function that ran in ``no_grad`` as a whole stands in that region."""
+    view = drawn(recorded(), functions=True, depth=99, fold=False)
+    (scaled,) = (item for item in view.clusters if name(view, item) == "scale")
+    around = view.recording.scopes[view.clusters[scaled].parent]
+    assert around.kind.value == "no_grad"
+
+
+@pytest.mark.parametrize("wanted", [None, True])
+def test_every_edge_stays(wanted):
+    """Ops, values and what flows between them are those of the recording; it can be saved."""
+    recording = recorded()
+    grouped = WithFunctions(wanted)(recording)
+    assert list(problems(grouped)) == []
+    assert set(grouped.graph.edges) == set(recording.graph.edges)
+    assert set(grouped.graph.nodes) == set(recording.graph.nodes)
+    assert decode(encode(grouped), Recording).scopes == grouped.scopes
+    inside = {op.id: op for op in grouped.ops.values()}
+    for scope in grouped.scopes.values():
+        if scope.id not in recording.scopes:
+            members = [op for op in inside.values() if scope.id in grouped.within(op.scope)]
+            made = {value for op in members for value in op.outputs}
+            read = {slot.value for op in members for slot in op.inputs} - made
+            outside = [op for op in inside.values() if op not in members]
+            used = {slot.value for op in outside for slot in op.inputs}
+            used |= {slot.value for slot in recording.outputs}
+            assert {slot.value for slot in scope.inputs} == read
+            assert {slot.value for slot in scope.outputs} == made & used
+
+
+def test_with_a_made_up_group():
+    """Functions are found inside a group, too."""
+    recording = recorded()
+    ops = [op.id for op in recording.ops.values() if op.scope == recording.roots[0]]
+    grouped = WithFunctions()(Group({"All": ops})(recording))
+    assert list(problems(grouped)) == []
+    (paste_scope, *_) = (scope for scope in grouped.scopes.values() if scope.name == "paste")
+    assert "All" in [grouped.scopes[outer].name for outer in grouped.within(paste_scope.parent)]
+
+
+def test_functions_have_names_in_options():
+    """They are closed, hidden and focused on by path, as modules are."""
+    recording = recorded()
+    assert "paste_all" in paths(drawn(recording, closed="paste_all", depth=9))
+    assert not any(box.count > 1 for box in drawn(recording, closed="paste_all").boxes.values())
+    focused = drawn(recording, focus="paste_all")
+    assert [scope.name for scope in focused.recording.scopes.values()][0] == "paste_all"
+
+
+def test_functions_are_found_and_listed():
+    """`find` gives the calls, `paths` starts at them, and the table has a line for them."""
+    recording = recorded()
+    assert len(recording.find("paste")) == PASTED
+    assert recording.find("paste_all") == [
+        call for call in recording.function_calls.values() if call.name == "paste_all"
+    ]
+    assert recording.paths("scale", "paste_all").total
+    assert f"paste()  ×{PASTED}" in recording.summary()

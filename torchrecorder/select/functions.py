@@ -1,0 +1,257 @@
+"""WithFunctions: operations that no module groups, by the Python functions that ran them.
+
+As with a made-up group, the scopes are put into the recording before a view is made of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Union
+
+from torchrecorder.events import (
+    FUNCTION,
+    FunctionCall,
+    FunctionId,
+    OpKind,
+    ScopeId,
+    ScopeKind,
+)
+from torchrecorder.graph.boundary import Boundaries
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import RecordedRun
+
+LOOSE = 25
+"""A scope with more operations right in it shows them by function."""
+
+LOCAL = "<locals>"
+"""In the qualified names of functions that are made in functions, as wrappers are."""
+
+Item = Union[Scope, Op]
+Chain = tuple[FunctionId, ...]
+"""Calls of functions around something, outermost first."""
+
+
+@dataclass(frozen=True)
+class WithFunctions:
+    """Group the operations of large scopes by the calls of Python functions that ran them.
+
+    Attributes:
+        wanted: True does so in every scope, False in none; None where there are more than
+            `LOOSE` operations right in a scope.
+    """
+
+    wanted: bool | None = None
+
+    def __call__(self, recording: RecordedRun) -> RecordedRun:
+        """*recording* with a scope for each call that is shown; itself if there is none."""
+        if self.wanted is False or not recording.function_calls:
+            return recording
+        found = _Grouping(recording, -1 if self.wanted else LOOSE)
+        return found.recording() if found.parent else recording
+
+
+class _Grouping:
+    """Finds the calls that become scopes, and what lies in each.
+
+    Attributes:
+        most: A scope with more operations is grouped.
+        calls: The call that each new scope is.
+        parent: For each new scope, and for what lies right in one, the scope around it.
+    """
+
+    def __init__(self, old: RecordedRun, most: int) -> None:
+        self.old = old
+        self.most = most
+        self.calls: dict[ScopeId, FunctionCall] = {}
+        self.first: dict[str, list[ScopeId]] = {}
+        self.parent: dict[str, ScopeId | None] = {}
+        for scope, inside in old.children.items():
+            if sum(map(self._is_drawn, inside)) > most and self._drawn_ops(inside) > most:
+                self._group(scope, inside, self._depth(scope))
+
+    def _depth(self, scope: ScopeId | None) -> int:
+        """How many calls run around all that is in a scope, up to the call of a module."""
+        inside = scope is not None and self.old.scopes[scope].kind is not ScopeKind.MODULE
+        return len(self._chain(scope)) if inside and scope is not None else 0
+
+    def _is_drawn(self, item: Item) -> bool:
+        if isinstance(item, Scope):
+            return not item.recompute
+        quiet = item.recompute or item.kind is OpKind.PASS or item.id in self.old.bookkeeping
+        return not quiet and bool(item.outputs or item.failed)
+
+    def _drawn_ops(self, items: Sequence[Item]) -> int:
+        return sum(isinstance(item, Op) and self._is_drawn(item) for item in items)
+
+    def _group(self, around: ScopeId | None, items: Sequence[Item], depth: int) -> None:
+        """Put *items*, which lie in a scope and *depth* calls, into scopes for the next calls."""
+        drawn = sum(map(self._is_drawn, items))
+        members: dict[FunctionId, list[Item]] = {}
+        for item in items:
+            chain = self._chain(item.id)
+            if len(chain) > depth:
+                members.setdefault(chain[depth], []).append(item)
+        for call, inside in members.items():
+            shown = sum(map(self._is_drawn, inside))
+            if shown == drawn:  # says nothing more than the scope around it
+                self._group(around, inside, depth + 1)
+            elif shown > 1:
+                scope = self._add(self._wrapped(call, inside), around, inside)
+                if self._drawn_ops(inside) > self.most:
+                    self._group(scope, inside, depth + 1)
+
+    def _wrapped(self, call: FunctionId, inside: Sequence[Item]) -> FunctionId:
+        """*call*, or of a wrapper around a function, the call of the function."""
+        chains = [self._chain(item.id) for item in inside if self._is_drawn(item)]
+        for deeper in _common(chains)[chains[0].index(call) :]:
+            call = deeper
+            if LOCAL not in self.old.function_calls[call].name:
+                break
+        return call
+
+    def _add(self, call: FunctionId, around: ScopeId | None, inside: Sequence[Item]) -> ScopeId:
+        """A scope for *call*, with a number if it has one in another scope already."""
+        number, name = 1, ScopeId(call)
+        while name in self.calls:
+            number += 1
+            name = ScopeId(f"{call}:{number}")
+        self.calls[name] = self.old.function_calls[call]
+        self.parent[name] = around
+        self.first.setdefault(inside[0].id, []).append(name)
+        self.parent.update((item.id, name) for item in inside)
+        return name
+
+    # Which calls run around what --------------------------------------------------------
+
+    @cached_property
+    def _direct(self) -> Mapping[str, Chain]:
+        """The calls around each op and scope that the recording knows them of."""
+        chains: dict[FunctionId | None, Chain] = {None: ()}
+        found: dict[str, Chain] = {}
+        for call in self.old.function_calls.values():
+            chain = chains[call.id] = (*chains[call.parent], call.id)
+            found.update((item, chain) for item in (*call.ops, *call.scopes))
+        return found
+
+    def _chain(self, item: str) -> Chain:
+        """The calls around an op or scope, up to the call of the module around it."""
+        return self._direct.get(item) or self._of_regions.get(item, ())
+
+    @cached_property
+    def _of_regions(self) -> Mapping[str, Chain]:
+        """The calls around regions that no frame tells of, such as ``no_grad``.
+
+        Those around all that ran in the region, without those that ran in it as a whole.
+        """
+        found: dict[str, Chain] = {}
+        everywhere = Counter(call for chain in self._direct.values() for call in chain)
+        for scope in reversed(list(self.old.scopes.values())):
+            if scope.kind is not ScopeKind.MODULE and scope.id not in self._direct:
+                chains = list(self._inside(scope.id))
+                inside = Counter(call for chain in chains for call in chain)
+                common = _common(chains)
+                while common and inside[common[-1]] == everywhere[common[-1]]:
+                    common = common[:-1]
+                found[scope.id] = common
+        return found
+
+    def _inside(self, scope: ScopeId) -> Iterator[Chain]:
+        """The calls around each item of a region, and of regions in it."""
+        for item in self.old.children[scope]:
+            region = isinstance(item, Scope) and item.kind is not ScopeKind.MODULE
+            if not region or item.id in self._direct:
+                yield self._direct.get(item.id, ())
+            if region:
+                yield from self._inside(ScopeId(item.id))
+
+    # The recording with the new scopes --------------------------------------------------
+
+    def recording(self) -> RecordedRun:
+        """The recording in which each call that was added is a scope."""
+        old, parent = self.old, self.parent
+        ops = {
+            op.id: op._replace(scope=parent[op.id]) if op.id in parent else op
+            for op in old.ops.values()
+        }
+        grads = {
+            grad.id: grad._replace(scope=parent[grad.owner]) if grad.owner in parent else grad
+            for grad in old.grad_nodes.values()
+        }
+        nested = replace(
+            old,
+            scopes=MappingProxyType({scope.id: scope for scope in self._scopes()}),
+            ops=MappingProxyType(ops),
+            grad_nodes=MappingProxyType(grads),
+        )
+        ends = Boundaries(nested, self.calls)
+        scopes = {
+            scope.id: scope._replace(inputs=ends.inputs(scope.id), outputs=ends.outputs(scope.id))
+            if scope.id in self.calls
+            else scope
+            for scope in nested.scopes.values()
+        }
+        return replace(nested, scopes=MappingProxyType(scopes))
+
+    def _scopes(self) -> Iterator[Scope]:
+        """All scopes in run order, a new one at the place of the first item in it."""
+        old = self.old
+        items: list[Item] = [*old.scopes.values(), *old.ops.values()]
+        paths: dict[ScopeId | None, str] = {None: ""}
+        for item in sorted(items, key=lambda item: item.index):
+            for name in self.first.get(item.id, ()):
+                scope = self._scope(name, item, paths[self.parent[name]])
+                paths[name] = scope.path
+                yield scope
+            if isinstance(item, Scope):
+                paths[item.id] = item.path or paths[item.parent]
+                yield item._replace(parent=self.parent.get(item.id, item.parent))
+
+    def _scope(self, name: ScopeId, first: Item, around: str) -> Scope:
+        call, inside = self.calls[name], self._members[name]
+        seconds = [item.seconds for item in inside]
+        known = [second for second in seconds if second is not None]
+        title = call.name.rpartition(".")[2]
+        return Scope(
+            id=name,
+            parent=self.parent[name],
+            index=first.index,
+            kind=ScopeKind.FUNCTION,
+            name=title,
+            path=f"{around}.{title}" if around else title,
+            cls=FUNCTION,
+            module=None,
+            call=0,
+            source=call.source,
+            recompute=first.recompute,
+            inputs=(),
+            outputs=(),
+            seconds=sum(known) if len(known) == len(seconds) else None,
+            failed=any(item.failed for item in inside),
+        )
+
+    @cached_property
+    def _members(self) -> Mapping[ScopeId, list[Item]]:
+        """The ops and scopes of the recording in each new scope."""
+        found: dict[ScopeId, list[Item]] = {name: [] for name in self.calls}
+        items: list[Item] = [*self.old.scopes.values(), *self.old.ops.values()]
+        for item in items:
+            around = self.parent.get(item.id)
+            while around in found:
+                found[around].append(item)
+                around = self.parent[around]
+        return found
+
+
+def _common(chains: Sequence[Chain]) -> Chain:
+    """What all *chains* begin with."""
+    if not chains:
+        return ()
+    shortest, longest = min(chains), max(chains)
+    for place, call in enumerate(shortest):
+        if place >= len(longest) or longest[place] != call:
+            return shortest[:place]
+    return shortest
