@@ -22,6 +22,7 @@ from torchrecorder.style.hyperparameters import arguments, hyperparameters
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
 from torchrecorder.style.merge_captions import first_to_last, times, together
+from torchrecorder.style.titles import at_dot, in_width
 from torchrecorder.style.weights import Weights
 from torchrecorder.views.fold.blocks import is_block, op_key
 from torchrecorder.views.view import Box, BoxKind, Cluster
@@ -43,10 +44,6 @@ SHOWN_BY_SHAPE = frozenset(
     "zeros ones empty new_zeros new_ones new_empty".split()
 )
 """Ops whose arguments are visible in the shapes on the arrows."""
-
-
-WIDE = 24
-"""The length above which titles of outputs are broken at a dot."""
 
 ROWS = 24
 """The maximum number of siblings listed in the tooltip of a fold."""
@@ -83,7 +80,7 @@ class Captions:
         """*lines* with long titles wrapped; names given by the user are never shortened."""
         if not self.style.rename:
             return lines
-        return tuple(item for line in lines for item in _in_width(line))
+        return tuple(item for line in lines for item in in_width(line))
 
     def _short(self, title: str) -> str:
         return title if title in self.renamed.given else labels.shorten(title)
@@ -282,7 +279,7 @@ class Captions:
         renamed = self.renamed.of([title, "output"])
         title = labels.shorten(title) if renamed is None else renamed
         title += f"  ×{box.count}" if box.count > 1 else ""
-        return *_at_dot(title), Text(labels.value(value, self.usual))
+        return *at_dot(title), Text(labels.value(value, self.usual))
 
     def full_name(self, node: str) -> str:
         """The full name of a scope, op, value or grad node, with its path."""
@@ -363,22 +360,6 @@ class Captions:
         if given:
             found.append(labels.shorten("out: " + ", ".join(given), 200))
         return found
-
-
-def _in_width(line: Text) -> Iterator[Text]:
-    """A title in lines of at most 36 letters; other lines unchanged."""
-    if line.part != "title" or (len(line.text) <= 36 and "\n" not in line.text):
-        yield line
-        return
-    for item in line.text.splitlines():
-        yield from (Text(part, "title") for part in textwrap.wrap(item, 36))
-
-
-def _at_dot(title: str) -> Iterator[Text]:
-    """The title of an output, in two lines if it is long, because many are side by side."""
-    around, dot, name = title.rpartition(".")
-    lines = [around, dot + name] if dot and len(title) > WIDE else [title]
-    yield from (Text(line, "title") for line in lines)
 
 
 def _share(share: tuple[int, int]) -> Text:
