@@ -60,3 +60,4 @@ if __name__ == "__main__":
         run = torchrecorder.merge(Path(folder) / "rank*.json.gz")
     print(run.summary())
     print(run.render("parallel_block.svg"))
+    run.recording.save("parallel_block.json.gz", times=False)
