@@ -143,7 +143,7 @@ def test_the_legend_is_in_the_place(tmp_path: Path) -> None:
 
 def test_a_place_or_an_exact_size() -> None:
     """Both at once is no question that has an answer; a name is guessed."""
-    with pytest.raises(InvalidArgument, match="give either"):
+    with pytest.raises(InvalidArgument, match="give only one"):
         drawing(by_suffix(".svg"), fit="page", width="3in")
     with pytest.raises(InvalidArgument, match="did you mean 'column'"):
         drawing(by_suffix(".svg"), fit="colum")

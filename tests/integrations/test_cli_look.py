@@ -12,7 +12,7 @@ import torch
 import torchrecorder
 from tests.integrations.test_cli import folder, run
 from torchrecorder.annotations import ANNOTATIONS
-from torchrecorder.annotations.annotation import DEVICE, INDUCTOR, PROCESSES
+from torchrecorder.annotations.annotation import DEVICE, INDUCTOR, JOINED, PROCESSES
 from torchrecorder.capture.internals.table import SAVED_TENSORS
 
 __all__ = ["folder"]  # a fixture that all tests here use
@@ -72,7 +72,8 @@ def test_show(tmp_path: Path, opened: list[str]) -> None:
     assert len(opened) == 1
 
 
-ELSEWHERE = {each.name for each in ANNOTATIONS if {DEVICE, INDUCTOR, PROCESSES} & {*each.needs}}
+OTHERS = {DEVICE, INDUCTOR, JOINED, PROCESSES}
+ELSEWHERE = {each.name for each in ANNOTATIONS if OTHERS & {*each.needs}}
 """What a run of one process on a CPU, without a compiler, does not have."""
 
 

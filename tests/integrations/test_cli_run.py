@@ -308,13 +308,13 @@ def test_two_optimizers_of_one_model() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("run", "name a script, or a module with -m"),
-        ("run train.py -m train", "one of them"),
+        ("run", "give either a script or a module with -m"),
+        ("run train.py -m train", "give either a script"),
         ("run missing.py", "there is no file 'missing.py'"),
         ("run -m missing.module", "there is no module 'missing.module'"),
         ("run -m a_package.missing", "there is no module 'a_package.missing'"),
         ("run train.py --steps -1", "--steps must be 0 or more"),
-        ("run train.py --model-var a+b", "'a+b' is no name of a variable"),
+        ("run train.py --model-var a+b", "'a+b' is not the name of a variable"),
         ("run train.py -o a.swg", "did you mean '.svg'"),
     ],
 )

@@ -89,7 +89,7 @@ def test_figure_that_takes_too_long_is_closed(monkeypatch):
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sequential(torch.nn.ReLU()))
     recording = torchrecorder.record(model, input_shapes=(1, 4))
     tried = _only_below(monkeypatch, boxes=4)
-    with pytest.warns(UserWarning, match="shown closed"):
+    with pytest.warns(UserWarning, match="drawn with fewer levels"):
         data = recording._repr_mimebundle_()
     assert data["image/svg+xml"].count('class="node"') == 3
     assert tried == sorted(set(tried), reverse=True)
@@ -109,7 +109,7 @@ def test_a_huge_recording_is_shown_at_once(monkeypatch):
     monkeypatch.setattr(display, "_BOXES", 50)
     tried = _only_below(monkeypatch, boxes=50)
     recording = torchrecorder.record(_long, input_shapes=(1,))
-    with pytest.warns(UserWarning, match="shown closed"):
+    with pytest.warns(UserWarning, match="drawn with fewer levels"):
         data = recording._repr_mimebundle_()
     assert "image/svg+xml" in data and tried == [3]
 

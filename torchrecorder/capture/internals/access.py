@@ -239,7 +239,10 @@ def compiled_call(frame: Any) -> tuple[Any, str]:
     held, backend = frame.f_locals, ""
     found = held.get("callback")
     while found is not None and not backend:
-        found = getattr(found, "_torchdynamo_orig_backend", None)
+        outer = found
+        found = getattr(outer, "_torchdynamo_orig_backend", None)
+        if found is None:  # the name before PyTorch 2.7
+            found = getattr(outer, "_torchdynamo_orig_callable", None)
         backend = str(getattr(found, "__name__", getattr(found, "compiler_name", "")) or "")
     return inspect.unwrap(held["fn"]), backend
 

@@ -232,7 +232,7 @@ COMPILED_FRAMES = Internal(
     "a note about compiled functions that ran eagerly while they were recorded",
     "no note",
     ("torch._dynamo.eval_frame._TorchDynamoContext.__call__",),
-    ("_torchdynamo_orig_backend",),
+    ("_torchdynamo_orig_backend", "_torchdynamo_orig_callable"),
 )
 COMPILED_CALLS = Internal(
     "calls of compiled functions",
@@ -359,6 +359,12 @@ COMPILER_CACHE = Internal(
         "torch._C._dynamo.eval_frame._ExtraState.invalidate",
     ),
     ("_CODE_STATE", "compile_subgraph_reason"),
+)
+BREAK_HINTS = Internal(
+    "explanations of graph breaks",
+    "the explanation of each graph break, and what can be done about it",
+    "graph breaks have a reason and a line only",
+    ("torch._dynamo.graph_break_hints",), since="2.7",
 )
 KERNEL_PROVENANCE = Internal(
     "provenance of kernels",

@@ -107,7 +107,7 @@ class _Folded:
 
     def _name(self, item: str) -> str:
         scope, op = self.recording.scopes.get(ScopeId(item)), self.recording.ops.get(OpId(item))
-        return scope.name if scope is not None else f"{op.name}()" if op is not None else item
+        return scope.name if scope is not None else op.name if op is not None else item
 
 
 def _short(title: str) -> str:
