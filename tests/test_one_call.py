@@ -89,7 +89,7 @@ def test_dtypes_that_fit_no_shapes(shapes: object, dtypes: object) -> None:
 
 def test_dtypes_without_shapes() -> None:
     """They are of no use."""
-    with pytest.raises(InvalidArgument, match="dtypes are those of input_shapes"):
+    with pytest.raises(InvalidArgument, match="dtypes apply to input_shapes"):
         torchrecorder.record(Tagger(), torch.ones(1), dtypes=torch.int64)
 
 
