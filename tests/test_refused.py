@@ -252,6 +252,7 @@ BASES = {
     "Recording.summary": {},
     "compare": {"before": RUN, "after": RUN},
     "merge": {"recordings": RUN},
+    "plan": {"factory": torch.nn.Linear, "mesh": {"dp": 2}},
     "top": {"name": "parameters"},
     "replay": {"grad": "g0"},
     "paths": {"start": "input", "end": "output"},

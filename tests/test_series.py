@@ -140,7 +140,7 @@ def test_a_table_shows_steps_from_first_to_last(columns, shown):
 def test_a_step_without_numbers_is_refused():
     """A recording must have been made with statistics; an empty run has nothing to add."""
     series = tr.Series(deep())
-    with pytest.raises(InvalidArgument, match=r"of Net has no statistics .*stats=True"):
+    with pytest.raises(InvalidArgument, match=r"of Net has no statistics: .*stats=True"):
         series.add(network(), 0)
     series.add(Builder("Empty").recording(), 0)
     assert series.points == []
