@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given, settings
 
+import torchrecorder
 from tests.figures import network, regions
 from tests.random_recordings import recordings
 from tests.stepped import stepped
@@ -77,6 +79,12 @@ def test_a_page_is_the_same_without_sharing(
 def test_any_page_is_the_same_without_sharing(recording: Recording) -> None:
     """Whatever was recorded."""
     assert described(recording, Style()) == described(recording, one_by_one())
+
+
+def test_many_arrows_between_two_boxes_look_as_one() -> None:
+    """Their line is wide in a figure; a page makes it wide itself."""
+    recording = torchrecorder.record(lambda x: torch.stack([x, x, x, x]), torch.ones(2))
+    assert described(recording, one_by_one())["tensor looks"] == [None, None]
 
 
 def test_equal_blocks_are_equal_inside() -> None:

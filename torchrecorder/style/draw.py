@@ -255,7 +255,8 @@ def _lines(
 
 def narrow(line: Line) -> Look:
     """The look of *line* with the width of a single arrow."""
-    return replace(line.look, width=line.look.width / WIDE) if line.count > MOST else line.look
+    width = round(line.look.width / WIDE, 6)  # exactly that of the theme
+    return replace(line.look, width=width) if line.count > MOST else line.look
 
 
 def _line_look(bundle: Bundle, theme: Theme, graphs: GraphMarks) -> Look:
