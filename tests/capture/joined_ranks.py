@@ -109,7 +109,7 @@ def messages(rank):
     try:
         torchrecorder.gather(recorder.recording if rank == 0 else "nothing")
     except torchrecorder.InvalidArgument as error:
-        assert "takes a recording, not a str" in str(error)
+        assert "expected a recording, not a str" in str(error)
     else:
         raise AssertionError("gather took something that is no recording")
 
