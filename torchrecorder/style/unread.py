@@ -16,9 +16,10 @@ def unread(view: View) -> frozenset[str]:
     """
     if view.backward:
         return frozenset()
-    tails = {arrow.tail for arrow in view.arrows}
+    used = {arrow.tail for arrow in view.arrows}
+    used.update(run.op for run in view.recording.backward_runs)
     return frozenset(
-        box.id for box in view.boxes.values() if box.id not in tails and _is_idle(view, box)
+        box.id for box in view.boxes.values() if box.id not in used and _is_idle(view, box)
     )
 
 
@@ -28,8 +29,7 @@ def _is_idle(view: View, box: Box) -> bool:
     op = view.recording.ops.get(OpId(box.id))
     if op is None or box.kind is not BoxKind.OP or op.failed:
         return False
-    passes = {run.op for run in view.recording.backward_runs}
-    return bool(op.outputs) and not op.writes and op.id not in passes
+    return bool(op.outputs) and not op.writes
 
 
 def small(label: tuple[Text, ...], look: Look) -> tuple[tuple[Text, ...], Look]:

@@ -96,17 +96,18 @@ def _begun(frame: FrameType, heard: tuple[CompiledOps, ...]) -> _Step | None:
     if away is None:
         return None
     with away:
-        state = {id(tensor) for _, tensor in tensors_in(_held_by(optimizers))}
+        held = _held_by(optimizers)
+        state = {id(tensor) for _, tensor in tensors_in(held)}
         step = _Step(frame, optimizers, state, sys.exc_info()[1])
-        step.calls += [(item, _call(item, step)) for item in heard]
+        step.calls += [(item, _call(item, step, held)) for item in heard]
         step.away = away.pop_all()
     return step
 
 
-def _call(item: CompiledOps, step: _Step) -> Call | None:
+def _call(item: CompiledOps, step: _Step, held: dict[str, list[Any]]) -> Call | None:
     """Note what the step reads, in the region of its optimizer."""
     function, args, kwargs = (step.frame.f_locals[name] for name in ("fn", "args", "kwargs"))
-    calls, held = item.functions.calls, _held_by(step.optimizers)
+    calls = item.functions.calls
     for param in held.get("params", ()):
         if param.grad is not None:
             calls.values.read_gradient(param.grad, calls.values.read(param))
