@@ -39,7 +39,7 @@ def test_tables_and_problems(folder: Path, capsys: pytest.CaptureFixture[str]) -
     """Printed, if no file is named; the exit code tells only if asked to."""
     code, out, _ = run(capsys, "merge", "rank*.json.gz")
     assert code == 0
-    assert "ranks 0–3 of 4" in out and "all_reduce" in out and "rank 3 ran none" in out
+    assert "ranks 0–3 of 4" in out and "all_reduce" in out and "rank 3 ran no collective" in out
     code, out, _ = run(capsys, "merge", "rank0.json.gz", "rank1.json.gz", "--exit-code")
     assert code == 1 and "no recording of ranks 2–3" in out
 
@@ -93,7 +93,7 @@ def test_what_is_left_of_a_job_is_put_together(tmp_path: Path) -> None:
         Parts(folder, rank, 3).leave(each)
     run = Parts(folder, 0, 3).together(patience=0.2)
     assert run.ranks == (0, 1)
-    assert run.problems == ("there is no recording of rank 2",)
+    assert run.problems == ("no recording of rank 2",)
     Parts(folder, 1, 3).clear()
     assert sorted(each.name for each in folder.iterdir()) == ["rank0.json.gz"]
 

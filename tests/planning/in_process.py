@@ -6,10 +6,10 @@ import torch.distributed as dist
 
 from torchrecorder.capture.planned import recorded
 from torchrecorder.planning.layout import Layout
-from torchrecorder.planning.plan import _Probed
+from torchrecorder.planning.plan import _RankSampling
 from torchrecorder.planning.workers import Job
 from torchrecorder.ranks.digest import digest
-from torchrecorder.ranks.packed import Shared, packed
+from torchrecorder.ranks.digest_codec import DigestDecoder, encode_digest
 from torchrecorder.ranks.ranks import Ranks
 
 
@@ -18,7 +18,7 @@ class Here:
 
     def __init__(self, factory, mesh, backward=True):
         self.job = Job(factory, Layout.of(mesh), backward, "job")
-        self.shared = Shared()
+        self.decoder = DigestDecoder()
         self.recordings = {}
 
     def run(self, ranks):
@@ -32,13 +32,13 @@ class Here:
             dist.destroy_process_group()
         self.recordings[rank] = found
         facts = found.run.rank._replace(host="")
-        return self.shared.unpacked(packed(digest(found, facts)))
+        return self.decoder.decode(encode_digest(digest(found, facts)))
 
 
 def probed(factory, mesh):
     """The run of a mesh, and which ranks were recorded for it."""
     workers = Here(factory, mesh)
-    found, run = _Probed(workers, workers.job.layout).digests()
+    found, run = _RankSampling(workers, workers.job.layout).digests()
     digests = [found[rank] for rank in sorted(found)]
     return Ranks(digests, workers.recordings, assumed={*found} - run), run
 

@@ -15,7 +15,7 @@ from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.storage import dumps
 from torchrecorder.planning.layout import Layout
 from torchrecorder.planning.workers import Job, Workers
-from torchrecorder.ranks.plumbing import without_plumbing
+from torchrecorder.ranks.sharding_ops import without_sharding_ops
 
 from tests.agreement import structure
 from tests.planning import factories
@@ -72,7 +72,7 @@ def test_ranks_record_the_same(square):
             told._replace(group=purposes[told.group]) for told in recording.communications
         )
         plain = replace(recording, communications=sent, run=replace(recording.run, rank=None))
-        texts.add(dumps(without_plumbing(plain)))
+        texts.add(dumps(without_sharding_ops(plain)))
         assert structure(recording) == []
     assert len(texts) == 1
     assert torchrecorder.merge([*square.values()]).lanes[0].ranks == (0, 1, 9, 63)
@@ -141,7 +141,7 @@ def _sent(run):
 def test_what_is_assumed_is_said():
     """In the table, in the figure, and by lane."""
     run, _ = probed(factories.only_step, {"dp": 5})
-    assert "ranks 0, 4 recorded, the others taken to do the same" in run.summary()
+    assert "ranks 0, 4 recorded, the others assumed to be equal" in run.summary()
     assert run.lanes[0].assumed == 3
     assert "×5, 2 recorded" in torchrecorder.make_dot(run.recording).source
 
@@ -172,7 +172,7 @@ def test_mistakes_of_the_factory_are_the_users():
     with pytest.raises(ValueError, match="no such size: 2") as caught:
         torchrecorder.plan(factories.failing, {"tp": 2}, num_workers=1)
     (note,) = caught.value.__notes__
-    assert "raised in a plan, by rank 0 (tp=0)" in note and "factories.py" in note
+    assert "raised in plan by rank 0 (tp=0)" in note and "factories.py" in note
 
 
 def test_mistakes_of_the_model_say_where():
@@ -192,7 +192,7 @@ def test_mistakes_of_the_model_say_where():
     ({"mesh": {"dp": 2}, "ranks": []}, "ranks must be 'all' or"),
     ({"mesh": {"dp": 2}, "num_workers": 0}, "num_workers must be"),
     ({"mesh": {"dp": 2}, "backward": 1}, "backward must be"),
-    ({"mesh": {"dp": 2}, "factory": 3}, "takes a function"),
+    ({"mesh": {"dp": 2}, "factory": 3}, "a function that takes the mesh"),
     ({"mesh": {"dp": 2}, "factory": lambda mesh: mesh}, "top level of a module"),
 ])
 def test_what_cannot_be_planned(options, message):

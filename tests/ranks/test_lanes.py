@@ -78,7 +78,7 @@ def test_pipelines_side_by_side_fold_by_stage():
 
 
 def test_processes_that_differ_in_sizes_only():
-    """They are one lane, which says in what they are not alike."""
+    """They are one lane, which names the difference."""
     def run(rank):
         parts = [X[: rank + 1].clone() for _ in range(2)]
         dist.all_to_all([each.clone() for each in parts], parts)

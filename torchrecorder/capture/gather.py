@@ -12,8 +12,8 @@ from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.recording import check_recording
 from torchrecorder.graph.storage import dumps, loads, packed
 from torchrecorder.ranks.digest import Digest, digest
-from torchrecorder.ranks.lanes import sort_alike
-from torchrecorder.ranks.packed import Shared, packed as packed_digest
+from torchrecorder.ranks.digest_codec import DigestDecoder, encode_digest
+from torchrecorder.ranks.lanes import group_equal_ranks
 from torchrecorder.ranks.ranks import Ranks, rank_of
 from torchrecorder.recording import Recording
 
@@ -48,10 +48,12 @@ def gather(recording: Recording, group: Any = None) -> Ranks | None:
     digests: list[Digest] = []
     if told is not None:
         wrong = [item for item in told if isinstance(item, str)]
-        shared = Shared()
+        decoder = DigestDecoder()
         with uncollected():
-            digests = [shared.unpacked(item) for item in told if not isinstance(item, str)]
-        wanted = wrong[0] if wrong else [item[0].rank.rank for item in sort_alike(digests)]
+            digests = [decoder.decode(item) for item in told if not isinstance(item, str)]
+        wanted = wrong[0] if wrong else [
+            members[0].rank.rank for members in group_equal_ranks(digests)
+        ]
     wanted = meeting.announce(wanted)
     if isinstance(wanted, str):
         raise InvalidArgument(wanted)
@@ -67,7 +69,7 @@ def _digest_of(recording: Any) -> bytes | str:
     """The digest of this process, or an error message: the other members must not wait forever."""
     try:
         check_recording(recording)
-        return packed_digest(digest(recording, rank_of(recording, "a recording to gather")))
+        return encode_digest(digest(recording, rank_of(recording, "a recording to gather")))
     except InvalidArgument as error:
         return str(error)
 

@@ -1,4 +1,4 @@
-"""Planned: one process of a plan, which records one rank on fake tensors."""
+"""Record one rank of a plan with fake tensors, in a process of its own."""
 
 from __future__ import annotations
 
@@ -18,67 +18,66 @@ from torchrecorder.capture.recorder import Recorder
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.median_runs import without_times
 from torchrecorder.ranks.digest import digest
-from torchrecorder.ranks.packed import packed
+from torchrecorder.ranks.digest_codec import encode_digest
 from torchrecorder.ranks.ranks import rank_of
 from torchrecorder.recording import Recording
 
 
-class Sizes(Protocol):
-    """The sizes of a mesh."""
+class MeshSizes(Protocol):
+    """The names and sizes of the dimensions of a mesh."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of its dimensions."""
+        """The names of the dimensions."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many processes lie along each."""
+        """The size of each dimension."""
 
 
-class Asked(Protocol):
-    """What a process of a plan is to do."""
+class RankJob(Protocol):
+    """The task of a process of a plan."""
 
     @property
     def factory(self) -> Callable[[Any], Any]:
-        """Makes the model, or a step, given the mesh."""
+        """Called with the mesh; returns the model, or a step."""
 
     @property
-    def layout(self) -> Sizes:
+    def layout(self) -> MeshSizes:
         """The mesh."""
 
     @property
     def backward(self) -> bool:
-        """Whether the backward pass runs, too."""
+        """Whether to run the backward pass."""
 
     @property
     def name(self) -> str:
-        """Name of the recordings; empty for that of the model's class."""
+        """The name of the recordings; empty for the class of the model."""
 
 
-def leave_recording(job: Asked, rank: int, folder: Path) -> None:
-    """Write what *rank* records, and then its digest."""
+def write_recording(job: RankJob, rank: int, folder: Path) -> None:
+    """Write the recording of *rank*, then its digest."""
     torch.set_num_threads(1)
     recording = recorded(job, rank)
     recording.save(folder / f"{rank}.json", times=False)
-    facts = rank_of(recording, "what the factory gave")._replace(host="")
-    (folder / f"{rank}.digest").write_bytes(packed(digest(recording, facts)))
+    facts = rank_of(recording, "the recording")._replace(host="")
+    (folder / f"{rank}.digest").write_bytes(encode_digest(digest(recording, facts)))
 
 
-def recorded(job: Asked, rank: int) -> Recording:
-    """What *rank* records of one step, on fake tensors."""
+def recorded(job: RankJob, rank: int) -> Recording:
+    """The recording of one step of *rank* with fake tensors."""
     mesh = fake_mesh(rank, job.layout.names, job.layout.sizes)
     with torch.device("meta"):
-        made = job.factory(mesh)
-    model, given = _parts(made)
+        model, step_or_inputs = _parts(job.factory(mesh))
     with FakeTensorMode(allow_non_fake_inputs=True):
         if isinstance(model, Module):
             _materialize(model)
-        if callable(given):
+        if callable(step_or_inputs):
             with Recorder(model, name=job.name or None) as recorder:
-                given()
+                step_or_inputs()
             found = recorder.recording
         else:
-            inputs = pytree.tree_map(_faked, given)
+            inputs = pytree.tree_map(_to_fake, step_or_inputs)
             found = record(
                 model, inputs, backward=job.backward, restore=False, name=job.name or None
             )
@@ -86,7 +85,7 @@ def recorded(job: Asked, rank: int) -> Recording:
 
 
 def _parts(made: Any) -> tuple[Any, Any]:
-    """A model, and its inputs or a step; the model is None if there is a step only."""
+    """A model, and its inputs or a step; the model is None if there is only a step."""
     if isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], Module):
         return made
     if isinstance(made, Module):
@@ -94,13 +93,13 @@ def _parts(made: Any) -> tuple[Any, Any]:
     if callable(made):
         return None, made
     raise InvalidArgument(
-        "the factory of a plan gives a model and its inputs, a model and a step, or a step, not "
-        f"an object of type {type(made).__name__}"
+        "the factory must return a model and its inputs, a model and a step, or a step, not an "
+        f"object of type {type(made).__name__}"
     )
 
 
 def _materialize(model: Module) -> None:
-    """Make fake tensors of all weights, where they are none yet; tied ones stay tied."""
+    """Replace parameters and buffers by fake tensors; tied parameters stay tied."""
     tensors = [*model.parameters(), *model.buffers()]
     if all(isinstance(local_part(tensor), FakeTensor) for tensor in tensors):
         return
@@ -108,12 +107,12 @@ def _materialize(model: Module) -> None:
     model.to_empty(device="cpu")
     for first, *others in tied:
         module, name = first
-        for other, called in others:
-            other._parameters[called] = module._parameters[name]
+        for other, other_name in others:
+            other._parameters[other_name] = module._parameters[name]
 
 
 def _tied(model: Module) -> list[list[tuple[Module, str]]]:
-    """The parameters that several modules have, or one under several names."""
+    """The places of each parameter that has several modules or names."""
     found: dict[int, list[tuple[Module, str]]] = {}
     for module in model.modules():
         for name, parameter in module._parameters.items():
@@ -122,9 +121,9 @@ def _tied(model: Module) -> list[list[tuple[Module, str]]]:
     return [places for places in found.values() if len(places) > 1]
 
 
-def _faked(found: Any) -> Any:
-    """A fake tensor for one on the meta device, or with numbers in it."""
-    if not isinstance(found, Tensor) or isinstance(local_part(found), FakeTensor):
-        return found
-    fake = torch.empty_like(found, device="cpu")
-    return fake.requires_grad_() if found.requires_grad else fake
+def _to_fake(value: Any) -> Any:
+    """A fake tensor for any other tensor; other values unchanged."""
+    if not isinstance(value, Tensor) or isinstance(local_part(value), FakeTensor):
+        return value
+    fake = torch.empty_like(value, device="cpu")
+    return fake.requires_grad_() if value.requires_grad else fake

@@ -19,7 +19,7 @@ from torchrecorder.events.compiler import (
 from torchrecorder.events.processes import (
     GRADIENT_MESSAGE,
     MESSAGE,
-    TO_ONE,
+    POINT_TO_POINT,
     Communication,
     Mesh,
     Rank,
@@ -124,7 +124,7 @@ __all__ = [
     "SECONDS_ON_CPU",
     "SECONDS_ON_DEVICE",
     "STORED",
-    "TO_ONE",
+    "POINT_TO_POINT",
     "TRAINING",
     "Allocation",
     "BackwardRan",

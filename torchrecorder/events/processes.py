@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torchrecorder.events.vocabulary import GradId, OpId, ScopeId, ValueId
 
 
-TO_ONE = ("send", "recv")
+POINT_TO_POINT = ("send", "recv")
 """The names of communications between two processes; the others are of a whole group."""
 
 MESSAGE = "message"

@@ -1,4 +1,4 @@
-"""A run of many processes on the command line: tables, JSON or figures of it."""
+"""Output of joined runs on the command line: tables, JSON or figures."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from torchrecorder.ranks.ranks import Ranks
 
 
 def add_ranks_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare what `show` reads."""
-    parser.add_argument("-n", type=int, default=20, help="modules that are listed (20)")
-    parser.add_argument("--json", action="store_true", help="what was found, as JSON")
+    """Declare the arguments that `show` reads."""
+    parser.add_argument("-n", type=int, default=20, help="maximum number of modules to list (20)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument(
-        "--exit-code", action="store_true", help="exit with 1 if something does not fit"
+        "--exit-code", action="store_true", help="exit with 1 if there are problems"
     )
     add_output_argument(parser)
     add_drawing_arguments(parser)
 
 
 def show(make: Callable[[], Ranks], options: argparse.Namespace, doing: str) -> int:
-    """Write figures of the run that *make* gives, or print its tables; returns the exit code.
+    """Write figures of the run that *make* returns, or print its tables; returns the exit code.
 
-    *doing* says on the terminal what takes so long.
+    *doing* is the progress message.
     """
     chosen = drawing_options(options)
     check(options.output or [], chosen)
@@ -50,7 +50,7 @@ def show(make: Callable[[], Ranks], options: argparse.Namespace, doing: str) -> 
 
 
 def _as_data(run: Ranks) -> dict[str, Any]:
-    """Lanes, collectives and problems, as JSON data."""
+    """Lanes, collectives and problems as JSON data."""
     return {
         "name": run.name,
         "ranks": list(run.ranks),

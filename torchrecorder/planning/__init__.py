@@ -1,1 +1,1 @@
-"""A run of many processes that are not there: planned on fake tensors, on one machine."""
+"""Plans a distributed run: records its ranks on one machine with fake tensors."""

@@ -1,4 +1,4 @@
-"""Layout: which rank is where in a mesh of processes."""
+"""Layout: the coordinates of ranks in a device mesh."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from math import prod
 from typing import NamedTuple
 
 Coordinate = tuple[int, ...]
-"""The place of a process along each dimension of a mesh."""
+"""The coordinate of a rank along each dimension of a mesh."""
 
 
 class Layout(NamedTuple):
-    """A mesh of processes that are numbered row by row, as ``init_device_mesh`` does.
+    """A mesh whose ranks are numbered in row-major order, as by ``init_device_mesh``.
 
     Attributes:
-        names: Of its dimensions, ``("dp", "tp")``.
-        sizes: How many processes lie along each.
+        names: The names of its dimensions, ``("dp", "tp")``.
+        sizes: The size of each dimension.
     """
 
     names: tuple[str, ...]
@@ -23,16 +23,16 @@ class Layout(NamedTuple):
 
     @staticmethod
     def of(mesh: Mapping[str, int]) -> Layout:
-        """The layout of a mesh, by the sizes of its dimensions."""
+        """The layout of a mesh with these names and sizes of dimensions."""
         return Layout(tuple(mesh), tuple(mesh.values()))
 
     @property
     def world(self) -> int:
-        """How many processes there are."""
+        """The number of ranks."""
         return prod(self.sizes)
 
     def place(self, rank: int) -> Coordinate:
-        """Where a process is."""
+        """The coordinate of a rank."""
         found = []
         for size in reversed(self.sizes):
             rank, index = divmod(rank, size)
@@ -40,7 +40,7 @@ class Layout(NamedTuple):
         return tuple(reversed(found))
 
     def rank(self, place: Coordinate) -> int | None:
-        """Which process is there; None if that is outside of the mesh."""
+        """The rank at a coordinate; None if the coordinate is outside of the mesh."""
         found = 0
         for index, size in zip(place, self.sizes):
             if not 0 <= index < size:

@@ -1,4 +1,4 @@
-"""plan: a run of many processes, recorded on one machine, without their devices and memory."""
+"""plan: record a distributed run on one machine, without its devices and memory."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any, Literal
 from torchrecorder.checks import FLAG, WORD, Check, advised, check_one, shown, whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.planning.layout import Layout
-from torchrecorder.planning.moved import did_the_same, known_groups, moved
+from torchrecorder.planning.translate import is_equal, known_groups, translated
 from torchrecorder.planning.workers import Job, Workers, check_factory, number_of_processors
 from torchrecorder.ranks.digest import Digest
-from torchrecorder.ranks.lanes import sort_alike
+from torchrecorder.ranks.lanes import group_equal_ranks
 from torchrecorder.ranks.ranks import Ranks
 
 ALL = "all"
@@ -37,32 +37,32 @@ def plan(
     name: str | None = None,
     num_workers: int | None = None,
 ) -> Ranks:
-    """Record what the processes of a mesh would do, without any of them, on fake tensors.
+    """Record the ranks of a device mesh on one machine, with fake tensors.
 
-    Each rank that is recorded is a process of its own, with a process group that sends nothing.
-    The factory is called where tensors are made on the meta device, and gives the parallel model;
-    its weights become fake tensors, and one step runs.
+    Each rank is recorded in a process of its own, with a fake process group that sends nothing. The
+    factory is called with the meta device as the default device, and returns the parallel model.
+    Its parameters are replaced by fake tensors, and one step runs.
 
     Args:
-        factory: Called with the ``DeviceMesh``. Gives a model and its inputs (a tensor, a tuple,
-            or a mapping of keyword arguments), as a pair; or a model and a step, a function
-            without arguments that runs it; or a step alone. Other processes import it: it is
-            defined at the top level of a module or script.
-        mesh: Sizes of the dimensions, by name: ``{"dp": 8, "tp": 8}``.
-        world: How many processes there are, as a check of the sizes.
-        ranks: Which are recorded; ``"all"``; or, if not given, the first and the last. If both did
-            the same at their places in the mesh, all others are taken to do so. If not, it is
-            found along which dimensions processes differ, and all are recorded along those.
-        backward: Run the backward pass, too: from the output called ``loss``, or all outputs.
-        name: Name of the run; the class of the model if not given.
-        num_workers: How many ranks are recorded at a time; as many as there are processors.
+        factory: Called with the ``DeviceMesh``. Returns a pair of a model and its inputs (a tensor,
+            a tuple, or a mapping of keyword arguments); a pair of a model and a step, which is a
+            function without arguments; or a step alone. Other processes import the factory, so it
+            must be defined at the top level of a module or script.
+        mesh: The sizes of the mesh dimensions by name: ``{"dp": 8, "tp": 8}``.
+        world: The world size, to check the product of the sizes.
+        ranks: The ranks to record, or ``"all"``. By default the first and the last; if they are
+            equal apart from their coordinates in the mesh, all others are assumed to be equal.
+            Otherwise, all ranks along the dimensions in which ranks differ are recorded.
+        backward: Also run the backward pass, from the output named ``loss`` or from all outputs.
+        name: The name of the run; by default the class of the model.
+        num_workers: How many ranks are recorded in parallel; by default the number of CPUs.
 
     Returns:
-        The run; no times are known, and nothing was waited for.
+        The joined run, without times and waits.
 
     Raises:
-        InvalidArgument: The sizes do not fit, or the factory cannot be imported.
-        Exception: What the factory or the model raises, with a note that says in which rank.
+        InvalidArgument: The sizes do not match *world*, or the factory cannot be imported.
+        Exception: An exception of the factory or the model, with a note that names the rank.
 
     Example:
         ``run = torchrecorder.plan(llama, {"dp": 8, "tp": 8})``, then ``run.render("plan.html")``.
@@ -81,18 +81,18 @@ def plan(
     with tempfile.TemporaryDirectory(prefix="torchrecorder-") as folder:
         workers = Workers(job, Path(folder), num_workers or number_of_processors())
         if wanted is None:
-            found, run = _Probed(workers, layout).digests()
+            found, run = _RankSampling(workers, layout).digests()
         else:
             found = workers.run(wanted)
             run = {*found}
         digests = [found[rank] for rank in sorted(found)]
-        firsts = [alike[0].rank.rank for alike in sort_alike(digests)]
+        firsts = [members[0].rank.rank for members in group_equal_ranks(digests)]
         recordings = {rank: workers.recording(rank) for rank in firsts}
     return Ranks(digests, recordings, expected=found, assumed={*found} - run)
 
 
 def _wanted(ranks: Any, world: int) -> list[int] | None:
-    """The ranks to record; None if that is to be found out."""
+    """The ranks to record; None if `_RankSampling` selects them."""
     if ranks is None:
         return None
     if isinstance(ranks, str) and ranks == ALL:
@@ -106,8 +106,8 @@ def _wanted(ranks: Any, world: int) -> list[int] | None:
     )
 
 
-class _Probed:
-    """Finds along which dimensions processes differ, and records no more than that takes."""
+class _RankSampling:
+    """Finds the dimensions along which ranks differ, and records only the ranks that this needs."""
 
     def __init__(self, workers: Workers, layout: Layout) -> None:
         self.workers = workers
@@ -115,15 +115,15 @@ class _Probed:
         self.known: dict[int, Digest] = {}
 
     def digests(self) -> tuple[dict[int, Digest], set[int]]:
-        """The digests of all ranks, and which of them were run."""
+        """The digests of all ranks, and the ranks that were recorded."""
         last = self.layout.world - 1
         self._record([0, last])
-        if not self._stands_for(0, last):
+        if not self._represents(0, last):
             ends = [self._end(dim) for dim in range(len(self.layout.sizes))]
             self._record(ends)
-            differ = [dim for dim, end in enumerate(ends) if not self._stands_for(0, end)]
+            differ = [dim for dim, end in enumerate(ends) if not self._represents(0, end)]
             self._record(self._along(differ or range(len(ends))))
-            if not self._stands_for(self._source(last, differ), last):
+            if not self._represents(self._source(last, differ), last):
                 self._record(range(self.layout.world))
         else:
             differ = []
@@ -131,7 +131,7 @@ class _Probed:
         groups = known_groups(self.known.values())
         for rank in set(range(self.layout.world)) - run:
             source = self.known[self._source(rank, differ)]
-            found = moved(source, rank, self.layout, groups)
+            found = translated(source, rank, self.layout, groups)
             if found is None:
                 return self._all()
             self.known[rank] = found
@@ -145,13 +145,13 @@ class _Probed:
         self.known.update(self.workers.run(sorted({*ranks} - {*self.known})))
 
     def _end(self, dim: int) -> int:
-        """The last rank along one dimension, first along all others."""
+        """The rank that is last along one dimension, and first along the others."""
         place = [0 for _ in self.layout.sizes]
         place[dim] = self.layout.sizes[dim] - 1
         return self.layout.rank(tuple(place)) or 0
 
     def _along(self, dims: Iterable[int]) -> list[int]:
-        """All ranks along these dimensions, first along the others."""
+        """All ranks along these dimensions that are first along the others."""
         sizes = [
             range(size) if dim in {*dims} else range(1)
             for dim, size in enumerate(self.layout.sizes)
@@ -159,14 +159,14 @@ class _Probed:
         return [self.layout.rank(place) or 0 for place in product(*sizes)]
 
     def _source(self, rank: int, differ: Sequence[int]) -> int:
-        """Which rank does the same, if those along the other dimensions do."""
+        """The recorded rank that *rank* is equal to, if ranks differ only along *differ*."""
         place = self.layout.place(rank)
         return self.layout.rank(
             tuple([index if dim in differ else 0 for dim, index in enumerate(place)])
         ) or 0
 
-    def _stands_for(self, source: int, rank: int) -> bool:
-        """Whether a rank that was run did what another did that was run."""
+    def _represents(self, source: int, rank: int) -> bool:
+        """Whether two recorded ranks are equal, apart from their coordinates."""
         groups = known_groups(self.known.values())
-        found = moved(self.known[source], rank, self.layout, groups)
-        return found is not None and did_the_same(found, self.known[rank])
+        found = translated(self.known[source], rank, self.layout, groups)
+        return found is not None and is_equal(found, self.known[rank])

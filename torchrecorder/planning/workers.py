@@ -1,4 +1,4 @@
-"""Workers: processes that record one rank each, and leave what they recorded in a folder."""
+"""Workers: processes that each record one rank and write the result to a folder."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from typing import Any, NamedTuple
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
 from torchrecorder.planning.layout import Layout
 from torchrecorder.ranks.digest import Digest
-from torchrecorder.ranks.packed import Shared
+from torchrecorder.ranks.digest_codec import DigestDecoder
 from torchrecorder.recording import LIMIT, Recording, load
 
 
 class Job(NamedTuple):
-    """What every process does.
+    """The task of a process.
 
     Attributes:
-        factory: Makes the model, or a step, given the mesh.
+        factory: Called with the mesh; returns the model, or a step.
         layout: The mesh.
-        backward: Run the backward pass, too.
-        name: Name of the recordings; empty for that of the model's class.
+        backward: Whether to run the backward pass.
+        name: The name of the recordings; empty for the class of the model.
     """
 
     factory: Callable[[Any], Any]
@@ -36,39 +36,39 @@ class Job(NamedTuple):
 
 
 def check_factory(factory: object) -> None:
-    """Find what other processes cannot be given before one is started.
+    """Check *factory* before processes are started.
 
     Raises:
-        InvalidArgument: It cannot be called, or not be imported by other processes.
+        InvalidArgument: It is not callable, or other processes cannot import it.
     """
     if not callable(factory):
         raise InvalidArgument(
-            "plan takes a function that makes a model, given the mesh, not an object of type "
-            f"{type(factory).__name__}"
+            "factory must be a function that takes the mesh and returns a model, not an object of "
+            f"type {type(factory).__name__}"
         )
     try:
         pickle.dumps(factory)
     except Exception as error:
         raise InvalidArgument(
-            "plan runs the factory in other processes, which have to be able to import it: "
+            "plan runs the factory in other processes, which must be able to import it: "
             f"define it at the top level of a module or script ({error})"
         ) from None
 
 
 class Workers:
-    """Runs ranks of a *job*, up to *number* at a time; *folder* is where they leave results."""
+    """Records ranks of a *job*, up to *number* in parallel; they write results to *folder*."""
 
     def __init__(self, job: Job, folder: Path, number: int) -> None:
         self.job = job
         self.folder = folder
         self.number = number
-        self.shared = Shared()
+        self.decoder = DigestDecoder()
 
     def run(self, ranks: Iterable[int]) -> dict[int, Digest]:
         """The digests of these ranks.
 
         Raises:
-            Exception: What the factory or the model raised, with a note that says where.
+            Exception: An exception of the factory or the model, with a note that names the rank.
         """
         waiting = list(ranks)[::-1]
         running: dict[int, tuple[int, BaseProcess]] = {}
@@ -91,46 +91,47 @@ class Workers:
         return found
 
     def recording(self, rank: int) -> Recording:
-        """What a rank that was run recorded."""
+        """The recording of a rank that was run."""
         return load(self.folder / f"{rank}.json", limit=max(LIMIT, 2**34))
 
     def _start(self, rank: int) -> BaseProcess:
         context = multiprocessing.get_context("spawn")
-        process = context.Process(target=_work, args=(self.job, rank, self.folder), daemon=True)
+        arguments = self.job, rank, self.folder
+        process = context.Process(target=_record_rank, args=arguments, daemon=True)
         process.start()
         return process
 
     def _result(self, rank: int, code: int | None) -> Digest:
         failed = self.folder / f"{rank}.error"
         if failed.exists():
-            raise _read(failed, self.job.layout.text(rank))
+            raise _read_error(failed, self.job.layout.text(rank))
         done = self.folder / f"{rank}.digest"
         if not done.exists():
             raise TorchRecorderError(
-                f"the process of {self.job.layout.text(rank)} ended with exit code {code}. A "
-                "script that calls plan does so below 'if __name__ == \"__main__\":', as for any "
-                "use of multiprocessing"
+                f"the process of {self.job.layout.text(rank)} exited with code {code}. A "
+                "script must call plan inside 'if __name__ == \"__main__\":', as for any use of "
+                "multiprocessing"
             )
-        return self.shared.unpacked(done.read_bytes())
+        return self.decoder.decode(done.read_bytes())
 
 
-def _work(job: Job, rank: int, folder: Path) -> None:
-    """Record one rank; the whole life of a process."""
+def _record_rank(job: Job, rank: int, folder: Path) -> None:
+    """Record one rank, and exit; the target of a process."""
     import gc
 
-    gc.disable()  # half of the time: each operator on fake tensors leaves many small objects
+    gc.disable()  # saves half of the time: fake tensors allocate many small objects
     try:
-        from torchrecorder.capture.planned import leave_recording
+        from torchrecorder.capture.planned import write_recording
 
-        leave_recording(job, rank, folder)
+        write_recording(job, rank, folder)
     except Exception as error:
-        _leave(folder / f"{rank}.error", error)
-    os._exit(0)  # nothing is left to be put away, and that takes a second
+        _write_error(folder / f"{rank}.error", error)
+    os._exit(0)  # skips the cleanup of the interpreter, which takes a second
 
 
-def _leave(path: Path, error: Exception) -> None:
-    """Write an exception, or a text of it where it is none that can be read again."""
-    told = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+def _write_error(path: Path, error: Exception) -> None:
+    """Write an exception; its text if it cannot be pickled."""
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     notes = list(getattr(error, "__notes__", ()))
     try:
         data = pickle.dumps(error)
@@ -138,23 +139,23 @@ def _leave(path: Path, error: Exception) -> None:
     except Exception:
         data = pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
     unfinished = path.with_suffix(".unfinished")
-    unfinished.write_bytes(pickle.dumps((data, notes, told)))
+    unfinished.write_bytes(pickle.dumps((data, notes, text)))
     unfinished.replace(path)
 
 
-def _read(path: Path, where: str) -> Exception:
+def _read_error(path: Path, where: str) -> Exception:
     """The exception of another process, with its notes and traceback."""
-    data, notes, told = pickle.loads(path.read_bytes())
+    data, notes, text = pickle.loads(path.read_bytes())
     error: Exception = pickle.loads(data)
-    lines = [line for line in told.splitlines() if line not in notes]
+    lines = [line for line in text.splitlines() if line not in notes]
     error.__notes__ = [  # type: ignore[attr-defined]
-        *notes, f"torchrecorder: raised in a plan, by {where}:\n" + "\n".join(lines)
+        *notes, f"torchrecorder: raised in plan by {where}:\n" + "\n".join(lines)
     ]
     return error
 
 
 def number_of_processors() -> int:
-    """How many processors this process may use."""
+    """The number of CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

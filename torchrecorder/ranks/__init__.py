@@ -1,1 +1,1 @@
-"""Many recordings of one run, one per process, put together."""
+"""Joins the recordings of the processes of one run."""

@@ -1,13 +1,13 @@
-"""Combined: one recording in which each lane is a scope, and messages lead from lane to lane.
+"""Combined: one recording in which each lane is a scope and messages are edges between lanes.
 
-Whatever draws, lists or computes from a recording works on it.
+All code that draws, lists or computes from a recording works on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Optional
 
 from torchrecorder.events import (
     GRADIENT_MESSAGE,
@@ -27,49 +27,51 @@ from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
 from torchrecorder.graph.recording import RunFacts
 from torchrecorder.ranks.join import Collective
 from torchrecorder.ranks.lanes import Lane
-from torchrecorder.ranks.plumbing import setup_scopes, without_plumbing
+from torchrecorder.ranks.sharding_ops import setup_scopes, without_sharding_ops
 from torchrecorder.recording import Recording
 from torchrecorder.views.outputs import read_later
 
+Waits = dict[int, tuple[Optional[float], int]]
+"""The longest wait for each communication, by its index, and the rank that was waited for."""
 
-UNCHANGED = ("detach", "clone", "contiguous", "to")
-"""Ops whose result is a gradient if what they are given is one."""
+COPIES = ("detach", "clone", "contiguous", "to")
+"""Ops whose output is a gradient if their input is one."""
 
 
 def combined(
-    name: str, lanes: Sequence[Lane], collectives: Sequence[Collective], *, plumbing: bool
+    name: str, lanes: Sequence[Lane], collectives: Sequence[Collective], *, sharding_ops: bool
 ) -> Recording:
-    """The recordings of *lanes* as one, with what their collectives waited.
+    """The recordings of *lanes* as one recording, with the waits of their collectives.
 
     Args:
-        name: The name of the whole.
-        lanes: Whose recordings.
-        collectives: What they sent to each other.
-        plumbing: Keep what FSDP and DTensor do to bring tensors where they are needed.
+        name: The name of the combined recording.
+        lanes: The lanes.
+        collectives: The collectives and messages of the run.
+        sharding_ops: Keep the operations with which FSDP and DTensor shard and gather tensors.
     """
-    hidden: list[set[int]] = [set() for _ in lanes]
-    if not plumbing:
-        hidden = [_in_setup(lane.recording) for lane in lanes]
+    skipped: list[set[int]] = [set() for _ in lanes]
+    if not sharding_ops:
+        skipped = [_setup_communications(lane.recording) for lane in lanes]
         lanes = [
-            lane._replace(recording=without_plumbing(lane.recording)) for lane in lanes
+            lane._replace(recording=without_sharding_ops(lane.recording)) for lane in lanes
         ]
-    parts = _Parts()
-    for item, unseen in zip(lanes, hidden):
-        parts.add(item, _waits(item, collectives), unseen)
-    parts.connect(lanes, collectives)
-    return parts.recording(name, lanes)
+    tables = _CombinedTables()
+    for item, places in zip(lanes, skipped):
+        tables.add(item, _longest_waits(item, collectives), places)
+    tables.connect(lanes, collectives)
+    return tables.recording(name, lanes)
 
 
-def _in_setup(recording: Recording) -> set[int]:
-    """The places of communications by which a pipeline learns the shapes of tensors."""
+def _setup_communications(recording: Recording) -> set[int]:
+    """The indices of communications with which a pipeline infers the shapes of tensors."""
     setup = setup_scopes(recording)
     sent = enumerate(recording.communications)
-    return {place for place, told in sent if told.scope in setup}
+    return {place for place, communication in sent if communication.scope in setup}
 
 
-def _waits(lane: Lane, collectives: Sequence[Collective]) -> dict[int, tuple[float | None, int]]:
-    """By the place of each communication of a lane: the longest wait, and for whom."""
-    found: dict[int, tuple[float | None, int]] = {}
+def _longest_waits(lane: Lane, collectives: Sequence[Collective]) -> Waits:
+    """The waits of a lane."""
+    found: Waits = {}
     members = set(lane.ranks)
     for collective in collectives:
         if collective.last is None:
@@ -82,8 +84,8 @@ def _waits(lane: Lane, collectives: Sequence[Collective]) -> dict[int, tuple[flo
     return found
 
 
-class _Parts:
-    """Tables of one recording, to which others are added with ids of their own."""
+class _CombinedTables:
+    """The tables of one recording, to which other recordings are added with new ids."""
 
     def __init__(self) -> None:
         self.scopes: dict[ScopeId, Scope] = {}
@@ -97,40 +99,38 @@ class _Parts:
         }
         self.measured: dict[str, dict[str, float]] = {}
         self.placed: list[list[Communication]] = []
-        self.buffers: list[ValueId] = []  # what messages were received into
+        self.buffers: list[ValueId] = []  # the buffers of receives
         self.backwards: set[OpId] = set()
-        self.tops: list[ScopeId] = []  # the scope of each lane
+        self.lanes: list[ScopeId] = []  # the scope of each lane
         self.index = 0
         self.storages = 0
 
-    def add(
-        self, lane: Lane, waits: Mapping[int, tuple[float | None, int]], hidden: Collection[int]
-    ) -> None:
-        """Add one lane: a scope with all of its recording inside.
+    def add(self, lane: Lane, waits: Waits, skipped: Collection[int]) -> None:
+        """Add the recording of a lane inside a scope of its own.
 
         Args:
-            lane: What to add.
-            waits: By the place of each communication: the longest wait, and for whom.
-            hidden: The places of communications that are not told.
+            lane: The lane.
+            waits: Its waits.
+            skipped: The indices of communications that are not added.
         """
         recording = lane.recording
         read = read_later(recording)
-        given = [slot for slot in recording.outputs if slot.value not in read]
+        outputs = [slot for slot in recording.outputs if slot.value not in read]
         top = ScopeId(f"s{len(self.scopes)}")
-        self.tops.append(top)
+        self.lanes.append(top)
         index, self.index = self.index, self.index + 1
         new = _Renumbered(self, recording)
         prefix = lane.name.replace(" ", "_")
         self.scopes[top] = Scope(
-            top, None, index, ScopeKind.FUNCTION, lane.name, prefix, _told(lane), None, 0, None,
-            False, new.slots(recording.inputs), new.slots(given), lane.seconds, False,
+            top, None, index, ScopeKind.FUNCTION, lane.name, prefix, _details(lane), None, 0, None,
+            False, new.slots(recording.inputs), new.slots(outputs), lane.seconds, False,
         )
         for scope in recording.scopes.values():
             self.scopes[new.id(scope.id)] = scope._replace(
                 id=new.id(scope.id),
                 parent=top if scope.parent is None else new.id(scope.parent),
                 index=new.index(scope.index),
-                path=_below(prefix, scope.path),
+                path=_with_prefix(prefix, scope.path),
                 module=new.id(scope.module),
                 inputs=new.slots(scope.inputs),
                 outputs=new.slots(scope.outputs),
@@ -138,7 +138,7 @@ class _Parts:
         for module in recording.modules.values():
             self.modules[new.id(module.id)] = module._replace(
                 id=new.id(module.id),
-                names=tuple(_below(prefix, name) for name in module.names),
+                names=tuple(_with_prefix(prefix, name) for name in module.names),
                 parameters=new.slots(module.parameters),
                 buffers=new.slots(module.buffers),
                 calls=new.ids(module.calls),
@@ -156,7 +156,7 @@ class _Parts:
             stored = value.role in (Role.PARAMETER, Role.BUFFER)
             self.values[new.id(value.id)] = value._replace(
                 id=new.id(value.id),
-                names=tuple(_below(prefix, name) for name in value.names) if stored
+                names=tuple(_with_prefix(prefix, name) for name in value.names) if stored
                 else value.names,
                 producer=new.id(value.producer),
                 grad=new.edge(value.grad),
@@ -172,9 +172,9 @@ class _Parts:
                 made_by=new.id(grad.made_by),
             )
         self.lists["inputs"] += new.slots(recording.inputs)
-        self.lists["outputs"] += new.slots(given)
+        self.lists["outputs"] += new.slots(outputs)
         self._add_lists(recording, new)
-        self._add_sent(recording, top, new, waits, hidden)
+        self._add_communications(recording, top, new, waits, skipped)
         indices = [scope.index for scope in self.scopes.values()]
         indices += [op.index for op in self.ops.values()]
         self.index = 1 + max(indices)
@@ -202,32 +202,32 @@ class _Parts:
             known = self.measured.setdefault(quantity, {})
             known.update((new.id(node), amount) for node, amount in amounts.items())
 
-    def _add_sent(
+    def _add_communications(
         self,
         recording: Recording,
         top: ScopeId,
         new: _Renumbered,
-        waits: Mapping[int, tuple[float | None, int]],
-        hidden: Collection[int],
+        waits: Waits,
+        skipped: Collection[int],
     ) -> None:
-        """Add what was sent, with how long was waited."""
+        """Add the communications of a lane with their waits."""
         placed = [
-            told._replace(
-                scope=top if told.scope is None else new.id(told.scope),
-                op=new.id(told.op),
-                grad=new.id(told.grad),
+            item._replace(
+                scope=top if item.scope is None else new.id(item.scope),
+                op=new.id(item.op),
+                grad=new.id(item.grad),
                 waited_seconds=waits.get(place, (None, -1))[0],
                 last=waits.get(place, (None, -1))[1],
             )
-            for place, told in enumerate(recording.communications)
+            for place, item in enumerate(recording.communications)
         ]
         self.lists["communications"] += [
-            told for place, told in enumerate(placed) if place not in hidden
+            item for place, item in enumerate(placed) if place not in skipped
         ]
         self.placed.append(placed)
 
     def connect(self, lanes: Sequence[Lane], collectives: Iterable[Collective]) -> None:
-        """An edge from each send to its receive, where they are of the ranks that are shown."""
+        """Add an edge from each send to its receive."""
         lane_of = {rank: number for number, lane in enumerate(lanes) for rank in lane.ranks}
         self.backwards = {run.op for run in self.lists["backward_runs"]}
         known: set[tuple[str, str]] = set()
@@ -241,12 +241,12 @@ class _Parts:
                 continue
             if (send.op, receive.op) not in known:
                 known.add((send.op, receive.op))
-                home = self.tops[lane_of[collective.parts[1].rank]]
+                home = self.lanes[lane_of[collective.parts[1].rank]]
                 self._connect(send.op, receive.op, send, home)
-        self._forget_buffers()
+        self._remove_receive_buffers()
 
-    def _forget_buffers(self) -> None:
-        """Leave out the ops that made what was received into, where nothing else reads it."""
+    def _remove_receive_buffers(self) -> None:
+        """Remove the ops that created receive buffers which nothing else reads."""
         read = {slot.value for op in self.ops.values() for slot in op.inputs}
         read.update(
             slot.value for scope in self.scopes.values() for slot in (*scope.inputs, *scope.outputs)
@@ -262,12 +262,12 @@ class _Parts:
                     amounts.pop(op.id, None)
 
     def _connect(
-        self, source: OpId, target: OpId, told: Communication, home: ScopeId
+        self, source: OpId, target: OpId, sent: Communication, home: ScopeId
     ) -> None:
         value = ValueId(f"v{len(self.values)}")
         sender, receiver = self.ops[source], self.ops[target]
-        given = [self.values[slot.value] for slot in sender.inputs]
-        like = next((item for item in given if item.bytes == told.given), given[0])
+        inputs = [self.values[slot.value] for slot in sender.inputs]
+        like = next((item for item in inputs if item.bytes == sent.given), inputs[0])
         self.values[value] = like._replace(
             id=value, role=Role.INNER, names=(), producer=source, grad=None, storage=-1,
             kind="Tensor", trainable=False, requires_grad=False,
@@ -275,7 +275,7 @@ class _Parts:
         self.ops[source] = sender._replace(outputs=(*sender.outputs, value))
         slot = GRADIENT_MESSAGE if self._is_gradient(like) else MESSAGE
         kept = receiver.inputs
-        if receiver.name in ("recv", "irecv"):  # what the buffer held before is gone
+        if receiver.name in ("recv", "irecv"):  # the former content of the buffer is overwritten
             kept = tuple(item for item in kept if item.name in (MESSAGE, GRADIENT_MESSAGE))
             self.buffers += [item.value for item in receiver.inputs if item not in kept]
         message = Slot(slot, value)
@@ -284,15 +284,15 @@ class _Parts:
         self.scopes[home] = lane._replace(inputs=(*lane.inputs, message))
 
     def _is_gradient(self, value: Value) -> bool:
-        """Whether a backward pass made *value*."""
+        """Whether *value* is the output of a backward pass."""
         maker = self.ops.get(value.producer) if value.producer is not None else None
-        while maker is not None and maker.name in UNCHANGED and maker.inputs:
+        while maker is not None and maker.name in COPIES and maker.inputs:
             before = self.values[maker.inputs[0].value].producer
             maker = self.ops.get(before) if before is not None else None
         return maker is not None and maker.id in self.backwards
 
     def recording(self, name: str, lanes: Sequence[Lane]) -> Recording:
-        """All of it."""
+        """The combined recording."""
         runs = [lane.recording.run for lane in lanes]
         ranks = [run.rank for run in runs if run.rank is not None]
         groups = dict.fromkeys(group for rank in ranks for group in rank.groups)
@@ -314,15 +314,15 @@ class _Parts:
 
 
 class _Renumbered:
-    """Ids of a recording that is added, as they are in the whole."""
+    """Maps the ids of an added recording to ids in the combined one."""
 
-    def __init__(self, parts: _Parts, recording: Recording) -> None:
+    def __init__(self, tables: _CombinedTables, recording: Recording) -> None:
         shift = {
-            "s": len(parts.scopes) + 1,
-            "m": len(parts.modules),
-            "o": len(parts.ops),
-            "v": len(parts.values),
-            "g": len(parts.grads),
+            "s": len(tables.scopes) + 1,
+            "m": len(tables.modules),
+            "o": len(tables.ops),
+            "v": len(tables.values),
+            "g": len(tables.grads),
         }
         self._new: dict[str, str] = {}
         for ids in (
@@ -331,36 +331,36 @@ class _Renumbered:
         ):
             for number, old in enumerate(ids):
                 self._new[old] = f"{old[0]}{shift[old[0]] + number}"
-        self._index = parts.index
+        self._index = tables.index
 
     def id(self, old: Any) -> Any:
         """The new id; None for None."""
         return None if old is None else self._new[old]
 
     def ids(self, old: Iterable[Any]) -> tuple[Any, ...]:
-        """Several."""
+        """The new ids."""
         return tuple([self._new[item] for item in old])
 
     def index(self, old: int) -> int:
-        """The position in the whole."""
+        """The new index."""
         return old + self._index
 
     def slots(self, old: Iterable[Slot]) -> tuple[Slot, ...]:
-        """Slots with new values."""
+        """The slots with new ids."""
         return tuple([Slot(item.name, ValueId(self._new[item.value])) for item in old])
 
     def edge(self, old: GradEdge | None) -> GradEdge | None:
-        """An edge to a new grad node."""
+        """The edge with the new id."""
         return None if old is None else GradEdge(GradId(self._new[old.grad]), old.index)
 
 
-def _below(prefix: str, path: str) -> str:
+def _with_prefix(prefix: str, path: str) -> str:
     return f"{prefix}.{path}" if path else prefix
 
 
-def _told(lane: Lane) -> str:
-    """What a lane says of itself beside its name."""
+def _details(lane: Lane) -> str:
+    """The text of a lane's box below its name."""
     text = [f"×{len(lane.ranks)}"] if len(lane.ranks) > 1 else []
     text += [f"{len(lane.ranks) - lane.assumed} recorded"] if lane.assumed else []
-    text += [f"not alike in {', '.join(lane.differs)}"] if lane.differs else []
+    text += [f"differs in {', '.join(lane.differs)}"] if lane.differs else []
     return ", ".join(text)

@@ -1,7 +1,7 @@
-"""Digest: what has to be known of each process to put their recordings together.
+"""Digest: the facts about one process that joining needs.
 
-It is small, so that those of a thousand processes fit on one. Processes of equal signature did
-the same: one whole recording stands for all of them.
+Digests are small, so that one process can hold those of a thousand. Processes with equal hashes ran
+the same operations, and one complete recording represents all of them.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import msgspec
 
 from torchrecorder.events import Communication, OpId, Rank, RankGroup, Role, ScopeId, ValueId
 from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.ranks.sent import Sent, SentByRank
+from torchrecorder.ranks.sent import Sent, CommunicationColumns
 
 
 class Digest(NamedTuple):
-    """One process.
+    """The digest of one process.
 
     Attributes:
         name: The name of its recording.
-        rank: Which process it is.
-        exact: Equal ones did the same, to the sizes of the tensors.
-        similar: Equal ones did the same but for sizes.
-        sent: What it sent and received, in order.
-        parameter_bytes: Bytes of the weights that it held.
-        seconds: How long it ran.
-        failure: The error that it ended with; empty if none.
+        rank: The process.
+        exact: Hash of its operations and the sizes of their tensors.
+        similar: Hash of its operations, without sizes.
+        sent: Its communications, in run order.
+        parameter_bytes: The size of its part of the parameters.
+        seconds: How long it ran; None if unknown.
+        failure: The exception that ended the run; empty if none.
     """
 
     name: str
     rank: Rank
     exact: str
     similar: str
-    sent: SentByRank
+    sent: CommunicationColumns
     parameter_bytes: int
     seconds: float | None
     failure: str
@@ -49,18 +49,18 @@ def digest(recording: RecordedRun, rank: Rank) -> Digest:
         rank,
         _hash(_structure(recording, rank, sizes=True)),
         _hash(_structure(recording, rank, sizes=False)),
-        SentByRank.of([*_sent(recording)], rank),
+        CommunicationColumns.of([*_sent(recording)], rank),
         _parameter_bytes(recording),
         recording.run.seconds,
         "" if failure is None else f"{failure.error}: {failure.message}",
     )
 
 
-# What it sent ---------------------------------------------------------------------------
+# Communications -------------------------------------------------------------------------
 
 
 def module_path(recording: RecordedRun, scope: ScopeId | None) -> str:
-    """The dotted path of the innermost module that *scope* lies in; empty for the model."""
+    """The dotted path of the innermost module around *scope*; empty for the root module."""
     around = recording.within(scope)
     return next(
         (recording.scopes[outer].path for outer in around if recording.scopes[outer].path), ""
@@ -69,13 +69,14 @@ def module_path(recording: RecordedRun, scope: ScopeId | None) -> str:
 
 def _sent(recording: RecordedRun) -> Iterator[Sent]:
     paths: dict[ScopeId | None, str] = {}
-    for told in recording.communications:
-        if told.scope not in paths:
-            paths[told.scope] = module_path(recording, told.scope)
-        op = recording.ops[told.op] if told.op is not None else None
+    for communication in recording.communications:
+        scope = communication.scope
+        if scope not in paths:
+            paths[scope] = module_path(recording, scope)
+        op = recording.ops[communication.op] if communication.op is not None else None
         source = op.source if op is not None else None
         line = "" if source is None else f"{source.file}:{source.line}"
-        yield Sent(told, paths[told.scope], line)
+        yield Sent(communication, paths[scope], line)
 
 
 def _parameter_bytes(recording: RecordedRun) -> int:
@@ -87,7 +88,7 @@ def _parameter_bytes(recording: RecordedRun) -> int:
     )
 
 
-# What is alike --------------------------------------------------------------------------
+# Hashes ---------------------------------------------------------------------------------
 
 
 def _hash(parts: Iterator[Any]) -> str:
@@ -99,52 +100,53 @@ def _hash(parts: Iterator[Any]) -> str:
 
 
 def _structure(recording: RecordedRun, rank: Rank, *, sizes: bool) -> Iterator[Any]:
-    """What a process did, without anything that tells it from others that did the same."""
+    """What a process ran, without anything that is different in each rank."""
     for scope in recording.scopes.values():
         yield scope.kind.value, scope.cls, scope.path, scope.parent, scope.index
     shapes = {value.id: value.shape for value in recording.values.values()}
     shapes.update((shard.value, shard.shape) for shard in recording.shards)
-    read = _read(recording)
+    input_key = _input_keys(recording)
     for op in recording.ops.values():
         made = [shapes[output] for output in op.outputs] if sizes else len(op.outputs)
-        yield op.name, op.scope, op.index, made, [read(slot.value) for slot in op.inputs]
+        yield op.name, op.scope, op.index, made, [input_key(slot.value) for slot in op.inputs]
     for value in recording.values.values():
         if value.role is Role.PARAMETER:
             yield value.names, value.dtype, shapes[value.id] if sizes else len(value.shape)
     for shard in recording.shards:
         yield shard.value, shard.mesh, shard.placements
     groups = {group.name: group for group in rank.groups}
-    for told in recording.communications:
-        yield _relative(told, groups[told.group], rank.rank, sizes)
+    for communication in recording.communications:
+        yield _relative(communication, groups[communication.group], rank.rank, sizes)
 
 
-def _read(recording: RecordedRun) -> Callable[[ValueId], Any]:
-    """Tells what an op reads. Of several results of an op, each process may read its own part.
+def _input_keys(recording: RecordedRun) -> Callable[[ValueId], Any]:
+    """Returns a function that gives the key of an input of an op.
 
-    So they are told by who made them, and numbered in the order of reading.
+    If an op has several outputs, each rank may read a different one, as with ``chunk``. So the key
+    of such an input is its producer and a number in the order of reading.
     """
-    met: dict[OpId, dict[ValueId, int]] = {}
+    read: dict[OpId, dict[ValueId, int]] = {}
 
-    def told(value: ValueId) -> Any:
+    def key(value: ValueId) -> Any:
         producer = recording.values[value].producer
         maker = recording.ops.get(producer) if producer is not None else None
         if maker is None or len(maker.outputs) < 2:
             return value
-        known = met.setdefault(maker.id, {})
+        known = read.setdefault(maker.id, {})
         return maker.id, known.setdefault(value, len(known))
 
-    return told
+    return key
 
 
-def _relative(told: Communication, group: RankGroup, rank: int, sizes: bool) -> Any:
-    """A communication as the others of its kind have it: with the place of its peer from here."""
-    peer = told.peer
+def _relative(sent: Communication, group: RankGroup, rank: int, sizes: bool) -> Any:
+    """A communication with its peer relative to *rank*, so that equal ranks have equal ones."""
+    peer = sent.peer
     if peer in group.ranks:
         peer = group.ranks.index(peer)
-        if told.tag >= 0 and rank in group.ranks:
+        if sent.tag >= 0 and rank in group.ranks:
             peer -= group.ranks.index(rank)
-    size = [told.given, told.received] if sizes else []
+    size = [sent.given, sent.received] if sizes else []
     return (
-        told.name, told.reduction, group.purpose, len(group.ranks), peer, told.scope, told.op,
-        told.grad, size,
+        sent.name, sent.reduction, group.purpose, len(group.ranks), peer, sent.scope, sent.op,
+        sent.grad, size,
     )

@@ -1,7 +1,7 @@
-"""Join: the parts that processes had in each collective, put together.
+"""Join: match the collectives of all ranks, and sends with receives.
 
-A collective is known by the ranks of its group, the group's name and its number there; a send and
-its receive by group, sender, receiver, tag and number. What does not fit is a problem, in words.
+Collectives are matched by the ranks of the group, its name and the number of the collective in it;
+sends and receives by group, sender, receiver, tag and number. Each mismatch is reported as text.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from itertools import zip_longest
 from math import isnan
 from typing import NamedTuple
 
-from torchrecorder.events import TO_ONE, RankGroup
+from torchrecorder.events import POINT_TO_POINT, RankGroup
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.sent import Sent, size_of
 
 UNEVEN = ("all_to_all", "gather", "scatter", "barrier", "reduce")
-"""Collectives to which members may rightly give different amounts."""
+"""Collectives whose members may pass different sizes."""
 
 
 class Part(NamedTuple):
-    """What one process had to do with a collective.
+    """The part of one rank in a collective.
 
     Attributes:
-        rank: The process.
-        place: Which of its communications it was, counted from 0.
-        sent: The communication, as it ran it.
-        waited: Seconds that it took longer than the one that came last; None if not known.
+        rank: The rank.
+        place: The index among the communications of this rank.
+        sent: The communication as this rank recorded it.
+        waited: How long it waited for the slowest rank, in seconds; None if unknown.
     """
 
     rank: int
@@ -40,18 +40,18 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Collective:
-    """A collective, or a send with its receive, and all who took part.
+    """A collective, or a send with its receive, and the ranks in it.
 
     Attributes:
         name: ``"all_reduce"``; ``"send"`` for a send and its receive.
         group: The process group.
         order: Its number in the group, or among those of the same sender, receiver and tag.
-        bytes: The most that went in, or came out, at one member.
+        bytes: The maximum size of the input or output of a rank.
         backward: Whether it ran in a backward pass.
-        last: The rank that came last; None if times do not tell.
-        waited: The longest that one of them waited for that one, in seconds; None the same.
-        members: The processes that took part, the sender before the receiver.
-        places: Which of the communications of each it was.
+        last: The rank that started it last; None if unknown.
+        waited: The longest time that a rank waited for the last one, in seconds; None if unknown.
+        members: The digests of the ranks in it; for a message, sender and receiver.
+        places: Its index among the communications of each rank.
     """
 
     __slots__ = (
@@ -77,52 +77,52 @@ class Collective:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Who took part."""
+        """The ranks in it."""
         return tuple([member.rank.rank for member in self.members])
 
     @property
     def path(self) -> str:
-        """The module in which the first part ran."""
+        """The module in which the first rank ran it."""
         return self.members[0].sent.kinds[self.places[0]].path
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What each had to do with it, the sender before the receiver."""
+        """The part of each rank; for a message, of the sender and of the receiver."""
         return tuple([
             Part(member.rank.rank, place, member.sent.at(place), waited)
             for member, place, waited in zip(self.members, self.places, self.waits())
         ])
 
     def waits(self) -> list[float | None]:
-        """How long each member waited for the one that came last; None if times do not tell."""
+        """How long each rank waited for the last one, in seconds; None if unknown."""
         return _waits(self.members, self.places, _seconds(self.members, self.places))
 
 
 _Places = Sequence[int]
-"""Of communications among those of one process."""
+"""Indices into the communications of one rank."""
 
 _Pairs = dict[tuple[RankGroup, int, int, int], tuple[list[int], list[int]]]
-"""The places of sends and receives by group, sender, receiver and tag."""
+"""The indices of sends and receives by group, sender, receiver and tag."""
 
 
 @uncollected()
 def join(
     digests: Sequence[Digest], expected: Iterable[int]
 ) -> tuple[list[Collective], list[str]]:
-    """All collectives, in an order in which they may have run, and what does not fit.
+    """All collectives, in a possible run order, and the problems.
 
     Args:
-        digests: Of the processes that are known.
-        expected: The ranks that should be known.
+        digests: The digests of the recorded ranks.
+        expected: The ranks that should have a recording.
     """
     groups: dict[RankGroup, dict[int, _Places]] = {}
     pairs: _Pairs = {}
     for entry in digests:
-        _sort(entry, groups, pairs)
-    _find_senders(pairs)
+        _collect(entry, groups, pairs)
+    _match_any_source(pairs)
     recorded = {digest.rank.rank: digest for digest in digests}
     found: list[Collective] = []
-    problems = list(_absent(digests, {*expected} - {*recorded}))
+    problems = list(_missing_ranks(digests, {*expected} - {*recorded}))
     for group, places in groups.items():
         members = tuple([recorded[rank] for rank in group.ranks if rank in recorded])
         found += _in_group(group, members, places, problems)
@@ -132,26 +132,26 @@ def join(
     return found, problems
 
 
-def _sort(
+def _collect(
     found: Digest, groups: dict[RankGroup, dict[int, _Places]], pairs: _Pairs
 ) -> None:
-    """Put what one process sent where it belongs."""
+    """Add the communications of one rank to *groups* and *pairs*."""
     rank, sent = found.rank.rank, found.sent
     places = [array("i") for _ in found.rank.groups]
     for place, (kind, group, peer) in enumerate(zip(sent.kinds, sent.group, sent.peer)):
         name = kind.told.name
-        if name in TO_ONE:
+        if name in POINT_TO_POINT:
             ends = (rank, peer) if name == "send" else (peer, rank)
             key = (found.rank.groups[group], *ends, kind.told.tag)
             pairs.setdefault(key, ([], []))[name != "send"].append(place)
         else:
             places[group].append(place)
-    for entry, own in zip(found.rank.groups, places):  # also of a member that sent nothing in it
+    for entry, own in zip(found.rank.groups, places):  # also if it ran no collective in the group
         groups.setdefault(entry, {})[rank] = own
 
 
-def _find_senders(pairs: _Pairs) -> None:
-    """Give receives from anybody to the senders that lack one, in turn."""
+def _match_any_source(pairs: _Pairs) -> None:
+    """Assign receives without a source to senders with too few receives, in order."""
     for group, source, target, tag in [key for key in pairs if key[1] < 0]:
         _, waiting = pairs.pop((group, source, target, tag))
         for (other, _, to, under), (sends, receives) in pairs.items():
@@ -161,13 +161,13 @@ def _find_senders(pairs: _Pairs) -> None:
                 del waiting[:lacking]
 
 
-def _absent(digests: Sequence[Digest], missing: Collection[int]) -> Iterator[str]:
-    """Processes that gave no recording, or did not come to the end."""
+def _missing_ranks(digests: Sequence[Digest], missing: Collection[int]) -> Iterator[str]:
+    """The ranks without a recording, and those that failed."""
     if missing:
-        yield f"there is no recording of {ranks_text(missing)}"
+        yield f"no recording of {ranks_text(missing)}"
     for item in digests:
         if item.failure:
-            yield f"rank {item.rank.rank} ended with {item.failure}"
+            yield f"rank {item.rank.rank} failed with {item.failure}"
 
 
 # Collectives of a group -----------------------------------------------------------------
@@ -179,52 +179,52 @@ def _in_group(
     places: Mapping[int, _Places],
     problems: list[str],
 ) -> Iterator[Collective]:
-    """Those of one group, up to where its members do not agree any more."""
+    """The collectives of one group, up to the first mismatch."""
     queues = [places.get(member.rank.rank, ()) for member in members]
     for order in range(max(map(len, queues), default=0)):
-        took_part = [
+        parts = [
             (member, queue[order]) for member, queue in zip(members, queues) if order < len(queue)
         ]
-        problem = _disagreement(group, order, members, queues, took_part)
+        problem = _mismatch(group, order, members, queues, parts)
         if problem:
             problems.append(problem)
             return
-        yield _collective(group, order, members, array("i", [place for _, place in took_part]))
+        yield _collective(group, order, members, array("i", [place for _, place in parts]))
 
 
-def _disagreement(
+def _mismatch(
     group: RankGroup,
     order: int,
     members: Sequence[Digest],
     queues: Sequence[_Places],
-    took_part: Sequence[tuple[Digest, int]],
+    parts: Sequence[tuple[Digest, int]],
 ) -> str:
-    """What is wrong with one collective, in words; empty if nothing is."""
+    """The mismatch in one collective as text; empty if there is none."""
     kinds: dict[tuple[object, ...], list[tuple[Digest, int]]] = {}
-    for member, place in took_part:
-        told = member.sent.kinds[place].told
-        size = 0 if told.name in UNEVEN else told.given
-        kinds.setdefault((told.name, told.reduction, size), []).append((member, place))
-    if len(kinds) < 2 and len(took_part) == len(members):
+    for member, place in parts:
+        sent = member.sent.kinds[place].told
+        size = 0 if sent.name in UNEVEN else sent.given
+        kinds.setdefault((sent.name, sent.reduction, size), []).append((member, place))
+    if len(kinds) < 2 and len(parts) == len(members):
         return ""
-    alone = {member.rank.rank for member in members}
-    alone.difference_update(member.rank.rank for member, _ in took_part)
-    text = "; ".join(map(_did, kinds.values()))
-    if alone:
-        text += f"; {ranks_text(alone)} ran none"
+    absent = {member.rank.rank for member in members}
+    absent.difference_update(member.rank.rank for member, _ in parts)
+    text = "; ".join(map(_describe, kinds.values()))
+    if absent:
+        text += f"; {ranks_text(absent)} ran no collective"
     more = max(map(len, queues)) - order - 1
-    after = f" ({more} more after it are not compared)" if more else ""
+    after = f" (later collectives, not compared: {more})" if more else ""
     return f"no. {order + 1} of {group_text(group)}: {text}{after}"
 
 
-def _did(parts: Sequence[tuple[Digest, int]]) -> str:
+def _describe(parts: Sequence[tuple[Digest, int]]) -> str:
     """``"rank 2 ran all_reduce of 48 B in layers.1 at train.py:12"``."""
     first, place = parts[0]
-    told, path, line = first.sent.kinds[place]
+    sent, path, line = first.sent.kinds[place]
     where = f" in {path}" if path else ""
-    at = " in backward" if told.backward else f" at {line}" if line else ""
+    at = " in backward" if sent.backward else f" at {line}" if line else ""
     ranks = ranks_text(member.rank.rank for member, _ in parts)
-    return f"{ranks} ran {told.name} of {told.given:,} B{where}{at}"
+    return f"{ranks} ran {sent.name} of {sent.given:,} B{where}{at}"
 
 
 def _collective(
@@ -248,11 +248,11 @@ def _collective(
 
 
 def _seconds(members: Sequence[Digest], places: _Places) -> list[float] | None:
-    """How long each took; None if not known of all.
+    """The duration of each part; None if one of them is unknown.
 
-    Of a message it is how long each did nothing else: a send may be done long before.
+    For a message, it is how long each program was blocked: a send may complete long before.
     """
-    message = members[0].sent.kinds[places[0]].told.name in TO_ONE
+    message = members[0].sent.kinds[places[0]].told.name in POINT_TO_POINT
     found = [
         (member.sent.blocked if message else member.sent.seconds)[place]
         for member, place in zip(members, places)
@@ -263,7 +263,7 @@ def _seconds(members: Sequence[Digest], places: _Places) -> list[float] | None:
 def _waits(
     members: Sequence[Digest], places: _Places, known: list[float] | None
 ) -> list[float | None]:
-    """How long each waited for the others: not longer than it did nothing else."""
+    """How long each rank waited for the others; at most the time that it was blocked."""
     if known is None:
         return [None for _ in members]
     shortest = min(known)
@@ -299,15 +299,15 @@ def _sent_and_received(
             yield replace(_collective(group, order, members, array("i", pair)), name="send")
             if kinds[0].told.given != kinds[1].told.received:
                 problems.append(
-                    f"rank {source} sent {kinds[0].told.given:,} B, and rank {target} received "
+                    f"rank {source} sent {kinds[0].told.given:,} B, but rank {target} received "
                     f"{kinds[1].told.received:,} B{_at(kinds[0])}"
                 )
         else:
-            did = "was sent and not received" if pair[0] is not None \
-                else "was waited for and not sent"
+            fault = "was sent but not received" if pair[0] is not None \
+                else "was to be received but not sent"
             problems.append(
                 f"message no. {order + 1} with tag {tag} from rank {source} to rank {target} "
-                f"{did}{_at(kinds[0])}"
+                f"{fault}{_at(kinds[0])}"
             )
 
 
@@ -316,7 +316,7 @@ def _at(sent: Sent) -> str:
     return f"{where} at {sent.line}" if sent.line else where
 
 
-# Words ----------------------------------------------------------------------------------
+# Text -----------------------------------------------------------------------------------
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
@@ -327,14 +327,14 @@ def ranks_text(ranks: Iterable[int]) -> str:
             spans[-1][1:] = [rank]
         else:
             spans.append([rank])
-    told = ", ".join(
+    text = ", ".join(
         str(span[0]) if len(span) == 1 else f"{span[0]}–{span[1]}" for span in spans
     )
     single = len(spans) == 1 and len(spans[0]) == 1
-    return f"{'rank' if single else 'ranks'} {told}"
+    return f"{'rank' if single else 'ranks'} {text}"
 
 
 def group_text(group: RankGroup) -> str:
-    """What to call a group: its purpose or its name, and who is in it."""
+    """A group as text: its description or its name, and its ranks."""
     name = group.purpose.removeprefix("mesh_") if group.purpose else group.name
     return f"group {name} ({ranks_text(group.ranks)})"

@@ -1,4 +1,4 @@
-"""Lanes: processes that did the same, as one."""
+"""Lanes: ranks that ran the same operations, combined."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torchrecorder.recording import Recording
 
 
 class Lane(NamedTuple):
-    """Processes that did the same.
+    """Ranks that ran the same operations.
 
     Attributes:
-        ranks: Who they are.
-        recording: What the first of them recorded.
-        differs: In what they are not quite equal; empty where they are.
-        slowest: The one that ran longest; None if times do not tell.
-        seconds: How long that was.
-        parameter_bytes: The least and the most bytes of weights that one of them held.
-        sent_bytes: The least and the most bytes that one of them sent or received.
-        assumed: How many of them were not run, but taken to do what the others did.
+        ranks: The ranks.
+        recording: The recording of the first of them.
+        differs: What differs between them, such as sizes; empty if nothing does.
+        slowest: The rank that ran longest; None if no times are known.
+        seconds: How long the slowest rank ran.
+        parameter_bytes: The minimum and maximum size of the parameters of a rank.
+        sent_bytes: The minimum and maximum number of bytes that a rank communicated.
+        assumed: How many of them were not run, but are assumed to be equal to the others.
     """
 
     ranks: tuple[int, ...]
@@ -39,19 +39,19 @@ class Lane(NamedTuple):
         return ranks_text(self.ranks)
 
 
-def kind_of(found: Digest) -> tuple[str, bool]:
-    """Equal for processes that did the same but for sizes."""
+def equality_key(found: Digest) -> tuple[str, bool]:
+    """A key that is equal for ranks that ran the same operations, apart from sizes."""
     return found.similar, bool(found.failure)
 
 
-def sort_alike(digests: Sequence[Digest]) -> list[list[Digest]]:
-    """Processes that did the same but for sizes, each group in order of rank.
+def group_equal_ranks(digests: Sequence[Digest]) -> list[list[Digest]]:
+    """Group the ranks that ran the same operations, apart from sizes; each group sorted by rank.
 
-    Those that send messages to different kinds of processes are not alike: the stages of a
-    pipeline are told apart by how far they are from its ends.
+    Ranks that send messages to different groups are in different groups: pipeline stages with the
+    same operations are distinguished by their distance from the ends of the pipeline.
     """
     ordered = sorted(digests, key=lambda digest: digest.rank.rank)
-    kinds: dict[int, object] = {item.rank.rank: kind_of(item) for item in ordered}
+    kinds: dict[int, object] = {item.rank.rank: equality_key(item) for item in ordered}
     peers = {item.rank.rank: item.sent.peers() for item in ordered}
     number = len(set(kinds.values()))
     while True:
@@ -70,27 +70,27 @@ def sort_alike(digests: Sequence[Digest]) -> list[list[Digest]]:
     return list(found.values())
 
 
-def lane(alike: Sequence[Digest], recording: Recording, assumed: Collection[int]) -> Lane:
-    """The lane of processes that are *alike*; *recording* is that of the first."""
-    timed = [item for item in alike if item.seconds is not None]
+def lane(members: Sequence[Digest], recording: Recording, assumed: Collection[int]) -> Lane:
+    """The lane of equal ranks; *recording* is that of the first."""
+    timed = [item for item in members if item.seconds is not None]
     slowest = max(timed, key=lambda item: item.seconds or 0.0, default=None)
-    held = [item.parameter_bytes for item in alike]
-    sent = [item.sent.total_bytes() for item in alike]
+    held = [item.parameter_bytes for item in members]
+    sent = [item.sent.total_bytes() for item in members]
     return Lane(
-        tuple(item.rank.rank for item in alike),
+        tuple(item.rank.rank for item in members),
         recording,
-        tuple(_differences(alike, {"bytes of weights": held, "bytes sent": sent})),
+        tuple(_differences(members, {"bytes of parameters": held, "bytes sent": sent})),
         None if slowest is None else slowest.rank.rank,
         None if slowest is None else slowest.seconds,
         (min(held), max(held)),
         (min(sent), max(sent)),
-        len({item.rank.rank for item in alike} & {*assumed}),
+        len({item.rank.rank for item in members} & {*assumed}),
     )
 
 
-def _differences(alike: Sequence[Digest], amounts: Mapping[str, list[int]]) -> list[str]:
-    """In what they differ."""
-    if len({item.exact for item in alike}) < 2:
+def _differences(members: Sequence[Digest], amounts: Mapping[str, list[int]]) -> list[str]:
+    """What differs between equal ranks."""
+    if len({item.exact for item in members}) < 2:
         return []
-    found = [what for what, amount in amounts.items() if len(set(amount)) > 1]
+    found = [name for name, amount in amounts.items() if len(set(amount)) > 1]
     return found or ["shapes of tensors"]

@@ -1,4 +1,4 @@
-"""merge: saved recordings of one run, one file per process, put together."""
+"""merge: join the saved recordings of one run, one file per process."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Given = Union[str, Path, Recording]
 
 @advised
 def merge(recordings: Given | Sequence[Given], *, limit: int = LIMIT) -> Ranks:
-    """The recordings of many processes as one run. PyTorch need not be installed.
+    """Join the recordings of several processes. PyTorch is not required.
 
     Args:
         recordings: Paths of saved recordings, patterns such as ``"run/rank*.json.gz"``, or
             recordings; one or several.
-        limit: The number of bytes that a file may unpack to.
+        limit: The maximum number of bytes of an uncompressed file.
 
     Returns:
-        The run, with what its processes sent to each other put together.
+        The joined run, with the communication between its processes.
 
     Raises:
-        InvalidArgument: There is no such file, one is no recording of a process, or two are of
-            the same.
-        InvalidRecording: A file is no saved recording.
+        InvalidArgument: A file does not exist, a recording is not of a distributed process, or two
+            are of the same rank.
+        InvalidRecording: A file is not a saved recording.
 
     Example:
         ``run = torchrecorder.merge("run/rank*.json.gz")``, then ``print(run.summary())``.
@@ -46,7 +46,7 @@ def merge(recordings: Given | Sequence[Given], *, limit: int = LIMIT) -> Ranks:
 
 
 def _found(source: Given, limit: int) -> Iterator[Source]:
-    """The recordings that *source* names, each with what to call it."""
+    """The recordings of *source*, each with its name for messages."""
     if isinstance(source, Recording):
         yield f"a recording of {source.name}", lambda: source
         return

@@ -1,4 +1,4 @@
-"""Ranks: one run of many processes, to look at, list and draw."""
+"""Ranks: the joined recordings of the processes of one run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, Rank
 from torchrecorder.ranks.combined import combined
 from torchrecorder.ranks.digest import Digest, digest
+from torchrecorder.ranks.digest_codec import DigestDecoder, encode_digest
 from torchrecorder.ranks.join import Collective, join, ranks_text
-from torchrecorder.ranks.lanes import Lane, lane, sort_alike
-from torchrecorder.ranks.packed import Shared, packed
+from torchrecorder.ranks.lanes import Lane, lane, group_equal_ranks
 from torchrecorder.recording import Recording
 
 if TYPE_CHECKING:
@@ -26,21 +26,22 @@ if TYPE_CHECKING:
 
 
 class Ranks:
-    """One run of many processes; `torchrecorder.gather`, `torchrecorder.merge` and `plan` give one.
+    """The joined run of several processes, from `torchrecorder.gather`, `merge` or `plan`.
 
     Attributes:
         name: The name of the run.
-        ranks: The processes of which there is a recording.
-        lanes: Processes that did the same, as one, with the recording of the first of them.
-        collectives: Collectives, and sends with their receives, with all who took part.
-        problems: What does not fit, a sentence each; empty where all of it does.
-        assumed: The processes that were not run, but taken to do what others do: see
+        ranks: The ranks with a recording.
+        lanes: The ranks that ran the same operations, combined; each with the recording of its
+            first rank.
+        collectives: The collectives, and sends with their receives, with their ranks.
+        problems: One sentence for each mismatch between the ranks; empty if there is none.
+        assumed: The ranks that were not run, but are assumed to be equal to others: see
             `torchrecorder.plan`.
 
     Args:
-        digests: Of each process.
-        recordings: Of the first process of each lane.
-        expected: The ranks of which there should be a recording; all if not given.
+        digests: The digest of each rank.
+        recordings: The recording of the first rank of each lane, by rank.
+        expected: The ranks that should have a recording; by default all.
         assumed: The ranks that were not run.
     """
 
@@ -60,8 +61,8 @@ class Ranks:
         self.collectives: tuple[Collective, ...] = tuple(found)
         self.problems: tuple[str, ...] = tuple(problems)
         self.lanes: tuple[Lane, ...] = tuple(
-            lane(alike, recordings[alike[0].rank.rank], self.assumed)
-            for alike in sort_alike(digests)
+            lane(members, recordings[members[0].rank.rank], self.assumed)
+            for members in group_equal_ranks(digests)
         )
 
     def __repr__(self) -> str:
@@ -69,21 +70,21 @@ class Ranks:
             (len(self.ranks), "rank"), (len(self.lanes), "lane"),
             (len(self.collectives), "collective"), (len(self.problems), "problem"),
         )
-        told = ", ".join(f"{number} {what}{'s' * (number != 1)}" for number, what in counts)
-        return f"<Ranks of {self.name}: {told}>"
+        text = ", ".join(f"{number} {noun}{'s' * (number != 1)}" for number, noun in counts)
+        return f"<Ranks of {self.name}: {text}>"
 
     @cached_property
     def recording(self) -> Recording:
-        """All lanes as one recording: each is a scope, messages lead from one to the other.
+        """All lanes in one recording. Each lane is a scope, and messages are edges between them.
 
-        What FSDP and DTensor do to bring tensors where they are needed is left out.
+        The operations with which FSDP and DTensor shard and gather tensors are removed.
         """
-        return combined(self.name, self.lanes, self.collectives, plumbing=False)
+        return combined(self.name, self.lanes, self.collectives, sharding_ops=False)
 
     @cached_property
     def whole(self) -> Recording:
-        """The same with everything that ran."""
-        return combined(self.name, self.lanes, self.collectives, plumbing=True)
+        """The same with all operations."""
+        return combined(self.name, self.lanes, self.collectives, sharding_ops=True)
 
     @property
     def graph(self) -> nx.MultiDiGraph:
@@ -91,22 +92,22 @@ class Ranks:
         return self.recording.graph
 
     def render(self, path: str | Path, **options: Unpack[DrawingOptions]) -> Path:
-        """Write a figure of all lanes in the format that the suffix of *path* names.
+        """Write a figure of all lanes. The suffix of *path* selects the format.
 
-        Stages of a pipeline, which send messages to each other, stand side by side; another
-        ``direction=`` changes that.
+        If lanes send messages to each other, as pipeline stages do, they are drawn from left to
+        right, unless ``direction=`` is given.
 
         Args:
-            path: Where to write; an existing file is replaced.
-            **options: As for `Recording.render`.
+            path: The output file; an existing file is replaced.
+            **options: The options of `Recording.render`.
 
         Returns:
             The path.
 
         Raises:
-            UnknownFormat: No exporter writes this suffix.
-            InvalidArgument: An option is unknown or its value impossible.
-            LayoutFailed: Graphviz could not lay the figure out in time.
+            UnknownFormat: No exporter has this suffix.
+            InvalidArgument: An option is unknown or its value invalid.
+            LayoutFailed: Graphviz failed or exceeded the time limit.
         """
         if not {"direction", "rankdir"} & options.keys() and self._sends_messages:
             options["direction"] = "LR"
@@ -114,19 +115,19 @@ class Ranks:
 
     @property
     def _sends_messages(self) -> bool:
-        """Whether one lane sends to another, as the stages of a pipeline do."""
+        """Whether one lane sends messages to another, as pipeline stages do."""
         inputs = (slot.name for op in self.recording.ops.values() for slot in op.inputs)
         return not {MESSAGE, GRADIENT_MESSAGE}.isdisjoint(inputs)
 
     @advised
     def summary(self, n: int = 20) -> str:
-        """Tables of lanes, and of the modules that send most; then what does not fit.
+        """Tables of the lanes and of the modules that communicate most, then the problems.
 
         Args:
-            n: How many modules are listed at most.
+            n: The maximum number of modules.
 
         Raises:
-            InvalidArgument: *n* is no number from 1.
+            InvalidArgument: *n* is not a positive integer.
         """
         from torchrecorder.ranks.table import summary
 
@@ -134,70 +135,70 @@ class Ranks:
         title = f"{self.name}: {ranks_text(self.ranks)} of {self.world}"
         if self.assumed:
             run = sorted({*self.ranks} - {*self.assumed})
-            title += f"; {ranks_text(run)} recorded, the others taken to do the same"
-        told = summary(title, self.lanes, self.collectives, self.problems, n)
-        return encodable(told)
+            title += f"; {ranks_text(run)} recorded, the others assumed to be equal"
+        return encodable(summary(title, self.lanes, self.collectives, self.problems, n))
 
     @advised
     def top(self, name: str = "waited", n: int = 10) -> list[tuple[Collective, float]]:
-        """The *n* collectives that were waited for longest, or moved most.
+        """The *n* collectives with the longest waits or the most bytes.
 
         Args:
-            name: ``"waited"``, seconds of the longest wait; or ``"bytes"``.
-            n: How many.
+            name: ``"waited"``, the longest wait of a rank in seconds; or ``"bytes"``.
+            n: The maximum number of collectives.
 
         Returns:
-            Pairs of a collective and its number, the largest first.
+            Pairs of a collective and its value, the largest value first.
 
         Raises:
-            InvalidArgument: There is no such number, or *n* is none from 1.
+            InvalidArgument: *name* is neither of these, or *n* is not a positive integer.
         """
         check_one("n", n, whole_number(1))
         if name not in ("waited", "bytes"):
-            raise InvalidArgument(f"collectives have 'waited' and 'bytes', not {name!r}")
+            raise InvalidArgument(f"name must be 'waited' or 'bytes', not {name!r}")
         numbers = ((collective, getattr(collective, name)) for collective in self.collectives)
         known = [(item, float(number)) for item, number in numbers if number is not None]
         return sorted(known, key=lambda pair: -pair[1])[:n]
 
 
 def rank_of(recording: Recording, where: str) -> Rank:
-    """Which process made *recording*; *where* says of which one is spoken.
+    """The rank of *recording*; *where* is its name in the error message.
 
     Raises:
-        InvalidArgument: It was the only one.
+        InvalidArgument: The recording is not of a distributed process.
     """
     if recording.run.rank is None:
         raise InvalidArgument(
-            f"{where} was not recorded as one of several processes: torch.distributed has to be "
+            f"{where} was not recorded in a distributed process: torch.distributed must be "
             "initialized before the recording begins"
         )
     return recording.run.rank
 
 
 Source = tuple[str, Callable[[], Recording]]
-"""What to call a recording in messages, and what gives it."""
+"""The name of a recording in messages, and a function that loads it."""
 
 
 def ranks_of(sources: Sequence[Source]) -> Ranks:
-    """One run of the processes that made these recordings.
+    """Join recordings of several ranks.
 
-    Each is looked at on its own; only those that stand for a lane are kept.
+    They are loaded one at a time, and only the first of each lane stays in memory.
 
     Raises:
-        InvalidArgument: One is no recording of a process, or two are of the same.
+        InvalidArgument: A recording is not of a distributed process, or two are of the same rank.
     """
     if not sources:
-        raise InvalidArgument("there is nothing to merge: give a recording of each process")
+        raise InvalidArgument("nothing to merge: pass the recording of each rank")
     digests: list[Digest] = []
-    shared = Shared()
+    decoder = DigestDecoder()
     seen: dict[int, Source] = {}
     for source in sources:
         where, load = source
         recording = load()
         rank = rank_of(recording, where)
         if rank.rank in seen:
-            raise InvalidArgument(f"{where} and {seen[rank.rank][0]} are both of rank {rank.rank}")
+            other, _ = seen[rank.rank]
+            raise InvalidArgument(f"{where} and {other} are both recordings of rank {rank.rank}")
         seen[rank.rank] = source
-        digests.append(shared.unpacked(packed(digest(recording, rank))))
-    firsts = [alike[0].rank.rank for alike in sort_alike(digests)]
+        digests.append(decoder.decode(encode_digest(digest(recording, rank))))
+    firsts = [members[0].rank.rank for members in group_equal_ranks(digests)]
     return Ranks(digests, {rank: seen[rank][1]() for rank in firsts})

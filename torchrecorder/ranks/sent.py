@@ -1,7 +1,7 @@
-"""Sent: what one process sent and received, in columns.
+"""Sent: the communications of one process, stored in columns.
 
-A thousand processes run a million collectives. What they have in common, such as names, sizes
-and modules, is kept once; of each process there are numbers only.
+A thousand processes run a million collectives. Names, sizes and modules, which are the same in many
+processes, are stored once; each process stores only numbers.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from torchrecorder.events import TO_ONE, Communication, Rank
+from torchrecorder.events import POINT_TO_POINT, Communication, Rank
 
 
 class Sent(NamedTuple):
-    """One communication of a process, with its place in words.
+    """One communication of a process, with its module and source line.
 
     Attributes:
-        told: What the process recorded.
-        path: Dotted path of the module it ran in; empty for the model itself.
-        line: The line of the program, ``"train.py:12"``; empty in backward.
+        told: The recorded communication.
+        path: Dotted path of the module it ran in; empty for the root module.
+        line: The source line, ``"train.py:12"``; empty in backward.
     """
 
     told: Communication
@@ -28,17 +28,17 @@ class Sent(NamedTuple):
     line: str
 
 
-class SentByRank(NamedTuple):
-    """What one process sent and received, in order.
+class CommunicationColumns(NamedTuple):
+    """The communications of one process, in run order.
 
     Attributes:
-        kinds: Each communication without what only this process knows of it.
-        names: The names of the groups of this process.
-        group: Of each, the place of its group among the names.
-        order: Of each, its number in the group.
-        peer: Of each, the rank at the other end; -1 if there is none.
-        seconds: Of each, how long it took; not a number where that is not known.
-        blocked: Of each, how long the program waited for it; the same.
+        kinds: Each communication without its rank-specific fields.
+        names: The names of the process groups of this process.
+        group: For each, the index of its group in *names*.
+        order: For each, its number in the group.
+        peer: For each, the rank it communicates with; -1 without one.
+        seconds: For each, its duration; NaN if unknown.
+        blocked: For each, how long the program was blocked by it; NaN if unknown.
     """
 
     kinds: tuple[Sent, ...]
@@ -50,46 +50,46 @@ class SentByRank(NamedTuple):
     blocked: array[float]
 
     @staticmethod
-    def of(sent: Sequence[Sent], rank: Rank) -> SentByRank:
-        """In columns."""
+    def of(sent: Sequence[Sent], rank: Rank) -> CommunicationColumns:
+        """The columns of *sent*, the communications of *rank*."""
         places = {group.name: place for place, group in enumerate(rank.groups)}
-        told = [item.told for item in sent]
-        return SentByRank(
+        communications = [item.told for item in sent]
+        return CommunicationColumns(
             tuple(map(_kind, sent)),
             tuple(places),
-            array("i", [places[item.group] for item in told]),
-            array("i", [item.order for item in told]),
-            array("i", [item.peer for item in told]),
-            array("d", [_number(item.seconds) for item in told]),
-            array("d", [_number(item.blocked_seconds) for item in told]),
+            array("i", [places[item.group] for item in communications]),
+            array("i", [item.order for item in communications]),
+            array("i", [item.peer for item in communications]),
+            array("d", [_number(item.seconds) for item in communications]),
+            array("d", [_number(item.blocked_seconds) for item in communications]),
         )
 
     def at(self, place: int) -> Sent:
-        """One of them."""
+        """The communication at index *place*."""
         kind = self.kinds[place]
-        told = kind.told._replace(
+        communication = kind.told._replace(
             group=self.names[self.group[place]],
             order=self.order[place],
             peer=self.peer[place],
             seconds=_known(self.seconds[place]),
             blocked_seconds=_known(self.blocked[place]),
         )
-        return kind._replace(told=told)
+        return kind._replace(told=communication)
 
     def total_bytes(self) -> int:
-        """How much went in, or came out, in all."""
+        """The total size of all communications, in bytes."""
         return sum(map(size_of, self.kinds))
 
     def peers(self) -> frozenset[tuple[str, int]]:
-        """Whom it sends to, and whom it receives from."""
+        """The operation and rank of each send and receive."""
         return frozenset(
             (kind.told.name, peer)
-            for kind, peer in zip(self.kinds, self.peer) if kind.told.name in TO_ONE
+            for kind, peer in zip(self.kinds, self.peer) if kind.told.name in POINT_TO_POINT
         )
 
 
 def size_of(kind: Sent) -> int:
-    """The bytes that went in, or came out."""
+    """The bytes of the input or of the output, whichever is larger."""
     return max(kind.told.given, kind.told.received)
 
 

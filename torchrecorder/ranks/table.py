@@ -1,4 +1,4 @@
-"""Tables of a run of many processes: lanes, modules that send, problems."""
+"""Tables of a joined run: lanes, communication by module, problems."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchrecorder.ranks.join import Collective
 from torchrecorder.ranks.lanes import Lane
 
 MODEL = "(the model)"
-"""What is sent by the model itself, and outside of it."""
+"""Communication of the root module, or outside of the model."""
 
 
 def summary(
@@ -20,7 +20,7 @@ def summary(
     problems: Sequence[str],
     n: int,
 ) -> str:
-    """All of it as text; of the modules that send, *n* at most."""
+    """All tables as text, with at most *n* modules."""
     parts = [title, _table(_lanes(lanes), right=(1, 2, 3))]
     if collectives:
         parts.append(_table(_modules(collectives, n), right=(3, 4, 5)))
@@ -30,7 +30,7 @@ def summary(
 
 
 def _table(rows: Iterator[Sequence[str]], right: Collection[int]) -> str:
-    """A table, whose first row is the headings; columns where nothing stands are left out."""
+    """A table; the first of *rows* is its header, and empty columns are omitted."""
     titles, *lines = rows
     columns = [
         Column(title, [line[number] for line in lines], number in right)
@@ -41,7 +41,7 @@ def _table(rows: Iterator[Sequence[str]], right: Collection[int]) -> str:
 
 
 def _lanes(lanes: Sequence[Lane]) -> Iterator[Sequence[str]]:
-    yield "Lane", "Ranks", "Params size", "Sent", "Slowest", "Not alike in"
+    yield "Lane", "Ranks", "Params size", "Sent", "Slowest", "Differs in"
     for lane in lanes:
         slowest = "" if lane.seconds is None else f"{of_seconds(lane.seconds)}, rank {lane.slowest}"
         yield (
@@ -56,18 +56,18 @@ def _span(ends: tuple[int, int]) -> str:
 
 
 def _modules(collectives: Sequence[Collective], n: int) -> Iterator[Sequence[str]]:
-    """What is sent by module, the most bytes first."""
+    """Communication by module, most bytes first."""
     found: dict[tuple[str, str, str], list[Collective]] = {}
     for collective in collectives:
         when = "backward" if collective.backward else "forward"
         found.setdefault((collective.path or MODEL, collective.name, when), []).append(collective)
     yield "Module", "Sends", "When", "Times", "Bytes", "Waited", "For"
     order = sorted(found.items(), key=lambda item: -sum(entry.bytes for entry in item[1]))
-    for (path, name, when), all_of_it in order[:n]:
-        longest = max(all_of_it, key=lambda item: item.waited or 0.0)
+    for (path, name, when), sent in order[:n]:
+        longest = max(sent, key=lambda item: item.waited or 0.0)
         waited = longest.waited
         yield (
-            path, name, when, str(len(all_of_it)), of_bytes(sum(item.bytes for item in all_of_it)),
+            path, name, when, str(len(sent)), of_bytes(sum(item.bytes for item in sent)),
             "" if waited is None else of_seconds(waited),
             "" if waited is None else f"rank {longest.last}",
         )

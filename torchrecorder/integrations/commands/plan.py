@@ -1,4 +1,4 @@
-"""torchrecorder plan: a run of many processes, without any of them."""
+"""torchrecorder plan: record a distributed run on one machine."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from torchrecorder.integrations.targets import TARGET_OPTIONS, check_call
 from torchrecorder.planning.plan import ALL, plan
 from torchrecorder.ranks.ranks import Ranks
 
-MADE = ("arg", "set", "name")
-"""Options that it has in common with targets that are recorded."""
+SHARED_OPTIONS = ("arg", "set", "name")
+"""Options of this command that are options of all targets."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Record what many processes would do, on fake tensors: no group, no GPU, no memory.
+    """Record a distributed run with fake tensors, without process groups, GPUs or memory.
 
     examples:
       torchrecorder plan package.module:factory --mesh dp=8,tp=8 -o plan.html
@@ -30,10 +30,10 @@ class Plan:
       torchrecorder plan train.py:pipeline --mesh pp=4,dp=2 --ranks all -o plan.svg
       torchrecorder plan train.py:parallel --mesh dp=8,tp=8 --ranks 0,9,63 --json
 
-    The factory is called with the DeviceMesh, then with --arg and --set. It gives the parallel
-    model and its inputs; or a model and a step, a function without arguments; or a step alone.
-    Without --ranks the first and the last rank are recorded. If both did the same at their places
-    in the mesh, the others are taken to do so; if not, more are recorded.
+    The factory is called with the DeviceMesh and the values of --arg and --set. It returns the
+    parallel model and its inputs; or a model and a step, a function without arguments; or a step.
+    Without --ranks, the first and the last rank are recorded. If they are equal apart from their
+    coordinates in the mesh, the others are assumed to be equal; if not, more are recorded.
     """
 
     name: str = "plan"
@@ -43,27 +43,27 @@ class Plan:
         parser.add_argument("target", help="package.module:factory, or file.py:factory")
         run = parser.add_argument_group("what runs")
         run.add_argument(
-            "--mesh", required=True, metavar="NAME=SIZE,...", help="the dimensions: dp=8,tp=8"
+            "--mesh", required=True, metavar="NAME=SIZE,...", help="mesh dimensions: dp=8,tp=8"
         )
         run.add_argument(
-            "--world", type=int, metavar="NUMBER", help="how many processes there are, as a check"
+            "--world", type=int, metavar="NUMBER", help="world size, to check --mesh"
         )
         run.add_argument(
-            "--ranks", metavar="RANKS", help="which are recorded: all, or numbers such as 0,9,63"
+            "--ranks", metavar="RANKS", help="ranks to record: all, or numbers such as 0,9,63"
         )
         run.add_argument(
             "--no-backward", action="store_true", help="do not run the backward pass"
         )
         run.add_argument(
-            "--num-workers", type=int, metavar="NUMBER", help="ranks recorded at a time"
+            "--num-workers", type=int, metavar="NUMBER", help="ranks recorded in parallel"
         )
-        add_flags(run, (TARGET_OPTIONS[name] for name in MADE))
+        add_flags(run, (TARGET_OPTIONS[name] for name in SHARED_OPTIONS))
         add_ranks_arguments(parser)
 
     def run(self, options: argparse.Namespace) -> int:
-        """Record, and write or print."""
+        """Record, then write figures or print tables."""
         mesh, ranks = sizes(options.mesh), numbers(options.ranks)
-        made = given(options, MADE)
+        made = given(options, SHARED_OPTIONS)
         factory = Named(options.target, made.get("arg", ()), made.get("set", {}))
 
         def planned() -> Ranks:
@@ -82,19 +82,19 @@ class Plan:
 
 @dataclass(frozen=True)
 class Named:
-    """A factory by its import path, for processes that import it."""
+    """A factory by its import path, which other processes import."""
 
     path: str
     arguments: tuple[Any, ...]
     settings: Mapping[str, Any]
 
     def __call__(self, mesh: Any) -> Any:
-        """What the factory gives."""
+        """Call the factory."""
         factory = find(self.path)
         if not callable(factory):
             raise InvalidArgument(
-                f"{self.path} is an object of type {type(factory).__name__}; plan takes a "
-                "function that makes a model, given the mesh"
+                f"{self.path} is an object of type {type(factory).__name__}; plan needs a "
+                "function that takes the mesh and returns a model"
             )
         check_call(
             factory, self.path, (mesh, *self.arguments), self.settings,
@@ -104,7 +104,7 @@ class Named:
 
 
 def sizes(text: str) -> dict[str, Any]:
-    """``"dp=8,tp=8"`` as sizes by name."""
+    """``"dp=8,tp=8"`` as a dict of sizes by name."""
     found: dict[str, Any] = {}
     for part in text.split(","):
         name, equals, size = (piece.strip() for piece in part.partition("="))
@@ -115,7 +115,7 @@ def sizes(text: str) -> dict[str, Any]:
 
 
 def numbers(text: str | None) -> Any:
-    """``"all"``, or ``"0,9,63"`` as numbers."""
+    """``"0,9,63"`` as a list of numbers; ``"all"`` and None unchanged."""
     if text is None or text == ALL:
         return text
     return [literal(part.strip()) for part in text.split(",")]

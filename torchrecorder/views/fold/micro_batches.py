@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Union
 
-from torchrecorder.events import TO_ONE, Communication, OpId, ScopeId, ScopeKind
+from torchrecorder.events import POINT_TO_POINT, Communication, OpId, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import op_key
@@ -28,7 +28,7 @@ def micro_batches(recording: RecordedRun) -> Groups:
     sent = {
         told.op: told
         for told in recording.communications
-        if told.op is not None and told.name in TO_ONE
+        if told.op is not None and told.name in POINT_TO_POINT
     }
     scopes = dict.fromkeys(recording.ops[op].scope for op in sent)
     return {scope: tuple(_Row(recording, scope, sent).groups()) for scope in scopes}

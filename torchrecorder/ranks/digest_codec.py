@@ -1,4 +1,4 @@
-"""Packed: digests as bytes, to be sent and put together; what many have in common is kept once."""
+"""Digests as bytes, to send and store. Parts that several digests share are decoded once."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import msgspec
 
 from torchrecorder.events import Rank, RankGroup
 from torchrecorder.ranks.digest import Digest
-from torchrecorder.ranks.sent import Sent, SentByRank
+from torchrecorder.ranks.sent import Sent, CommunicationColumns
 
 
 class _Packed(NamedTuple):
-    """A digest in parts, those that many have in common as one piece of bytes."""
+    """A digest in parts. Parts that are often equal are encoded separately."""
 
     digest: bytes
     rank: Rank
@@ -22,8 +22,8 @@ class _Packed(NamedTuple):
     columns: tuple[bytes, ...]
 
 
-class _Own(NamedTuple):
-    """What a digest has but its process and what that sent."""
+class _Fields(NamedTuple):
+    """The fields of a digest other than its rank and its communications."""
 
     name: str
     exact: str
@@ -33,30 +33,30 @@ class _Own(NamedTuple):
     failure: str
 
 
-def packed(digest: Digest) -> bytes:
-    """*digest* as bytes, for `Shared.unpacked`."""
+def encode_digest(digest: Digest) -> bytes:
+    """*digest* as bytes, for `DigestDecoder.decode`."""
     sent = digest.sent
-    own = _Own(**{name: getattr(digest, name) for name in _Own._fields})
+    fields = _Fields(**{name: getattr(digest, name) for name in _Fields._fields})
     columns = sent.group, sent.order, sent.peer, sent.seconds, sent.blocked
     encode = msgspec.msgpack.encode
     numbers = tuple([column.tobytes() for column in columns])
-    parts = _Packed(encode(own), digest.rank, encode(sent.kinds), numbers)
+    parts = _Packed(encode(fields), digest.rank, encode(sent.kinds), numbers)
     return zlib.compress(encode(parts), 1)
 
 
-class Shared:
-    """What the digests of one run have in common, each once."""
+class DigestDecoder:
+    """Decodes the digests of one run; equal groups and communications share memory."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
 
-    def unpacked(self, text: bytes) -> Digest:
-        """The digest that `packed` was given."""
-        parts = msgspec.msgpack.decode(zlib.decompress(text), type=_Packed)
-        own = msgspec.msgpack.decode(parts.digest, type=_Own)
+    def decode(self, data: bytes) -> Digest:
+        """The digest that `encode_digest` encoded."""
+        parts = msgspec.msgpack.decode(zlib.decompress(data), type=_Packed)
+        fields = msgspec.msgpack.decode(parts.digest, type=_Fields)
         rank = parts.rank._replace(groups=tuple(map(self._group, parts.rank.groups)))
         group, order, peer, seconds, blocked = parts.columns
-        sent = SentByRank(
+        sent = CommunicationColumns(
             self._kinds(parts.kinds),
             tuple(found.name for found in rank.groups),
             array("i", group),
@@ -65,12 +65,12 @@ class Shared:
             array("d", seconds),
             array("d", blocked),
         )
-        return Digest(rank=rank, sent=sent, **own._asdict())
+        return Digest(rank=rank, sent=sent, **fields._asdict())
 
     def _group(self, group: RankGroup) -> RankGroup:
         return self._known.setdefault(group, group)  # type: ignore[no-any-return]
 
-    def _kinds(self, text: bytes) -> tuple[Sent, ...]:
-        if text not in self._known:
-            self._known[text] = msgspec.msgpack.decode(text, type=tuple[Sent, ...])
-        return self._known[text]  # type: ignore[no-any-return]
+    def _kinds(self, data: bytes) -> tuple[Sent, ...]:
+        if data not in self._known:
+            self._known[data] = msgspec.msgpack.decode(data, type=tuple[Sent, ...])
+        return self._known[data]  # type: ignore[no-any-return]

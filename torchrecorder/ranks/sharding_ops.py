@@ -1,7 +1,7 @@
-"""Plumbing: what FSDP and DTensor do to bring weights and tensors where they are needed.
+"""The operations with which FSDP and DTensor shard and gather parameters and other tensors.
 
-Without it a model of many processes looks like the model: what is sent is told of the module.
-What a pipeline does before its first micro-batch, to learn the shapes of tensors, is left out too.
+Without them, the figure of a distributed model looks like that of the model, and communication is
+shown at its modules. The shape inference of a pipeline before its first micro-batch is removed too.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.recording import Recording
 
 CONVERSIONS = ("_FromTorchTensor", "_ToTorchTensor", "Redistribute", "RegisterPostBackwardFunction")
-"""Custom functions in which tensors change from one kind to the other, or are sent."""
+"""Custom functions that convert between local and distributed tensors, or communicate."""
 
-STEPS = ("wait_tensor", "_wrap_tensor_autograd", *CONVERSIONS)
-"""Ops that belong to a communication wherever they stand."""
+COMMUNICATION_OPS = ("wait_tensor", "_wrap_tensor_autograd", *CONVERSIONS)
+"""Ops that belong to a communication in any region."""
 
-OF_FSDP = ("all_gather_copy_in", "split_with_sizes_copy", "chunk_cat")
-"""Ops by which FSDP is known: what runs in the same region belongs to it."""
+FSDP_OPS = ("all_gather_copy_in", "split_with_sizes_copy", "chunk_cat")
+"""Ops that only FSDP calls: all ops in the same region belong to FSDP."""
 
 
-def without_plumbing(recording: Recording) -> Recording:
-    """*recording* without those ops and regions; what they passed on leads straight through."""
+def without_sharding_ops(recording: Recording) -> Recording:
+    """*recording* without these ops and their regions; edges connect their inputs and outputs."""
     setup = setup_scopes(recording)
-    gone = _ops(recording, setup)
-    if not gone:
+    removed = _sharding_ops(recording, setup)
+    if not removed:
         return recording
-    through = _Through(recording, gone)
-    empty = _regions(recording, gone) | setup
-    unused = _made_in(recording, setup)
+    bypass = _Bypass(recording, removed)
+    empty = _empty_regions(recording, removed) | setup
+    unused = _outputs_in(recording, setup)
     before = Counter(recording.scopes[scope].module for scope in setup)
-    runs = {run.run for run in recording.backward_runs if run.op in gone}
-    home = {scope: through.home(scope, empty) for scope in (None, *recording.scopes)}
+    runs = {run.run for run in recording.backward_runs if run.op in removed}
+    home = {scope: bypass.remaining_scope(scope, empty) for scope in (None, *recording.scopes)}
     return replace(
         recording,
         scopes=MappingProxyType({
             scope.id: scope._replace(
                 parent=home[scope.parent],
                 call=scope.call - before.get(scope.module, 0),
-                inputs=through.slots(scope.inputs),
-                outputs=through.slots(scope.outputs),
+                inputs=bypass.slots(scope.inputs),
+                outputs=bypass.slots(scope.outputs),
             )
             for scope in recording.scopes.values() if scope.id not in empty
         }),
@@ -55,33 +55,33 @@ def without_plumbing(recording: Recording) -> Recording:
             for module in recording.modules.values()
         }),
         ops=MappingProxyType({
-            op.id: op._replace(scope=home[op.scope], inputs=through.slots(op.inputs, several=True))
-            for op in recording.ops.values() if op.id not in gone
+            op.id: op._replace(scope=home[op.scope], inputs=bypass.slots(op.inputs, every=True))
+            for op in recording.ops.values() if op.id not in removed
         }),
         values=MappingProxyType({
-            value.id: value._replace(producer=None if value.producer in gone else value.producer)
+            value.id: value._replace(producer=None if value.producer in removed else value.producer)
             for value in recording.values.values()
         }),
         grad_nodes=MappingProxyType({
             grad.id: grad._replace(
-                owner=None if grad.owner in gone else grad.owner, scope=home[grad.scope]
+                owner=None if grad.owner in removed else grad.owner, scope=home[grad.scope]
             )
             for grad in recording.grad_nodes.values()
         }),
-        outputs=through.slots(
+        outputs=bypass.slots(
             slot for slot in recording.outputs if slot.value not in unused
         ),
         backward_runs=tuple(run for run in recording.backward_runs if run.run not in runs),
         grad_runs=tuple(run for run in recording.grad_runs if run.run not in runs),
         statistics=tuple(item for item in recording.statistics if item.run not in runs),
         communications=tuple(
-            told._replace(op=None if told.op in gone else told.op, scope=home[told.scope])
-            for told in recording.communications
+            item._replace(op=None if item.op in removed else item.op, scope=home[item.scope])
+            for item in recording.communications
         ),
         measured=MappingProxyType({
             quantity: MappingProxyType({
                 node: amount for node, amount in found.items()
-                if node not in gone and node not in empty
+                if node not in removed and node not in empty
             })
             for quantity, found in recording.measured.items()
         }),
@@ -89,7 +89,7 @@ def without_plumbing(recording: Recording) -> Recording:
 
 
 def setup_scopes(recording: Recording) -> set[ScopeId]:
-    """What a pipeline does before its first micro-batch, and all scopes in it."""
+    """The scopes that run in the setup of a pipeline, before its first micro-batch."""
     found: set[ScopeId | None] = set()
     for scope in recording.scopes.values():
         if scope.kind is ScopeKind.PIPELINE_SETUP or scope.parent in found:
@@ -97,8 +97,8 @@ def setup_scopes(recording: Recording) -> set[ScopeId]:
     return {scope for scope in found if scope is not None}
 
 
-def _made_in(recording: Recording, scopes: Collection[ScopeId]) -> set[ValueId]:
-    """What ops in *scopes* made."""
+def _outputs_in(recording: Recording, scopes: Collection[ScopeId]) -> set[ValueId]:
+    """The outputs of the ops in *scopes*."""
     return {
         value
         for op in recording.ops.values() if op.scope in scopes
@@ -106,26 +106,26 @@ def _made_in(recording: Recording, scopes: Collection[ScopeId]) -> set[ValueId]:
     }
 
 
-def _ops(recording: Recording, setup: Collection[ScopeId]) -> set[OpId]:
-    """The ops that are plumbing, those in *setup* among them."""
+def _sharding_ops(recording: Recording, setup: Collection[ScopeId]) -> set[OpId]:
+    """The ops to remove, including those in *setup*."""
     regions = {
         scope.id for scope in recording.scopes.values()
         if scope.kind is ScopeKind.CUSTOM_FUNCTION and scope.cls in CONVERSIONS
     }
     for op in recording.ops.values():
         around = recording.scopes.get(op.scope) if op.scope is not None else None
-        if op.name in OF_FSDP and around is not None and around.kind in MODES:
+        if op.name in FSDP_OPS and around is not None and around.kind in MODES:
             regions.add(around.id)
-    gone = _sharded_views(recording, regions)
+    found = _sharded_views(recording, regions)
     for op in recording.ops.values():
         inside = op.scope in setup or not regions.isdisjoint(recording.within(op.scope))
-        if inside or op.name in STEPS or _only_prepares(recording, op, gone):
-            gone.add(op.id)
-    return gone
+        if inside or op.name in COMMUNICATION_OPS or _only_views(recording, op, found):
+            found.add(op.id)
+    return found
 
 
 def _sharded_views(recording: Recording, regions: Collection[ScopeId]) -> set[OpId]:
-    """Views of sharded parameters that FSDP takes before it gathers them: all their readers do."""
+    """Views of sharded parameters that only FSDP reads, to gather them."""
     readers: dict[ValueId, list[Op]] = {}
     for op in recording.ops.values():
         for slot in op.inputs:
@@ -133,28 +133,28 @@ def _sharded_views(recording: Recording, regions: Collection[ScopeId]) -> set[Op
     views: set[OpId] = set()
     for op in recording.ops.values():
         found = [reader for output in op.outputs for reader in readers.get(output, ())]
-        gathers = [reader.name in OF_FSDP and reader.scope in regions for reader in found]
+        gathers = [reader.name in FSDP_OPS and reader.scope in regions for reader in found]
         if op.name == "view" and gathers and all(gathers):
             views.add(op.id)
     return views
 
 
-def _only_prepares(recording: Recording, op: Op, gone: set[OpId]) -> bool:
-    """Whether an op only looks at what plumbing made, as FSDP does to make parameters of it."""
+def _only_views(recording: Recording, op: Op, found: set[OpId]) -> bool:
+    """Whether an op only views the outputs of *found*, as FSDP does to create parameters."""
     if op.name not in ("as_strided", "detach") and op.kind is not OpKind.PASS:
         return False
     makers = {recording.values[slot.value].producer for slot in op.inputs}
-    return bool(makers) and makers <= gone
+    return bool(makers) and makers <= found
 
 
-def _regions(recording: Recording, gone: set[OpId]) -> set[ScopeId]:
-    """The regions in which nothing else ran."""
+def _empty_regions(recording: Recording, removed: set[OpId]) -> set[ScopeId]:
+    """The regions that have no ops other than *removed*."""
     full: set[ScopeId] = set()
     for op in recording.ops.values():
-        if op.id not in gone:
+        if op.id not in removed:
             full.update(recording.within(op.scope))
     emptied = {
-        scope for op in gone for scope in recording.within(recording.ops[op].scope)
+        scope for op in removed for scope in recording.within(recording.ops[op].scope)
     }
     return {
         item for item in emptied - full
@@ -162,37 +162,37 @@ def _regions(recording: Recording, gone: set[OpId]) -> set[ScopeId]:
     }
 
 
-class _Through:
-    """Where values come from when the ops *gone* are not there."""
+class _Bypass:
+    """Connects the inputs of the ops *removed* with the readers of their outputs."""
 
-    def __init__(self, recording: Recording, gone: set[OpId]) -> None:
+    def __init__(self, recording: Recording, removed: set[OpId]) -> None:
         self.recording = recording
-        self.gone = gone
-        self._known: dict[ValueId, tuple[ValueId, ...]] = {}
-        for value in recording.values.values():  # in the order they were met: makers first
-            self._known[value.id] = self._behind(value.id)
+        self.removed = removed
+        self._sources: dict[ValueId, tuple[ValueId, ...]] = {}
+        for value in recording.values.values():  # in run order: producers first
+            self._sources[value.id] = self._find(value.id)
 
-    def _behind(self, value: ValueId) -> tuple[ValueId, ...]:
+    def _find(self, value: ValueId) -> tuple[ValueId, ...]:
         producer = self.recording.values[value].producer
-        if producer is None or producer not in self.gone:
+        if producer is None or producer not in self.removed:
             return (value,)
         found: dict[ValueId, None] = {}
         for slot in self.recording.ops[producer].inputs:
             if slot.value != value:
-                found.update(dict.fromkeys(self._known.get(slot.value, (slot.value,))))
-        passed = [item for item in found if self.recording.values[item].role is not Role.CONSTANT]
-        return tuple(passed or found)
+                found.update(dict.fromkeys(self._sources.get(slot.value, (slot.value,))))
+        variable = [item for item in found if self.recording.values[item].role is not Role.CONSTANT]
+        return tuple(variable or found)
 
-    def slots(self, slots: Iterable[Slot], *, several: bool = False) -> tuple[Slot, ...]:
-        """Slots with what is behind their values: the first of it, or all."""
+    def slots(self, slots: Iterable[Slot], *, every: bool = False) -> tuple[Slot, ...]:
+        """The slots with the first source of each value, or with every source."""
         found: dict[Slot, None] = {}
         for slot in slots:
-            behind = self._known[slot.value]
-            for item in behind if several else behind[:1]:
+            sources = self._sources[slot.value]
+            for item in sources if every else sources[:1]:
                 found[Slot(slot.name, item)] = None
         return tuple(found)
 
-    def home(self, scope: ScopeId | None, empty: set[ScopeId]) -> ScopeId | None:
-        """The innermost scope around that is still there."""
+    def remaining_scope(self, scope: ScopeId | None, empty: set[ScopeId]) -> ScopeId | None:
+        """*scope*, or the innermost scope around it that is not removed."""
         around = self.recording.within(scope)
         return next((outer for outer in around if outer not in empty), None)
