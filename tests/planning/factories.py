@@ -75,6 +75,40 @@ def staged(mesh):
     return model, step
 
 
+MICRO_BATCHES, ROWS, WIDTH = 4, 3, 8
+
+MICRO_BATCH_BYTES = ROWS * WIDTH * 4
+"""What one stage sends to the next for each, and is sent back."""
+
+
+def scheduled(mesh, schedule, stages):
+    """A step of one of PyTorch's schedules, with so many stages in each process."""
+    from torch.distributed import pipelining
+
+    rank, ranks = mesh.get_local_rank("pp"), mesh["pp"].size()
+    layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(stages))
+    sample = torch.zeros(ROWS, WIDTH, requires_grad=True)
+    parts = [
+        pipelining.PipelineStage(
+            layer, rank + ranks * number, ranks * stages, torch.device("cpu"),
+            input_args=(sample,), output_args=(sample,), group=mesh.get_group("pp"),
+        )
+        for number, layer in enumerate(layers)
+    ]
+    make = getattr(pipelining, schedule)
+    built = make(
+        parts if stages > 1 else parts[0], MICRO_BATCHES, loss_fn=nn.functional.mse_loss
+    )
+
+    def step():
+        batch = torch.ones(MICRO_BATCHES * ROWS, WIDTH)
+        given = [batch] if parts[0].is_first else []
+        wanted = {"target": batch} if parts[-1].is_last else {}
+        built.step(*given, **wanted)
+
+    return layers, step
+
+
 def tied(mesh):
     """A table that is a head, too."""
     model = nn.Sequential(nn.Embedding(8, 4), nn.Linear(4, 8, bias=False))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import networkx as nx
 import pytest
 import torch
 
 import torchrecorder
+from torchrecorder.capture.internals import fake_group
+from torchrecorder.capture.internals.table import FAKE_GROUPS
+from torchrecorder.capture.planned import recorded
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.storage import dumps
@@ -22,6 +26,8 @@ from tests.planning import factories
 from tests.planning.in_process import probed, run_all
 
 LAYERS = 3
+
+pytestmark = pytest.mark.skipif(not FAKE_GROUPS.present, reason="this PyTorch cannot plan")
 
 
 def _blocks(mesh):
@@ -106,6 +112,24 @@ def test_tied_weights_stay_tied():
     names = [value.names for value in lane.recording.values.values() if value.names]
     assert ("0.weight", "1.weight") in names
     assert lane.parameter_bytes == (8 * 4 * 4,) * 2
+
+
+@pytest.mark.parametrize(("schedule", "stages"), [
+    ("ScheduleGPipe", 1), ("Schedule1F1B", 1), ("ScheduleInterleaved1F1B", 2),
+    ("ScheduleInterleavedZeroBubble", 2),
+])
+def test_schedules_of_pipelines(schedule, stages):
+    """Each micro-batch goes from stage to stage, and its gradient comes back."""
+    run = run_all(partial(factories.scheduled, schedule=schedule, stages=stages), {"pp": 2})
+    assert run.problems == ()
+    sent = [each for each in run.collectives if each.bytes == factories.MICRO_BATCH_BYTES]
+    borders = 2 * stages - 1
+    assert len(sent) == factories.MICRO_BATCHES * borders * 2
+    senders = Counter(each.parts[0].rank for each in sent)
+    assert senders == {0: len(sent) // 2, 1: len(sent) // 2}
+    for lane in run.lanes:
+        assert structure(lane.recording) == []
+        assert [each for each in lane.recording.backward_runs if each.failed] == []
 
 
 # Which ranks are run ----------------------------------------------------------------------------
@@ -199,6 +223,13 @@ def test_what_cannot_be_planned(options, message):
     """Said before a process is started."""
     with pytest.raises(InvalidArgument, match=message):
         torchrecorder.plan(**{"factory": factories.spread, **options})
+
+
+def test_without_kernels_for_tensors_without_data(monkeypatch):
+    """In an old PyTorch, the message says from which version on it works."""
+    monkeypatch.setattr(fake_group, "FAKE_GROUPS", replace(FAKE_GROUPS, works=lambda: False))
+    with pytest.raises(InvalidArgument, match=f"needs PyTorch {FAKE_GROUPS.since} or newer"):
+        recorded(Job(factories.only_step, Layout.of({"dp": 1}), True, ""), 0)
 
 
 def test_what_is_no_model():

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from torchrecorder.capture.internals.access import FakeTensor, FakeTensorMode, pytree
-from torchrecorder.capture.internals.fake_group import fake_mesh
+from torchrecorder.capture.internals.fake_group import agree_on_static_shapes, fake_mesh
 from torchrecorder.capture.internals.processes import local_part
 from torchrecorder.capture.record import record
 from torchrecorder.capture.recorder import Recorder
@@ -69,6 +69,7 @@ def recorded(job: RankJob, rank: int) -> Recording:
     mesh = fake_mesh(rank, job.layout.names, job.layout.sizes)
     with torch.device("meta"):
         model, step_or_inputs = _parts(job.factory(mesh))
+    agree_on_static_shapes()
     with FakeTensorMode(allow_non_fake_inputs=True):
         if isinstance(model, Module):
             _materialize(model)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import sys
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import torch.distributed
 
-from torchrecorder.capture.internals.table import FAKE_GROUPS
+from torchrecorder.capture.internals.table import FAKE_GROUPS, STAGE_VOTES
 from torchrecorder.capture.internals.trials import find
 from torchrecorder.errors import InvalidArgument
 
@@ -20,10 +22,33 @@ def fake_mesh(rank: int, names: Sequence[str], sizes: Sequence[int]) -> Any:
         InvalidArgument: This PyTorch has no group that sends nothing.
     """
     if not FAKE_GROUPS.present:
-        missing = ", ".join(FAKE_GROUPS.missing)
-        raise InvalidArgument(f"this PyTorch cannot plan a run of processes: it lacks {missing}")
+        missing = ", ".join(FAKE_GROUPS.missing) or "collectives of tensors without data"
+        raise InvalidArgument(
+            f"this PyTorch cannot plan a run of processes: it has no {missing}. plan needs "
+            f"PyTorch {FAKE_GROUPS.since} or newer"
+        )
     from torch.distributed.device_mesh import init_device_mesh
 
     store = find(FAKE_GROUPS.paths[0])()
     torch.distributed.init_process_group("fake", store=store, rank=rank, world_size=prod(sizes))
     return init_device_mesh("cpu", tuple(sizes), mesh_dim_names=tuple(names))
+
+
+def agree_on_static_shapes() -> None:
+    """Let the stages of pipelines in this process take it that all others know their shapes.
+
+    Before its first micro-batch, a pipeline asks its stages whether each was given the shapes of
+    its inputs and outputs, and reads the answer from a tensor. In a fake group nobody answers.
+    """
+    if "torch.distributed.pipelining" in sys.modules and STAGE_VOTES.present:
+        stage, name = find(STAGE_VOTES.paths[0].rpartition(".")[0]), "_warmup_backward_result"
+        setattr(stage, name, _all_agree(getattr(stage, name)))
+
+
+def _all_agree(vote: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(vote)
+    def agreed(*args: Any, **kwargs: Any) -> Any:
+        vote(*args, **kwargs)  # the messages are those of a real run
+        return torch.tensor([1], dtype=torch.int32)
+
+    return agreed

@@ -5,13 +5,12 @@ Whether PyTorch has one is checked by looking up its names, not by version.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import torch
 
+from torchrecorder.capture.internals.internal import OLDEST, Internal, needed
 from torchrecorder.capture.internals.trials import (
     creates_contexts,
+    fakes_communication,
     find,
     parameters,
     reaches_modes,
@@ -20,50 +19,7 @@ from torchrecorder.capture.internals.trials import (
 )
 from torchrecorder.errors import UnsupportedTorch
 
-OLDEST = "2.6"
-"""The oldest version of PyTorch that has everything needed."""
-
-
-@dataclass(frozen=True)
-class Internal:
-    """A private or changing part of PyTorch or CPython.
-
-    Attributes:
-        name: What it is.
-        gives: The feature of the recorder that uses it.
-        without: What is different if PyTorch does not have it.
-        paths: Dotted paths of the names that must exist.
-        attributes: Private attributes of objects that capture reads directly, for speed.
-        since: The first supported version that has it.
-        needed: Whether nothing can be recorded without it.
-        works: Further checks, besides the names.
-    """
-
-    name: str
-    gives: str
-    without: str
-    paths: tuple[str, ...] = ()
-    attributes: tuple[str, ...] = ()
-    since: str = OLDEST
-    needed: bool = False
-    works: Callable[[], bool] = lambda: True
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """The paths that do not exist in this PyTorch."""
-        return tuple(path for path in self.paths if find(path) is None)
-
-    @property
-    def present(self) -> bool:
-        """Whether this PyTorch has it."""
-        return not self.missing and self.works()
-
-
-def _needed(name: str, gives: str, *paths: str, attributes: tuple[str, ...] = ()) -> Internal:
-    return Internal(name, gives, "nothing can be recorded", paths, attributes, needed=True)
-
-
-FUNCTION_MODES = _needed(
+FUNCTION_MODES = needed(
     "function modes",
     "every torch function that Python calls",
     "torch._C.DisableTorchFunction",
@@ -74,7 +30,7 @@ FUNCTION_MODES = _needed(
     "torch.overrides._pop_mode",
     "torch.overrides._push_mode",
 )
-DISPATCH_MODES = _needed(
+DISPATCH_MODES = needed(
     "dispatch modes",
     "operators of scripted modules and fused kernels; floating-point operations",
     "torch._C._len_torch_dispatch_stack",
@@ -82,7 +38,7 @@ DISPATCH_MODES = _needed(
     "torch.utils._python_dispatch._disable_current_modes",
     "torch.utils._python_dispatch._get_current_dispatch_mode_stack",
 )
-OPERATORS = _needed(
+OPERATORS = needed(
     "operators",
     "names of arguments, and which of them an operator writes",
     "torch._ops.HigherOrderOperator",
@@ -91,13 +47,13 @@ OPERATORS = _needed(
     "torch._C.DispatchKey.CompositeImplicitAutograd",
     attributes=("_schema", "_schemas", "_overloadpacket", "_op_dk"),
 )
-MODULE_HOOKS = _needed(
+MODULE_HOOKS = needed(
     "global module hooks",
     "calls of modules, with keyword arguments, also of those that raise",
     "torch.nn.modules.module._global_forward_hooks_with_kwargs",
     "torch.nn.modules.module._global_forward_hooks_always_called",
 )
-MODULE_FRAMES = _needed(
+MODULE_FRAMES = needed(
     "frames of a module's call",
     "keyword arguments of a module, its result after all hooks, the line that calls it",
     "torch.nn.Module._call_impl.__code__",
@@ -114,13 +70,13 @@ MODULES = Internal(
     ),
     works=lambda: {"_modules", "_parameters", "_buffers"} <= set(vars(torch.nn.Module())),
 )
-TENSORS = _needed(
+TENSORS = needed(
     "tensors",
     "writes in place, views, sparse layouts",
     *(f"torch.Tensor.{name}" for name in ("_version", "_base", "_is_view", "_indices", "_values")),
     attributes=("_version", "_base", "_is_view", "_indices", "_values"),
 )
-STORAGES = _needed(
+STORAGES = needed(
     "storages",
     "which tensors share memory, without keeping it alive",
     *(f"torch.UntypedStorage.{name}" for name in ("_weak_ref", "_free_weak_ref", "_expired")),
@@ -134,14 +90,14 @@ STORAGE_ENDS = Internal(
     since="2.11",
     works=tells_of_ends,
 )
-NODE_NUMBERS = _needed(
+NODE_NUMBERS = needed(
     "numbers of autograd nodes",
     "which operation made a node",
     "torch._C._autograd._get_sequence_nr",
     "torch._C._FunctionBase._sequence_nr",
     attributes=("_sequence_nr",),
 )
-AUTOGRAD_ENGINE = _needed(
+AUTOGRAD_ENGINE = needed(
     "state of the autograd engine",
     "the node that runs now, and whether backward recomputes a part of forward",
     "torch._C._current_autograd_node",
@@ -162,30 +118,30 @@ GRADIENT_BUFFERS = Internal(
     ("torch.autograd.function.FunctionCtx.input_grad_buffers",),
     since="2.15",
 )
-TRANSFORMATIONS = _needed(
+TRANSFORMATIONS = needed(
     "transformations of torch.func",
     "the tensors inside the wrappers of vmap and grad",
     "torch._C._functorch.peek_interpreter_stack",
     "torch._C._functorch.is_functorch_wrapped_tensor",
     "torch._C._functorch.get_unwrapped",
 )
-FAKE_TENSORS = _needed(
+FAKE_TENSORS = needed(
     "fake tensors",
     "record(..., fake=True), and recognition of tensors without data",
     "torch._subclasses.fake_tensor.FakeTensor.__torch_dispatch__",
     "torch._subclasses.fake_tensor.FakeTensorMode.__torch_dispatch__",
 )
-COMPILER_STANCE = _needed(
+COMPILER_STANCE = needed(
     "the compiler's stance", "compiled models run eagerly", "torch.compiler.set_stance"
 )
-AUTOCAST = _needed("autocast", "regions of autocast", "torch._C._is_any_autocast_enabled")
-BUFFERS = _needed(
+AUTOCAST = needed("autocast", "regions of autocast", "torch._C._is_any_autocast_enabled")
+BUFFERS = needed(
     "writing buffers",
     "buffers are restored, including their version counters",
     "torch._C._autograd._unsafe_set_version_counter",
     "torch._C._nn.flatten_dense_tensors",
 )
-FRAMES = _needed("frames of Python", "lines of the source, regions", "sys._getframe")
+FRAMES = needed("frames of Python", "lines of the source, regions", "sys._getframe")
 
 NODE_OUTPUTS = Internal(
     "metadata of the outputs of an autograd node's forward",
@@ -316,6 +272,15 @@ FAKE_GROUPS = Internal(
     "plan, which records the ranks of a mesh on one machine",
     "nothing can be planned",
     ("torch.testing._internal.distributed.fake_pg.FakeStore",),
+    since="2.11",
+    works=fakes_communication,
+)
+STAGE_VOTES = Internal(
+    "votes of pipeline stages",
+    "schedules of pipelines in a plan, where no stage can be asked whether it knows its shapes",
+    "older versions do not vote, and plan schedules without it",
+    ("torch.distributed.pipelining.PipelineStage._warmup_backward_result",),
+    since="2.13",
 )
 COLLECTIVE_CALLS = Internal(
     "torch.distributed in function modes",

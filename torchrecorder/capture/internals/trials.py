@@ -77,3 +77,13 @@ def tells_reductions() -> bool:
         return hasattr(torch.classes.c10d.ReduceOp(), "op")
     except RuntimeError:  # a PyTorch without torch.distributed
         return False
+
+
+def fakes_communication() -> bool:
+    """Whether collectives and messages have kernels for tensors without data."""
+    operators = ("send", "recv_", "allreduce_", "scatter_", "_allgather_base_")
+    registered = find("torch._C._dispatch_has_kernel_for_dispatch_key")
+    try:
+        return all(registered(f"c10d::{name}", "Meta") for name in operators)
+    except RuntimeError:  # a PyTorch without torch.distributed
+        return False
