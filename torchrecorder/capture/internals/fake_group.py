@@ -1,4 +1,4 @@
-"""A group of processes that are not there: nothing is sent, and what is received is not written."""
+"""A fake process group, which sends nothing and writes no results."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from torchrecorder.errors import InvalidArgument
 
 
 def fake_mesh(rank: int, names: Sequence[str], sizes: Sequence[int]) -> Any:
-    """A mesh of such processes, of which this one is *rank* from now on.
+    """Initialize ``torch.distributed`` as *rank* of a fake group; returns its device mesh.
 
     Raises:
-        InvalidArgument: This PyTorch has no group that sends nothing.
+        InvalidArgument: This PyTorch has no fake process group.
     """
     if not FAKE_GROUPS.present:
         missing = ", ".join(FAKE_GROUPS.missing)
-        raise InvalidArgument(f"this PyTorch cannot plan a run of processes: it lacks {missing}")
+        raise InvalidArgument(f"plan needs fake process groups; this PyTorch lacks {missing}")
     from torch.distributed.device_mesh import init_device_mesh
 
     store = find(FAKE_GROUPS.paths[0])()
