@@ -353,7 +353,7 @@ def test_an_instrument_that_fails_does_not_stop_the_program(mesh, monkeypatch):
     from torchrecorder.capture.tape import Tape
 
     monkeypatch.setattr(Tape, "strict", False)
-    monkeypatch.setattr(communications, "sent_by", lambda operator, args: 1 / 0)
+    monkeypatch.setattr(communications, "communication_of", lambda operator, args: 1 / 0)
     with pytest.warns(UserWarning, match="could not record"), Recorder() as recorder:
         dist.all_reduce(X.clone())
     assert recorder.recording.run.lost == 1

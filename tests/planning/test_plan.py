@@ -228,7 +228,7 @@ def test_what_cannot_be_planned(options, message):
 def test_without_kernels_for_tensors_without_data(monkeypatch):
     """In an old PyTorch, the message says from which version on it works."""
     monkeypatch.setattr(fake_group, "FAKE_GROUPS", replace(FAKE_GROUPS, works=lambda: False))
-    with pytest.raises(InvalidArgument, match=f"needs PyTorch {FAKE_GROUPS.since} or newer"):
+    with pytest.raises(InvalidArgument, match=f"Install PyTorch {FAKE_GROUPS.since} or newer"):
         recorded(Job(factories.only_step, Layout.of({"dp": 1}), True, ""), 0)
 
 

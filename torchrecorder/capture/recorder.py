@@ -166,7 +166,7 @@ class Recorder:
     ) -> None:
         assert self._exit is not None
         self._tape.pause()
-        self._tape.deaf = True  # PyTorch runs hooks that existed when a module was called
+        self._tape.ignores_calls = True  # PyTorch runs hooks that existed when a module was called
         with self._tape.losing("end"):
             self._exit.close()
         if self._second is not None and error is None:

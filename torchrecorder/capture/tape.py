@@ -73,7 +73,7 @@ class Tape:
         self.paused: float | None = None
         self.thread = threading.get_ident()
         self.task = OwnTask()
-        self.deaf = False  # module calls do not belong to the model
+        self.ignores_calls = False  # module calls do not belong to the model
         self.stack: list[OpenScope] = []
         self.index = 0
         self.ops = 0

@@ -1,4 +1,4 @@
-"""Boundaries: what flows into scopes and out of them, as their operations read and make it."""
+"""Boundaries: the inputs and outputs of scopes, from the edges of their operations."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Collection
 from torchrecorder.events import STORED, Role, ScopeId, Slot, ValueId
 from torchrecorder.graph.recording import RecordedRun
 
-_STAYS = (*STORED, Role.CONSTANT)
-"""Parameters, buffers and constants stand with what reads them."""
+_NOT_INPUTS = (*STORED, Role.CONSTANT)
+"""Parameters, buffers and constants are drawn at their readers and are no inputs of scopes."""
 
 
 class Boundaries:
     """The inputs and outputs of some scopes, found in one pass over the operations.
 
     Args:
-        recording: What ran.
+        recording: The recording.
         wanted: The scopes.
     """
 
@@ -26,7 +26,7 @@ class Boundaries:
             outer = self._around[scope.parent]
             self._around[scope.id] = (*outer, scope.id) if scope.id in wanted else outer
         self._read: dict[ScopeId, dict[ValueId, str]] = {scope: {} for scope in wanted}
-        self._given: dict[ScopeId, dict[ValueId, None]] = {scope: {} for scope in wanted}
+        self._made: dict[ScopeId, dict[ValueId, None]] = {scope: {} for scope in wanted}
         for op in recording.ops.values():
             for slot in op.inputs:
                 self._flow(slot.value, slot.name, self._around[op.scope])
@@ -34,22 +34,22 @@ class Boundaries:
             self._flow(slot.value, slot.name, ())
 
     def _flow(self, value: ValueId, name: str, into: tuple[ScopeId, ...]) -> None:
-        """Something in the scopes *into* reads a value."""
-        seen = self.recording.values[value]
-        producer = self.recording.ops.get(seen.producer) if seen.producer is not None else None
+        """Add a value that is read inside the scopes *into*."""
+        found = self.recording.values[value]
+        producer = self.recording.ops.get(found.producer) if found.producer is not None else None
         out_of = self._around[producer.scope] if producer is not None else ()
-        if producer is not None or seen.role not in _STAYS:
+        if producer is not None or found.role not in _NOT_INPUTS:
             for scope in into:
                 if scope not in out_of:
                     self._read[scope].setdefault(value, name)
         for scope in out_of:
             if scope not in into:
-                self._given[scope][value] = None
+                self._made[scope][value] = None
 
     def inputs(self, scope: ScopeId) -> tuple[Slot, ...]:
-        """What its operations read that is made outside, by the name of the first argument."""
+        """The values from outside that its ops read, each named by its first argument."""
         return tuple(Slot(name, value) for value, name in self._read[scope].items())
 
     def outputs(self, scope: ScopeId) -> tuple[Slot, ...]:
-        """What is made in it and read outside, in the order in which it is read."""
-        return tuple(Slot(str(place), value) for place, value in enumerate(self._given[scope]))
+        """The values of its ops that are read outside, in the order in which they are read."""
+        return tuple(Slot(str(place), value) for place, value in enumerate(self._made[scope]))

@@ -1,6 +1,6 @@
-"""WithFunctions: operations that no module groups, by the Python functions that ran them.
+"""WithFunctions: group operations by the calls of Python functions that ran them.
 
-As with a made-up group, the scopes are put into the recording before a view is made of it.
+As for user-defined groups, the scopes are added to the recording before a view is built from it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 
 LOOSE = 25
-"""A scope with more operations right in it shows them by function."""
+"""Scopes with more direct operations than this are grouped by function."""
 
 LOCAL = "<locals>"
-"""In the qualified names of functions that are made in functions, as wrappers are."""
+"""Part of the qualified names of nested functions, such as wrappers."""
 
 Item = Union[Scope, Op]
 Chain = tuple[FunctionId, ...]
-"""Calls of functions around something, outermost first."""
+"""The function calls around an op or a scope, outermost first."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,14 @@ class WithFunctions:
     """Group the operations of large scopes by the calls of Python functions that ran them.
 
     Attributes:
-        wanted: True does so in every scope, False in none; None where there are more than
-            `LOOSE` operations right in a scope.
+        wanted: True groups in all scopes, False in none; None in scopes with more than `LOOSE`
+            direct operations.
     """
 
     wanted: bool | None = None
 
     def __call__(self, recording: RecordedRun) -> RecordedRun:
-        """*recording* with a scope for each call that is shown; itself if there is none."""
+        """*recording* with a scope for each call that is shown; unchanged if there is none."""
         if self.wanted is False or not recording.function_calls:
             return recording
         found = _Grouping(recording, -1 if self.wanted else LOOSE)
@@ -55,12 +55,12 @@ class WithFunctions:
 
 
 class _Grouping:
-    """Finds the calls that become scopes, and what lies in each.
+    """Finds the calls that become scopes, and the contents of each.
 
     Attributes:
-        most: A scope with more operations is grouped.
-        calls: The call that each new scope is.
-        parent: For each new scope, and for what lies right in one, the scope around it.
+        most: Scopes with more operations are grouped.
+        calls: The call of each new scope.
+        parent: The new parent of each new scope, and of each op and scope directly in one.
     """
 
     def __init__(self, old: RecordedRun, most: int) -> None:
@@ -74,7 +74,7 @@ class _Grouping:
                 self._group(scope, inside, self._depth(scope))
 
     def _depth(self, scope: ScopeId | None) -> int:
-        """How many calls run around all that is in a scope, up to the call of a module."""
+        """The number of calls between a scope and the innermost module call around it."""
         inside = scope is not None and self.old.scopes[scope].kind is not ScopeKind.MODULE
         return len(self._chain(scope)) if inside and scope is not None else 0
 
@@ -88,7 +88,7 @@ class _Grouping:
         return sum(isinstance(item, Op) and self._is_drawn(item) for item in items)
 
     def _group(self, around: ScopeId | None, items: Sequence[Item], depth: int) -> None:
-        """Put *items*, which lie in a scope and *depth* calls, into scopes for the next calls."""
+        """Group *items*, which are in a scope and *depth* calls, by the next call."""
         drawn = sum(map(self._is_drawn, items))
         members: dict[FunctionId, list[Item]] = {}
         for item in items:
@@ -97,7 +97,7 @@ class _Grouping:
                 members.setdefault(chain[depth], []).append(item)
         for call, inside in members.items():
             shown = sum(map(self._is_drawn, inside))
-            if shown == drawn:  # says nothing more than the scope around it
+            if shown == drawn:  # equal to the scope around it
                 self._group(around, inside, depth + 1)
             elif shown > 1:
                 scope = self._add(self._wrapped(call, inside), around, inside)
@@ -105,7 +105,7 @@ class _Grouping:
                     self._group(scope, inside, depth + 1)
 
     def _wrapped(self, call: FunctionId, inside: Sequence[Item]) -> FunctionId:
-        """*call*, or of a wrapper around a function, the call of the function."""
+        """*call*; if it is of a wrapper, the call of the wrapped function."""
         chains = [self._chain(item.id) for item in inside if self._is_drawn(item)]
         for deeper in _common(chains)[chains[0].index(call) :]:
             call = deeper
@@ -114,7 +114,7 @@ class _Grouping:
         return call
 
     def _add(self, call: FunctionId, around: ScopeId | None, inside: Sequence[Item]) -> ScopeId:
-        """A scope for *call*, with a number if it has one in another scope already."""
+        """Add a scope for *call*, numbered if the call already has one in another scope."""
         number, name = 1, ScopeId(call)
         while name in self.calls:
             number += 1
@@ -125,11 +125,11 @@ class _Grouping:
         self.parent.update((item.id, name) for item in inside)
         return name
 
-    # Which calls run around what --------------------------------------------------------
+    # Calls around ops and scopes --------------------------------------------------------
 
     @cached_property
     def _direct(self) -> Mapping[str, Chain]:
-        """The calls around each op and scope that the recording knows them of."""
+        """The recorded calls around each op and scope."""
         chains: dict[FunctionId | None, Chain] = {None: ()}
         found: dict[str, Chain] = {}
         for call in self.old.function_calls.values():
@@ -138,14 +138,14 @@ class _Grouping:
         return found
 
     def _chain(self, item: str) -> Chain:
-        """The calls around an op or scope, up to the call of the module around it."""
+        """The calls between an op or scope and the module call around it."""
         return self._direct.get(item) or self._of_regions.get(item, ())
 
     @cached_property
     def _of_regions(self) -> Mapping[str, Chain]:
-        """The calls around regions that no frame tells of, such as ``no_grad``.
+        """The calls around regions without a frame of their own, such as ``no_grad``.
 
-        Those around all that ran in the region, without those that ran in it as a whole.
+        These are the calls around all contents of the region, without calls that ran inside it.
         """
         found: dict[str, Chain] = {}
         everywhere = Counter(call for chain in self._direct.values() for call in chain)
@@ -160,7 +160,7 @@ class _Grouping:
         return found
 
     def _inside(self, scope: ScopeId) -> Iterator[Chain]:
-        """The calls around each item of a region, and of regions in it."""
+        """The calls around each item of a region and its inner regions."""
         for item in self.old.children[scope]:
             region = isinstance(item, Scope) and item.kind is not ScopeKind.MODULE
             if not region or item.id in self._direct:
@@ -171,7 +171,7 @@ class _Grouping:
     # The recording with the new scopes --------------------------------------------------
 
     def recording(self) -> RecordedRun:
-        """The recording in which each call that was added is a scope."""
+        """The recording with the new scopes."""
         old, parent = self.old, self.parent
         ops = {
             op.id: op._replace(scope=parent[op.id]) if op.id in parent else op
@@ -197,7 +197,7 @@ class _Grouping:
         return replace(nested, scopes=MappingProxyType(scopes))
 
     def _scopes(self) -> Iterator[Scope]:
-        """All scopes in run order, a new one at the place of the first item in it."""
+        """All scopes in run order; a new scope comes before its first item."""
         old = self.old
         items: list[Item] = [*old.scopes.values(), *old.ops.values()]
         paths: dict[ScopeId | None, str] = {None: ""}
@@ -247,7 +247,7 @@ class _Grouping:
 
 
 def _common(chains: Sequence[Chain]) -> Chain:
-    """What all *chains* begin with."""
+    """The common prefix of all *chains*."""
     if not chains:
         return ()
     shortest, longest = min(chains), max(chains)

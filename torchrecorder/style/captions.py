@@ -22,7 +22,7 @@ from torchrecorder.style.hyperparameters import arguments, hyperparameters
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
 from torchrecorder.style.merge_captions import first_to_last, times, together
-from torchrecorder.style.titles import at_dot, in_width
+from torchrecorder.style.titles import wrapped, wrapped_at_dot
 from torchrecorder.style.weights import Weights
 from torchrecorder.views.fold.blocks import is_block, op_key
 from torchrecorder.views.view import Box, BoxKind, Cluster
@@ -80,7 +80,7 @@ class Captions:
         """*lines* with long titles wrapped; names given by the user are never shortened."""
         if not self.style.rename:
             return lines
-        return tuple(item for line in lines for item in in_width(line))
+        return tuple(item for line in lines for item in wrapped(line))
 
     def _short(self, title: str) -> str:
         return title if title in self.renamed.given else labels.shorten(title)
@@ -279,7 +279,7 @@ class Captions:
         renamed = self.renamed.of([title, "output"])
         title = labels.shorten(title) if renamed is None else renamed
         title += f"  ×{box.count}" if box.count > 1 else ""
-        return *at_dot(title), Text(labels.value(value, self.usual))
+        return *wrapped_at_dot(title), Text(labels.value(value, self.usual))
 
     def full_name(self, node: str) -> str:
         """The full name of a scope, op, value or grad node, with its path."""

@@ -1,4 +1,4 @@
-"""Long titles in several lines."""
+"""Wrap long titles."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from torchrecorder.style.figure import Text
 
 LONGEST = 36
-"""The maximum number of letters of a line."""
+"""The maximum number of characters per line."""
 
 WIDE = 24
-"""The length above which titles of outputs are broken at a dot."""
+"""Titles of outputs with more characters than this are wrapped at a dot."""
 
 
-def in_width(line: Text) -> Iterator[Text]:
-    """A title in lines of at most `LONGEST` letters; other lines unchanged."""
+def wrapped(line: Text) -> Iterator[Text]:
+    """A title in lines of at most `LONGEST` characters; other texts unchanged."""
     if line.part != "title" or (len(line.text) <= LONGEST and "\n" not in line.text):
         yield line
         return
@@ -23,7 +23,7 @@ def in_width(line: Text) -> Iterator[Text]:
         yield from (Text(part, "title") for part in textwrap.wrap(item, LONGEST))
 
 
-def at_dot(title: str) -> Iterator[Text]:
+def wrapped_at_dot(title: str) -> Iterator[Text]:
     """The title of an output, in two lines if it is long, because many are side by side."""
     around, dot, name = title.rpartition(".")
     lines = [around, dot + name] if dot and len(title) > WIDE else [title]

@@ -1,4 +1,4 @@
-"""Unread: inputs that nothing reads, and operations whose results nothing uses, drawn small."""
+"""Unread: unused inputs, and operations whose results are unused, are drawn small."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torchrecorder.views.view import Box, BoxKind, View
 
 
 def unread(view: View) -> frozenset[str]:
-    """Inputs and operations from which no arrow leads on.
+    """The inputs and operations without outgoing edges.
 
-    An operation that writes, fails, sends or gives nothing is done for another reason.
+    Operations that write, fail, communicate or have no outputs have side effects, and are excluded.
     """
     if view.backward:
         return frozenset()
@@ -33,6 +33,6 @@ def _is_idle(view: View, box: Box) -> bool:
 
 
 def small(label: tuple[Text, ...], look: Look) -> tuple[tuple[Text, ...], Look]:
-    """The label and look of what nothing reads: its title, and a dotted outline."""
+    """The label and look of an unused box: its title, and a dotted outline."""
     titles = tuple(text for text in label if text.part == "title")
     return (*titles, Text("not read")), replace(look, dash="dotted")

@@ -1,7 +1,7 @@
-"""Branches: which scopes to open below a depth, so that few boxes tell much.
+"""Branches: choose scopes to open below the automatic depth, within a number of boxes.
 
-One depth for all stops where the largest part of a network has too many boxes. Other large parts
-may be opened further. What is alike opens alike: all calls of modules of one class.
+A single depth for all is limited by the largest part of a network. Other large parts can be opened
+further. All calls of modules of one class open together.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 
 LARGE = 1 / 3
-"""A part is worth opening that has so much of the operations that are not shown."""
+"""A part is opened only if it has at least this share of the ops in closed scopes."""
 
 Part = tuple[str, ...]
 """Closed scopes that open together."""
 
 
 class Branches:
-    """Opens scopes, part by part, as long as the boxes stay few.
+    """Opens scopes, part by part, within a number of boxes.
 
     Args:
-        recording: What is drawn.
-        quiet: Ops that are not drawn.
+        recording: The recording.
+        quiet: Whether an op is not drawn.
         hidden: Scopes and ops that are not drawn.
         closed: Scopes that stay closed.
     """
@@ -53,16 +53,16 @@ class Branches:
         self.ops = self._ops_inside()
 
     def opened(self, depth: int, spare: int) -> frozenset[str]:
-        """The scopes to open of those that lie *depth* scopes deep, and in them.
+        """The scopes to open at depth *depth* and below.
 
         Args:
-            depth: What lies less deep is open.
-            spare: How many boxes may be added.
+            depth: All scopes at a smaller depth are open.
+            spare: The number of boxes that may be added.
         """
         found: set[str] = set()
-        edge = self._at(depth)
+        closed = self._at(depth)
         while True:
-            for part in self._parts(edge):
+            for part in self._parts(closed):
                 more = sum(self._inside(scope) - 1 for scope in part)
                 if more <= spare:
                     break
@@ -70,11 +70,11 @@ class Branches:
                 return frozenset(found)
             spare -= more
             found.update(part)
-            edge = [scope for scope in edge if scope not in found]
-            edge += [child for scope in part for child in self.scopes[scope]]
+            closed = [scope for scope in closed if scope not in found]
+            closed += [child for scope in part for child in self.scopes[scope]]
 
     def _ops_inside(self) -> Mapping[str | None, int]:
-        """How many ops ran in each scope, at any depth; those that are not drawn left out."""
+        """The number of drawn ops in each scope, at any depth."""
         total = Counter(self.loose)
         for scope in reversed(list(self.recording.scopes.values())):
             total[scope.parent] += total[scope.id]
@@ -89,20 +89,20 @@ class Branches:
         return [scope for scope in row if scope is not None]
 
     def _inside(self, scope: str) -> int:
-        """How many boxes a scope is when it is open and all in it is closed."""
+        """The number of boxes of a scope that is open while its children are closed."""
         return max(self.loose[scope] + len(self.scopes[scope]), 1)
 
-    def _parts(self, edge: list[str]) -> Iterator[Part]:
-        """The large parts that can be opened at the *edge*, that with the most ops first."""
-        openable = [scope for scope in edge if scope not in self.closed and self._inside(scope) > 1]
-        parts = [(sum(self.ops[scope] for scope in part), part) for part in self._alike(openable)]
-        least = LARGE * sum(self.ops[scope] for scope in edge)
+    def _parts(self, closed: list[str]) -> Iterator[Part]:
+        """The large parts of the *closed* scopes, the one with the most ops first."""
+        openable = [item for item in closed if item not in self.closed and self._inside(item) > 1]
+        parts = [(sum(self.ops[scope] for scope in part), part) for part in self._by_kind(openable)]
+        least = LARGE * sum(self.ops[scope] for scope in closed)
         for ops, part in sorted(parts, key=lambda item: -item[0]):
             if ops >= least:
                 yield part
 
-    def _alike(self, scopes: list[str]) -> Iterator[Part]:
-        """*scopes* by what opens together."""
+    def _by_kind(self, scopes: list[str]) -> Iterator[Part]:
+        """*scopes* in groups that open together."""
         found: dict[object, list[str]] = {}
         for scope in scopes:
             found.setdefault(kind_of(self.recording, scope), []).append(scope)
@@ -110,6 +110,6 @@ class Branches:
 
 
 def kind_of(recording: RecordedRun, scope: str) -> object:
-    """What scopes have in common that open together: the class, or the name of a function."""
+    """A key that is equal for scopes that open together: the class, or the name of a function."""
     found = recording.scopes[ScopeId(scope)]
     return found.kind, found.cls, found.name if found.cls == FUNCTION else ""

@@ -1,4 +1,4 @@
-"""Breaks: where a graph ends and execution continues in Python, with PyTorch's explanation."""
+"""Graph breaks: where a graph ends and Python continues, with PyTorch's explanation."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ PLAIN = {
 """Reasons for which older versions of PyTorch report the name of an internal function."""
 
 
-class Said(NamedTuple):
-    """The parts of PyTorch's message about a break."""
+class BreakMessage(NamedTuple):
+    """The parsed message of PyTorch about a graph break."""
 
     reason: str
     explanation: str
@@ -30,17 +30,17 @@ class Said(NamedTuple):
     link: str
 
 
-def read(text: str) -> Said:
-    """Parse the message: a title, and lines that begin with a keyword."""
+def parse(text: str) -> BreakMessage:
+    """Parse a message: a title, and lines that begin with a keyword."""
     links = _LINK.findall("".join(_MORE.findall(text)))
     pieces = _PARTS.split(_MORE.sub("", text))
-    told = [(kind, " ".join(message.split())) for kind, message in zip(pieces[1::2], pieces[2::2])]
+    parts = [(kind, " ".join(message.split())) for kind, message in zip(pieces[1::2], pieces[2::2])]
     title = " ".join(pieces[0].split())
     known = PLAIN.get(title.partition(" ")[0])
-    return Said(
+    return BreakMessage(
         f"{known} ({title.partition(' ')[0]})" if known else title,
-        " ".join(message for kind, message in told if kind == "Explanation"),
-        tuple(message for kind, message in told if kind == "Hint"),
+        " ".join(message for kind, message in parts if kind == "Explanation"),
+        tuple(message for kind, message in parts if kind == "Hint"),
         links[0] if links else "",
     )
 
@@ -53,11 +53,11 @@ def breaks(traced: Traced, matched: Matched, events: Sequence[Event]) -> Iterato
         if stop is not None and stop.is_break:
             op, scope = places.of(number, stop)
             source = stop.lines[0] if stop.lines else None
-            yield GraphBreak(number + 1, *read(stop.reason), source, op, scope)
+            yield GraphBreak(number + 1, *parse(stop.reason), source, op, scope)
 
 
 class _Places:
-    """Finds the places of graph breaks in the recording."""
+    """Finds the op or scope of each graph break."""
 
     def __init__(self, matched: Matched, events: Sequence[Event]) -> None:
         self.matched = matched
@@ -68,7 +68,7 @@ class _Places:
             self.children.setdefault(event.parent, []).append(event)
 
     def of(self, number: int, stop: Stop) -> tuple[OpId | None, ScopeId | None]:
-        """The op and the scope at which a graph ends, as far as they can be found."""
+        """The op and the scope where a graph ends; None if not found."""
         begin, end = self._between(number)
         line = stop.lines[0] if stop.lines else None
         for op, *_ in self.matched.candidates[begin:end]:
@@ -86,7 +86,7 @@ class _Places:
         return 0, 0
 
     def _frame(self, number: int) -> ScopeId | None:
-        """The scope of the compiled function, outside of all scopes that its own lines call."""
+        """The scope of the compiled function, outside of the scopes that it calls."""
         for call, place in self.matched.found.get(number, ()):
             scope = self.matched.candidates[place].op.scope
             if call.lines and scope is not None:
@@ -102,7 +102,7 @@ class _Places:
             scope = self.scopes[scope].parent
 
     def _inner(self, scope: ScopeId | None, stop: Stop, begin: int) -> ScopeId | None:
-        """The scope inside *scope* that the stack of a break leads to."""
+        """The innermost scope in *scope* on the stack of a break."""
         now = self.matched.candidates[begin - 1].op.index if begin else 0
         for line in reversed(stop.lines[1:]):
             called = [

@@ -18,7 +18,7 @@ from torchrecorder.capture.compiled.traced import Traced
 from torchrecorder.capture.internals.access import compiled_from
 from torchrecorder.capture.internals.compiler import compile_with, compiler_set_aside
 from torchrecorder.capture.modes.function_mode import FunctionCalls
-from torchrecorder.capture.state.ambient import Ambient, ambient
+from torchrecorder.capture.state.call_modes import CallModes, call_modes
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.checks import warn
 from torchrecorder.events import (
@@ -52,7 +52,7 @@ class _Call(NamedTuple):
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     scope: ScopeId | None
-    modes: Ambient
+    modes: CallModes
 
 
 class SecondRun:
@@ -73,7 +73,7 @@ class SecondRun:
     ) -> None:
         """Note a call in *scope*, if it is a call of the model."""
         if model is self.model:
-            self._calls.append(_Call(args, dict(kwargs), scope, ambient(FunctionCalls)))
+            self._calls.append(_Call(args, dict(kwargs), scope, call_modes(FunctionCalls)))
 
     def look(self, tape: Tape, sources: Sources, modules: Mapping[int, ModuleId]) -> None:
         """Repeat the calls compiled, and write the graphs, breaks and kernels on *tape*."""

@@ -94,7 +94,7 @@ class ModuleScopes:
         """*module* is about to run; PyTorch runs its hooks in *frame*."""
         try:
             tape = self.tape
-            if tape.is_elsewhere() or tape.deaf:
+            if tape.is_elsewhere() or tape.ignores_calls:
                 return
             frame = frame or get_frame(1)
             tape.pause()
@@ -111,7 +111,7 @@ class ModuleScopes:
             if self.tape.is_elsewhere():
                 self._note_foreign(module, args, rest[-1])
                 return None
-            if self.tape.deaf:
+            if self.tape.ignores_calls:
                 return None
             frame = get_frame(1)
             self.tape.pause()

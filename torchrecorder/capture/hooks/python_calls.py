@@ -1,10 +1,10 @@
-"""PythonCalls: which Python functions run between a module, or the block, and its operations.
+"""PythonCalls: the calls of Python functions between a module, or the block, and its operations.
 
-Frames tell which functions are running, but not whether a frame is the one seen before: two calls
-from one loop often have their frames at the same address, and to hold frames would keep alive the
-tensors in them. So a frame that was met is marked where debuggers keep its trace function, which
-Python calls for frames that are being traced, and drops with the frame. The mark traces nothing.
-Where a debugger has a frame, the positions in the code have to tell.
+The stack frames show which functions are running, but not whether a frame was seen before: the
+frames of two calls in a loop often have the same address, and references to frames would keep their
+tensors alive. So each frame that was seen gets a mark in ``f_trace``, the attribute for the trace
+function of debuggers. Python deletes it with the frame, and it traces nothing. In frames with the
+trace function of a debugger, the position in the code is compared instead.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
 
 _OUTSIDE: Any = object()
-"""In place of the call that a frame is, where it ran before everything that is recorded."""
+"""Marks frames that were running before the recording started."""
 
 _COMPREHENSIONS = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>"))
-_RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
+_GENERATOR_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_STANDARD_LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -40,15 +40,15 @@ class Function(NamedTuple):
     line: int
 
 
-class Running:
-    """A call of a Python function, and what ran directly in it."""
+class PythonCall:
+    """A call of a Python function, and the ops and scopes directly in it."""
 
     __slots__ = ("id", "parent", "scope", "function", "source", "inside")
 
     def __init__(
         self,
         call: FunctionId,
-        parent: Running | None,
+        parent: PythonCall | None,
         scope: ScopeId | None,
         function: Function,
         source: SourceLine | None,
@@ -61,7 +61,7 @@ class Running:
         self.inside: list[str] = []  # ids of ops and scopes
 
     def event(self) -> FunctionCall:
-        """What the run states of it."""
+        """The event of this call."""
         parent = self.parent.id if self.parent is not None else None
         ops = tuple(OpId(item) for item in self.inside if item[0] == "o")
         scopes = tuple(ScopeId(item) for item in self.inside if item[0] == "s")
@@ -70,32 +70,32 @@ class Running:
         )
 
 
-class Mark(dict[object, Any]):
-    """What each recorder knows of a frame: the call that it is, None if it is none of its own."""
+class FrameMark(dict[object, Any]):
+    """The call of a frame, for each recorder; None for a frame without a call of its own."""
 
     def __call__(self, *event: object) -> None:
-        """Asked by Python whether to trace the frame, when tracing begins meanwhile: no."""
+        """Called by Python if tracing starts while the frame runs; None means no tracing."""
 
 
-class _Seen(NamedTuple):
-    """A frame that a debugger has, when it was last met."""
+class _TracedFrame(NamedTuple):
+    """A frame with the trace function of a debugger, as it was last seen."""
 
     code: CodeType
-    parent: Running | None
+    parent: PythonCall | None
     position: int
-    running: Running | None
+    running: PythonCall | None
 
 
 class PythonCalls:
-    """A context that knows the calls of Python functions from when it was entered."""
+    """A context that records the calls of Python functions inside it."""
 
     def __init__(self, tape: Tape, sources: Sources) -> None:
         self.tape = tape
         self.sources = sources
-        self.found: list[Running] = []
+        self.found: list[PythonCall] = []
         self._functions: dict[int, Function | None] = {}
-        self._codes: list[CodeType] = []  # so that no other code gets the id of one of these
-        self._traced: dict[int, _Seen] = {}
+        self._codes: list[CodeType] = []  # keeps the code objects, and so their ids, alive
+        self._traced: dict[int, _TracedFrame] = {}
 
     def __enter__(self) -> PythonCalls:
         frame: FrameType | None = get_frame(1)
@@ -108,17 +108,17 @@ class PythonCalls:
         frame: FrameType | None = get_frame(1)
         while frame is not None:
             mark = frame.f_trace
-            if type(mark) is Mark:
+            if type(mark) is FrameMark:
                 mark.pop(self, None)
                 frame.f_trace = mark or None
             frame = frame.f_back
         self._traced.clear()
 
     def finish(self) -> None:
-        """State the calls in which something ran."""
-        wanted: set[Running] = set()
+        """Write the events of the calls with ops or scopes."""
+        wanted: set[PythonCall] = set()
         for running in self.found:
-            around: Running | None = running if running.inside else None
+            around: PythonCall | None = running if running.inside else None
             while around is not None and around not in wanted:
                 wanted.add(around)
                 around = around.parent
@@ -129,34 +129,34 @@ class PythonCalls:
 
     def innermost(
         self, frames: Sequence[FrameType], regions: Sequence[Region]
-    ) -> Running | None:
-        """The innermost call of a function among *frames*, which may have begun since.
+    ) -> PythonCall | None:
+        """The innermost call of a function among *frames*; new calls are recorded.
 
         Args:
-            frames: Those of the user and of libraries, innermost first.
-            regions: The regions that run around some of them, which are open; innermost first.
+            frames: The frames of the user and of libraries, innermost first.
+            regions: The open regions around some of these frames, innermost first.
         """
-        fresh: list[int] = []
+        new: list[int] = []
         for place, frame in enumerate(frames):
             known = self._known(frame)
             if known is not None:
                 running = known[0]
                 break
-            fresh.append(place)
+            new.append(place)
         else:
-            running, fresh = None, self._inside_forward(frames)
+            running, new = None, self._inside_forward(frames)
         if running is _OUTSIDE:
             running = None
-            if fresh and self._is_function():
-                self._mark(frames[fresh.pop()], None, None)
-        for place in reversed(fresh):
+            if new and self._is_function():
+                self._mark(frames[new.pop()], None, None)
+        for place in reversed(new):
             running = self._begin(frames, place, regions, running)
         return running
 
-    def _known(self, frame: FrameType) -> tuple[Running | None] | None:
-        """The call that *frame* is, in a tuple; None if the frame was not met before."""
+    def _known(self, frame: FrameType) -> tuple[PythonCall | None] | None:
+        """The call of *frame* in a tuple; None if the frame is new."""
         mark = frame.f_trace
-        if type(mark) is Mark:
+        if type(mark) is FrameMark:
             return (mark[self],) if self in mark else None
         seen = self._traced.get(id(frame)) if mark is not None else None
         if seen is None or seen.code is not frame.f_code:
@@ -167,7 +167,7 @@ class PythonCalls:
         return (seen.running,)
 
     def _inside_forward(self, frames: Sequence[FrameType]) -> list[int]:
-        """The places of frames of a module's call that are not its ``forward`` or around that."""
+        """The indices of the frames inside the ``forward`` of a module's call."""
         names = [frame.f_code.co_name for frame in frames]
         first = len(names) - 1 - (names[::-1].index("forward") if "forward" in names else 0)
         for frame in frames[first:]:
@@ -175,7 +175,7 @@ class PythonCalls:
         return list(range(first))
 
     def _is_function(self) -> bool:
-        """Whether it is a plain function that is recorded as if it were a module."""
+        """Whether a plain function is recorded in place of a module."""
         calls = [opened for opened in self.tape.stack if opened.key is None]
         return bool(calls) and calls[-1].event.kind is ScopeKind.FUNCTION
 
@@ -184,8 +184,8 @@ class PythonCalls:
         frames: Sequence[FrameType],
         place: int,
         regions: Sequence[Region],
-        parent: Running | None,
-    ) -> Running | None:
+        parent: PythonCall | None,
+    ) -> PythonCall | None:
         frame = frames[place]
         function = self._function(frame.f_code)
         running = parent
@@ -193,24 +193,24 @@ class PythonCalls:
             caller = frames[place + 1] if place + 1 < len(frames) else None
             source = self.sources.line_of(caller) if caller is not None else None
             scope = self._scope(place, regions)
-            running = Running(self.tape.next_function(), parent, scope, function, source)
+            running = PythonCall(self.tape.next_function(), parent, scope, function, source)
             self.found.append(running)
         self._mark(frame, running, parent)
         return running
 
     def _mark(
-        self, frame: FrameType, running: Running | None, parent: Running | None
+        self, frame: FrameType, running: PythonCall | None, parent: PythonCall | None
     ) -> None:
         mark = frame.f_trace
         if mark is None:
-            mark = frame.f_trace = Mark()
-        if type(mark) is Mark:
+            mark = frame.f_trace = FrameMark()
+        if type(mark) is FrameMark:
             mark[self] = running
         else:
-            self._traced[id(frame)] = _Seen(frame.f_code, parent, frame.f_lasti, running)
+            self._traced[id(frame)] = _TracedFrame(frame.f_code, parent, frame.f_lasti, running)
 
     def _scope(self, place: int, regions: Sequence[Region]) -> ScopeId | None:
-        """The innermost module call or region around the frame at *place*."""
+        """The innermost module call or region around the frame at index *place*."""
         keys = [region.key for region in regions if region.inside > place]
         for opened in reversed(self.tape.stack):
             if opened.key is None or any(opened.key is key for key in keys):
@@ -218,7 +218,7 @@ class PythonCalls:
         return self.tape.around
 
     def _function(self, code: CodeType) -> Function | None:
-        """The function that *code* is of; None for what is none of its own to the reader."""
+        """The function of *code*; None for code that is not shown as a function."""
         key = id(code)
         if key not in self._functions:
             self._codes.append(code)
@@ -227,11 +227,11 @@ class PythonCalls:
 
 
 def _function_of(code: CodeType, file: str | None) -> Function | None:
-    """Comprehensions and what is resumed belong to who asks for it; Python's own are left out."""
-    is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_flags & _RESUMED
+    """The function of *code*; None for comprehensions, generators and the standard library."""
+    is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_flags & _GENERATOR_FLAGS
     if not is_function or file is None or code.co_name in _COMPREHENSIONS or is_call_site(code):
         return None
-    if code.co_filename.startswith(_LIBRARY) and not any(
+    if code.co_filename.startswith(_STANDARD_LIBRARY) and not any(
         folder in code.co_filename for folder in _INSTALLED
     ):
         return None

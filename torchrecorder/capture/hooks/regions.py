@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from torchrecorder.capture.hooks.deferred_exit import DeferredExits
-    from torchrecorder.capture.hooks.python_calls import Running
+    from torchrecorder.capture.hooks.python_calls import PythonCall
     from torchrecorder.capture.scope import OpenScope
     from torchrecorder.capture.hooks.source import Region, Sources
     from torchrecorder.capture.tape import Tape
@@ -68,7 +68,7 @@ class Regions:
         self.tape = tape
         self.sources = sources
         self.calls = PythonCalls(tape, sources)
-        self.function: Running | None = None  # the call of a Python function that is innermost
+        self.function: PythonCall | None = None  # the call of a Python function that is innermost
         self.lingering: DeferredExits
         self.outside = self.state = mode_state()
         self.entered: Callable[[ScopeEntered, Any], None] = lambda event, key: None

@@ -1,4 +1,4 @@
-"""Internals of PyTorch and CPython under plain names, bound once.
+"""Internals of PyTorch and CPython under public names, bound once.
 
 Private attributes of objects (``tensor._version``) are read where they are needed, because a
 function call would cost time on every operation; the table lists them.
@@ -119,9 +119,8 @@ _USES_BUFFERS = GRADIENT_BUFFERS.present
 def takes_post_hook(node: Any) -> bool:
     """Whether a post-hook on *node* has no side effect.
 
-    PyTorch remembers a hook even after its removal, and then refuses ``ctx.input_grad_buffers`` to
-    a
-    custom function.
+    After a post-hook, even one that was removed, PyTorch raises if a custom function uses
+    ``ctx.input_grad_buffers``.
     """
     return not (_USES_BUFFERS and isinstance(node, BackwardCFunction))
 
@@ -138,7 +137,7 @@ def apply_code() -> CodeType | None:
 
 
 def apply_codes() -> list[CodeType]:
-    """The functions of PyTorch that apply a custom function, their local variable ``cls``."""
+    """The functions of PyTorch that apply a custom function, which is their local ``cls``."""
     transformed = find("torch.autograd.function._call_custom_function_call.__code__")
     return [code for code in (apply_code(), transformed) if code is not None]
 
@@ -263,7 +262,7 @@ DEVICE_KEYS = (torch._C.DispatchKey.CPU, torch._C.DispatchKey.CUDA)
 flatten_tensors: Any = torch._C._nn.flatten_dense_tensors
 
 CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
-"""The function in which checkpointing prepares and finishes; the checkpointed call runs outside."""
+"""The function that sets up and cleans up a checkpoint; the checkpointed call runs outside."""
 
 CLIPPING_FUNCTIONS = tuple(filter(callable, map(find, CLIPPING.paths)))
 """The functions that clip gradients."""
@@ -273,18 +272,18 @@ SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
 
 
 def pipeline_methods() -> tuple[Any, ...]:
-    """Of pipelines: what scales gradients, and what runs before the first micro-batch."""
+    """Methods of pipelines that scale gradients or run before the first micro-batch."""
     if "torch.distributed.pipelining.schedules" not in sys.modules:
         return ()
     return tuple(filter(callable, map(find, PIPELINES.paths)))
 
 
 PIPELINE_SCALING = "scale_grads"
-"""The name of the first of them."""
+"""The name of the method that scales gradients."""
 
 
 OPERATOR_SETUP = "_set_compilation_env"
-"""Contexts in which PyTorch compiles higher-order operators."""
+"""The name of the context in which PyTorch compiles higher-order operators."""
 
 _OPERATOR_FILES = "utils cond while_loop scan associative_scan invoke_subgraph strict_mode"
 OPERATOR_HOMES = (

@@ -1,8 +1,8 @@
-"""Internals of calls of compiled functions: told when one begins, and when it is over.
+"""Internals of calls of compiled functions: callbacks when a call begins and ends.
 
-The function that stands for a compiled one asks for the callback of the compiler when it begins,
-sets it, and sets back the one from before when it is over, also if it raises. Both are asked for
-by their names in one module of PyTorch's, where others stand in for them for a while.
+The wrapper of a compiled function gets the compiler's callback when it begins, sets it, and
+restores the previous one when it ends, also if it raises. It calls two functions of PyTorch for
+this, which are replaced here for a while.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from torchrecorder.capture.internals.access import compiled_codes, get_frame
 from torchrecorder.capture.internals.table import COMPILED_CALLS
 from torchrecorder.capture.internals.trials import find
 
-_DECIDES, _SETS = "_callback_from_stance", "_maybe_set_eval_frame"
+_GET, _SET = "_callback_from_stance", "_maybe_set_eval_frame"
 
 
 @contextlib.contextmanager
 def compiled_calls_watched(
     begins: Callable[[FrameType], bool], ended: Callable[[FrameType], None]
 ) -> Iterator[None]:
-    """Inside the block, calls of compiled functions are told of, in all threads.
+    """Inside the block, calls of compiled functions in any thread are passed to callbacks.
 
     Args:
-        begins: Given the frame of the call; says whether it runs as compiled, whatever the stance.
-        ended: Given the frame of such a call that is over.
+        begins: Called with the frame of a call; returns whether it runs compiled, in any stance.
+        ended: Called with the frame of such a call when it is over.
     """
-    codes = [code for code in compiled_codes() if {_DECIDES, _SETS} <= {*code.co_names}]
+    codes = [code for code in compiled_codes() if {_GET, _SET} <= {*code.co_names}]
     if not COMPILED_CALLS.present or not codes:
         yield
         return
     home: Any = find("torch._dynamo.eval_frame")
-    plain = getattr(home, _DECIDES), getattr(home, _SETS)
-    ours = _stand_ins(*plain, {id(code) for code in codes}, begins, ended)
+    plain = getattr(home, _GET), getattr(home, _SET)
+    ours = _replacements(*plain, {id(code) for code in codes}, begins, ended)
     _replace(home, plain, ours)
     try:
         yield
@@ -45,42 +45,42 @@ def compiled_calls_watched(
         _replace(home, ours, plain)
 
 
-def _stand_ins(
-    decide: Any, set_to: Any, codes: set[int], begins: Any, ended: Any
+def _replacements(
+    get_callback: Any, set_callback: Any, codes: set[int], begins: Any, ended: Any
 ) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """What stands in for the two functions of PyTorch's."""
-    running: dict[int, bool] = {}  # frames of calls that run as compiled; whether they have begun
+    """The functions that replace the two functions of PyTorch."""
+    running: dict[int, bool] = {}  # frames of calls that run compiled: whether they have begun
 
-    def decided(callback: Any) -> Any:
+    def get(callback: Any) -> Any:
         frame = get_frame(1)
         if id(frame.f_code) in codes and callback not in (None, False) and begins(frame):
             running[id(frame)] = False
             return callback
-        return decide(callback)
+        return get_callback(callback)
 
-    def set_back(callback: Any) -> Any:
+    def set_(callback: Any) -> Any:
         frame = get_frame(1)
         if running.get(id(frame)) is not True:
             if id(frame) in running:
                 running[id(frame)] = True
-            return set_to(callback)  # nothing of Python's may run after it: it would be compiled
+            return set_callback(callback)  # Python code after this would be compiled
         del running[id(frame)]
-        before = set_to(callback)
+        before = set_callback(callback)
         if callback in (None, False):
             ended(frame)
         return before
 
-    return decided, set_back
+    return get, set_
 
 
 def _replace(home: Any, before: tuple[Any, Any], after: tuple[Any, Any]) -> None:
-    """Put *after* where *before* is; what others have put there stays."""
-    for name, one, other in zip((_DECIDES, _SETS), before, after):
+    """Replace the functions *before* by *after*; replacements by others stay."""
+    for name, one, other in zip((_GET, _SET), before, after):
         if getattr(home, name) is one:
             setattr(home, name, other)
 
 
 def optimizer_hooks() -> list[Any]:
-    """The hooks that run around the steps of all optimizers: compiled steps depend on them."""
+    """The hooks of the steps of all optimizers, which compiled steps have guards on."""
     found = (getattr(optimizer, f"_global_optimizer_{when}_hooks", {}) for when in ("pre", "post"))
     return [hook for hooks in found for hook in hooks.values()]

@@ -111,7 +111,7 @@ def _forget(code: CodeType, new: list[CodeType]) -> None:
     dead: Any = find("torch._dynamo.guards.DeletedGuardManagerWrapper")
     for entry in own:
         manager = entry.guard_manager
-        manager.extra_state.invalidate(entry, dead("compiled to be looked at"))
+        manager.extra_state.invalidate(entry, dead("compiled by torchrecorder"))
 
 
 @contextlib.contextmanager

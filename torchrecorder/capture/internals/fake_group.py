@@ -1,4 +1,4 @@
-"""A group of processes that are not there: nothing is sent, and what is received is not written."""
+"""A fake process group, which sends nothing and writes no results."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from torchrecorder.errors import InvalidArgument
 
 
 def fake_mesh(rank: int, names: Sequence[str], sizes: Sequence[int]) -> Any:
-    """A mesh of such processes, of which this one is *rank* from now on.
+    """Initialize ``torch.distributed`` as *rank* of a fake group; returns its device mesh.
 
     Raises:
-        InvalidArgument: This PyTorch has no group that sends nothing.
+        InvalidArgument: This PyTorch has no fake process group.
     """
     if not FAKE_GROUPS.present:
-        missing = ", ".join(FAKE_GROUPS.missing) or "collectives of tensors without data"
+        missing = ", ".join(FAKE_GROUPS.missing) or "fake tensors in collectives"
         raise InvalidArgument(
-            f"this PyTorch cannot plan a run of processes: it has no {missing}. plan needs "
-            f"PyTorch {FAKE_GROUPS.since} or newer"
+            f"plan needs fake process groups; this PyTorch lacks {missing}. "
+            f"Install PyTorch {FAKE_GROUPS.since} or newer"
         )
     from torch.distributed.device_mesh import init_device_mesh
 

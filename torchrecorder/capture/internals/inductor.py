@@ -40,7 +40,7 @@ def tracks_kernels() -> bool:
 
 def lowered(graph: Any, inputs: Any) -> tuple[Callable[..., Any], list[MadeKernel]]:
     """*graph* compiled by Inductor: a callable, and its kernels of the forward pass."""
-    whole, inner, patched, told = map(find, KERNEL_PROVENANCE.paths)
+    whole, inner, patched, kernel_nodes = map(find, KERNEL_PROVENANCE.paths)
     kernels: list[MadeKernel] = []
 
     def compile_inner(*args: Any, **kwargs: Any) -> Any:
@@ -48,7 +48,7 @@ def lowered(graph: Any, inputs: Any) -> tuple[Callable[..., Any], list[MadeKerne
         if not kwargs.get("is_backward") and not kernels:
             key = str(getattr(made, "cache_key", None) or "")
             code = f"{key[1:3]}/{key}.py" if key else ""
-            kernels.extend(_kernel(name, about, code) for name, about in told().items())
+            kernels.extend(_kernel(name, about, code) for name, about in kernel_nodes().items())
         return made
 
     with patched(SETTINGS):

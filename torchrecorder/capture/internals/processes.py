@@ -20,7 +20,7 @@ from torchrecorder.capture.internals.trials import find
 from torchrecorder.events import Mesh, RankGroup
 
 _USUAL = (Tensor, torch.nn.Parameter)
-_SPREAD, _AWAITED = "DTensor", "AsyncCollectiveTensor"
+_DTENSOR, _ASYNC_TENSOR = "DTensor", "AsyncCollectiveTensor"
 
 
 def in_use() -> bool:
@@ -43,9 +43,9 @@ def _is_distributed(cls: type) -> bool:
     return cls.__module__.startswith("torch.distributed")
 
 
-def is_spread(tensor: Tensor) -> bool:
+def is_dtensor(tensor: Tensor) -> bool:
     """Whether *tensor* is a DTensor."""
-    return _is(tensor, _SPREAD)
+    return _is(tensor, _DTENSOR)
 
 
 def local_part(tensor: Any) -> Tensor:
@@ -53,38 +53,38 @@ def local_part(tensor: Any) -> Tensor:
 
     Reading it neither communicates nor waits.
     """
-    if _is(tensor, _SPREAD):
+    if _is(tensor, _DTENSOR):
         tensor = tensor._local_tensor
-    return tensor.elem if _is(tensor, _AWAITED) else tensor  # type: ignore[no-any-return]
+    return tensor.elem if _is(tensor, _ASYNC_TENSOR) else tensor  # type: ignore[no-any-return]
 
 
-def is_awaited(tensor: Any) -> bool:
+def is_pending(tensor: Any) -> bool:
     """Whether any use of *tensor* would wait for a collective."""
     if type(tensor) in _USUAL:
         return False
-    if _is(tensor, _SPREAD):
+    if _is(tensor, _DTENSOR):
         tensor = tensor._local_tensor
-    return _is(tensor, _AWAITED) and not tensor.completed
+    return _is(tensor, _ASYNC_TENSOR) and not tensor.completed
 
 
-class Spread(NamedTuple):
+class DTensorLayout(NamedTuple):
     """The layout of a DTensor on a device mesh."""
 
     placements: tuple[str, ...]  # one per dimension of the mesh: "Shard(0)", "Replicate()"
     mesh: Any
 
 
-def spread_of(tensor: Any) -> Spread:
+def dtensor_layout(tensor: Any) -> DTensorLayout:
     """The layout of a DTensor."""
-    return Spread(tuple(map(_placement, tensor.placements)), tensor.device_mesh)
+    return DTensorLayout(tuple(map(_placement, tensor.placements)), tensor.device_mesh)
 
 
 def _placement(placement: Any) -> str:
     name = type(placement).__name__.lstrip("_")
-    told = getattr(placement, "dim", None)
-    if told is None:
-        told = getattr(placement, "reduce_op", "")
-    return f"{name}({told})"
+    argument = getattr(placement, "dim", None)
+    if argument is None:
+        argument = getattr(placement, "reduce_op", "")
+    return f"{name}({argument})"
 
 
 # Modules --------------------------------------------------------------------------------
@@ -98,11 +98,11 @@ def gathers_weights(module: Any) -> bool:
 
 # Communication ---------------------------------------------------------------------------
 
-HEARS_COLLECTIVES = COLLECTIVES.present
+SEES_COLLECTIVES = COLLECTIVES.present
 """Whether operators of communication can be recorded."""
 
-KNOWS_REDUCTIONS = REDUCTIONS.present
-"""Whether a reducing collective tells how it reduces."""
+SEES_REDUCTIONS = REDUCTIONS.present
+"""Whether the reduction of a collective can be read."""
 
 _NAMES = {
     "allreduce_": "all_reduce",
@@ -144,13 +144,13 @@ _FUNCTIONAL = {
     "all_to_all_single": "all_to_all",
     "shard_dim_alltoall": "all_to_all",
 }
-"""Functional operators, as DTensor calls them; on fake tensors they call none of ``c10d``."""
+"""Functional operators, which DTensor calls; with fake tensors they do not call ``c10d``."""
 
 _REDUCTIONS = ("sum", "avg", "product", "min", "max", "band", "bor", "bxor", "premul_sum")
-"""By the number that PyTorch gives them."""
+"""The names of reductions, by PyTorch's numbers."""
 
 
-class Sent(NamedTuple):
+class RawCommunication(NamedTuple):
     """A collective, a send or a receive, as it is called."""
 
     name: str
@@ -168,7 +168,7 @@ class Listener(Protocol):
     def begins(self, operator: Any, args: tuple[Any, ...], made: Any = None) -> Any:
         """An operator begins in this thread; what this returns is passed to `ends`.
 
-        *made* is its result where it ran on fake tensors, which communicate nothing.
+        *made* is its result if it ran on fake tensors, without communication.
         """
 
     def ends(self, begun: Any, result: Any) -> None:
@@ -183,7 +183,7 @@ class Listener(Protocol):
 
 _lock = threading.Lock()
 _listeners: list[Listener] = []
-_heard = ExitStack()
+_registration = ExitStack()
 """Registration is global: the first listener registers, the last one unregisters."""
 
 
@@ -193,30 +193,30 @@ def listen(listener: Listener) -> Callable[[], None]:
         if not _listeners:
             with ExitStack() as stack:
                 _register(stack)
-                _heard.push(stack.pop_all())
+                _registration.push(stack.pop_all())
         _listeners.append(listener)
-    return functools.partial(_leave, listener)
+    return functools.partial(_unregister, listener)
 
 
-def _leave(listener: Listener) -> None:
+def _unregister(listener: Listener) -> None:
     with _lock:
         _listeners.remove(listener)
         if not _listeners:
-            _heard.close()
+            _registration.close()
 
 
 def _register(stack: ExitStack) -> None:
     """Register kernels in front of those of the devices, and wrap ``Work.wait``.
 
     All calls pass there: from Python and C++, in forward and backward, with or without modes.
-    Functional operators are heard before the modes: a mode of fake tensors caches results, and
-    does not call them again.
+    Functional operators are intercepted above dispatch modes, because fake tensor mode caches
+    results and does not call an operator again.
     """
     for space, names, key, kernel in (
-        ("c10d", _NAMES, "BackendSelect", _sends),
-        ("_c10d_functional", ("wait_tensor",), "BackendSelect", _waits),
-        ("_c10d_functional", _FUNCTIONAL, "ADInplaceOrView", _sends_functionally),
-        ("_dtensor", _FUNCTIONAL, "ADInplaceOrView", _sends_functionally),
+        ("c10d", _NAMES, "BackendSelect", _send_kernel),
+        ("_c10d_functional", ("wait_tensor",), "BackendSelect", _wait_kernel),
+        ("_c10d_functional", _FUNCTIONAL, "ADInplaceOrView", _functional_kernel),
+        ("_dtensor", _FUNCTIONAL, "ADInplaceOrView", _functional_kernel),
     ):
         after = find("torch._C._dispatch_keyset_full_after")(find(f"{_KEYS}.{key}"))
         library = torch.library.Library(space, "IMPL")
@@ -227,19 +227,19 @@ def _register(stack: ExitStack) -> None:
                 library.impl(name, kernel(packet.default, after), key, with_keyset=True)
     work: Any = find(_WORK)
     stack.callback(setattr, work, "wait", work.wait)
-    work.wait = _waiting(work.wait)
+    work.wait = _wrapped_wait(work.wait)
 
 
 _KEYS = "torch._C.DispatchKey"
 _WORK = "torch._C._distributed_c10d.Work"
 
 
-def _sends(operator: Any, after: Any) -> Callable[..., Any]:
+def _send_kernel(operator: Any, after: Any) -> Callable[..., Any]:
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
-        _in_thread.sent = _sent_here() + 1
-        told = [(listener, listener.begins(operator, args)) for listener in tuple(_listeners)]
+        _in_thread.calls = _calls_in_thread() + 1
+        calls = [(listener, listener.begins(operator, args)) for listener in tuple(_listeners)]
         result = operator.redispatch(keys & after, *args, **kwargs)
-        for item, begun in told:
+        for item, begun in calls:
             if begun is not None:
                 item.ends(begun, result)
         return result
@@ -250,16 +250,16 @@ def _sends(operator: Any, after: Any) -> Callable[..., Any]:
 _in_thread = threading.local()
 
 
-def _sent_here() -> int:
-    """How often this thread has sent anything."""
-    return getattr(_in_thread, "sent", 0)
+def _calls_in_thread() -> int:
+    """The number of ``c10d`` calls of this thread."""
+    return getattr(_in_thread, "calls", 0)
 
 
-def _sends_functionally(operator: Any, after: Any) -> Callable[..., Any]:
+def _functional_kernel(operator: Any, after: Any) -> Callable[..., Any]:
     def kernel(keys: Any, *args: Any, **kwargs: Any) -> Any:
-        before = _sent_here()
+        before = _calls_in_thread()
         result = operator.redispatch(keys & after, *args, **kwargs)
-        if _sent_here() == before:
+        if _calls_in_thread() == before:
             for listener in tuple(_listeners):
                 listener.begins(operator, args, result)
         return result
@@ -267,29 +267,29 @@ def _sends_functionally(operator: Any, after: Any) -> Callable[..., Any]:
     return kernel
 
 
-def _waits(operator: Any, after: Any) -> Callable[..., Any]:
+def _wait_kernel(operator: Any, after: Any) -> Callable[..., Any]:
     def kernel(keys: Any, tensor: Any) -> Any:
-        told = [(listener, listener.waits(tensor)) for listener in tuple(_listeners)]
+        waits = [(listener, listener.waits(tensor)) for listener in tuple(_listeners)]
         result = operator.redispatch(keys & after, tensor)
-        _tell_waited(told)
+        _end_waits(waits)
         return result
 
     return kernel
 
 
-def _waiting(plain: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped_wait(plain: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
-        told = [(listener, listener.waits(work)) for listener in tuple(_listeners)]
+        waits = [(listener, listener.waits(work)) for listener in tuple(_listeners)]
         result = plain(work, *args, **kwargs)
-        _tell_waited(told)
+        _end_waits(waits)
         return result
 
     return wait
 
 
-def _tell_waited(told: list[tuple[Listener, Any]]) -> None:
-    for item, begun in told:
+def _end_waits(waits: list[tuple[Listener, Any]]) -> None:
+    for item, begun in waits:
         if begun is not None:
             item.waited(begun)
 
@@ -300,13 +300,13 @@ def work_in(result: Any) -> Any:
     return find(_WORK).unbox(last) if isinstance(last, find("torch._C.ScriptObject")) else None
 
 
-def sent_by(operator: Any, args: tuple[Any, ...], made: Any = None) -> Sent:
+def communication_of(operator: Any, args: tuple[Any, ...], made: Any = None) -> RawCommunication:
     """The communication of a call of *operator* with *args*; *made* is the result, if known."""
     schema = operator._schema
     space, _, called = schema.name.partition("::")
     named = dict(zip((argument.name for argument in schema.arguments), args))
     if space != "c10d":
-        return _sent_functionally(_FUNCTIONAL[called], named, made)
+        return _functional_communication(_FUNCTIONAL[called], named, made)
     name = _NAMES[called]
     peer = next((named[item] for item in ("dst", "src", "root_rank") if item in named), -1)
     given, received = [], []
@@ -319,20 +319,21 @@ def sent_by(operator: Any, args: tuple[Any, ...], made: Any = None) -> Sent:
                 received += tensors
     group = find("torch._C._distributed_c10d.ProcessGroup").unbox(named["process_group"])
     reduction = _reduction(named["reduce_op"]) if "reduce_op" in named else ""
-    return Sent(name, reduction, group, peer, named.get("tag", -1), given, received)
+    return RawCommunication(name, reduction, group, peer, named.get("tag", -1), given, received)
 
 
-def _sent_functionally(name: str, named: dict[str, Any], made: Any) -> Sent:
+def _functional_communication(name: str, named: dict[str, Any], made: Any) -> RawCommunication:
     group = named["group_name"]
     if isinstance(group, str):
         group = find("torch.distributed.distributed_c10d._resolve_process_group")(group)
     given = list(_flat(named.get("input", named.get("inputs"))))
     reduction = str(named.get("reduce_op", ""))
-    return Sent(name, reduction, group, named.get("src", -1), -1, given, list(_flat(made)))
+    peer = named.get("src", -1)
+    return RawCommunication(name, reduction, group, peer, -1, given, list(_flat(made)))
 
 
 def _reduction(reduce_op: Any) -> str:
-    if not KNOWS_REDUCTIONS:
+    if not SEES_REDUCTIONS:
         return ""
     number = int(reduce_op.op())
     return _REDUCTIONS[number] if number < len(_REDUCTIONS) else "?"
@@ -376,10 +377,10 @@ def mesh_facts(mesh: Any) -> Mesh:
     return Mesh(tuple(names), tuple(mesh.shape), tuple(place) if place is not None else ())
 
 
-def when_done(work: Any, tell: Callable[[], None]) -> bool:
-    """Call *tell*, in any thread, when *work* is done; False if that is not possible."""
+def when_done(work: Any, callback: Callable[[], None]) -> bool:
+    """Call *callback* in any thread when *work* is done; False if this is not possible."""
     try:
-        work.get_future().add_done_callback(lambda future: tell())
+        work.get_future().add_done_callback(lambda future: callback())
     except (RuntimeError, NotImplementedError):  # a backend without futures
         return False
     return True

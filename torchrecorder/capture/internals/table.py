@@ -14,8 +14,8 @@ from torchrecorder.capture.internals.trials import (
     find,
     parameters,
     reaches_modes,
-    tells_of_ends,
-    tells_reductions,
+    sees_end_of_storages,
+    exposes_reductions,
 )
 from torchrecorder.errors import UnsupportedTorch
 
@@ -88,7 +88,7 @@ STORAGE_ENDS = Internal(
     "memory=True keeps weak references of C++ and of Python to the same storage",
     "it keeps only those of Python",
     since="2.11",
-    works=tells_of_ends,
+    works=sees_end_of_storages,
 )
 NODE_NUMBERS = needed(
     "numbers of autograd nodes",
@@ -219,8 +219,8 @@ GRADIENT_SCALERS = Internal(
 )
 PIPELINES = Internal(
     "methods of pipelines",
-    "regions of what a pipeline does before its first micro-batch, and of scaling gradients",
-    "operations of that lie in no region, and figures of many processes show them",
+    "regions of the setup of pipelines before the first micro-batch, and of gradient scaling",
+    "these operations are in no region, and figures of joined runs show them",
     (
         "torch.distributed.pipelining.stage._PipelineStageBase.scale_grads",
         "torch.distributed.pipelining.schedules.PipelineScheduleSingle._initialize_stage",
@@ -243,7 +243,7 @@ SCRIPT_FUSERS = Internal(
         "torch._C._jit_can_fuse_on_gpu",
     ),
 )
-SPREAD_TENSORS = Internal(
+DTENSORS = Internal(
     "local tensors of DTensors",
     "statistics, bytes and shape of the local tensor",
     "these facts are lost, because reading a DTensor would communicate",
@@ -284,8 +284,8 @@ STAGE_VOTES = Internal(
 )
 COLLECTIVE_CALLS = Internal(
     "torch.distributed in function modes",
-    "what a program sends by functions of torch.distributed, as operations with their lines",
-    "it is told as communications of the module only, and what it writes has a hidden operation",
+    "calls of torch.distributed functions as operations with their source lines",
+    "these are only communications of the module, and their writes are hidden operations",
     since="2.11",
     works=lambda: reaches_modes(find("torch.distributed.isend")),
 )
@@ -293,7 +293,7 @@ REDUCTIONS = Internal(
     "kinds of reductions",
     "whether a collective sums, averages or takes the maximum",
     "collectives are named without it",
-    works=tells_reductions,
+    works=exposes_reductions,
 )
 PROFILER_RANGES = Internal(
     "fast ranges of the profiler",

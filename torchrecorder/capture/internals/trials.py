@@ -1,4 +1,4 @@
-"""Trials: whether a name of PyTorch is there, and whether it does what it is needed for."""
+"""Trials: check that a name of PyTorch exists, and that it works as the recorder needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 
 @functools.cache
 def find(path: str) -> Any:
-    """What a dotted *path*, which begins with ``torch`` or ``sys``, names; None if nothing."""
+    """The object at a dotted *path* from ``torch`` or ``sys``; None if there is none."""
     root, *parts = path.split(".")
     found: Any = {"torch": torch, "sys": sys}[root]
     for number, part in enumerate(parts, 2):
@@ -40,7 +40,7 @@ def parameters(path: str) -> tuple[str, ...]:
 
 
 def creates_contexts() -> bool:
-    """Whether PyTorch tells of a custom function that is applied: by its frame, or its context."""
+    """Whether a call of a custom function can be detected, by its frame or its context."""
     if hasattr(torch.autograd.Function.apply, "__code__"):
         return True
     created = []
@@ -59,8 +59,8 @@ def creates_contexts() -> bool:
     return bool(created)
 
 
-def tells_of_ends() -> bool:
-    """Whether a weak reference of Python to a storage sees its end while C++ has one."""
+def sees_end_of_storages() -> bool:
+    """Whether a weak reference of Python to a storage expires while C++ has one."""
     ended: list[Any] = []
     tensor = torch.empty(1, device="cpu")
     storage = tensor.untyped_storage()
@@ -71,8 +71,8 @@ def tells_of_ends() -> bool:
     return seen
 
 
-def tells_reductions() -> bool:
-    """Whether the argument that says how to reduce can be read where operators get it."""
+def exposes_reductions() -> bool:
+    """Whether the reduction can be read from the arguments of an operator."""
     try:
         return hasattr(torch.classes.c10d.ReduceOp(), "op")
     except RuntimeError:  # a PyTorch without torch.distributed

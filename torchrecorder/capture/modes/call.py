@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from torchrecorder.capture.hooks.accumulation import Gradients
-from torchrecorder.capture.hooks.python_calls import Running
+from torchrecorder.capture.hooks.python_calls import PythonCall
 from torchrecorder.capture.modes.call_site import Caller
 from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.scope import OpenScope
@@ -45,7 +45,7 @@ class Call:
     inputs: tuple[Slot, ...]
     arguments: tuple[tuple[str, str], ...]
     source: SourceLine | None
-    function: Running | None
+    function: PythonCall | None
     started: float
 
     def writes(self, argument: str) -> bool:

@@ -1,10 +1,10 @@
-"""CompiledSteps: compiled steps of optimizers stay compiled while they are recorded.
+"""CompiledSteps: compiled optimizer steps stay compiled while they are recorded.
 
-Weights that a compiled step has written differ from those of the eager one in their last bits. It
-has no modules in it whose inside could be shown. But what is compiled fits only as long as no
-function mode and no hook is there that was not: it would be compiled anew, with the recorder in
-it. So nothing of ours listens during such a call. It is one op, which reads what the optimizer
-and its arguments hold, and writes those of these tensors whose versions have moved.
+A compiled step and an eager step differ in the last bits of the parameters, and a step calls no
+modules whose operations could be shown. The guards of compiled code check function modes and hooks:
+with those of the recorder it would be compiled again. So recording is suspended during the call.
+The call is recorded as one op: its inputs are the tensors of the optimizer and of the arguments,
+and it writes those whose version counters change.
 """
 
 from __future__ import annotations
@@ -27,85 +27,85 @@ from torchrecorder.capture.internals.access import DisableTorchFunction, dispatc
 from torchrecorder.capture.internals.compiled_calls import optimizer_hooks
 from torchrecorder.capture.modes.call import Call
 from torchrecorder.capture.modes.closures import cells
-from torchrecorder.capture.modes.higher_order import CompiledOps, listening, unheard
+from torchrecorder.capture.modes.higher_order import CompiledOps, active_recorders, suspended
 from torchrecorder.capture.modes.op_schema import FunctionFacts
-from torchrecorder.capture.probes.kernels import KernelsHeard
+from torchrecorder.capture.probes.kernels import RecorderDispatchMode
 from torchrecorder.capture.tensors.describe import tensors_in
 from torchrecorder.events import ScopeKind
 
 _LIMIT = 2000
-"""How many objects are looked at for modules; a function that holds more is left alone."""
+"""The maximum number of objects to search for modules; a function with more runs eagerly."""
 
 
 @dataclass
 class _Step:
-    """A step that runs compiled."""
+    """A compiled step that is running."""
 
     frame: FrameType
     optimizers: list[Optimizer]
-    state: set[int]  # the tensors that they hold when it begins
-    handled: BaseException | None  # what the program was handling then
-    away: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    state: set[int]  # the ids of their tensors before the step
+    handled: BaseException | None  # the exception that the program was handling before it
+    suspended: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     calls: list[tuple[CompiledOps, Call | None]] = field(default_factory=list)
 
 
-_now = threading.local()
+_local = threading.local()
 
 
 def begins(frame: FrameType) -> bool:
-    """A compiled function is called in *frame*: whether it runs as compiled."""
-    if getattr(_now, "step", None) is not None:
+    """Whether the compiled function that is called in *frame* runs compiled."""
+    if getattr(_local, "step", None) is not None:
         return True
-    heard = listening()
-    if not heard or any(item.modules.tape.deaf for item in heard):
+    active = active_recorders()
+    if not active or any(item.modules.tape.ignores_calls for item in active):
         return False
     try:
         with DisableTorchFunction():
-            _now.step = _begun(frame, heard)
+            _local.step = _begin_step(frame, active)
     except InternalWork:
         return False
     except Exception as error:
-        heard[-1].lose(error)
+        active[-1].lose(error)
         return False
-    return _now.step is not None
+    return _local.step is not None
 
 
 def ended(frame: FrameType) -> None:
-    """The call in *frame* that ran as compiled is over."""
-    step = _now.step
+    """The call in *frame*, which ran compiled, is over."""
+    step = _local.step
     if step.frame is not frame:
         return
-    _now.step = None
+    _local.step = None
     error = sys.exc_info()[1]
     failed = error if error is not step.handled else None
     for item, _ in step.calls[:1]:
         with item.modules.tape.losing("steps"):
-            step.away.close()
+            step.suspended.close()
     for item, call in step.calls:
         with item.modules.tape.losing("steps"), DisableTorchFunction():
             _end(item, call, step, failed)
 
 
-def _begun(frame: FrameType, heard: tuple[CompiledOps, ...]) -> _Step | None:
-    """The step that begins in *frame*, unheard from here on; None if it is none."""
+def _begin_step(frame: FrameType, active: tuple[CompiledOps, ...]) -> _Step | None:
+    """The step that begins in *frame*, with recording suspended; None if it is not a step."""
     function, args, kwargs = (frame.f_locals[name] for name in ("fn", "args", "kwargs"))
     optimizers = _optimizers([function, *args, *kwargs.values()])
-    if optimizers is None or not (optimizers or _is_inside_step(frame, heard[-1])):
+    if optimizers is None or not (optimizers or _is_inside_step(frame, active[-1])):
         return None
-    away = _away(heard)
-    if away is None:
+    stack = _suspended(active)
+    if stack is None:
         return None
-    with away:
-        held = _held_by(optimizers)
+    with stack:
+        held = _tensors_of(optimizers)
         state = {id(tensor) for _, tensor in tensors_in(held)}
         step = _Step(frame, optimizers, state, sys.exc_info()[1])
-        step.calls += [(item, _call(item, step, held)) for item in heard]
-        step.away = away.pop_all()
+        step.calls += [(item, _call(item, step, held)) for item in active]
+        step.suspended = stack.pop_all()
     return step
 
 
 def _call(item: CompiledOps, step: _Step, held: dict[str, list[Any]]) -> Call | None:
-    """Note what the step reads, in the region of its optimizer."""
+    """Record the inputs of the step, in the region of its optimizer."""
     function, args, kwargs = (step.frame.f_locals[name] for name in ("fn", "args", "kwargs"))
     calls = item.functions.calls
     for param in held.get("params", ()):
@@ -116,39 +116,39 @@ def _call(item: CompiledOps, step: _Step, held: dict[str, list[Any]]) -> Call | 
         steps[id(step.frame)] = type(step.optimizers[0]).__name__
     name = str(getattr(function, "__name__", type(function).__name__))
     facts = FunctionFacts(name, f"{getattr(function, '__module__', '')}.{name}".lstrip("."))
-    given = tuple(argument for argument in args if not isinstance(argument, Optimizer))
+    inputs = tuple(argument for argument in args if not isinstance(argument, Optimizer))
     outside = step.frame if step.optimizers else step.frame.f_back
-    return calls.begin(facts, given, {**kwargs, **held}, frame=outside)
+    return calls.begin(facts, inputs, {**kwargs, **held}, frame=outside)
 
 
 def _end(
     item: CompiledOps, call: Call | None, step: _Step, failed: BaseException | None
 ) -> None:
-    """Note what was made and written, and close the region of the optimizer."""
+    """Record the outputs and writes of the step, and close the region of the optimizer."""
     calls, regions = item.functions.calls, item.modules.regions
     if call is not None and failed is not None:
         calls.fail(call, failed)
     elif call is not None:
-        held = [tensor for _, tensor in tensors_in(_held_by(step.optimizers))]
+        held = [tensor for _, tensor in tensors_in(_tensors_of(step.optimizers))]
         new = [tensor for tensor in held if id(tensor) not in step.state]
         calls.end(call, [step.frame.f_locals.get("result"), *new])
     if regions.sources.steps.pop(id(step.frame), None):
         regions.left(step.frame)
 
 
-def _away(heard: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
-    """Nothing of ours listens until the stack is closed; None if something of ours cannot stop."""
-    away = unheard(heard)
-    if away is None:
+def _suspended(active: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
+    """Suspend recording until the stack is closed; None if a part of it cannot be suspended."""
+    stack = suspended(active)
+    if stack is None:
         return None
-    for item in reversed(heard):
-        away.callback(item.steps.__enter__)
+    for item in reversed(active):
+        stack.callback(item.steps.__enter__)
         item.steps.__exit__()
-    counts = any(isinstance(mode, KernelsHeard) for mode in dispatch_modes())
+    counts = any(isinstance(mode, RecorderDispatchMode) for mode in dispatch_modes())
     if counts or any(map(_is_ours, optimizer_hooks())):
-        away.close()
+        stack.close()
         return None
-    return away
+    return stack
 
 
 def _is_ours(hook: Any) -> bool:
@@ -156,15 +156,15 @@ def _is_ours(hook: Any) -> bool:
 
 
 def _is_inside_step(frame: FrameType, item: CompiledOps) -> bool:
-    """Whether an optimizer's step, which needs no gradients, calls what runs in *frame*."""
+    """Whether an optimizer's step, in which gradients are disabled, calls the code in *frame*."""
     if torch.is_grad_enabled():
         return False
     regions = item.modules.regions.sources.walk(frame.f_back)[1]
     return any(region.kind is ScopeKind.OPTIMIZER for region in regions)
 
 
-def _held_by(optimizers: Iterable[Optimizer]) -> dict[str, list[Any]]:
-    """The tensors of *optimizers*, by what they are."""
+def _tensors_of(optimizers: Iterable[Optimizer]) -> dict[str, list[Any]]:
+    """The parameters, gradients and state of *optimizers*."""
     params = [
         param
         for optimizer in optimizers
@@ -177,12 +177,12 @@ def _held_by(optimizers: Iterable[Optimizer]) -> dict[str, list[Any]]:
     return {"params": params, "grads": grads, "state": found} if params else {}
 
 
-# What a function holds ------------------------------------------------------------------
+# Objects that a function can reach --------------------------------------------------------
 
 
-def _optimizers(things: Iterable[Any]) -> list[Optimizer] | None:
-    """The optimizers that *things* hold or mention; None if there may be a module, too."""
-    waiting, seen, found = list(things), set(), []
+def _optimizers(objects: Iterable[Any]) -> list[Optimizer] | None:
+    """The optimizers that *objects* can reach; None if they may also reach a module."""
+    waiting, seen, found = list(objects), set(), []
     while waiting:
         thing = waiting.pop()
         if id(thing) in seen:
@@ -193,14 +193,14 @@ def _optimizers(things: Iterable[Any]) -> list[Optimizer] | None:
         if isinstance(thing, Optimizer):
             found.append(thing)
         else:
-            waiting.extend(_inside(thing))
+            waiting.extend(_references(thing))
     return found
 
 
-def _inside(thing: Any) -> Iterator[Any]:
-    """What *thing* holds, as far as it may matter; nothing of its own is called."""
+def _references(thing: Any) -> Iterator[Any]:
+    """The objects that *thing* may use, without calling any of its methods."""
     if isinstance(thing, FunctionType):
-        yield from _mentioned(thing)
+        yield from _globals_and_cells(thing)
     elif isinstance(thing, MethodType):
         yield from (thing.__self__, thing.__func__)
     elif isinstance(thing, (list, tuple, set)):
@@ -211,8 +211,8 @@ def _inside(thing: Any) -> Iterator[Any]:
         yield from getattr(thing, "__dict__", {}).values()
 
 
-def _mentioned(function: FunctionType) -> Iterator[Any]:
-    """What the code of a function can reach by name: its cells, and globals."""
+def _globals_and_cells(function: FunctionType) -> Iterator[Any]:
+    """The closure cells of a function, and the globals that its code names."""
     compiled_from = vars(function).get("_torchdynamo_orig_callable")
     if compiled_from is not None:
         yield compiled_from

@@ -373,12 +373,12 @@ class FunctionCalls(TorchFunctionMode):
     def _run_traced(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run an operator that may trace its function arguments: module calls then are not
         recorded."""
-        tape, before = self.calls.tape, self.calls.tape.deaf
-        tape.deaf = True
+        tape, before = self.calls.tape, self.calls.tape.ignores_calls
+        tape.ignores_calls = True
         try:
             return func(*args, **kwargs)
         finally:
-            tape.deaf = before
+            tape.ignores_calls = before
 
 
 def _wrote(call: Call, name: str, tensor: Tensor, entry: Entry) -> bool:

@@ -51,13 +51,13 @@ class CompiledOps:
         self.modules.tape.lose("operators on functions", error)
 
     def __enter__(self) -> CompiledOps:
-        _now.listening = (*listening(), self)
+        _local.active = (*active_recorders(), self)
         _active.append(self)
         _replace_setup(_plain, _unrecorded)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _now.listening = tuple(item for item in listening() if item is not self)
+        _local.active = tuple(item for item in active_recorders() if item is not self)
         _active.remove(self)
         if not _active:
             _replace_setup(_unrecorded, _plain)
@@ -65,12 +65,12 @@ class CompiledOps:
 
 _plain: Any = operator_setup()
 _active: list[CompiledOps] = []
-_now = threading.local()
+_local = threading.local()
 
 
-def listening() -> tuple[CompiledOps, ...]:
-    """Those of this thread, outermost first."""
-    found: tuple[CompiledOps, ...] = getattr(_now, "listening", ())
+def active_recorders() -> tuple[CompiledOps, ...]:
+    """The contexts that are active in this thread, outermost first."""
+    found: tuple[CompiledOps, ...] = getattr(_local, "active", ())
     return found
 
 
@@ -84,41 +84,41 @@ def _replace_setup(before: Any, after: Any) -> None:
 @contextlib.contextmanager
 def _unrecorded() -> Iterator[Any]:
     """As PyTorch's own setup, but nothing is recorded until what was compiled runs."""
-    heard, away = listening(), None
+    active, stack = active_recorders(), None
     with _plain() as backend:
         try:
-            away = _take_away(heard)
+            stack = _suspend_and_compile(active)
         except Exception as error:
-            heard[-1].lose(error)
+            active[-1].lose(error)
         try:
             yield backend
         finally:
-            if away is not None:
-                _give_back(away, heard[-1])
+            if stack is not None:
+                _resume(stack, active[-1])
 
 
-def _give_back(away: contextlib.ExitStack, last: CompiledOps) -> None:
+def _resume(stack: contextlib.ExitStack, last: CompiledOps) -> None:
     try:
-        away.close()
+        stack.close()
     except Exception as error:
         last.lose(error)
 
 
-def _take_away(heard: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
-    """Stop recording, and let the compiler work; None where modes of others are in between."""
-    counting, ours = _counting(), [item.functions for item in heard]
-    away = unheard(heard)
-    if away is not None:
-        away.enter_context(torch.compiler.set_stance("default", force_backend=_run_recorded))
-        before, _now.back = getattr(_now, "back", ((), ())), (ours, counting)
-        away.callback(setattr, _now, "back", before)
-    return away
+def _suspend_and_compile(active: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
+    """Suspend recording and enable the compiler; None if modes of others are in between."""
+    counting, ours = _counting(), [item.functions for item in active]
+    stack = suspended(active)
+    if stack is not None:
+        stack.enter_context(torch.compiler.set_stance("default", force_backend=_run_recorded))
+        before, _local.suspended = getattr(_local, "suspended", ((), ())), (ours, counting)
+        stack.callback(setattr, _local, "suspended", before)
+    return stack
 
 
-def unheard(heard: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
-    """Stop recording until the stack is closed; None where modes of others are in between."""
+def suspended(active: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
+    """Suspend recording until the stack is closed; None if modes of others are in between."""
     counting, modes = _counting(), function_modes()
-    ours = [item.functions for item in heard]
+    ours = [item.functions for item in active]
     if not ours or not all(item in modes for item in ours):
         return None
     with contextlib.ExitStack() as stack:
@@ -126,7 +126,7 @@ def unheard(heard: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
             stack.callback(counts.__enter__)
             counts.__exit__(None, None, None)
         stack.enter_context(_only([mode for mode in modes if mode not in ours], modes))
-        for entry in reversed(heard):
+        for entry in reversed(active):
             stack.callback(entry.modules.__enter__)
             entry.modules.__exit__()
         return stack.pop_all()
@@ -134,10 +134,10 @@ def unheard(heard: tuple[CompiledOps, ...]) -> contextlib.ExitStack | None:
 
 def _counting() -> list[TorchDispatchMode]:
     """The recorder's dispatch modes, if they are on top of the stack."""
-    from torchrecorder.capture.probes.kernels import KernelsHeard
+    from torchrecorder.capture.probes.kernels import RecorderDispatchMode
 
     modes = reversed(dispatch_modes())
-    found = list(itertools.takewhile(lambda mode: isinstance(mode, KernelsHeard), modes))
+    found = list(itertools.takewhile(lambda mode: isinstance(mode, RecorderDispatchMode), modes))
     return found[::-1]
 
 
@@ -164,17 +164,17 @@ def _run_recorded(graph: Any, inputs: list[Any], **options: Any) -> Callable[...
     def run(*args: Any) -> Any:
         with contextlib.ExitStack() as stack:
             try:
-                _bring_back(stack)
+                _push_recorders(stack)
             except Exception as error:
-                listening()[-1].lose(error)
+                active_recorders()[-1].lose(error)
             return graph.forward(*args)
 
     return run
 
 
-def _bring_back(stack: contextlib.ExitStack) -> None:
+def _push_recorders(stack: contextlib.ExitStack) -> None:
     """Push the removed modes until *stack* is closed."""
-    functions, counting = _now.back
+    functions, counting = _local.suspended
     for function in functions:
         push_function_mode(function)
         stack.callback(pop_function_mode)

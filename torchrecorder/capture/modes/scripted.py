@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Parameter
 
-from torchrecorder.capture.state.restore import unheard
+from torchrecorder.capture.state.restore import without_modes
 from torchrecorder.capture.internals.access import FakeTensor, fuses
 
 FORK = "prim::fork"
@@ -25,7 +25,7 @@ _PAST_DISPATCH = ("MKLDNN", FORK, "Fusion", "TensorExpr", "StaticSubgraph")
 def graph_of(module: Any) -> str:
     """The graph of a scripted *module* as text; empty if it has no forward."""
     try:
-        with unheard():  # printing it reads its constants
+        with without_modes():  # printing it reads its constants
             return str(module.inlined_graph)
     except (AttributeError, RuntimeError):
         return ""

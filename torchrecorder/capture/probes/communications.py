@@ -15,15 +15,15 @@ from torch import Tensor
 
 from torchrecorder.capture.internals.access import current_graph_task
 from torchrecorder.capture.internals.processes import (
-    Sent,
+    RawCommunication,
     group_facts,
-    is_spread,
+    is_dtensor,
     listen,
     local_part,
     mesh_facts,
     rank_and_world,
-    sent_by,
-    spread_of,
+    communication_of,
+    dtensor_layout,
     when_done,
     work_in,
 )
@@ -105,7 +105,7 @@ class Communications(Observer):
         self.values.spread = self.spread
         for entry in list(self.values.entries.values()):
             tensor = entry()
-            if tensor is not None and is_spread(tensor):
+            if tensor is not None and is_dtensor(tensor):
                 self.spread(entry.value, tensor)
         self.backward.left = self.backward_ended
         return self
@@ -121,7 +121,7 @@ class Communications(Observer):
             return None
         try:
             self._pause()
-            sent = sent_by(operator, args, made)
+            sent = communication_of(operator, args, made)
             told = self._describe(sent)
             opened = _Open(self.tape, told, sent.received, self._is_timed(told, sent))
             for tensor in sent.received if made is None else ():
@@ -180,7 +180,7 @@ class Communications(Observer):
 
     def _is_meant(self) -> bool:
         """Whether the current call belongs to the run, not to the recorder."""
-        if self.tape.deaf:
+        if self.tape.ignores_calls:
             return False
         if threading.get_ident() == self.tape.thread:
             return self.tape.paused is None
@@ -194,7 +194,7 @@ class Communications(Observer):
         if threading.get_ident() == self.tape.thread:
             self.tape.resume()
 
-    def _is_timed(self, told: Communication, sent: Sent) -> bool:
+    def _is_timed(self, told: Communication, sent: RawCommunication) -> bool:
         on_cpu = all(item.device.type == "cpu" for item in (*sent.given, *sent.received))
         return on_cpu and self._groups[told.group].backend not in UNTIMED
 
@@ -205,7 +205,7 @@ class Communications(Observer):
                 self.values.storages.arrive(tensor)
         opened.received.clear()
 
-    def _describe(self, sent: Sent) -> Communication:
+    def _describe(self, sent: RawCommunication) -> Communication:
         name = str(sent.group.group_name)
         group = self._groups.get(name)
         if group is None:
@@ -267,7 +267,7 @@ class Communications(Observer):
 
     def spread(self, value: ValueId, tensor: Tensor) -> None:
         """Record the local part of a DTensor."""
-        placements, mesh = spread_of(tensor)
+        placements, mesh = dtensor_layout(tensor)
         facts = self._meshes.get(mesh)
         if facts is None:
             facts = self._meshes[mesh] = mesh_facts(mesh)

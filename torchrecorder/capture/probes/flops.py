@@ -20,7 +20,7 @@ from torchrecorder.capture.internals.access import (
     current_node,
     leave_dispatch_mode,
 )
-from torchrecorder.capture.probes.kernels import KernelsHeard
+from torchrecorder.capture.probes.kernels import RecorderDispatchMode
 from torchrecorder.events import FLOPS_BACKWARD, FLOPS_FORWARD, Measured
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ UNCOUNTED = "floating-point operations inside higher-order operators were not co
 """The note of a run with higher-order operators, if PyTorch does not expose their inside."""
 
 
-class FlopsCounted(KernelsHeard):
+class FlopsCounted(RecorderDispatchMode):
     """Counts while it is entered."""
 
     def __init__(self, tape: Tape, backward: BackwardRuns) -> None:
@@ -57,7 +57,7 @@ class FlopsCounted(KernelsHeard):
     ) -> Any:
         """Run *func* and count it."""
         kwargs = kwargs or {}
-        if not SHOWS_OPERATORS and self.tape.deaf:
+        if not SHOWS_OPERATORS and self.tape.ignores_calls:
             return self.run_operator(func, args, kwargs)
         if isinstance(func, HigherOrderOperator):
             return self._run_inside(func, args, kwargs)

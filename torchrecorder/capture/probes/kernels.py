@@ -1,4 +1,4 @@
-"""KernelsHeard: the base class of the recorder's dispatch modes."""
+"""RecorderDispatchMode: the base class of the recorder's dispatch modes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
 
 
-class KernelsHeard(TorchDispatchMode):
+class RecorderDispatchMode(TorchDispatchMode):
     """Sees every kernel, in forward and backward, while it is entered."""
 
     supports_higher_order_operators = True

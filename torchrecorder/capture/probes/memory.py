@@ -19,7 +19,7 @@ from torch.nn.parameter import is_lazy
 from torchrecorder.capture.internals.access import SHOWS_OPERATORS, current_node
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.probes.device import in_use
-from torchrecorder.capture.probes.kernels import KernelsHeard
+from torchrecorder.capture.probes.kernels import RecorderDispatchMode
 from torchrecorder.capture.tensors.describe import bearer
 from torchrecorder.capture.tensors.storage import NO_STORAGE
 from torchrecorder.events import BYTES_PEAK, Allocation, GradId, Measured, OpId, made
@@ -33,7 +33,7 @@ _ADOPTS = frozenset(("aten::lift_fresh", "aten::lift", "aten::lift_fresh_copy"))
 """Operators with an argument that was created just before, unseen by the mode."""
 
 
-class MemoryWatched(KernelsHeard, Observer):
+class MemoryWatched(RecorderDispatchMode, Observer):
     """Records allocations and releases while it is entered."""
 
     def __init__(self, tape: Tape, backward: BackwardRuns) -> None:
@@ -87,7 +87,7 @@ class MemoryWatched(KernelsHeard, Observer):
     ) -> Any:
         """Run *func*, and record new memory."""
         kwargs = kwargs or {}
-        if not SHOWS_OPERATORS and self.tape.deaf:
+        if not SHOWS_OPERATORS and self.tape.ignores_calls:
             return func(*args, **kwargs)
         try:
             self._hear(func, args, kwargs)

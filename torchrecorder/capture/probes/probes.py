@@ -113,7 +113,7 @@ class Extras:
 
             started.nodes = NodesKept()
             tape.observers.append(started.nodes)
-        if processes.in_use() and processes.HEARS_COLLECTIVES:
+        if processes.in_use() and processes.SEES_COLLECTIVES:
             from torchrecorder.capture.probes.communications import Communications
 
             values = backward.autograd.values

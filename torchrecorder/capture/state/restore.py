@@ -38,7 +38,7 @@ _SMALL = 1 << 14
 def restored(model: Any) -> Iterator[None]:
     """A context that restores buffers, gradients and random state at its end."""
     with contextlib.ExitStack() as stack:
-        with unheard():
+        with without_modes():
             stack.enter_context(random_state_kept())
             if isinstance(model, Module):
                 modules = [module for _, module in named_modules(model)]
@@ -47,19 +47,19 @@ def restored(model: Any) -> Iterator[None]:
         try:
             yield
         finally:
-            with unheard():
+            with without_modes():
                 stack.close()
 
 
-def unheard() -> contextlib.AbstractContextManager[Any]:
+def without_modes() -> contextlib.AbstractContextManager[Any]:
     """A context without other modes, for calls of the recorder."""
     if count_dispatch_modes():
-        return _without_modes()
+        return _without_all_modes()
     return DisableTorchFunction()
 
 
 @contextlib.contextmanager
-def _without_modes() -> Iterator[None]:
+def _without_all_modes() -> Iterator[None]:
     with DisableTorchFunction(), without_dispatch_modes():
         yield
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from torchrecorder.capture.state.restore import unheard
+from torchrecorder.capture.state.restore import without_modes
 from torchrecorder.capture.tensors.describe import node_behind, tensors_in
 from torchrecorder.capture.tensors.tensor_table import Values
 
@@ -186,10 +186,10 @@ def _alias(values: Values, tensor: Tensor) -> Tensor | None:
 def _view(source: Tensor) -> Tensor | None:
     """A view of the whole tensor; None if no view can pass the gradient."""
     if source.layout is not torch.strided or source.is_nested:
-        with unheard():
+        with without_modes():
             return None if source.requires_grad else source.detach()
     without = source.requires_grad and node_behind(source) is None and source._is_view()
-    with unheard():
+    with without_modes():
         if torch.is_grad_enabled() is not without:
             return source.view_as(source)
         with torch.set_grad_enabled(not without):

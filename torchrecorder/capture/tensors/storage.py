@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, UntypedStorage
 
 from torchrecorder.capture.internals.access import SEES_STORAGES_END
-from torchrecorder.capture.internals.processes import is_awaited
+from torchrecorder.capture.internals.processes import is_pending
 from torchrecorder.capture.tensors.describe import UNVERSIONED, bearer, version_of
 from torchrecorder.events import OpId, ValueId, made
 
@@ -135,12 +135,12 @@ class Storages:
 
         Never, if the wait is not seen: reading the tensor would wait.
         """
-        if not self.expecting and not is_awaited(tensor):
+        if not self.expecting and not is_pending(tensor):
             return look(tensor)
         storage = self.of(tensor)
         if storage.waiting is not None:
             storage.waiting.append((weakref.ref(tensor), look))
-        elif storage.received != UNVERSIONED or not is_awaited(tensor):
+        elif storage.received != UNVERSIONED or not is_pending(tensor):
             look(tensor)
 
     def expect(self, tensor: Tensor) -> None:

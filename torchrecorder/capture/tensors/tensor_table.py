@@ -20,7 +20,7 @@ from torch.nn import Parameter
 
 from torchrecorder.capture.tensors.entries import Aside, Entry, Foreign, around_in, forgetting
 from torchrecorder.capture.internals.access import is_wrapped
-from torchrecorder.capture.internals.processes import is_spread
+from torchrecorder.capture.internals.processes import is_dtensor
 from torchrecorder.capture.tensors.leaf_gradients import LeafGradients
 from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.capture.tensors.describe import (
@@ -331,7 +331,7 @@ class Values:
             shape = shape_of(tensor)
             number, kind = elements_of(tensor, shape), kind_of(tensor)
         value = value or self.tape.next_value()
-        if cls not in _USUAL and is_spread(tensor):
+        if cls not in _USUAL and is_dtensor(tensor):
             self.spread(value, tensor)
         role = entry.role
         requires_grad = entry.requires_grad

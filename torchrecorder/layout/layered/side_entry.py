@@ -1,8 +1,8 @@
-"""Side entries: a line that comes from aside enters a circle at its side.
+"""Side entries: edges from the side enter a circle at its side.
 
-Rows are laid out with all lines coming from before them. Around a residual block that takes four
-bends, and pushes the line through the block aside. Where nothing is in the way, the line from
-aside has two bends instead, and what remains comes straight.
+The layout lets all edges enter a node from the previous layer. An edge around a residual block then
+has four bends, and moves the edge through the block away from the centre. If the path is free, the
+edge around gets two bends instead, and the other edge becomes straight.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from torchrecorder.layout.layered.positions import Point
 Way = tuple[Point, ...]
 
 FREE = 12.0
-"""Points of a line, at least, beside the circle that it enters."""
+"""The minimum length of the last segment of an edge before the circle, in points."""
 
 CLEAR = 3.0
-"""Points between such a line and anything else, at least."""
+"""The minimum distance of such an edge from everything else, in points."""
 
 NEAR = 0.45
-"""Lines meet a circle no further from its middle than this share of its radius."""
+"""The maximum offset of an edge from the centre of a circle, as a share of its radius."""
 
 CELL = 60.0
-"""Points along the flow in which pieces of lines are looked up together."""
+"""The size of the cells of the spatial index along the flow, in points."""
 
 
-class Piece(NamedTuple):
-    """A straight piece of a line: across the flow from left to right, along it from top to end."""
+class Segment(NamedTuple):
+    """A straight segment of an edge, or a box: its extent across the flow and along it."""
 
     line: Hashable
     left: float
@@ -37,8 +37,8 @@ class Piece(NamedTuple):
     top: float
     end: float
 
-    def meets(self, other: Piece) -> bool:
-        """Whether they are not clear of each other."""
+    def overlaps(self, other: Segment) -> bool:
+        """Whether they are closer to each other than `CLEAR`."""
         return (
             self.left - CLEAR < other.right
             and other.left - CLEAR < self.right
@@ -54,51 +54,51 @@ def side_entries(
     boxes: Sequence[Drawn],
     upright: bool,
 ) -> list[Way]:
-    """*ways* with lines from aside that enter circles at their sides.
+    """*ways*, changed so that edges from the side enter circles at their sides.
 
     Args:
-        ways: The corners of each line.
-        carried: What each line carries: those that carry the same may meet.
-        circles: The circle that a line enters, by the index of the line.
+        ways: The corners of each edge.
+        carried: The tensor of each edge: edges of the same tensor may touch.
+        circles: The circle that an edge enters, by the index of the edge.
         boxes: All boxes and frames.
-        upright: Whether the flow runs down or up, not sideways.
+        upright: Whether the flow is vertical.
     """
     if not circles:
         return list(ways)
-    turn = _as_it_is if upright else _turned
+    turn = _unchanged if upright else _transposed
     found = [tuple(turn(point) for point in way) for way in ways]
-    search = _Search(found, carried, [_area(box, turn) for box in boxes])
+    routes = _Routes(found, carried, [_area(box, turn) for box in boxes])
     entering: dict[int, list[int]] = {}
     for number, box in circles.items():
         entering.setdefault(box.item, []).append(number)
     for numbers in entering.values():
         circle = _area(circles[numbers[0]], turn)
-        aside = {number: way for number in numbers if (way := search.from_aside(number, circle))}
-        sides = [way[-1] for way in aside.values()]
-        if len(numbers) > 1 and aside and len(set(sides)) == len(sides):
-            for number, way in aside.items():
-                search.replace(number, way)
-            rest = [number for number in numbers if number not in aside]
+        entries = {number: way for number in numbers if (way := routes.from_side(number, circle))}
+        sides = [way[-1] for way in entries.values()]
+        if len(numbers) > 1 and entries and len(set(sides)) == len(sides):
+            for number, way in entries.items():
+                routes.replace(number, way)
+            rest = [number for number in numbers if number not in entries]
             if len(rest) == 1:
-                search.replace(rest[0], _straight(search.ways[rest[0]], circle))
-    return [tuple(turn(point) for point in way) for way in search.ways]
+                routes.replace(rest[0], _straight(routes.ways[rest[0]], circle))
+    return [tuple(turn(point) for point in way) for way in routes.ways]
 
 
-class _Search:
-    """Knows what is where."""
+class _Routes:
+    """The paths of all edges, with a spatial index of their segments and of all boxes."""
 
     def __init__(
-        self, ways: list[Way], carried: Sequence[Hashable], boxes: Sequence[Piece]
+        self, ways: list[Way], carried: Sequence[Hashable], boxes: Sequence[Segment]
     ) -> None:
         self.ways, self.carried = ways, carried
-        self.cells: dict[int, list[Piece]] = {}
+        self.cells: dict[int, list[Segment]] = {}
         for box in boxes:
             self._note(box)
         for number in range(len(ways)):
             self._note_way(number)
 
-    def from_aside(self, number: int, circle: Piece) -> Way | None:
-        """The way of a line into the side of its circle; None if it has to stay as it is."""
+    def from_side(self, number: int, circle: Segment) -> Way | None:
+        """The path of an edge into the side of its circle; None if it cannot change."""
         way = self.ways[number]
         if len(way) < 4 or way[-3][1] != way[-2][1] or way[-4][0] != way[-3][0]:
             return None
@@ -107,42 +107,42 @@ class _Search:
         side = circle.right if at > across else circle.left
         if abs(at - side) < FREE or abs(at - across) < abs(side - across):
             return None
-        pieces = self._pieces(number, ((at, track), (at, middle), (side, middle)))
-        if any(self._is_blocked(piece, circle) for piece in pieces):
+        segments = self._segments(number, ((at, track), (at, middle), (side, middle)))
+        if any(self._is_blocked(segment, circle) for segment in segments):
             return None
         return (*way[:-3], (at, middle), (side, middle))
 
     def replace(self, number: int, way: Way) -> None:
-        """The line goes this way."""
+        """Set the path of an edge."""
         self.ways[number] = way
         self._note_way(number)
 
-    def _is_blocked(self, piece: Piece, circle: Piece) -> bool:
+    def _is_blocked(self, segment: Segment, circle: Segment) -> bool:
         return any(
-            piece.meets(other)
-            for cell in _cells(piece)
+            segment.overlaps(other)
+            for cell in _cells(segment)
             for other in self.cells.get(cell, ())
-            if other.line != piece.line and not _holds(other, circle)
+            if other.line != segment.line and not _holds(other, circle)
         )
 
     def _note_way(self, number: int) -> None:
-        for piece in self._pieces(number, self.ways[number]):
-            self._note(piece)
+        for segment in self._segments(number, self.ways[number]):
+            self._note(segment)
 
-    def _pieces(self, number: int, way: Way) -> list[Piece]:
-        """The straight pieces of a way of a line."""
+    def _segments(self, number: int, way: Way) -> list[Segment]:
+        """The segments of the path of an edge."""
         return [
-            Piece(self.carried[number], min(x, to_x), max(x, to_x), min(y, to_y), max(y, to_y))
+            Segment(self.carried[number], min(x, to_x), max(x, to_x), min(y, to_y), max(y, to_y))
             for (x, y), (to_x, to_y) in zip(way, way[1:])
         ]
 
-    def _note(self, piece: Piece) -> None:
-        for cell in _cells(piece):
-            self.cells.setdefault(cell, []).append(piece)
+    def _note(self, segment: Segment) -> None:
+        for cell in _cells(segment):
+            self.cells.setdefault(cell, []).append(segment)
 
 
-def _straight(way: Way, circle: Piece) -> Way:
-    """The only line that comes from before a circle: straight if it can, else to its middle."""
+def _straight(way: Way, circle: Segment) -> Way:
+    """The only edge from the previous layer: straight if possible, else to the centre."""
     if len(way) < 4 or way[-3][1] != way[-2][1]:
         return way
     across = (circle.left + circle.right) / 2
@@ -151,26 +151,26 @@ def _straight(way: Way, circle: Piece) -> Way:
     return (*way[:-2], (across, way[-2][1]), (across, way[-1][1]))
 
 
-def _holds(box: Piece, circle: Piece) -> bool:
-    """Whether a box or frame is the circle, or around it; no line is."""
+def _holds(box: Segment, circle: Segment) -> bool:
+    """Whether *box* is a box or frame that is or contains the circle."""
     return box.line is None and box.left <= circle.left and circle.right <= box.right and (
         box.top <= circle.top and circle.end <= box.end
     )
 
 
-def _cells(piece: Piece) -> range:
-    return range(int((piece.top - CLEAR) // CELL), int((piece.end + CLEAR) // CELL) + 1)
+def _cells(segment: Segment) -> range:
+    return range(int((segment.top - CLEAR) // CELL), int((segment.end + CLEAR) // CELL) + 1)
 
 
-def _area(box: Drawn, turn: Callable[[Point], Point]) -> Piece:
-    if turn is _turned:
-        return Piece(None, box.y, box.y + box.height, box.x, box.x + box.width)
-    return Piece(None, box.x, box.x + box.width, box.y, box.y + box.height)
+def _area(box: Drawn, turn: Callable[[Point], Point]) -> Segment:
+    if turn is _transposed:
+        return Segment(None, box.y, box.y + box.height, box.x, box.x + box.width)
+    return Segment(None, box.x, box.x + box.width, box.y, box.y + box.height)
 
 
-def _as_it_is(point: Point) -> Point:
+def _unchanged(point: Point) -> Point:
     return point
 
 
-def _turned(point: Point) -> Point:
+def _transposed(point: Point) -> Point:
     return point[1], point[0]

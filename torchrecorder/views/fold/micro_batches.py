@@ -1,8 +1,7 @@
-"""Micro-batches: what a process of a pipeline does again for each part of a batch.
+"""Micro-batches: the module calls, messages and backward passes that a pipeline stage repeats.
 
-A schedule runs them in whatever order, forward and backward in turn, so that repeats need not be
-next to each other. They are told by what they do and by what leads to and from them: the calls of
-a module, messages and backward passes.
+A schedule interleaves forward and backward of different micro-batches, so repetitions need not be
+adjacent. They are recognised by their operations, and by the steps that they are connected with.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ CALLS = (ScopeKind.MODULE, ScopeKind.FUNCTION)
 
 Step = Union[Scope, Op]
 Groups = Mapping[Union[ScopeId, None], tuple[tuple[str, ...], ...]]
-"""By the scope around them: siblings that do the same for one micro-batch after the other."""
+"""For each scope, the groups of its children that repeat for each micro-batch."""
 
 
 def micro_batches(recording: RecordedRun) -> Groups:
-    """The siblings that repeat, in each scope that sends messages or receives them."""
+    """The groups of each scope that sends or receives messages."""
     sent = {
-        told.op: told
-        for told in recording.communications
-        if told.op is not None and told.name in POINT_TO_POINT
+        message.op: message
+        for message in recording.communications
+        if message.op is not None and message.name in POINT_TO_POINT
     }
     scopes = dict.fromkeys(recording.ops[op].scope for op in sent)
-    return {scope: tuple(_Row(recording, scope, sent).groups()) for scope in scopes}
+    return {scope: tuple(_Steps(recording, scope, sent).groups()) for scope in scopes}
 
 
-class _Row:
-    """The steps that ran directly in one scope."""
+class _Steps:
+    """The ops and scopes directly in one scope."""
 
     def __init__(
         self, recording: RecordedRun, around: ScopeId | None, sent: Mapping[OpId, Communication]
@@ -52,35 +51,35 @@ class _Row:
         self._connect()
 
     def groups(self) -> Iterator[tuple[str, ...]]:
-        """Steps of equal key, in run order."""
-        near = self._near()
-        self.anchors = {name: (key, near(name)) for name, key in self.anchors.items()}
-        near, times = self._near(), Counter(self.anchors.values())
-        alike: dict[Hashable, list[str]] = {}
-        most: dict[Hashable, int] = {}
+        """The groups of steps with equal keys, in run order."""
+        neighbors = self._neighbors()
+        self.anchors = {name: (key, neighbors(name)) for name, key in self.anchors.items()}
+        neighbors, times = self._neighbors(), Counter(self.anchors.values())
+        groups: dict[Hashable, list[str]] = {}
+        largest: dict[Hashable, int] = {}
         for name, step in self.steps.items():
-            key, around = self.anchors.get(name), near(name)
+            key, around = self.anchors.get(name), neighbors(name)
             if key is None and isinstance(step, Op) and any(around):
                 key = op_key(self.recording, step)
-                most[key, around] = max(times[anchor] for side in around for anchor in side)
+                largest[key, around] = max(times[anchor] for side in around for anchor in side)
             if key is not None:
-                alike.setdefault((key, around), []).append(name)
-        for found, names in alike.items():
-            if 1 < len(names) <= most.get(found, len(names)):
+                groups.setdefault((key, around), []).append(name)
+        for found, names in groups.items():
+            if 1 < len(names) <= largest.get(found, len(names)):
                 yield tuple(names)
 
     def _anchor(self, step: Step) -> Hashable:
-        """What a call, a message or a backward pass has in common with its repeats."""
+        """The key that a call, a message or a backward pass shares with its repetitions."""
         if isinstance(step, Scope):
             called = step.kind in CALLS and not step.recompute
             return (step.module, self.recording.structures[step.id]) if called else None
-        told = self.sent.get(step.id)
-        if told is not None:
-            return told.name, told.peer, told.given, told.received
+        sent = self.sent.get(step.id)
+        if sent is not None:
+            return sent.name, sent.peer, sent.given, sent.received
         return ("backward", step.name) if step.id in self.backwards else None
 
     def _connect(self) -> None:
-        """Find out which step reads from which."""
+        """Find the edges between steps."""
         home = dict(self._homes())
         for op in self.recording.ops.values():
             reader = home.get(op.id)
@@ -93,7 +92,7 @@ class _Row:
                     self.after[maker][reader] = None
 
     def _homes(self) -> Iterator[tuple[str, str]]:
-        """Each op, and the step of this row that it is or lies in."""
+        """Each op, with the step that contains it."""
         for name, step in self.steps.items():
             waiting: list[Step] = [step]
             while waiting:
@@ -103,17 +102,17 @@ class _Row:
                 else:
                     waiting.extend(self.recording.children[inner.id])
 
-    def _near(self) -> Callable[[str], tuple[frozenset[Hashable], ...]]:
-        """Gives the anchors above and below a step, other than those like itself."""
-        above = self._nearest(self.steps, self.before)
-        below = self._nearest(reversed(self.steps), self.after)
+    def _neighbors(self) -> Callable[[str], tuple[frozenset[Hashable], ...]]:
+        """Returns a function: the anchors before and after a step, without its own key."""
+        before = self._nearest(self.steps, self.before)
+        after = self._nearest(reversed(self.steps), self.after)
         anchors = dict(self.anchors)
-        return lambda name: tuple(side[name] - {anchors.get(name)} for side in (above, below))
+        return lambda name: tuple(side[name] - {anchors.get(name)} for side in (before, after))
 
     def _nearest(
         self, order: Iterable[str], edges: Mapping[str, Iterable[str]]
     ) -> dict[str, frozenset[Hashable]]:
-        """The anchors that each step is connected with, directly or by plain ops between."""
+        """The anchors that each step is connected with, directly or through other ops."""
         found: dict[str, frozenset[Hashable]] = {}
         for name in order:
             near: set[Hashable] = set()

@@ -1,4 +1,4 @@
-"""Ambient: the modes of PyTorch around a call, to make the call again when they are left."""
+"""CallModes: the PyTorch modes of a call, to repeat the call in the same modes later."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from torchrecorder.capture.internals.access import (
 _DEVICES = ("cpu", "cuda", "mps", "xpu")
 
 
-class Ambient(NamedTuple):
-    """Grad modes, autocast by device, and function modes such as a default device.
+class CallModes(NamedTuple):
+    """Grad mode, inference mode, autocast, and function modes such as the default device.
 
     Attributes:
-        autocast: The devices for which it is on, each with its dtype.
-        functions: The modes that are not ours, the lowest first.
+        autocast: The device types with autocast enabled, and their dtypes.
+        functions: The function modes other than the recorder's, outermost first.
     """
 
     grad: bool
@@ -34,7 +34,7 @@ class Ambient(NamedTuple):
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """As it was then; a function mode that is still there stays where it is."""
+        """A context with these modes; function modes that are active are not entered again."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.inference_mode(self.inference))
             stack.enter_context(torch.set_grad_enabled(self.grad))
@@ -48,9 +48,9 @@ class Ambient(NamedTuple):
             yield
 
 
-def ambient(ours: type[TorchFunctionMode]) -> Ambient:
-    """The modes of this thread, without those of the class *ours*."""
-    return Ambient(
+def call_modes(ours: type[TorchFunctionMode]) -> CallModes:
+    """The modes of this thread, without function modes of the class *ours*."""
+    return CallModes(
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
         _autocast() if any_autocast() else (),
