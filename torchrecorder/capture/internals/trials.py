@@ -80,10 +80,17 @@ def exposes_reductions() -> bool:
 
 
 def fakes_communication() -> bool:
-    """Whether collectives and messages have kernels for tensors without data."""
+    """Whether collectives and messages run on tensors without data.
+
+    Before PyTorch 2.11, the first import of a module of its own tools registers their kernels.
+    """
     operators = ("send", "recv_", "allreduce_", "scatter_", "_allgather_base_")
     registered = find("torch._C._dispatch_has_kernel_for_dispatch_key")
-    try:
+
+    def complete() -> bool:
         return all(registered(f"c10d::{name}", "Meta") for name in operators)
+
+    try:
+        return complete() or bool(find("torch.distributed._tools.fake_collectives")) and complete()
     except RuntimeError:  # a PyTorch without torch.distributed
         return False
