@@ -22,8 +22,8 @@ RUN_THE_MODEL = {
     "DispatchCalls._should_skip_dynamo",
     "FunctionCalls._run_traced",
     "_call",
-    "_stand_ins.decided",
-    "_stand_ins.set_back",
+    "_replacements.callback_from_stance",
+    "_replacements.set_eval_frame",
 }
 """Inside these the model runs: what it raises must pass through them. All they do is to call it,
 and what is guarded."""

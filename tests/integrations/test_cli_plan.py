@@ -66,9 +66,9 @@ def test_mistakes_of_the_factory(file: Path, capsys: pytest.CaptureFixture[str])
     (["--mesh", "dp=2", "--ranks", "first"], "numbers from 0 to 1"),
     (["--mesh", "dp=2", "-o", "a.nonesuch"], "nonesuch"),
 ])
-def test_what_cannot_be_meant(
+def test_invalid_arguments(
     file: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
-    """Said before a process is started."""
+    """They are errors before a process is started."""
     code, _, err = run(capsys, "plan", "job.py:step", *arguments)
     assert code == 2 and message in err

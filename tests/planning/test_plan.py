@@ -220,7 +220,7 @@ def test_mistakes_of_the_model_say_where():
     ({"mesh": {"dp": 2}, "factory": lambda mesh: mesh}, "top level of a module"),
 ])
 def test_what_cannot_be_planned(options, message):
-    """Said before a process is started."""
+    """They are errors before a process is started."""
     with pytest.raises(InvalidArgument, match=message):
         torchrecorder.plan(**{"factory": factories.spread, **options})
 

@@ -51,14 +51,14 @@ def _replacements(
     """The functions that replace the two functions of PyTorch."""
     running: dict[int, bool] = {}  # frames of calls that run compiled: whether they have begun
 
-    def get(callback: Any) -> Any:
+    def callback_from_stance(callback: Any) -> Any:
         frame = get_frame(1)
         if id(frame.f_code) in codes and callback not in (None, False) and begins(frame):
             running[id(frame)] = False
             return callback
         return get_callback(callback)
 
-    def set_(callback: Any) -> Any:
+    def set_eval_frame(callback: Any) -> Any:
         frame = get_frame(1)
         if running.get(id(frame)) is not True:
             if id(frame) in running:
@@ -70,7 +70,7 @@ def _replacements(
             ended(frame)
         return before
 
-    return get, set_
+    return callback_from_stance, set_eval_frame
 
 
 def _replace(home: Any, before: tuple[Any, Any], after: tuple[Any, Any]) -> None:
