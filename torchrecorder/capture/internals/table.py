@@ -272,7 +272,7 @@ FAKE_GROUPS = Internal(
     "plan, which records the ranks of a mesh on one machine",
     "nothing can be planned",
     ("torch.testing._internal.distributed.fake_pg.FakeStore",),
-    since="2.11",
+    since="2.7",
     works=fakes_communication,
 )
 STAGE_VOTES = Internal(
