@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import sys
 import warnings
@@ -46,6 +47,16 @@ def golden(update_golden: bool) -> Callable[[str, str], None]:
         assert path.read_text(encoding="utf-8") == text
 
     return compare
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_collections() -> None:
+    """Leave what was imported or cached before out of garbage collections, which tests run often.
+
+    A heap grows to millions of objects, and each test of inertness goes through it many times.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
