@@ -32,17 +32,14 @@ LOGS = STATE / "logs"
 
 CELLS = (
     ("2.6.0", "3.10"),
-    ("2.6.0", "3.12"),
     ("2.7.1", "3.11"),
     ("2.9.1", "3.13"),
     ("2.11.0", "3.10"),
-    ("2.13.0", "3.11"),
     ("2.13.0", "3.13"),
     ("2.14.1", "3.12"),
-    ("2.15.0", "3.11"),
     ("2.15.0", "3.13"),
 )
-"""Versions of PyTorch and Python, the newest last: each PyTorch once or with old and new Python.
+"""Versions of PyTorch and Python, the newest last; `dependencies` adds 2.13.0 with Python 3.11.
 
 ``nox -t newest`` runs the last, as each release does.
 """

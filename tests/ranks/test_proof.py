@@ -69,6 +69,6 @@ def test_a_collective_that_is_left_out(tmp_path):
     run = torchrecorder.merge(tmp_path / "rank*.json.gz")
     missing, failed = sorted(run.problems, key=lambda problem: "failed with" in problem)
     assert "rank 0 ran all_reduce of 32 B" in missing
-    assert ("jobs.py:" in missing) == COLLECTIVE_CALLS.present
+    assert "jobs.py:" in missing or not COLLECTIVE_CALLS.present
     assert "rank 1 ran no collective" in missing
     assert failed.startswith("rank 0 failed with RuntimeError")
