@@ -93,6 +93,18 @@ def mimebundle(
     return {kind: data for kind, data in bundle.items() if _wanted(kind, include, exclude)}
 
 
+def display_page(page: str, text: str) -> None:
+    """Show *page* in a frame below the cell of a notebook that runs now.
+
+    Args:
+        page: A whole HTML document.
+        text: A short description of the page.
+    """
+    from IPython.display import display
+
+    display({"text/plain": text, "text/html": framed(page, text, None)}, raw=True)
+
+
 def framed(page: str, text: str, svg: str | None) -> str:
     """*page* in a frame, on top of the content for front ends that remove frames.
 

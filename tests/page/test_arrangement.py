@@ -162,7 +162,8 @@ def test_a_hidden_box_is_passed_by_its_lines(visit: Visiting) -> None:
     seen.settle()
     lines = "page.stage.picture().lines"
     assert seen.page.evaluate(f"{lines}.length") == before
-    assert seen.page.evaluate(f"{lines}.filter(line => line.head === {item} && line.tip).length") == 0
+    tips = seen.page.evaluate(f"{lines}.filter(line => line.head === {item} && line.tip)")
+    assert tips == []
     assert seen.box(item).locator("circle").count() == 1 and "hidden" in seen.page.url
     chip = seen.page.locator("#left-out")
     assert chip.inner_text() == "1 hidden · Show all"

@@ -1,4 +1,4 @@
-"""Beside the picture: the tree of modules and the table of costs; and what is of one type or equal."""
+"""Beside the picture: modules and costs; and boxes that are of one type, or equal."""
 
 from __future__ import annotations
 
