@@ -21,7 +21,8 @@ def test_ranges_in_links(flat: Any, list: list[int], text: str) -> None:
 @pytest.mark.parametrize("hash", [
     "", "#", "#scope=", "#scope=no.such.thing", "#open=zzzzz-zzzzzz", "#open=%E0%A4%A", "#scope=%",
     "#tensor=-1&open=",
-    "#direction=up&siblings=zz.9,.,0.all&hidden=zz-zzz&isolated=no&side=x", "#color=__proto__", "#tensor=99999999", "#open=5-2,,-", "#a=b=c&&=",
+    "#direction=up&siblings=zz.9,.,0.all&hidden=zz-zzz&isolated=no&side=x",
+    "#color=__proto__", "#tensor=99999999", "#open=5-2,,-", "#a=b=c&&=",
 ])
 def test_any_link_leads_somewhere(deep: Any, hash: str) -> None:
     """What it says wrong is as if it had not been said."""
@@ -53,7 +54,8 @@ def test_links_keep_the_state(deep: Any) -> None:
 def test_a_short_link_opens_what_is_around(deep: Any) -> None:
     """``#scope=layers.3`` alone: the fold around it, and itself."""
     shown = deep(
-        "() => { const found = link.decode(page.model, '#scope=layers.3'), { selected, open } = found;"
+        "() => { const found = link.decode(page.model, '#scope=layers.3');"
+        " const { selected, open } = found;"
         " return [page.model.title(selected),"
         "   opening.isRevealed(page.model, open, selected),"
         "   open.has(selected), link.encode(page.model, found)]; }"
