@@ -51,7 +51,7 @@ def recurrent(rounds: int) -> Recording:
     with run.scope("Recurrent"):
         x, h, c = run.input(), run.op("zeros"), run.op("ones")
         for _ in range(rounds):
-            with run.scope("cell", "Cell"):
+            with run.scope("cell", "Cell"):  # one module, called again
                 gate = run.op("sigmoid", run.op("add", x, h))
                 c = run.op("mul", c, gate)
                 h = run.op("tanh", c)
@@ -98,6 +98,8 @@ def assert_drawn_well(shown: dict[str, Any], parent: list[int]) -> None:
         for seat, item in enumerate(items):
             assert all(is_apart(boxes[item], boxes[other]) for other in items[seat + 1 :])
     for line in shown["lines"]:
+        if line.get("loop"):
+            continue
         if line["tail"] in boxes:
             assert is_at(boxes[line["tail"]], *line["points"][0])
         if line["head"] in boxes:
@@ -253,10 +255,38 @@ def test_lines_go_on_into_the_sibling_that_is_shown(visit: Visiting) -> None:
     fold = fold_of(seen)
     seen.page.evaluate(f"page.actions.toggle({fold})")
     tips = seen.page.evaluate(
-        f"page.stage.picture().lines.filter(line => line.head === {fold} && !line.exits)"
-        ".map(line => Boolean(line.tip))"
+        f"page.stage.picture().lines.filter(line => line.head === {fold})"
+        ".filter(line => !line.exits && !line.loop).map(line => Boolean(line.tip))"
     )
     assert tips == [False, False, False]
+
+
+def test_a_loop_has_a_dashed_line_back(visit: Visiting) -> None:
+    """Inside of its fold, beside the round that is shown; layers that feed each other have none."""
+    for recording, expected in ((recurrent(5), 1), (stack(6), 0)):
+        seen = visit(recording)
+        fold = fold_of(seen)
+        back = "page.stage.picture().lines.filter(line => line.loop)"
+        assert seen.page.evaluate(f"{back}.length") == 0
+        seen.page.evaluate(f"page.actions.toggle({fold})")
+        lines = seen.page.evaluate(f"{back}.map(line => line.toJSON())")
+        assert len(lines) == expected
+        boxes = {
+            box["item"]: box for box in seen.page.evaluate("page.stage.picture().boxes")
+        }
+        for line in lines:
+            ends = [{"x": x, "y": y, "w": 0, "h": 0} for x, y in line["points"]]
+            assert line["tip"] and all(is_inside(end, boxes[fold]) for end in ends)
+            assert line["points"][0][1] > line["points"][-1][1]
+            inner = [box for item, box in boxes.items() if item > fold]
+            inner = [box for box in inner if is_inside(box, boxes[fold])]
+            assert inner and all(is_apart(end, box) for end in ends for box in inner)
+            made_in = seen.page.evaluate(
+                f"page.model.data.tensors.producer[{line['value']}]"
+            )
+            assert seen.page.evaluate(f"page.model.within({made_in}, {fold})")
+        seen.page.evaluate("page.actions.unfold()")
+        assert seen.page.evaluate(f"{back}.length") == 0
 
 
 def test_siblings_are_chosen_in_the_corner_of_the_fold(visit: Visiting) -> None:

@@ -114,6 +114,7 @@ def test_costs_are_those_of_the_recording_in_order(visit: Visiting) -> None:
     seen = visit(recording, hash="#side=costs")
     expected = [row.name for row in recording.top("parameters", 40)]
     head = seen.page.locator("#costs-head button", has_text="Params").first
+    head.click()
     assert head.get_attribute("aria-sort") == "descending"
     names = [row.split()[0] for row in rows(seen, "costs")]
     assert names[0] == "Deep" and names[1:9] == expected[:8]

@@ -4,7 +4,10 @@
 
 const createCosts = ({ table, head, sort: sorts }, model, types, state, actions) => {
   const KINDS = { Modules: types.isCall, Operations: types.isLeaf, Types: null };
-  const columns = model.data.annotations.filter(each => each.format !== "text");
+  const FIRST = [state.get().colour, "time", "flops", "parameters"];
+  const seat = ({ key }) => (FIRST.includes(key) ? FIRST.indexOf(key) : FIRST.length);
+  const columns = model.data.annotations.filter(each => each.format !== "text")
+    .sort((one, other) => seat(one) - seat(other));
   const totals = new Map();
   let kind = "Modules", by = columns[0] ?? null, down = true, rows = null, chosen = -1;
   const list = createRows(table, draw);

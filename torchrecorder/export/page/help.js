@@ -82,8 +82,8 @@ const createHelp = (dialog, model, told) => {
       make("p", "Each box is something that ran, in the order in which it ran; each line is a " +
         "tensor on its way from what made it to what read it. A box within a box is a call " +
         "within a call. A double outline with ×N stands for N equal boxes, one after another or " +
-        "side by side: it expands to the first, and “1 of N” in its corner leads to the others. A dot is " +
-        "a hidden box."),
+        "side by side: it expands to the first, and “1 of N” in its corner leads to the others. A dashed " +
+        "line back beside it is a value that a loop passes to its next round. A dot is a hidden box."),
       rows(known), make("h3", "Mouse and keys"), rows(KEYS)];
   }
 

@@ -7,7 +7,7 @@
 
 const createLayout = data => {
   const { PAD, BELOW, TRACK, BAND, BEFORE, ARROW, GAP, EDGE, LEVEL, CORNER } = data.layout;
-  const OUTSIDE = -1, placeAcross = createAcross(data.layout);
+  const OUTSIDE = -1, TURN = 12, placeAcross = createAcross(data.layout);
 
   // The track of each net that moves sideways in a gap. A run is {net, origin, left, right}.
   function tracks(runs) {
@@ -156,7 +156,8 @@ const createLayout = data => {
   class Line {
     #path; #move; #points = null; #d = null;
 
-    constructor(scope, path, value, move, tail, head, enters, exits, continues) {
+    constructor(scope, path, value, move, tail, head, enters = false, exits = false,
+      continues = false) {
       const { across, along, turn } = move, [x, y, width, height] = path.area;
       const [x0, y0, w, h] = turn(across + x, along + y, width, height);
       this.scope = scope;
@@ -310,15 +311,27 @@ const createLayout = data => {
   // A line ends without a tip where it goes on: in an open box, or in what comes after a hidden one.
   const goesOn = (inner, port, isHidden) => isHidden || Boolean(inner?.reached.has(port));
 
-  function linesOf(scope, here, { template: drawn, shown }, move, hidden) {
-    const values = data.values[scope + 1];
-    return here.paths.map(path => {
+  // The line back beside the only sibling that is shown of a loop, from its end to its beginning.
+  function backOf(scope, here, { template: drawn }, move) {
+    const far = PAD / 2, right = here.width - far, end = here.height - far, near = right - TURN;
+    const points = [[near, end], [right, end], [right, far], [near, far]];
+    const path = { trunk: drawn.trunks.length, branch: 0, points, area: areaOf(points) };
+    const line = new Line(scope, path, data.values[scope + 1][drawn.back], move, scope, scope);
+    line.loop = true;
+    return line;
+  }
+
+  function linesOf(scope, here, variant, move, hidden) {
+    const { template: drawn, shown } = variant, values = data.values[scope + 1];
+    const isLoop = drawn.back !== undefined && data.loops?.includes(scope);
+    const back = isLoop ? [backOf(scope, here, variant, move)] : [];
+    return back.concat(here.paths.map(path => {
       const [source, , branches] = drawn.trunks[path.trunk], [sink] = branches[path.branch];
       const [tail, head] = [source, sink].map(([child]) => (child === OUTSIDE ? scope : shown[child]));
       return new Line(scope, path, values[drawn.origin?.[path.trunk] ?? path.trunk], move, tail, head,
         source[0] === OUTSIDE, sink[0] === OUTSIDE,
         sink[0] !== OUTSIDE && goesOn(here.inner.get(sink[0]), sink[1], Boolean(hidden?.has(head))));
-    });
+    }));
   }
 
   return { place, inside: variants.inside };

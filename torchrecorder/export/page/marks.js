@@ -83,8 +83,8 @@ const createMarks = model => {
       leaving.get(line.tail).push(line);
       const key = `${line.value} ${line.head}`, copy = copies.get(key) ?? 0;
       copies.set(key, copy + 1);
-      line.mark = line.exits || line.continues ? null : markOf(line.value, line.head, copy);
-      if (line.exits) continue;
+      line.mark = line.exits || line.continues || line.loop ? null : markOf(line.value, line.head, copy);
+      if (line.exits || line.loop) continue;
       if (!groups.has(line.head)) groups.set(line.head, []);
       groups.get(line.head).push(line);
     }

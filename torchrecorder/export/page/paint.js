@@ -107,6 +107,7 @@ const paint = (() => {
     const number = model.data.tensors.look?.[line.value] ?? -1;
     const plain = { stroke: palette.colours.line, width: 0.9, dash: "solid" };
     const look = number < 0 ? plain : model.data.looks[number][palette.theme];
+    if (line.loop) return { ...look, dash: "dashed", width: Math.max(look.width, 1.2) };
     return line.count > MOST && look.width >= plain.width
       ? { ...look, width: look.width * WIDE } : look;
   }

@@ -60,7 +60,7 @@ const createVariants = (data, children) => {
     for (const { port, trunk } of open) {
       found.push({ port, trunk, outer: pairOf(open, left) ?? extra++ });
     }
-    return { found, count: extra };
+    return { found, fed, count: extra };
   }
 
   // Where lines cross the border of a fold, in the order in which they meet the box in it.
@@ -92,6 +92,7 @@ const createVariants = (data, children) => {
       entries: inOrder(template.entries, into.found, inner?.entries, into.count, across),
       exits: inOrder(template.exits, out.found, inner?.exits, out.count, across),
       trunks: all.map(({ source, branches }) => [source, [], branches]),
+      back: [...out.fed.values(), ...into.fed.values()][0],
       origin: all.map(({ trunk }) => trunk),
     };
   }
