@@ -14,6 +14,7 @@ import re
 import time
 import warnings
 from collections.abc import Container, Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from torchrecorder.errors import LayoutFailed
@@ -100,9 +101,8 @@ def display_page(page: str, text: str) -> None:
         page: A whole HTML document.
         text: A short description of the page.
     """
-    from IPython.display import display
-
-    display({"text/plain": text, "text/html": framed(page, text, None)}, raw=True)
+    data = {"text/plain": text, "text/html": framed(page, text, None)}
+    import_module("IPython.display").display(data, raw=True)
 
 
 def framed(page: str, text: str, svg: str | None) -> str:
