@@ -33,8 +33,8 @@ LAYERS = {
     "live_memory": {"events", "graph", "annotations", "export"},
     "options": {"annotations", "views", "style", "export"},
     "signatures": {"annotations", "views", "style", "export"},
-    "drawing": {"graph", "views", "style", "export", "options", "signatures"},
     "display": {"graph", "views", "style", "export"},
+    "drawing": {"graph", "views", "style", "export", "options", "signatures", "display"},
     "recording": {
         "graph", "annotations", "query", "export", "live_memory", "drawing", "display",
         "signatures", "trace",

@@ -14,6 +14,7 @@ import re
 import time
 import warnings
 from collections.abc import Container, Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from torchrecorder.errors import LayoutFailed
@@ -91,6 +92,17 @@ def mimebundle(
     if pdf is not None:
         bundle["application/pdf"] = base64.b64encode(pdf).decode()
     return {kind: data for kind, data in bundle.items() if _wanted(kind, include, exclude)}
+
+
+def display_page(page: str, text: str) -> None:
+    """Show *page* in a frame below the cell of a notebook that runs now.
+
+    Args:
+        page: A whole HTML document.
+        text: A short description of the page.
+    """
+    data = {"text/plain": text, "text/html": framed(page, text, None)}
+    import_module("IPython.display").display(data, raw=True)
 
 
 def framed(page: str, text: str, svg: str | None) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 import tempfile
 import webbrowser
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchrecorder.checks import FLAG, check_one, path_of
+from torchrecorder.display import display_page
+from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.exporter import write_file
 from torchrecorder.export.formats import by_suffix
 from torchrecorder.export.readable import readable_view
@@ -51,15 +54,32 @@ def show(
     path: str | Path | None = None,
     *,
     browser: bool = True,
+    inline: bool = False,
     **options: Unpack[DrawingOptions],
 ) -> Path:
-    """Write *recording*, as a page unless *path* has another suffix, and open it in a browser."""
+    """Write *recording*, as a page unless *path* has another suffix, and open it in a browser.
+
+    Raises:
+        InvalidArgument: It is to be shown inline and is no page, or there is no IPython.
+    """
     check_one("browser", browser, FLAG)
-    target = temporary(recording.name, "html") if path is None else path
+    check_one("inline", inline, FLAG)
+    target = temporary(recording.name, "html") if path is None else path_of(path)
+    if inline:
+        _check_inline(target)
     written = render(recording, target, **options).resolve()
-    if browser and not webbrowser.open(written.as_uri()):
+    if inline:
+        display_page(written.read_text(encoding="utf-8"), repr(recording))
+    elif browser and not webbrowser.open(written.as_uri()):
         print(f"torchrecorder: no browser was found to open {written}", file=sys.stderr)
     return written
+
+
+def _check_inline(target: Path) -> None:
+    if target.suffix.lower() != ".html":
+        raise InvalidArgument(f"inline=True shows a page, and {target.name} does not end in .html")
+    if find_spec("IPython") is None:
+        raise InvalidArgument("inline=True needs a notebook, and IPython is not installed")
 
 
 def temporary(name: str, fmt: str) -> Path:

@@ -316,6 +316,7 @@ class Recording(RecordedRun):
         path: str | Path | None = None,
         *,
         browser: bool = True,
+        inline: bool = False,
         **options: Unpack[DrawingOptions],
     ) -> Path:
         """Open the recording in a browser, as a page to explore.
@@ -324,6 +325,7 @@ class Recording(RecordedRun):
             path: Where to write it; by default a new temporary folder, which is not removed. The
                 suffix sets the format, as for `render`.
             browser: Open it in a browser; otherwise the file is only written.
+            inline: Show the page below the cell of a notebook instead, whatever its size.
             **options: See `render`.
 
         Returns:
@@ -331,7 +333,7 @@ class Recording(RecordedRun):
         """
         from torchrecorder import drawing
 
-        return drawing.show(self, path, browser=browser, **options)
+        return drawing.show(self, path, browser=browser, inline=inline, **options)
 
     def save(self, path: str | Path, *, times: bool = True) -> Path:
         """Write the recording to a ``.json`` or ``.json.gz`` file that `load` reads.
@@ -367,8 +369,7 @@ class Recording(RecordedRun):
             columns: ``"input"``, ``"output"``, ``"graphs"``, names of annotations, or
                 annotations.
             ops: List every op too.
-            fold: One line for equal repeated blocks; ``"similar"``: also for blocks that differ in
-                sizes.
+            fold: One line for equal repeated blocks; ``"similar"``: sizes may differ.
         """
         from torchrecorder.export.table.text import summary
 

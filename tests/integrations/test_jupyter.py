@@ -11,7 +11,7 @@ from IPython.core.formatters import DisplayFormatter
 
 import torchrecorder
 from torchrecorder.capture.hooks.source import cell_name
-from torchrecorder.errors import LayoutFailed
+from torchrecorder.errors import InvalidArgument, LayoutFailed
 from torchrecorder.export.graphviz import Svg
 from torchrecorder import display
 
@@ -43,6 +43,23 @@ def test_the_page_stands_in_a_frame_over_the_figure(recording):
     assert html.unescape(frame[2]).startswith("<!doctype html>")
     behind = re.search(r"base64,([^\"]*)", data["text/html"])[1]
     assert base64.b64decode(behind).decode() == data["image/svg+xml"]
+
+
+def test_a_page_inline_takes_the_options_of_a_drawing(recording, monkeypatch, tmp_path):
+    """It stands in a frame below the cell, and no browser is opened."""
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append((data, raw)))
+    monkeypatch.setattr("webbrowser.open", lambda url: pytest.fail("a browser was opened"))
+    path = recording.show(inline=True, direction="LR", color_by="parameters")
+    [(data, raw)] = shown
+    page = html.unescape(re.search(r"srcdoc='([^']*)'", data["text/html"])[1])
+    assert raw and page == path.read_text(encoding="utf-8")
+    assert '"direction":"LR"' in page and '"color_by":"parameters"' in page
+    with pytest.raises(InvalidArgument, match="does not end in .html"):
+        recording.show(tmp_path / "a.svg", inline=True)
+    monkeypatch.setattr("torchrecorder.drawing.find_spec", lambda name: None)
+    with pytest.raises(InvalidArgument, match="IPython is not installed"):
+        recording.show(inline=True)
 
 
 def test_the_page_is_left_out_where_it_would_be_large(recording, monkeypatch):

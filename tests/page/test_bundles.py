@@ -74,7 +74,7 @@ def test_more_than_three_between_closed_boxes_are_one(program: Any, tmp_path: Pa
     seen = Visit(program).open(path)
     closed = seen.page.evaluate(LINES)
     assert [each[2] for each in closed if each[2] > 1] == [5]
-    seen.page.evaluate("page.state.set({ open: opening.everything(page.model) })")
+    seen.page.evaluate("page.actions.everything()")
     seen.settle()
     assert {each[2] for each in seen.page.evaluate(LINES)} == {1}
     assert seen.troubles == []

@@ -20,7 +20,9 @@ def test_ranges_in_links(flat: Any, list: list[int], text: str) -> None:
 
 @pytest.mark.parametrize("hash", [
     "", "#", "#scope=", "#scope=no.such.thing", "#open=zzzzz-zzzzzz", "#open=%E0%A4%A", "#scope=%",
-    "#tensor=-1&open=", "#color=__proto__", "#tensor=99999999", "#open=5-2,,-", "#a=b=c&&=",
+    "#tensor=-1&open=",
+    "#direction=up&siblings=zz.9,.,0.all&hidden=zz-zzz&isolated=no&side=x",
+    "#color=__proto__", "#tensor=99999999", "#open=5-2,,-", "#a=b=c&&=",
 ])
 def test_any_link_leads_somewhere(deep: Any, hash: str) -> None:
     """What it says wrong is as if it had not been said."""
@@ -29,6 +31,7 @@ def test_any_link_leads_somewhere(deep: Any, hash: str) -> None:
     count = deep("page.model.count")
     assert state["selected"] == -1 and state["value"] == -1 and state["colour"] is None
     assert all(0 <= item < count for item in state["open"])
+    assert state["direction"] == "TB" and state["root"] == -1 and state["side"] is None
 
 
 def test_links_keep_the_state(deep: Any) -> None:
@@ -37,10 +40,10 @@ def test_links_keep_the_state(deep: Any) -> None:
         "() => { const { model } = page, opens = [new Set(), new Set(model.data.open),"
         "   opening.everything(model), new Set(model.openable.filter((_, at) => at % 2))];"
         " const keys = [null, ...model.data.annotations.map(each => each.key)];"
-        " const wrong = []; for (const open of opens)"
+        " const first = arrangement.first(model), wrong = []; for (const open of opens)"
         " for (let item = -1; item < model.count; item++)"
         " { const colour = keys[(item + 1) % keys.length];"
-        "   const said = link.encode(model, { open, selected: item, value: -1, colour });"
+        "   const said = link.encode(model, { ...first, open, selected: item, value: -1, colour });"
         "   const read = link.decode(model, '#' + said);"
         "   if (read.selected !== item || read.colour !== colour || !opening.same(read.open, open))"
         "     wrong.push(said); } return wrong; }"
@@ -51,10 +54,11 @@ def test_links_keep_the_state(deep: Any) -> None:
 def test_a_short_link_opens_what_is_around(deep: Any) -> None:
     """``#scope=layers.3`` alone: the fold around it, and itself."""
     shown = deep(
-        "() => { const { selected, open } = link.decode(page.model, '#scope=layers.3');"
-        " return [page.model.title(selected), opening.isRevealed(page.model, open, selected),"
-        "   open.has(selected), link.encode(page.model,"
-        "     { selected, open, value: -1, colour: null })]; }"
+        "() => { const found = link.decode(page.model, '#scope=layers.3');"
+        " const { selected, open } = found;"
+        " return [page.model.title(selected),"
+        "   opening.isRevealed(page.model, open, selected),"
+        "   open.has(selected), link.encode(page.model, found)]; }"
     )
     assert shown == ["layers.3: Block", True, True, "scope=layers.3"]
 
@@ -155,7 +159,7 @@ def test_lines_light_up_between_a_box_and_its_neighbours(deep: Any) -> None:
         " for (const open of opens) { const { lines } = stage.layout.place(open);"
         "  for (const item of opening.seen(model, open)) {"
         "   const test = relations.ofItem(model, item);"
-        "   const near = relations.neighbours(model, open, item);"
+        "   const near = relations.neighbours(model, { open }, item);"
         "   const heads = new Set(), tails = new Set();"
         "   for (const line of lines) { const way = test(line);"
         "     if (way === 'out') heads.add(line.head); if (way === 'in') tails.add(line.tail); }"

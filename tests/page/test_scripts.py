@@ -63,20 +63,21 @@ def test_ink_can_be_read_on_every_colour_of_both_ramps(flat: Any) -> None:
     assert least >= 4.5
 
 
-def test_scale_is_even_in_factors_if_numbers_are_far_apart(flat: Any) -> None:
-    """Or if it is asked for; nothing is beyond its ends."""
-    wide = flat("(() => { const s = colour.scale([1, 1000, 1e6], false);"
+def test_scale_is_even_in_factors_if_asked_for(flat: Any) -> None:
+    """Otherwise in steps, from 0 for numbers that add up; nothing is beyond its ends."""
+    wide = flat("(() => { const s = colour.scale([1, 1000, 1e6], { log: true });"
                 " return [s.log, s.at(1), s.at(1000), s.at(1e6), s.at(1e9), s.at(null)]; })()")
     assert wide == [True, 0, pytest.approx(0.5), 1, 1, None]
-    narrow = flat("(() => { const s = colour.scale([0, 5, 10, NaN, null], false);"
-                  " return [s.log, s.low, s.high, s.at(5)]; })()")
-    assert narrow == [False, 0, 10, 0.5]
+    narrow = flat("(() => { const s = colour.scale([5, 1, 10000, NaN, null], { sum: true });"
+                  " return [s.log, s.low, s.high, s.at(5000)]; })()")
+    assert narrow == [False, 0, 10000, 0.5]
+    assert flat("colour.scale([5, 7]).low") == 5
 
 
 def test_scale_of_nothing_and_of_equals(flat: Any) -> None:
     """No numbers: no colours. One number: the strongest."""
-    assert flat("colour.scale([null, NaN], true).at(1)") is None
-    assert flat("colour.scale([3, 3], false).at(3)") == 1
+    assert flat("colour.scale([null, NaN], { log: true }).at(1)") is None
+    assert flat("colour.scale([3, 3]).at(3)") == 1
 
 
 def test_zoom_keeps_what_is_under_the_pointer(flat: Any) -> None:

@@ -24,7 +24,7 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
     """
     if drawn.count < 2:
         return ()
-    return tuple(item for item in drawn.carried if _runs_again(view.recording, drawn, item.head))
+    return tuple(item for item in drawn.carried if runs_again(view.recording, drawn, item.head))
 
 
 def next_round(view: View, drawn: Box | Cluster) -> str:
@@ -53,8 +53,14 @@ def _names(view: View, drawn: Box | Cluster, arrows: tuple[Arrow, ...]) -> Itera
         yield name or labels.value(values[value])  # type: ignore[index]
 
 
-def _runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
-    """Whether the head of an arrow is the same module or line in each round."""
+def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
+    """Whether the head of an arrow is the same module or line in each round of a fold.
+
+    Args:
+        recording: The run.
+        drawn: The fold.
+        head: The box that an arrow from one round to the next enters.
+    """
     op, scope = recording.ops.get(OpId(head)), recording.scopes.get(ScopeId(head))
     if op is None and scope is None:
         return False  # a tensor or a grad node

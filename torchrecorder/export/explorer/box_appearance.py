@@ -173,8 +173,8 @@ class Drawn:
         return self._openable(self._face(shapes, given), light, dark.look)
 
     def _fold(self, shapes: tuple[Shape, Shape], given: str | None) -> Face:
-        """A fold has the title of its box in its corner, and no colour of its own."""
-        light, dark = (theme.region for theme in self.themes)
+        """A fold has the title of its box in its corner, a wide frame, and no colour of its own."""
+        light, dark = (replace(theme.region, dash="solid", width=2.0) for theme in self.themes)
         title = tuple(item for item in shapes[0].label if item.part == "title")
         return self._openable(
             self._face(shapes, given), Group(shapes[0].id, None, title, light), dark

@@ -11,6 +11,7 @@ from torchrecorder.export.explorer import numbers, themes
 from torchrecorder.export.explorer.columns import Columns
 from torchrecorder.export.explorer.box_appearance import Drawn, Face
 from torchrecorder.export.explorer.facts import Facts
+from torchrecorder.export.explorer.loops import loops
 from torchrecorder.export.explorer.tensors import Tensors
 from torchrecorder.layout import engine
 from torchrecorder.layout.layered import Item, Plan, constants, plan
@@ -80,6 +81,7 @@ def page_data(given: Source) -> dict[str, Any]:
         ],
         "tensors": tensors.columns(),
         "bundles": tensors.members(),
+        "loops": loops(tree, drawn.fold_boxes),
         "marks": tensors.marks(),
         "closedmarks": tensors.closed_marks(),
         "annotations": numbers.columns(

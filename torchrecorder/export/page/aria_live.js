@@ -14,6 +14,9 @@ const createVoice = (live, host, model, state, looks) => {
       const annotation = model.data.annotations.find(each => each.key === now.colour);
       return `coloured by ${annotation?.title ?? "kind"}`;
     }
+    if (now.root !== before.root && now.root >= 0) return `${model.title(now.root)} isolated`;
+    if (now.hidden !== before.hidden) return `${now.hidden.size} boxes are hidden`;
+    if (now.direction !== before.direction) return `direction ${now.direction}`;
     return now.open !== before.open ? `${now.open.size} boxes are open` : "";
   }
 

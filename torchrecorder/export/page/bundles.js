@@ -30,7 +30,7 @@ const createBundles = model => {
     return kept;
   }
 
-  function bundled(lines, isOpen) {
+  function bundled(lines, isOpen, direction) {
     const groups = new Map();
     for (const line of lines) {
       line.count = count(line);
@@ -40,17 +40,17 @@ const createBundles = model => {
       groups.get(key).push(line);
     }
     return marks.give([...groups.values()].flatMap(group =>
-      (group.length > MOST ? [joined(group)] : group)));
+      (group.length > MOST ? [joined(group)] : group)), direction);
   }
 
   // `picture` with these lines instead of its own; lines of hidden parts are not created.
-  function of(picture, open) {
+  function of(picture, open, direction = model.data.direction) {
     const isOpen = item => open.has(item);
     const parts = picture.parts.map(part => {
       let lines = null;
       return {
         area: part.area, boxes: part.boxes,
-        get lines() { return lines ??= bundled(part.lines, isOpen); },
+        get lines() { return lines ??= bundled(part.lines, isOpen, direction); },
       };
     });
     let lines = null;

@@ -2,7 +2,7 @@
 
 "use strict";
 
-const attachButtons = (by, model, state, stage, looks, actions) => {
+const attachButtons = (by, model, types, state, stage, looks, actions) => {
   const { data } = model;
 
   function levels() {
@@ -12,11 +12,25 @@ const attachButtons = (by, model, state, stage, looks, actions) => {
         act: () => actions.toLevel(level) });
     }
     const folds = opening.folds(model).length ? [
-      { text: "Unfold all ×N", act: actions.unfold }, { text: "Fold all ×N", act: actions.fold },
+      { text: "All siblings of ×N", act: actions.unfold }, { text: "Collapse all ×N", act: actions.fold },
     ] : [];
-    return [{ text: "As at first", act: actions.first },
-      { text: "Close all", note: "x", act: actions.closeAll }, ...found,
-      { text: "Everything", act: actions.everything }, ...folds];
+    return [{ text: "Reset", act: actions.reset },
+      { text: "Collapse all", note: "x", act: actions.closeAll }, ...found,
+      { text: "Expand all", act: actions.everything }, ...folds];
+  }
+
+  const DIRECTIONS = { TB: "Top to bottom", LR: "Left to right", BT: "Bottom to top", RL: "Right to left" };
+  const directions = () => Object.entries(DIRECTIONS).map(([direction, text]) => ({
+    text, chosen: direction === state.get().direction, act: () => actions.direct(direction) }));
+
+  // What is left out or highlighted, as buttons that end it.
+  function said({ hidden, root, type }) {
+    const left = [...(root >= 0 ? [`Isolated: ${model.title(root)}`] : []),
+      ...(hidden.size ? [`${hidden.size} hidden`] : [])].join(", ");
+    by("left-out").hidden = !left;
+    by("left-out").textContent = `${left} · Show all`;
+    by("type").hidden = type === null;
+    by("type").textContent = type === null ? "" : `${type} ×${types.all().get(type)?.length ?? 0} · Clear`;
   }
 
   function colours() {
@@ -72,6 +86,11 @@ const attachButtons = (by, model, state, stage, looks, actions) => {
   }
 
   failure();
+  said(state.get());
+  state.watch(said);
+  by("left-out").addEventListener("click", actions.showAll);
+  by("type").addEventListener("click", actions.allTypes);
+  menu.attach(by("direction"), directions);
   menu.attach(by("levels"), levels);
   menu.attach(by("colours"), colours);
   menu.attach(by("save"), saves);

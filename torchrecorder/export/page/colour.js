@@ -3,7 +3,7 @@
 "use strict";
 
 const colour = (() => {
-  const WIDE = 300, READABLE = 4.5;
+  const READABLE = 4.5;
   const channels = hex => [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16) / 255);
   const toLinear = part => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
   const toScreen = part => (part <= 0.0031308 ? part * 12.92 : 1.055 * part ** (1 / 2.4) - 0.055);
@@ -61,18 +61,18 @@ const colour = (() => {
     return contrast(fill, soft) >= READABLE ? soft : best([soft, "#000000"]);
   }
 
-  // Where a number lies between the least and the largest, 0..1. Equal steps are equal factors
-  // if `log`, or if the numbers are very different.
-  function scale(values, log, range = null) {
+  // Where a number lies between the least and the largest, 0..1; of numbers that add up, from 0, so
+  // that the colour is the share. Equal steps are equal factors if `log`.
+  function scale(values, { log = false, sum = false, range = null } = {}) {
     const known = values.filter(value => Number.isFinite(value) && (!log || value > 0));
-    let low = Infinity, high = -Infinity;
+    let low = sum && !log && known.length ? 0 : Infinity, high = -Infinity;
     for (const value of known) {
       low = Math.min(low, value);
       high = Math.max(high, value);
     }
     if (range) [low, high] = range;
     if (!(low <= high)) return { low: null, high: null, log: false, at: () => null };
-    const isLog = low > 0 && (log || high / low > WIDE), bent = isLog ? Math.log : value => value;
+    const isLog = log && low > 0, bent = isLog ? Math.log : value => value;
     const begin = bent(low), room = bent(high) - begin;
     const at = value => {
       if (value === null || value === undefined || Number.isNaN(value)) return null;

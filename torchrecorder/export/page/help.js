@@ -10,11 +10,13 @@ const createHelp = (dialog, model, told) => {
     ["failed", "Where the run failed"],
   ];
   const KEYS = [
-    ["double-click, Enter", "open or close a box"],
+    ["double-click, Enter", "expand or collapse a box"],
     ["click", "show what was recorded about it and highlight its lines: inputs blue, outputs orange"],
     ["drag, wheel", "move"], ["Ctrl + wheel, + and −", "zoom"], ["f or 0", "fit the whole graph"],
     ["Tab, Shift + Tab", "next box, previous box"], ["arrows", "the next box in that direction; move if none is selected"],
-    ["u", "the module around it"], ["p", "to the panel; Esc returns"], ["1 … 9", "open that many levels"], ["x", "close all"],
+    ["u", "the module around it"], ["right-click, m", "what can be done with a box"],
+    ["h, i", "hide or isolate the box"], ["[ and ], s", "another sibling of ×N; a list of them"],
+    ["o", "modules and costs beside the picture"], ["p", "to the panel; Esc returns"], ["1 … 9", "expand that many levels"], ["x", "collapse all"],
     ["/ or Ctrl + K", "find"], ["t", "light or dark"], ["Esc", "clear selection"],
   ];
 
@@ -79,8 +81,9 @@ const createHelp = (dialog, model, told) => {
     return [title, close,
       make("p", "Each box is something that ran, in the order in which it ran; each line is a " +
         "tensor on its way from what made it to what read it. A box within a box is a call " +
-        "within a call. A stack with ×N stands for N equal boxes, one after another or " +
-        "side by side: open it to see them all."),
+        "within a call. A double outline with ×N stands for N equal boxes, one after another or " +
+        "side by side: it expands to the first, and “1 of N” in its corner leads to the others. A dashed " +
+        "line back beside it is a value that a loop passes to its next round. A dot is a hidden box."),
       rows(known), make("h3", "Mouse and keys"), rows(KEYS)];
   }
 

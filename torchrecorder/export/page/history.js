@@ -19,9 +19,9 @@ const attachHistory = (model, state, stage) => {
   // Opening and jumps add a history entry; other changes only replace the address.
   state.watch((now, before, how) => {
     if (quiet) return;
-    const opened = now.open !== before.open, jumped = how.zoom || how.by === "pointer";
+    const opened = arrangement.changed({ ...now, colour: before.colour }, before), jumped = how.zoom || how.by === "pointer";
     const other = now.selected !== before.selected || now.value !== before.value ||
-      now.colour !== before.colour;
+      now.colour !== before.colour || now.side !== before.side;
     if (opened || (other && jumped)) {
       write("replaceState", before);
       write("pushState", now);
@@ -29,8 +29,11 @@ const attachHistory = (model, state, stage) => {
   });
 
   function follow(view) {
-    const next = link.decode(model, location.hash), { open } = state.get();
-    if (opening.same(open, next.open)) next.open = open;
+    const next = link.decode(model, location.hash), now = state.get();
+    for (const part of ["open", "hidden"]) if (opening.same(now[part], next[part])) next[part] = now[part];
+    if (link.encode(model, { ...next, siblings: now.siblings }) === link.encode(model, next)) {
+      next.siblings = now.siblings;
+    }
     quiet = true;
     const jump = view ? { view } : { show: next.selected, zoom: true };
     state.set(next, jump);

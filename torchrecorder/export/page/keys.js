@@ -2,14 +2,19 @@
 
 "use strict";
 
-const attachKeys = (host, stage, model, state, actions) => {
+const attachKeys = (host, stage, model, state, actions, boxMenu, side) => {
   const STEP = 90;
   const ARROWS = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
   const ANYWHERE = {
     "/": () => actions.find(), "?": () => actions.help(), "+": () => stage.zoom(1.25), "=": () => stage.zoom(1.25),
     "-": () => stage.zoom(0.8), "_": () => stage.zoom(0.8), "0": stage.fit, "f": stage.fit,
-    "t": actions.theme, "x": actions.closeAll, "u": actions.up, "p": () => actions.toPanel(), "Escape": actions.escape,
+    "t": actions.theme, "x": actions.closeAll, "u": actions.up, "p": () => actions.toPanel(), "o": side.toggle, "Escape": actions.escape,
+  };
+
+  const ON_BOX = {
+    "h": actions.hide, "i": actions.isolate, "s": boxMenu.siblingsHere,
+    "[": () => actions.nextSibling(-1), "]": () => actions.nextSibling(1),
   };
 
   const typing = target => target.closest?.("input, textarea, select, dialog, [role=menu]");
@@ -34,6 +39,8 @@ const attachKeys = (host, stage, model, state, actions) => {
     const { selected } = state.get(), way = ARROWS[event.key];
     if (way) run(event, () => arrow(way, selected, event.shiftKey));
     else if (event.key === "Tab") tab(event, selected);
+    else if (ON_BOX[event.key] && selected >= 0) run(event, () => ON_BOX[event.key](selected));
+    else if (event.key === "m") run(event, boxMenu.show);
     else if ((event.key === "Enter" || event.key === " ") && selected >= 0) {
       run(event, () => actions.toggle(selected));
     } else if (event.key === "Home") run(event, () => step(-1, 1));

@@ -1,13 +1,13 @@
 // Layout: puts open scopes inside each other, as layout/nested does in Python.
 //
-// createLayout(data).place(open) says where every visible box and line is. Scopes with the
+// createLayout(data).place(open, how) says where every visible box and line is. Scopes with the
 // same template and the same open children share results.
 
 "use strict";
 
 const createLayout = data => {
   const { PAD, BELOW, TRACK, BAND, BEFORE, ARROW, GAP, EDGE, LEVEL, CORNER } = data.layout;
-  const OUTSIDE = -1, placeAcross = createAcross(data.layout);
+  const OUTSIDE = -1, TURN = 12, placeAcross = createAcross(data.layout);
 
   // The track of each net that moves sideways in a gap. A run is {net, origin, left, right}.
   function tracks(runs) {
@@ -109,6 +109,8 @@ const createLayout = data => {
     return {
       width: across.width, height: length, entries: across.entries, exits: across.exits,
       frames, paths, inner, through: across.through,
+      reached: new Set(template.trunks.filter(([source]) => source[0] === OUTSIDE)
+        .map(([source]) => source[1])),
     };
   }
 
@@ -154,7 +156,8 @@ const createLayout = data => {
   class Line {
     #path; #move; #points = null; #d = null;
 
-    constructor(scope, path, value, move, tail, head, enters, exits, continues) {
+    constructor(scope, path, value, move, tail, head, enters = false, exits = false,
+      continues = false) {
       const { across, along, turn } = move, [x, y, width, height] = path.area;
       const [x0, y0, w, h] = turn(across + x, along + y, width, height);
       this.scope = scope;
@@ -200,102 +203,136 @@ const createLayout = data => {
   }
 
   const { parent, template } = data.items;
-  const turned = data.direction === "LR" || data.direction === "RL";
-  const backwards = data.direction === "BT" || data.direction === "RL";
   const children = Array.from({ length: parent.length + 1 }, () => []);
-  const seat = parent.map((around, item) => children[around + 1].push(item) - 1);
+  parent.forEach((around, item) => children[around + 1].push(item));
+  const variants = createVariants(data, children);
   const shared = new Map();
   let lastId = 0;
 
-  function roomOf(item) {
+  function roomOf(item, { direction, header }) {
     if (item < 0) return { before: 0, beside: 0, least: 0, length: 0, clear: 0 };
-    const [width, height] = data.items.headersize[item];
-    return turned
+    const [width, height] = header?.(item) ?? data.items.headersize[item];
+    return direction === "LR" || direction === "RL"
       ? { before: 0, beside: height + BELOW - PAD / 2, least: 0,
           length: width + 2 * PAD, clear: 0 }
       : { before: height + BELOW, beside: 0, least: width + 2 * PAD,
           length: 0, clear: width + 2 * PAD };
   }
 
-  function composed(item, inner) {
-    const room = roomOf(item), number = item < 0 ? data.root : template[item];
+  function composed(item, variant, inner, how) {
+    const room = roomOf(item, how);
     const open = [...inner].sort((a, b) => a[0] - b[0]).map(([child, each]) => `${child}:${each.id}`);
-    const key = `${number}|${Object.values(room).join()}|${open.join()}`;
+    const key = `${variant.key}|${Object.values(room).join()}|${open.join()}`;
     if (!shared.has(key)) {
-      const found = compose(data.templates[number], inner, room);
+      const found = compose(variant.template, inner, room);
       found.id = lastId++;
       shared.set(key, found);
     }
     return shared.get(key);
   }
 
-  // Where every visible box and line is, with the items in the set `open` open.
-  function place(open) {
-    const shown = [];
-    for (const item of [...open].sort((a, b) => a - b)) {
-      if (template[item] >= 0) shown.push(item);
+  // The open scopes that can be seen, outer ones first, with their variants.
+  function visible(open, how) {
+    const found = new Map(), waiting = [how.root ?? -1];
+    while (waiting.length) {
+      const scope = waiting.pop(), variant = variants.of(scope, how);
+      found.set(scope, variant);
+      for (const item of variant.shown) {
+        if (open.has(item) && template[item] >= 0 && !how.hidden?.has(item)) waiting.push(item);
+      }
     }
-    const inner = new Map([[-1, new Map()]]);
-    for (const item of shown) inner.set(item, new Map());
-    const found = new Map();
-    for (let number = shown.length - 1; number >= 0; number--) {
-      const item = shown[number], scope = composed(item, inner.get(item));
-      found.set(item, scope);
-      inner.get(parent[item])?.set(seat[item], scope);
+    return found;
+  }
+
+  // Where every visible box and line is, with the items in the set `open` open. `how`: the
+  // direction; the items that are hidden; the chosen siblings of folds (all if it has none); the
+  // `root` to which all is limited; and room for numbers and in the corners of open boxes.
+  function place(open, how = {}) {
+    const given = { direction: data.direction, ...how };
+    const seen = visible(open, given), found = new Map();
+    for (const [scope, variant] of [...seen].reverse()) {
+      const inner = new Map();
+      variant.shown.forEach((item, seat) => {
+        if (found.has(item)) inner.set(seat, found.get(item));
+      });
+      found.set(scope, composed(scope, variant, inner, given));
     }
-    found.set(-1, composed(-1, inner.get(-1)));
-    return spread(found);
+    return spread(found, seen, given);
   }
 
   // In parts, one per open scope, so that parts outside the window can be skipped.
-  function spread(found) {
-    const root = found.get(-1), parts = [], waiting = [[-1, 0, 0]];
+  function spread(found, seen, { direction, root = -1, hidden }) {
+    const turned = direction === "LR" || direction === "RL";
+    const backwards = direction === "BT" || direction === "RL";
+    const outer = found.get(root), edge = root < 0 ? 0 : PAD;
+    const length = outer.height + 2 * edge;
     const turn = (across, along, width, height) => {
-      const way = backwards ? root.height - along - height : along;
+      const way = backwards ? length - along - height : along;
       return turned ? [way, across, height, width] : [across, way, width, height];
     };
+    const parts = [], waiting = [[root, edge, edge]];
+    if (root >= 0) parts.push(alone(root, turn(edge, edge, outer.width, outer.height)));
     while (waiting.length) {
       const [scope, across, along] = waiting.pop(), here = found.get(scope);
-      const inside = children[scope + 1], opened = [];
-      const boxes = inside.map((item, number) => {
+      const { shown } = seen.get(scope), opened = [];
+      const boxes = shown.map((item, number) => {
         const [beside, begin, width, height] = here.frames[number];
         const [x, y, w, h] = turn(across + beside, along + begin, width, height);
-        const isOpen = here.inner.has(number);
+        const isOpen = here.inner.has(number), box = { item, x, y, w, h, open: isOpen };
         if (isOpen) opened.push([item, across + beside, along + begin]);
-        return { item, x, y, w, h, open: isOpen };
+        return hidden?.has(item) ? { ...box, hidden: true } : box;
       });
-      parts.push(partOf(scope, here, boxes, { across, along, turn }));
+      parts.push(partOf(scope, here, seen.get(scope), boxes, { across, along, turn }, hidden));
       waiting.push(...opened.reverse());
     }
     let lines = null;
+    const width = outer.width + 2 * edge;
     return {
-      width: turned ? root.height : root.width, height: turned ? root.width : root.height,
+      width: turned ? length : width, height: turned ? width : length,
       parts, boxes: parts.flatMap(part => part.boxes),
       get lines() { return lines ??= parts.flatMap(part => part.lines); },
     };
   }
 
+  // The frame of the box to which all is limited.
+  const alone = (item, [x, y, w, h]) =>
+    ({ area: { x, y, w, h }, boxes: [{ item, x, y, w, h, open: true }], lines: [] });
+
   // Lines of invisible parts are not computed.
-  function partOf(scope, here, boxes, move) {
+  function partOf(scope, here, variant, boxes, move, hidden) {
     const [x, y, w, h] = move.turn(move.across, move.along, here.width, here.height);
     let lines = null;
     return {
       area: { x, y, w, h }, boxes,
-      get lines() { return lines ??= linesOf(scope, here, move); },
+      get lines() { return lines ??= linesOf(scope, here, variant, move, hidden); },
     };
   }
 
-  function linesOf(scope, here, move) {
-    const { trunks } = data.templates[scope < 0 ? data.root : template[scope]];
-    const values = data.values[scope + 1], inside = children[scope + 1];
-    return here.paths.map(path => {
-      const source = trunks[path.trunk][0], sink = trunks[path.trunk][2][path.branch][0];
-      return new Line(scope, path, values[path.trunk], move,
-        source[0] === OUTSIDE ? scope : inside[source[0]],
-        sink[0] === OUTSIDE ? scope : inside[sink[0]],
-        source[0] === OUTSIDE, sink[0] === OUTSIDE, here.inner.has(sink[0]));
-    });
+  // A line ends without a tip where it goes on: in an open box, or in what comes after a hidden one.
+  const goesOn = (inner, port, isHidden) => isHidden || Boolean(inner?.reached.has(port));
+
+  // The line back beside the only sibling that is shown of a loop, from its end to its beginning.
+  function backOf(scope, here, { template: drawn }, move) {
+    const far = PAD / 2, right = here.width - far, end = here.height - far, near = right - TURN;
+    const points = [[near, end], [right, end], [right, far], [near, far]];
+    const path = { trunk: drawn.trunks.length, branch: 0, points, area: areaOf(points) };
+    const line = new Line(scope, path, data.values[scope + 1][drawn.back], move, scope, scope);
+    line.loop = true;
+    return line;
   }
 
-  return { place };
+  function linesOf(scope, here, variant, move, hidden) {
+    const { template: drawn, shown } = variant, values = data.values[scope + 1];
+    const isLoop = drawn.back !== undefined && data.loops?.includes(scope);
+    const back = isLoop ? [backOf(scope, here, variant, move)] : [];
+    return back.concat(here.paths.map(path => {
+      const [source, , branches] = drawn.trunks[path.trunk], [sink] = branches[path.branch];
+      const [tail, head] = [source, sink].map(([child]) => (child === OUTSIDE ? scope : shown[child]));
+      return new Line(scope, path, values[drawn.origin?.[path.trunk] ?? path.trunk], move, tail, head,
+        source[0] === OUTSIDE, sink[0] === OUTSIDE,
+        sink[0] !== OUTSIDE && goesOn(here.inner.get(sink[0]), sink[1], Boolean(hidden?.has(head))));
+    }));
+  }
+
+  return { place, inside: variants.inside };
 };

@@ -66,7 +66,7 @@ const createLegend = (element, model, state, told) => {
   state.watch((now, before) => {
     if (now.colour !== before.colour || now.theme !== before.theme ||
       now.system !== before.system ||
-      (now.colour && now.open !== before.open)) update();
+      (now.colour && arrangement.changed(now, before))) update();
   });
   return { update };
 };

@@ -7,7 +7,7 @@ const DARK = "(prefers-color-scheme: dark)", system = window.matchMedia(DARK);
 let systemDark = system.matches;
 const looksDark = theme => (theme === "auto" ? systemDark : theme === "dark");
 
-const createLooks = (model, state) => {
+const createLooks = (model, types, state) => {
   const KEPT = "torchrecorder-theme";
   let palette = null, key = [], marked = null, marks = null;
 
@@ -28,22 +28,24 @@ const createLooks = (model, state) => {
     }
   }
 
-  function currentPalette({ theme, colour: by, open }) {
+  function currentPalette(now) {
+    const { theme, colour: by, open, siblings, hidden, root } = now;
     const name = looksDark(theme) ? "dark" : "light";
-    const wanted = [name, by, by ? open : null];
+    const wanted = [name, by, siblings, ...(by ? [open, hidden, root] : [])];
     if (wanted.some((each, number) => each !== key[number])) {
       key = wanted;
       const annotation = model.data.annotations.find(each => each.key === by) ?? null;
-      palette = paint.palette(model, name, annotation, annotation ? shown(annotation, open) : []);
+      palette = paint.palette(model, name, annotation, annotation ? shown(annotation, now) : []);
+      palette.below = (item, isOpen) => arrangement.below(model, now, item, isOpen);
     }
     return palette;
   }
 
-  const shown = (annotation, open) => opening.seen(model, open).filter(item =>
-    !open.has(item) || paint.carries(model, annotation, item));
+  const shown = (annotation, now) => opening.seen(model, now.open, now).filter(item =>
+    !now.open.has(item) || paint.carries(model, annotation, item));
 
   function currentMarks(now) {
-    const same = marked && ["selected", "value", "open"].every(name => marked[name] === now[name]);
+    const same = marked && ["selected", "value", "open", "siblings"].every(name => marked[name] === now[name]);
     if (!same) {
       marked = now;
       marks = relations.of(model, now);
@@ -52,7 +54,8 @@ const createLooks = (model, state) => {
   }
 
   // The accessible name of a box.
-  function label(item, open) {
+  function label(item, open, hidden = false) {
+    if (hidden) return `${model.title(item)}, hidden`;
     const parts = [model.title(item), ...model.details(item)];
     if (model.failed(item)) parts.push("failed");
     if (model.canOpen(item)) {
@@ -68,6 +71,10 @@ const createLooks = (model, state) => {
     return {
       palette: currentPalette(now), label, selected: now.selected,
       relation: found?.line ?? null, neighbours: found?.boxes ?? null,
+      isOfType: now.type === null ? null : item => types.of(item) === now.type,
+      isEqual: now.selected >= 0 && types.of(now.selected) && !model.isFold(now.selected)
+        ? item => item !== now.selected && !model.isFold(item) && types.areEqual(item, now.selected)
+        : null,
     };
   }
 

@@ -4,9 +4,8 @@
 
 const createMarks = model => {
   const ASIDE = 3.5, BACK = 5, NEAR = 20, INK = 0.55, SMALL = 0.8;
-  const { consumers } = model.data.tensors, { fontsize, direction } = model.data;
-  const upright = direction === "TB" || direction === "BT", axis = upright ? 0 : 1;
-  const size = fontsize * SMALL;
+  const { consumers } = model.data.tensors, size = model.data.fontsize * SMALL;
+  let upright = true, axis = 0;
 
   // value -> [which of its consumers, text, place]; a negative place says it is shown anyway.
   const known = new Map();
@@ -74,7 +73,9 @@ const createMarks = model => {
   const tip = line => line.points[line.points.length - 1][axis];
 
   // Gives each of `lines` that has one its mark: [text, x, y, anchor].
-  function give(lines) {
+  function give(lines, direction) {
+    upright = direction === "TB" || direction === "BT";
+    axis = upright ? 0 : 1;
     if (!known.size && !closed.size) return lines;
     const groups = new Map(), leaving = new Map(), copies = new Map();
     for (const line of lines) {
@@ -82,8 +83,8 @@ const createMarks = model => {
       leaving.get(line.tail).push(line);
       const key = `${line.value} ${line.head}`, copy = copies.get(key) ?? 0;
       copies.set(key, copy + 1);
-      line.mark = line.exits || line.continues ? null : markOf(line.value, line.head, copy);
-      if (line.exits) continue;
+      line.mark = line.exits || line.continues || line.loop ? null : markOf(line.value, line.head, copy);
+      if (line.exits || line.loop) continue;
       if (!groups.has(line.head)) groups.set(line.head, []);
       groups.get(line.head).push(line);
     }

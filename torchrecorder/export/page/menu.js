@@ -7,11 +7,11 @@ const menu = (() => {
 
   function close(back = false) {
     if (!open) return;
-    const { list, button } = open;
+    const { list, button, leave } = open;
     open = null;
     list.remove();
-    button.setAttribute("aria-expanded", "false");
-    if (back) button.focus();
+    button?.setAttribute("aria-expanded", "false");
+    if (back) leave();
   }
 
   function entry({ text, note, chosen, act, title }) {
@@ -54,20 +54,38 @@ const menu = (() => {
     return undefined;
   }
 
-  function show(button, entries) {
+  function listOf(label, entries) {
     const list = document.createElement("div");
     list.className = "menu";
     list.setAttribute("role", "menu");
-    list.setAttribute("aria-label", button.textContent.trim());
+    list.setAttribute("aria-label", label);
     list.append(...entries.map(entry));
     list.addEventListener("keydown", event => keys(event, list));
     document.body.append(list);
+    return list;
+  }
+
+  const start = list =>
+    (list.querySelector("[aria-checked=true]") ?? list.querySelector("button"))?.focus();
+
+  function show(button, entries) {
+    const list = listOf(button.textContent.trim(), entries);
     const at = button.getBoundingClientRect();
     list.style.top = `${at.bottom + 6}px`;
     list.style.right = `${Math.max(8, window.innerWidth - at.right)}px`;
     button.setAttribute("aria-expanded", "true");
-    open = { list, button };
-    (list.querySelector("[aria-checked=true]") ?? list.querySelector("button"))?.focus();
+    open = { list, button, leave: () => button.focus() };
+    start(list);
+  }
+
+  // With its corner at x, y in pixels of the window, moved to be in it; `leave` takes the focus.
+  function at([x, y], label, entries, leave) {
+    close();
+    const list = listOf(label, entries), { width, height } = list.getBoundingClientRect();
+    list.style.left = `${Math.max(8, Math.min(x, window.innerWidth - width - 8))}px`;
+    list.style.top = `${Math.max(8, Math.min(y, window.innerHeight - height - 8))}px`;
+    open = { list, button: null, leave };
+    start(list);
   }
 
   // `entries()` is asked each time: [{text, act, note?, chosen?}, {title}].
@@ -81,8 +99,8 @@ const menu = (() => {
   }
 
   document.addEventListener("pointerdown", event => {
-    if (open && !open.list.contains(event.target) && !open.button.contains(event.target)) close();
+    if (open && !open.list.contains(event.target) && !open.button?.contains(event.target)) close();
   }, true);
 
-  return { attach, close };
+  return { attach, at, close };
 })();

@@ -121,6 +121,30 @@ const createModel = data => {
     return slot(value, number);
   }
 
+  // The share of an item in the whole, of numbers that add up.
+  const totals = new Map();
+  function shareOf(annotation, item) {
+    if (!annotation.sum) return null;
+    if (!totals.has(annotation)) {
+      totals.set(annotation, children[0].reduce((sum, each) =>
+        sum + (annotation.values[each] ?? 0), 0));
+    }
+    const total = totals.get(annotation), own = annotation.values[item];
+    return total > 0 && own !== null ? Math.min(1, own / total) : null;
+  }
+
+  // What is shown in an open box: of a fold the chosen sibling, or all if there is no choice.
+  const inside = (scope, siblings) => (siblings && scope >= 0 && items.fold[scope]
+    ? ofFold(children[scope + 1], siblings.get(scope)) : children[scope + 1]);
+
+  // Whether another sibling of its fold is shown instead of `item`.
+  function isAside(item, siblings) {
+    const fold = items.parent[item];
+    if (!siblings || fold < 0 || !items.fold[fold]) return false;
+    const shown = siblings.get(fold) ?? children[fold + 1][0];
+    return shown !== ALL && shown !== item;
+  }
+
   // Rows of facts, [title, text]; one title over following rows that share it.
   function facts(index) {
     return (data.facts[index] ?? []).map(([title, said]) => [text(title), text(said)]);
@@ -128,7 +152,7 @@ const createModel = data => {
 
   return {
     data, count, text, children, level, end, canOpen, openable, within, ancestors, lines,
-    title, members, carries, details, look, path, find, nameOf, inputs, outputs, slot, facts,
+    title, members, carries, details, look, path, find, nameOf, inputs, outputs, slot, facts, shareOf, inside, isAside,
     parent: item => items.parent[item],
     isFold: item => Boolean(items.fold[item]),
     folded: item => items.count?.[item] ?? 1,

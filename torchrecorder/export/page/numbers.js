@@ -30,6 +30,9 @@ const numbers = (() => {
     return `${Number((value / 1e-9).toPrecision(3))} ns`;
   }
 
+  const percent = share => (share > 0 && share < 0.001 ? "< 0.1 %"
+    : `${Number((100 * share).toPrecision(share < 0.0995 ? 2 : 3))} %`);
+
   const FORMATS = {
     exact: value => String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, ","),
     bytes: value => stepped(value, "B"),
@@ -53,5 +56,5 @@ const numbers = (() => {
     return said(annotation.values[item], annotation.format);
   }
 
-  return { said, short, of };
+  return { said, short, of, percent };
 })();

@@ -5,17 +5,19 @@
 const startPage = () => {
   const by = id => document.getElementById(id);
   const data = JSON.parse(by("data").textContent);
-  const model = createModel(data);
+  const model = createModel(data), types = createTypes(model);
   const state = createState({
-    theme: data.theme ?? "auto", ...link.decode(model, location.hash),
+    theme: data.theme ?? "auto", ...arrangement.first(model), type: null, ...link.decode(model, location.hash),
   });
-  const looks = createLooks(model, state);
+  const looks = createLooks(model, types, state);
+  by("side").hidden = !state.get().side;  // the stage is as wide as that leaves it
+  by("side").className = `side ${state.get().side ?? ""}`;
   const stage = createStage(by("stage"), model, state, looks.told);
   const swatch = item => model.look(item, false)[looks.told().palette.theme].stroke;
 
-  const actions = createActions(model, state, stage, swatch);
+  const actions = createActions(model, types, state, stage, swatch);
   const tip = createTip(by("tip"), stage, model, state);
-  const panel = createPanel(by("panel"), stage, model, state, actions);
+  const panel = createPanel(by("panel"), stage, model, types, state, actions);
   const finder = createFinder(by("finder"),
     { input: by("query"), list: by("hits"), status: by("found") }, stage, model, actions);
   const help = createHelp(by("helping"), model, looks.told);
@@ -27,16 +29,18 @@ const startPage = () => {
   createCrumbs(by("crumbs"), stage, model, state, actions).update();
   createMinimap(by("minimap"), stage, model, state, looks.told);
   createLegend(by("legend"), model, state, looks.told).update();
-  attachPointer(by("stage"), stage, tip, actions);
-  attachKeys(by("stage"), stage, model, state, actions);
-  attachButtons(by, model, state, stage, looks, actions);
+  const boxMenu = createBoxMenu(by("stage"), stage, model, types, state, actions);
+  const side = createSide(by, model, types, state, actions);
+  attachPointer(by("stage"), stage, tip, actions, boxMenu);
+  attachKeys(by("stage"), stage, model, state, actions, boxMenu, side);
+  attachButtons(by, model, types, state, stage, looks, actions);
   attachHistory(model, state, stage);
   createVoice(by("live"), by("stage"), model, state, looks);
   by("empty").hidden = model.count > 0;
-  for (const id of ["find", "save", "corner"]) by(id).hidden ||= !model.count;
+  for (const id of ["find", "save", "corner", "direction"]) by(id).hidden ||= !model.count;
   panel.update();
   if (state.get().selected >= 0) stage.show(state.get().selected, true);
-  return { model, state, stage, actions };
+  return { model, types, state, stage, actions };
 };
 
 const page = startPage();

@@ -31,8 +31,9 @@ const paint = (() => {
       const value = annotation.values[item];
       return isMean(item) && value !== null ? value / model.folded(item) : value;
     };
-    const scale = annotation && colour.scale(seen.map(number), Boolean(annotation.log),
-      annotation.key === model.data.color_by ? model.data.color_range : null);
+    const scale = annotation && colour.scale(seen.map(number), {
+      log: Boolean(annotation.log), sum: Boolean(annotation.sum),
+      range: annotation.key === model.data.color_by ? model.data.color_range : null });
     const shade = item => {
       const share = annotation ? scale.at(number(item)) : null;
       return share === null ? null : ramp(share);
@@ -58,10 +59,9 @@ const paint = (() => {
   function faces(look, w, h, folded) {
     if (!folded) return [["path", { d: shapes.outline(look.outline, w, h), fill: look.fill,
       ...stroked(look) }]];
-    const again = shapes.AGAIN, width = w - again, height = h - again;
-    const d = shapes.outline(look.outline, width, height);
-    return [[again, 0], [0, again]].map(([x, y]) => ["path", {
-      d, fill: look.fill, ...stroked(look), transform: `translate(${x} ${y})` }]);
+    return [0, shapes.AGAIN].map(gap => ["path", {
+      d: shapes.outline(look.outline, w - 2 * gap, h - 2 * gap), fill: look.fill, ...stroked(look),
+      transform: gap ? `translate(${gap} ${gap})` : null }]);
   }
 
   function words(lines, look, fontsize, w, h, open) {
@@ -71,22 +71,32 @@ const paint = (() => {
     return rows.map((row, number) => ["text", {
       x: open ? PAD : Math.round(w * 50) / 100, y: row.y, "font-size": row.size,
       "text-anchor": open ? null : "middle", fill: look.text,
-      "fill-opacity": row.part === 2 ? 0.74 : null,
-      "font-weight": number === 0 && look.bold ? "bold" : null,
-      class: `part${row.part}`,
+      "fill-opacity": row.part === 2 && !lines[number].number ? 0.74 : null,
+      "font-weight": (number === 0 && look.bold) || lines[number].number ? "bold" : null,
+      class: lines[number].siblings ? "siblings" : `part${row.part}`,
     }, row.text]);
   }
 
+  // Where the choice of siblings is in an open fold: its baseline, and about how wide it is.
+  function siblingsRow(model, palette, { item, open }) {
+    const more = open ? palette.below?.(item, open) ?? [] : [];
+    const line = more.find(each => each.siblings), own = model.lines(item, open);
+    if (!line) return null;
+    const rows = shapes.rows([...own, ...more], model.data.fontsize, { top: TOP });
+    const row = rows[own.length + more.indexOf(line)];
+    return { y: row.y, wide: shapes.widthOf(line.text, row.size) };
+  }
+
   // Everything in a box, as [tag, attributes, text]; its corner is at 0, 0.
-  function parts(model, palette, { item, w, h, open }, withText = true) {
+  function parts(model, palette, { item, w, h, open, hidden }, withText = true) {
     const look = palette.look(item, open), folded = !open && model.folded(item) > 1;
+    if (hidden) return [["circle", { cx: w / 2, cy: h / 2, r: w / 2 - 1, fill: palette.colours.paper,
+      stroke: palette.colours.line, "stroke-width": 1.1 }]];
     const found = faces(look, w, h, folded);
     if (!withText) return found;
-    const again = folded ? shapes.AGAIN : 0;
-    const lines = model.lines(item, open);
+    const lines = [...model.lines(item, open), ...palette.below?.(item, open) ?? []];
     for (const [tag, attributes, said] of
-      words(lines, look, model.data.fontsize, w - again, h - again, open)) {
-      if (again) attributes.y += again;
+      words(lines, look, model.data.fontsize, w, h, open)) {
       found.push([tag, attributes, said]);
     }
     return found;
@@ -97,6 +107,7 @@ const paint = (() => {
     const number = model.data.tensors.look?.[line.value] ?? -1;
     const plain = { stroke: palette.colours.line, width: 0.9, dash: "solid" };
     const look = number < 0 ? plain : model.data.looks[number][palette.theme];
+    if (line.loop) return { ...look, dash: "dashed", width: Math.max(look.width, 1.2) };
     return line.count > MOST && look.width >= plain.width
       ? { ...look, width: look.width * WIDE } : look;
   }
@@ -111,5 +122,5 @@ const paint = (() => {
   const fonts = model =>
     `${model.data.fontname || "Helvetica"}, Helvetica, Arial, "Liberation Sans", sans-serif`;
 
-  return { element, palette, carries, parts, lineLook, mark, stroked, fonts, PAD, TOP };
+  return { element, palette, carries, parts, siblingsRow, lineLook, mark, stroked, fonts, PAD, TOP };
 })();

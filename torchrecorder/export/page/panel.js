@@ -2,7 +2,7 @@
 
 "use strict";
 
-const createPanel = (element, stage, model, state, actions) => {
+const createPanel = (element, stage, model, types, state, actions) => {
   const LATER = 320, MANY = 12;
   // The sizes from the style, because measuring would cause a layout of the whole page.
   const styles = getComputedStyle(document.documentElement);
@@ -87,27 +87,16 @@ const createPanel = (element, stage, model, state, actions) => {
       const row = button("amount", "", `Colour by ${annotation.title}`,
         () => actions.colour(annotation.key));
       row.append(make("span", "", annotation.title), make("b", "", said));
-      const share = shareOf(annotation, item);
+      const share = model.shareOf(annotation, item);
       if (share !== null) {
         const bar = make("i", "bar");
         bar.style.setProperty("--share", `${(100 * share).toFixed(1)}%`);
         row.append(bar);
-        row.title = `${Number((100 * share).toPrecision(2))} % of the whole`;
+        row.title = `${numbers.percent(share)} of the whole`;
       }
       rows.push(row);
     }
     return rows.length ? [section("Numbers", ...rows)] : [];
-  }
-
-  const totals = new Map();
-  function shareOf(annotation, item) {
-    if (!annotation.sum) return null;
-    if (!totals.has(annotation)) {
-      totals.set(annotation, model.children[0].reduce((sum, each) =>
-        sum + (annotation.values[each] ?? 0), 0));
-    }
-    const total = totals.get(annotation), own = annotation.values[item];
-    return total > 0 && own !== null ? Math.min(1, own / total) : null;
   }
 
   function source(item) {
@@ -117,20 +106,45 @@ const createPanel = (element, stage, model, state, actions) => {
     return [section("Source", make("div", "source", null, jointed("code", "", said), copy))];
   }
 
+  // A list of the siblings of a fold, of which one is shown.
+  function siblings(fold) {
+    const list = make("select", "siblings"), all = model.children[fold + 1];
+    const [shown, ...more] = model.inside(fold, state.get().siblings);
+    list.setAttribute("aria-label", "Sibling that is shown");
+    list.append(new Option(`All ${all.length}`, ALL), ...all.map(each => new Option(model.title(each), each)));
+    list.value = more.length ? ALL : shown;
+    list.addEventListener("change", () => actions.sibling(fold, Number(list.value)));
+    return section("Shown", list);
+  }
+
+  // What is of the same type, and what is equal.
+  function alike(item) {
+    const type = types.of(item), own = types.all().get(type);
+    if (!own?.includes(item) || own.length < 2) return [];
+    const equal = types.equal(item).length - 1;
+    const made = button("link plain", "", null, () => actions.ofType(type));
+    made.append(make("b", "", `Show all ${type} ×${own.length}`),
+      ...(equal ? [make("small", "", `${equal} of them ${equal === 1 ? "equals" : "equal"} this one`)] : []));
+    return [section("Same type", make("div", "links", null, made))];
+  }
+
   function ofItem(item) {
     const open = state.get().open.has(item), path = model.path(item);
     const parts = [head(model.isFold(item) ? `fold ×${model.folded(item)}` : model.kind(item),
       model.title(item), path)];
     if (model.canOpen(item)) {
       parts.push(make("div", "doing", null,
-        button("do", open ? "Close" : "Open", null, () => actions.toggle(item)),
+        button("do", open ? "Collapse" : "Expand", null, () => actions.toggle(item)),
+        button("do", "Isolate", null, () => actions.isolate(item)),
+        button("do", "Hide", null, () => actions.hide(item)),
         button("do", "Zoom to it", null, () => actions.frame(item))));
     }
+    if (model.isFold(item)) parts.push(siblings(item));
     parts.push(...amounts(item), ...neighbours("Reads", model.inputs(item)),
       ...neighbours("Read by", model.outputs(item)));
     const rows = model.factsOf(item);
     if (rows.length) parts.push(section("Recorded", table(rows)));
-    parts.push(...source(item));
+    parts.push(...alike(item), ...source(item));
     return parts;
   }
 
@@ -206,7 +220,7 @@ const createPanel = (element, stage, model, state, actions) => {
   state.watchFirst((now, before, how) => {
     about = about && now.selected < 0 && now.value < 0;
     if (now.selected !== before.selected || now.value !== before.value) soon(how.by === "pointer");
-    else if (now.open !== before.open && !element.hidden) {
+    else if (arrangement.changed(now, before) && !element.hidden) {
       const at = element.scrollTop;
       update();
       element.scrollTop = at;

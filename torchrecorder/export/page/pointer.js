@@ -2,7 +2,7 @@
 
 "use strict";
 
-const attachPointer = (host, stage, tip, actions) => {
+const attachPointer = (host, stage, tip, actions, boxMenu) => {
   const STILL = 4, TWICE = 350, NEAR = 8, PATIENT = 200;
   const down = new Map();  // pointers that touch: id -> [x, y]
   const framed = window.parent !== window;
@@ -19,7 +19,7 @@ const attachPointer = (host, stage, tip, actions) => {
   };
 
   function begin(event) {
-    if (event.button > 1) return;
+    if (event.button > 0 && event.pointerType === "mouse") return;
     host.setPointerCapture(event.pointerId);
     down.set(event.pointerId, place(event));
     tip.hide();
@@ -56,6 +56,7 @@ const attachPointer = (host, stage, tip, actions) => {
   function hover(at) {
     const box = stage.boxAt(...at);
     host.classList.toggle("over", Boolean(box && !box.open));
+    host.classList.toggle("choice", Boolean(box && stage.isOnSiblings(box, ...at)));
     tip.at(...at);
   }
 
@@ -73,15 +74,19 @@ const attachPointer = (host, stage, tip, actions) => {
     const again = last && time - last.time < TWICE &&
       Math.hypot(at[0] - last.at[0], at[1] - last.at[1]) < NEAR;
     const box = stage.boxAt(...at);
+    if (box && stage.isOnSiblings(box, ...at)) {
+      const { left, top } = host.getBoundingClientRect();
+      return boxMenu.showSiblings(box.item, [at[0] + left, at[1] + top + 8]);
+    }
     if (again) {
       if (box) actions.toggle(box.item, at);
       last = null;
-      return;
+      return undefined;
     }
     last = { at, time };
     const line = stage.lineAt(...at);
-    if (line && (!box || box.open)) actions.selectValue(line.value);
-    else actions.select(box ? box.item : -1, { by: "pointer", at });
+    if (line && (!box || box.open)) return actions.selectValue(line.value);
+    return actions.select(box ? box.item : -1, { by: "pointer", at });
   }
 
   // In a frame, the wheel scrolls the page around until the reader clicks inside; but

@@ -23,17 +23,20 @@ const relations = (() => {
     return line => (model.carries(wanted, line) ? "out" : null);
   }
 
-  // The box that stands for `item` while only `open` is open.
-  function seen(model, open, item) {
-    for (const around of model.ancestors(item)) if (!open.has(around)) return around;
+  // The box that stands for `item` while only `open` is open and only these siblings are shown.
+  function seen(model, { open, siblings }, item) {
+    for (const around of [...model.ancestors(item), item]) {
+      if (model.isAside(around, siblings)) return model.parent(around);
+      if (!open.has(around)) return around;
+    }
     return item;
   }
 
   // Boxes that feed `item` or read from it, as they are seen: item -> "in" | "out".
-  function neighbours(model, open, item) {
+  function neighbours(model, now, item) {
     const found = new Map();
     const note = (other, way) => {
-      const box = other < 0 ? -1 : seen(model, open, other);
+      const box = other < 0 ? -1 : seen(model, now, other);
       if (box >= 0 && !model.within(item, box)) found.set(box, way);
     };
     for (const each of model.outputs(item)) note(each.item, "out");
@@ -41,19 +44,20 @@ const relations = (() => {
     return found;
   }
 
-  function ends(model, open, value) {
+  function ends(model, now, value) {
     const { producer, consumers } = model.data.tensors;
-    const found = new Map(consumers[value].map(item => [seen(model, open, item), "out"]));
-    if (producer[value] >= 0) found.set(seen(model, open, producer[value]), "in");
+    const found = new Map(consumers[value].map(item => [seen(model, now, item), "out"]));
+    if (producer[value] >= 0) found.set(seen(model, now, producer[value]), "in");
     return found;
   }
 
   // What to highlight in this state: a test of lines, and boxes.
-  function of(model, { selected, value, open }) {
+  function of(model, now) {
+    const { selected, value } = now;
     if (selected >= 0) {
-      return { line: ofItem(model, selected), boxes: neighbours(model, open, selected) };
+      return { line: ofItem(model, selected), boxes: neighbours(model, now, selected) };
     }
-    if (value >= 0) return { line: ofValue(model, value), boxes: ends(model, open, value) };
+    if (value >= 0) return { line: ofValue(model, value), boxes: ends(model, now, value) };
     return null;
   }
 

@@ -65,16 +65,16 @@ const createScene = (host, model) => {
   }
 
   function fill(shown, box, withText) {
-    const same = shown.palette === palette && shown.open === box.open && shown.w === box.w &&
+    const same = shown.palette === palette && shown.open === box.open && shown.hidden === box.hidden && shown.w === box.w &&
       shown.h === box.h && shown.cut === box.cut && (shown.withText || !withText);
     if (same) return;
-    Object.assign(shown, { palette, open: box.open, w: box.w, h: box.h, cut: box.cut, withText });
+    Object.assign(shown, { palette, open: box.open, hidden: box.hidden, w: box.w, h: box.h, cut: box.cut, withText });
     shown.group.replaceChildren(...paint.parts(model, palette, box, withText)
       .map(([tag, attributes, said]) => make(tag, attributes, said)));
   }
 
   function describe(shown, box, told) {
-    const { group } = shown, said = told.label(box.item, box.open);
+    const { group } = shown, said = told.label(box.item, box.open, box.hidden);
     if (shown.said === said) return;
     shown.said = said;
     group.setAttribute("aria-label", said);
@@ -90,6 +90,8 @@ const createScene = (host, model) => {
       }) };
       drawn.set(box.item, shown);
     }
+    const isOfType = Boolean(told.isOfType?.(box.item));
+    if (shown.isOfType !== isOfType) shown.group.classList.toggle("of-type", shown.isOfType = isOfType);
     const into = box.open ? levelLayer(model.level[box.item]) : boxes;
     if (shown.into !== into) into.appendChild(shown.group);
     shown.into = into;
@@ -150,7 +152,7 @@ const createScene = (host, model) => {
     ];
   }
 
-  function drawMarks(picture, lit, told, view) {
+  function drawMarks(picture, whole, lit, told, view) {
     const found = [], frames = told.neighbours || told.selected >= 0 ? motion.index(picture) : null;
     for (const way of ["in", "out"]) {
       const own = lit.filter(each => each[1] === way).map(each => each[0]);
@@ -162,6 +164,9 @@ const createScene = (host, model) => {
     }
     for (const [item, way] of told.neighbours ?? []) {
       if (frames.has(item)) found.push(ring(frames.get(item), `ring ${way}`, 2, view));
+    }
+    for (const box of told.isEqual ? whole : []) {
+      if (told.isEqual(box.item)) found.push(ring(box, "ring equal", 3.5, view));
     }
     if (frames?.has(told.selected)) {
       found.push(ring(frames.get(told.selected), "ring chosen", 3.5, view));
@@ -194,10 +199,11 @@ const createScene = (host, model) => {
     const { whole, specks } = visible(picture, view, room);
     for (const box of whole) show(box, size >= READABLE && !box.cut, told);
     remove(new Set(whole.map(box => box.item)));
+    svg.classList.toggle("by-type", Boolean(told.isOfType));
     svg.classList.toggle("no-text", size < READABLE);
     drawSpecks(specks);
     const lit = drawLines(visibleLines(picture, view, room), told.relation);
-    drawMarks(picture, lit, told, view);
+    drawMarks(picture, whole, lit, told, view);
     signs.replaceChildren(...zoomLabels.choose(whole, view, size, model).map(drawSign));
   }
 

@@ -3,7 +3,7 @@
 "use strict";
 
 const shapes = (() => {
-  const SIZES = [1, 0.9, 0.8], LEADING = 1.22, TIP = 6, HALF_TIP = 2.2, AGAIN = 4, CUT = 700;
+  const SIZES = [1, 0.9, 0.8], LEADING = 1.22, INK = 0.56, TIP = 6, HALF_TIP = 2.2, AGAIN = 3, CUT = 700;
   const round = number => Math.round(number * 100) / 100;
   const join = (...parts) =>
     parts.map(part => (typeof part === "number" ? round(part) : part)).join(" ");
@@ -63,9 +63,13 @@ const shapes = (() => {
 
   const DASHES = { dashed: "4 3", dotted: "1.2 2.3" };
 
+  const sizeOf = (part, fontsize) => fontsize * (SIZES[part] ?? SIZES[2]);
+  // About how wide a text is, without asking the browser.
+  const widthOf = (text, size) => text.length * size * INK;
+
   // Baseline and size of each row of text, rows centred in `height` or hung from `top`.
   function rows(lines, fontsize, { height = 0, top = null } = {}) {
-    const sizes = lines.map(line => fontsize * (SIZES[line.part] ?? SIZES[2]));
+    const sizes = lines.map(line => sizeOf(line.part, fontsize));
     const total = sizes.reduce((sum, size) => sum + size * LEADING, 0);
     let at = top ?? (height - total) / 2;
     return lines.map((line, number) => {
@@ -102,5 +106,5 @@ const shapes = (() => {
     return least;
   }
 
-  return { outline, lid, tip, rows, clipped, distance, DASHES, AGAIN, TIP };
+  return { sizeOf, widthOf, LEADING, INK, outline, lid, tip, rows, clipped, distance, DASHES, AGAIN, TIP };
 })();

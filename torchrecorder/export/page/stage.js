@@ -5,12 +5,12 @@
 const createStage = (host, model, state, told) => {
   const SOON = 200, MANY = 1500;
   const layout = createLayout(model.data), bundles = createBundles(model);
-  const place = open => bundles.of(layout.place(open), open);
+  const place = now => bundles.of(layout.place(now.open, arrangement.how(model, now)), now.open, now.direction);
   const scene = createScene(host, model);
-  const turned = ["LR", "RL"].includes(model.data.direction);
+  const direction = () => state.get().direction, isTurned = () => ["LR", "RL"].includes(direction());
   const still = window.matchMedia("(prefers-reduced-motion: reduce)");
   const watchers = [];
-  let picture = place(state.get().open);
+  let picture = place(state.get());
   let view = { x: 0, y: 0, k: 1 };
   let room = { width: 1, height: 1 }, covered = { right: 0, bottom: 0 };
   let moving = null, waiting = 0, fresh = true, zooming = false;
@@ -93,20 +93,27 @@ const createStage = (host, model, state, told) => {
 
   // The open state changed: the box that was opened stays under the pointer.
   function reopened(now, how) {
-    const next = place(now.open);
+    const next = place(now);
     if (how.show !== undefined && how.show >= 0) {
       const box = motion.index(next).get(how.show);
       travel(next, box ? near(box, how.zoom) : view, 280);
     } else if (how.view) travel(next, how.view, 280);
     else if (how.anchor >= 0) travel(next, anchored(next, how.anchor, how.at));
-    else travel(next, camera.overview(whole(next), free(), model.data.direction), 280);
+    else if (how.keep) travel(next, anchored(next, ...inMiddle()));
+    else travel(next, camera.overview(whole(next), free(), direction()), 280);
+  }
+
+  // The box in the middle of the window, and that middle.
+  function inMiddle() {
+    const at = [free().width / 2, free().height / 2];
+    return [boxAt(...at)?.item ?? -1, at];
   }
 
   function anchored(next, item, at) {
     const before = frame(item), after = motion.index(next).get(item);
     if (!before || !after) return view;
     const [px, py] = at ?? camera.toScreen(view, before.x + before.w / 2, before.y);
-    const goal = motion.anchored(view, before, after, px, py, turned);
+    const goal = motion.anchored(view, before, after, px, py, isTurned());
     return at ? goal : camera.showing(goal, after, free());
   }
 
@@ -126,7 +133,7 @@ const createStage = (host, model, state, told) => {
   }
 
   function zoom(factor, px = free().width / 2, py = room.height / 2) {
-    const least = Math.min(0.2, camera.overview(whole(), free(), model.data.direction).k * 0.6);
+    const least = Math.min(0.2, camera.overview(whole(), free(), direction()).k * 0.6);
     look(camera.zoomed(view, px, py, factor, least));
   }
 
@@ -141,6 +148,14 @@ const createStage = (host, model, state, told) => {
       }
     }
     return found;
+  }
+
+  // Whether the choice of siblings in the corner of an open fold is at a pixel.
+  function isOnSiblings(box, px, py) {
+    const size = shapes.sizeOf(2, model.data.fontsize), [x, y] = camera.toWorld(view, px, py);
+    const row = paint.siblingsRow(model, told().palette, box);
+    if (!row || box.cut || size * view.k < 5) return false;
+    return Math.abs(y - box.y - row.y + size / 2) < size && x - box.x < paint.PAD + row.wide + size;
   }
 
   // The line nearest to a pixel, if it is near.
@@ -162,13 +177,13 @@ const createStage = (host, model, state, told) => {
   function resize() {
     const before = room;
     room = measured();
-    if (before.width <= 1) view = camera.beginning(whole(), free(), model.data.direction);
+    if (before.width <= 1) view = camera.beginning(whole(), free(), direction());
     else view = camera.moved(view, (room.width - before.width) / 2, (room.height - before.height) / 2);
     later();
   }
 
   state.watch((now, before, how) => {
-    if (now.open !== before.open) reopened(now, how);
+    if (arrangement.changed(now, before)) reopened(now, how);
     else if (how.view) travel(picture, how.view, 280);
     else if (how.show >= 0) show(how.show, how.zoom);
     else later();
@@ -177,9 +192,9 @@ const createStage = (host, model, state, told) => {
   resize();
 
   return {
-    scene, look, zoom, show, boxAt, lineAt, frame, later, layout,
-    fit: () => travel(picture, camera.overview(whole(), free(), model.data.direction), 240),
-    begin: () => travel(picture, camera.beginning(whole(), free(), model.data.direction), 0),
+    scene, look, zoom, show, boxAt, lineAt, isOnSiblings, frame, later, layout,
+    fit: () => travel(picture, camera.overview(whole(), free(), direction()), 240),
+    begin: () => travel(picture, camera.beginning(whole(), free(), direction()), 0),
     pan: (dx, dy) => look(camera.moved(view, dx, dy)),
     focus: () => host.focus({ preventScroll: true }),
     cover: sides => { covered = sides; },

@@ -1,0 +1,372 @@
+"""What is shown in the page: one sibling of a fold, hidden and isolated boxes, other directions."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.figures import network
+from tests.page.browser import Visit
+from tests.page.test_layout import as_data, forest
+from tests.views.test_fold import stack
+from torchrecorder.layout.layered import place, plan
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+
+pytestmark = pytest.mark.page
+
+Visiting = Callable[..., Visit]
+
+SHOWN = (
+    "([data, open, how]) => { const given = { ...how, hidden: new Set(how.hidden) };"
+    " const { width, height, boxes, lines } = createLayout(data).place(new Set(open), given);"
+    " return { width, height, boxes, lines: lines.map(line => ({ tail: line.tail, head: line.head,"
+    "   enters: line.enters, exits: line.exits, scope: line.scope, points: line.points })) }; }"
+)
+
+
+@pytest.fixture
+def visit(program: Any, tmp_path: Path) -> Iterator[Visiting]:
+    """Opens the page of a recording; in the end, nothing may have gone wrong in it."""
+    visits = []
+
+    def open_page(recording: Recording, hash: str = "", **options: Any) -> Visit:
+        path = recording.render(tmp_path / "page.html", **options)
+        visits.append(Visit(program).open(path, hash))
+        return visits[-1]
+
+    yield open_page
+    for each in visits:
+        assert each.troubles == []
+        each.window.close()
+
+
+def recurrent(rounds: int) -> Recording:
+    """A cell with two states, called again and again, that reads one input beside them."""
+    run = Builder("Recurrent")
+    with run.scope("Recurrent"):
+        x, h, c = run.input(), run.op("zeros"), run.op("ones")
+        for _ in range(rounds):
+            with run.scope("cell", "Cell"):  # one module, called again
+                gate = run.op("sigmoid", run.op("add", x, h))
+                c = run.op("mul", c, gate)
+                h = run.op("tanh", c)
+        run.op("add", h, c)
+    return run.recording()
+
+
+def fold_of(seen: Visit) -> int:
+    """The first fold of a page."""
+    return int(seen.page.evaluate("page.model.openable.find(page.model.isFold)"))
+
+
+def is_inside(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether a box lies in another."""
+    return bool(
+        other["x"] - 0.01 <= one["x"] and one["x"] + one["w"] <= other["x"] + other["w"] + 0.01
+        and other["y"] - 0.01 <= one["y"] and one["y"] + one["h"] <= other["y"] + other["h"] + 0.01
+    )
+
+
+def is_apart(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two boxes do not meet."""
+    return bool(
+        one["x"] + one["w"] <= other["x"] + 0.01 or other["x"] + other["w"] <= one["x"] + 0.01
+        or one["y"] + one["h"] <= other["y"] + 0.01 or other["y"] + other["h"] <= one["y"] + 0.01
+    )
+
+
+def is_at(box: dict[str, Any], x: float, y: float) -> bool:
+    """Whether a point is on the border of a box."""
+    aside = max(box["x"] - x, x - box["x"] - box["w"], box["y"] - y, y - box["y"] - box["h"])
+    return abs(aside) < 0.02
+
+
+def assert_drawn_well(shown: dict[str, Any], parent: list[int]) -> None:
+    """No boxes meet but those in each other, and lines begin and end at their boxes."""
+    boxes = {box["item"]: box for box in shown["boxes"]}
+    inside: dict[int, list[int]] = {}
+    for item in boxes:
+        inside.setdefault(parent[item], []).append(item)
+        if parent[item] in boxes:
+            assert is_inside(boxes[item], boxes[parent[item]])
+    for items in inside.values():
+        for seat, item in enumerate(items):
+            assert all(is_apart(boxes[item], boxes[other]) for other in items[seat + 1 :])
+    for line in shown["lines"]:
+        if line.get("loop"):
+            continue
+        if line["tail"] in boxes:
+            assert is_at(boxes[line["tail"]], *line["points"][0])
+        if line["head"] in boxes:
+            assert is_at(boxes[line["head"]], *line["points"][-1])
+
+
+@pytest.mark.parametrize("direction", ["TB", "LR", "BT", "RL"])
+def test_another_direction_keeps_rows_and_sizes(flat: Any, direction: str) -> None:
+    """A page laid out for one direction and turned has the rows of one laid out for the other."""
+    items, links = forest(7, 60)
+    first = "LR" if direction in ("TB", "BT") else "TB"
+    given, own = plan(items, links, first), plan(items, links, direction)  # type: ignore[arg-type]
+    can = [number for number, item in enumerate(items) if item.header is not None]
+    parent = [item.parent for item in items]
+    shown = flat(SHOWN, [as_data(given), can, {"direction": direction, "hidden": []}])
+    assert_drawn_well(shown, parent)
+    expected = {box.item: box for box in place(own, can).boxes}
+    axis, size = ("x", "w") if direction in ("LR", "RL") else ("y", "h")
+    found = {box["item"]: box for box in shown["boxes"]}
+    for item, box in found.items():
+        if item not in can:
+            assert [box["w"], box["h"]] == pytest.approx([items[item].width, items[item].height])
+    for item in found:
+        for other in found:
+            if parent[item] != parent[other] or item in can or other in can:
+                continue
+            wanted = [getattr(expected[each], axis) for each in (item, other)]
+            high = [getattr(expected[each], "height" if axis == "y" else "width")
+                    for each in (item, other)]
+            if wanted[0] + high[0] < wanted[1]:  # in another row
+                assert found[item][axis] + found[item][size] < found[other][axis] + 0.01
+
+
+@pytest.mark.parametrize("direction", ["TB", "RL"])
+def test_hidden_boxes_are_dots_on_their_lines(flat: Any, direction: str) -> None:
+    """Nothing else is missing, and nothing meets; also beside room for numbers."""
+    items, links = forest(11, 60)
+    planned = plan(items, links, "TB")
+    chance = random.Random(4)
+    hidden = [number for number in range(len(items)) if chance.random() < 0.2]
+    can = [number for number, item in enumerate(items) if item.header is not None]
+    parent = [item.parent for item in items]
+    shown = flat(SHOWN, [as_data(planned), can, {"direction": direction, "hidden": hidden}])
+    assert_drawn_well(shown, parent)
+    assert all(
+        box["w"] == box["h"] == 8 for box in shown["boxes"] if box["item"] in hidden
+    )
+    gone = set(hidden)
+    for item, around in enumerate(parent):
+        if around in gone:
+            gone.add(item)
+    inside_hidden = {item for item in gone if parent[item] in gone}
+    assert {box["item"] for box in shown["boxes"]} == set(range(len(items))) - inside_hidden
+
+
+def test_a_hidden_box_is_passed_by_its_lines(visit: Visiting) -> None:
+    """Without an arrowhead at it; a double-click brings it back."""
+    seen = visit(network(), depth=2)
+    before = seen.page.evaluate("page.stage.picture().lines.length")
+    item = seen.page.evaluate("page.model.find('body.0')")
+    seen.page.evaluate(f"page.actions.hide({item})")
+    seen.settle()
+    lines = "page.stage.picture().lines"
+    assert seen.page.evaluate(f"{lines}.length") == before
+    tips = seen.page.evaluate(f"{lines}.filter(line => line.head === {item} && line.tip)")
+    assert tips == []
+    assert seen.box(item).locator("circle").count() == 1 and "hidden" in seen.page.url
+    chip = seen.page.locator("#left-out")
+    assert chip.inner_text() == "1 hidden · Show all"
+    place = seen.box(item).locator("circle").bounding_box()
+    seen.page.mouse.dblclick(place["x"] + place["width"] / 2, place["y"] + place["height"] / 2)
+    seen.settle()
+    assert seen.box(item).locator("circle").count() == 0 and chip.is_hidden()
+
+
+def test_a_box_is_isolated_and_hidden_from_its_menu(visit: Visiting) -> None:
+    """With the right mouse button; Show all brings everything back."""
+    seen = visit(network(), depth=1)
+    start, body = seen.titles(), seen.page.evaluate("page.model.find('body')")
+    title = seen.box(body).locator("text").first
+
+    def choose(name: str) -> None:
+        title.click(button="right", force=True)
+        seen.page.get_by_role("menuitem", name=name).click()
+        seen.settle()
+
+    choose("Isolate")
+    within = seen.page.evaluate(f"page.model.children[{body + 1}].length")
+    assert len(seen.titles()) == within + 1 and "isolated=body" in seen.page.url
+    assert seen.page.locator("#left-out").inner_text() == "Isolated: body: Sequential · Show all"
+    seen.page.locator("#left-out").click()
+    seen.settle()
+    seen.page.evaluate(f"page.actions.toggle({body})")
+    seen.settle()
+    assert seen.titles() == start
+    choose("Hide")
+    assert seen.state("hidden.has(page.model.find('body'))")
+    seen.page.evaluate("page.actions.go(page.model.find('body.0'))")
+    seen.settle()
+    assert not seen.state("hidden.size") and "0: Linear" in seen.titles()
+
+
+def test_the_menu_of_a_box_opens_by_keys(visit: Visiting) -> None:
+    """And gives the focus back to the picture."""
+    seen = visit(network(), depth=1)
+    seen.page.evaluate("page.actions.go(page.model.find('body'))")
+    seen.page.locator("#stage").focus()
+    seen.page.keyboard.press("m")
+    assert seen.page.evaluate("document.activeElement.textContent").startswith("Expand")
+    seen.page.keyboard.press("Escape")
+    assert seen.page.evaluate("document.activeElement.id") == "stage"
+    seen.page.keyboard.press("h")
+    assert seen.state("hidden.size") == 1
+
+
+@pytest.mark.parametrize("make", [lambda: stack(6), lambda: recurrent(5)])
+def test_lines_of_a_sibling_are_what_it_reads_and_makes(
+    visit: Visiting, make: Callable[[], Recording]
+) -> None:
+    """For each of them: whatever crosses the border of the fold beside it, in both directions."""
+    seen = visit(make())
+    fold = fold_of(seen)
+    seen.page.evaluate(f"page.actions.toggle({fold})")
+    members = seen.page.evaluate(f"page.model.children[{fold} + 1]")
+    for member in members:
+        seen.page.evaluate(f"page.actions.sibling({fold}, {member})")
+        shown = seen.page.evaluate(
+            f"page.stage.picture().boxes.map(box => box.item).filter(item =>"
+            f" page.model.parent(item) === {fold})"
+        )
+        assert shown == [member]
+        reads, makes, drawn_in, drawn_out = seen.page.evaluate(
+            f"(() => {{ const {{ model, stage }} = page, lines = stage.picture().lines"
+            f"   .filter(line => line.scope === {fold});"
+            f" return [model.inputs({member}).map(each => each.value),"
+            f"  [...new Set(model.outputs({member}).map(each => each.value))],"
+            f"  lines.filter(line => line.enters).map(line => line.value),"
+            f"  lines.filter(line => line.exits).map(line => line.value)]; }})()"
+        )
+        assert sorted(drawn_in) == sorted(reads) and len(reads) > 0
+        assert sorted(set(drawn_out)) == sorted(makes) and len(makes) > 0
+        parent = seen.page.evaluate("page.model.data.items.parent")
+        picture = seen.page.evaluate(
+            "(({ boxes, lines }) => ({ boxes, lines: lines.map(line => line.toJSON()) }))"
+            "(page.stage.picture())"
+        )
+        assert_drawn_well(picture, parent)
+
+
+def test_lines_go_on_into_the_sibling_that_is_shown(visit: Visiting) -> None:
+    """What enters a fold goes on inside, and has its arrowhead there."""
+    seen = visit(recurrent(5))
+    fold = fold_of(seen)
+    seen.page.evaluate(f"page.actions.toggle({fold})")
+    tips = seen.page.evaluate(
+        f"page.stage.picture().lines.filter(line => line.head === {fold})"
+        ".filter(line => !line.exits && !line.loop).map(line => Boolean(line.tip))"
+    )
+    assert tips == [False, False, False]
+
+
+def test_a_loop_has_a_dashed_line_back(visit: Visiting) -> None:
+    """Inside of its fold, beside the round that is shown; layers that feed each other have none."""
+    for recording, expected in ((recurrent(5), 1), (stack(6), 0)):
+        seen = visit(recording)
+        fold = fold_of(seen)
+        back = "page.stage.picture().lines.filter(line => line.loop)"
+        assert seen.page.evaluate(f"{back}.length") == 0
+        seen.page.evaluate(f"page.actions.toggle({fold})")
+        lines = seen.page.evaluate(f"{back}.map(line => line.toJSON())")
+        assert len(lines) == expected
+        boxes = {
+            box["item"]: box for box in seen.page.evaluate("page.stage.picture().boxes")
+        }
+        for line in lines:
+            ends = [{"x": x, "y": y, "w": 0, "h": 0} for x, y in line["points"]]
+            assert line["tip"] and all(is_inside(end, boxes[fold]) for end in ends)
+            assert line["points"][0][1] > line["points"][-1][1]
+            inner = [box for item, box in boxes.items() if item > fold]
+            inner = [box for box in inner if is_inside(box, boxes[fold])]
+            assert inner and all(is_apart(end, box) for end in ends for box in inner)
+            made_in = seen.page.evaluate(
+                f"page.model.data.tensors.producer[{line['value']}]"
+            )
+            assert seen.page.evaluate(f"page.model.within({made_in}, {fold})")
+        seen.page.evaluate("page.actions.unfold()")
+        assert seen.page.evaluate(f"{back}.length") == 0
+
+
+def test_siblings_are_chosen_in_the_corner_of_the_fold(visit: Visiting) -> None:
+    """From a list, by keys, and in the panel; what was open in one is open in the next."""
+    seen = visit(stack(6))
+    fold = fold_of(seen)
+    seen.double_click(fold)
+    first = seen.page.evaluate(f"page.model.children[{fold} + 1][0]")
+    said = seen.box(fold).locator("text.siblings")
+    assert said.inner_html().startswith("1 of 6")
+    place = said.bounding_box()
+    seen.page.mouse.click(place["x"] + 5, place["y"] + place["height"] / 2)
+    seen.page.get_by_role("menuitemradio", name="layers.3: Block").click()
+    seen.settle()
+    assert "layers.3: Block" in seen.titles() and "layers.0: Block" not in seen.titles()
+    shown = seen.page.evaluate("page.model.find('layers.3')")
+    assert shown != first and seen.is_open(shown)
+    assert said.inner_html().startswith("4 of 6") and "siblings=" in seen.page.url
+    seen.page.locator("#stage").focus()
+    seen.page.keyboard.press("]")
+    seen.settle()
+    assert "layers.4: Block" in seen.titles()
+    seen.page.evaluate(f"page.actions.select({fold})")
+    seen.page.locator("#panel select").select_option(label="All 6")
+    shown = seen.page.evaluate("page.stage.picture().boxes.map(box => page.model.title(box.item))")
+    assert sum(title.endswith(": Block") for title in shown) == 6
+
+
+def test_what_is_arranged_is_in_the_link(visit: Visiting) -> None:
+    """A reload shows the same."""
+    seen = visit(stack(6))
+    fold = fold_of(seen)
+    seen.page.evaluate(f"page.actions.toggle({fold})")
+    seen.page.evaluate(f"page.actions.sibling({fold}, page.model.find('layers.2'))")
+    seen.page.evaluate("page.actions.hide(page.model.find('stem'))")
+    seen.page.evaluate("page.actions.direct('LR')")
+    seen.page.locator("#outline").click()
+    told = (
+        "(({ open, hidden, siblings, direction, side }) => [[...open].sort(), [...hidden],"
+        " [...siblings], direction, side])(page.state.get())"
+    )
+    before, titles = seen.page.evaluate(told), seen.titles()
+    seen.page.reload()
+    seen.page.wait_for_selector("[role=treeitem]", state="attached")
+    assert seen.page.evaluate(told) == before and seen.titles() == titles
+    assert before[3:] == ["LR", "tree"] and len(before[1]) == 1
+
+
+def test_the_direction_is_chosen_from_a_menu(visit: Visiting) -> None:
+    """The picture is then wide instead of high; Reset goes back."""
+    seen = visit(stack(6))
+    size = "(({ width, height }) => [width, height])(page.stage.picture())"
+    wide, high = seen.page.evaluate(size)
+    assert high > wide
+    seen.page.locator("#direction").click()
+    seen.page.get_by_role("menuitemradio", name="Left to right").click()
+    turned = seen.page.evaluate(size)
+    assert turned[0] > turned[1]
+    seen.page.evaluate("page.actions.reset()")
+    assert seen.page.evaluate(size) == [wide, high]
+
+
+def test_numbers_stand_on_boxes_and_frames_with_their_share(visit: Visiting) -> None:
+    """Those of the recording; the scale begins at 0."""
+    recording = stack(3)
+    seen = visit(recording, color_by="parameters", depth=2, fold=False)
+    seen.page.evaluate("page.stage.fit()")
+    seen.settle()
+    owners = {row.name: int(row.number) for row in recording.top("parameters", 50)}
+    total = sum(owners.values())
+    frames = {name.removesuffix(".fc"): number for name, number in owners.items()}
+    for path, number in [*owners.items(), *frames.items()]:
+        item = seen.page.evaluate("path => page.model.find(path)", path)
+        texts = seen.box(item).locator("text").evaluate_all(
+            "texts => texts.map(text => text.textContent)"
+        )
+        amount, share = texts[-1].split(" · ")
+        assert amount == f"{number:,}"
+        assert float(share.split()[0]) == pytest.approx(100 * number / total, rel=0.05)
+    assert len(owners) == 5 and seen.is_open(seen.page.evaluate("page.model.find('layers.1')"))
+    plain = seen.page.evaluate("page.model.find('x')")
+    assert not any("%" in text for text in seen.box(plain).locator("text").all_text_contents())
+    assert seen.page.locator("#legend .ends span").first.inner_text() == "0"

@@ -1,0 +1,190 @@
+"""Beside the picture: modules and costs; and boxes that are of one type, or equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.figures import network
+from tests.page.browser import Visit
+from tests.views.test_fold import stack
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+
+pytestmark = pytest.mark.page
+
+Visiting = Callable[..., Visit]
+
+
+@pytest.fixture
+def visit(program: Any, tmp_path: Path) -> Iterator[Visiting]:
+    """Opens the page of a recording; in the end, nothing may have gone wrong in it."""
+    visits = []
+
+    def open_page(recording: Recording, hash: str = "", **options: Any) -> Visit:
+        path = recording.render(tmp_path / "page.html", **options)
+        visits.append(Visit(program).open(path, hash))
+        return visits[-1]
+
+    yield open_page
+    for each in visits:
+        assert each.troubles == []
+        each.window.close()
+
+
+def deep(layers: int) -> Recording:
+    """Many layers of a few operations each, of which no two folds are made."""
+    run = Builder("Deep")
+    with run.scope("Deep"):
+        h = run.input()
+        for layer in range(layers):
+            with run.scope(f"layers.{layer}", f"Layer{layer % 7}"):
+                h = run.op("add", h, run.parameter(f"layers.{layer}.w", (layer + 1,)))
+    return run.recording()
+
+
+def find(seen: Visit, path: str) -> int:
+    """The item of a path."""
+    return int(seen.page.evaluate("path => page.model.find(path)", path))
+
+
+def rows(seen: Visit, place: str) -> list[str]:
+    """What stands in the rows of a list that are in the document, from top to bottom."""
+    found = seen.page.locator(f"#{place} .row").evaluate_all(
+        "rows => rows.map(row => [parseFloat(row.style.top), row.innerText])"
+    )
+    return [text for _, text in sorted(found)]
+
+
+def test_tree_table_and_picture_select_together(visit: Visiting) -> None:
+    """A click in one is a selection in all."""
+    seen = visit(network(), depth=1)
+    seen.page.locator("#outline").click()
+    assert any("body" in row for row in rows(seen, "tree"))
+    seen.page.locator("#tree .row", has_text="body").first.click()
+    body = find(seen, "body")
+    assert seen.state("selected") == body
+    assert seen.page.locator(f"#tree-{body}").get_attribute("aria-selected") == "true"
+    seen.page.locator("#tab-costs").click()
+    assert seen.page.locator(f"#cost-{body}").get_attribute("aria-selected") == "true"
+    inner = find(seen, "body.0")
+    seen.page.locator(f"#cost-{inner}").click()
+    assert seen.state("selected") == inner and seen.box(inner).count() == 1
+    seen.page.locator("#tab-tree").click()
+    assert seen.page.locator(f"#tree-{inner}").get_attribute("aria-selected") == "true"
+    seen.box(body).locator("text").first.click(force=True)
+    assert seen.page.locator(f"#tree-{body}").get_attribute("aria-selected") == "true"
+
+
+def test_the_tree_can_be_walked_by_keys(visit: Visiting) -> None:
+    """Down and up, in and out; Enter expands the box in the picture."""
+    seen = visit(network(), depth=1)
+    seen.page.locator("#stage").focus()
+    seen.page.keyboard.press("o")
+    assert seen.page.evaluate("document.activeElement.id") == "tree"
+    seen.page.keyboard.press("Home")
+    while seen.state("selected") != find(seen, "body"):
+        seen.page.keyboard.press("ArrowDown")
+    assert seen.page.evaluate("document.activeElement.id") == "tree"
+    seen.page.keyboard.press("Enter")
+    assert seen.state(f"open.has({find(seen, 'body')})")
+    seen.page.keyboard.press("ArrowRight")
+    seen.page.keyboard.press("ArrowRight")
+    assert seen.state("selected") == find(seen, "body.0")
+    seen.page.keyboard.press("o")
+    assert seen.page.locator("#side").is_hidden()
+
+
+def test_siblings_of_a_fold_are_rows_of_the_tree(visit: Visiting) -> None:
+    """A click on one shows it in the fold."""
+    seen = visit(stack(6), hash="#side=tree")
+    seen.page.locator("#tree .row .twist:not(.none)").last.click()
+    assert sum("Block" in row for row in rows(seen, "tree")) == 7
+    seen.page.locator("#tree .row", has_text="layers.4").last.click()
+    seen.settle()
+    assert "layers.4: Block" in seen.titles() and "layers.0: Block" not in seen.titles()
+
+
+def test_costs_are_those_of_the_recording_in_order(visit: Visiting) -> None:
+    """The largest first; a click on the title turns the order."""
+    recording = deep(30)
+    seen = visit(recording, hash="#side=costs")
+    expected = [row.name for row in recording.top("parameters", 40)]
+    head = seen.page.locator("#costs-head button", has_text="Params").first
+    head.click()
+    assert head.get_attribute("aria-sort") == "descending"
+    names = [row.split()[0] for row in rows(seen, "costs")]
+    assert names[0] == "Deep" and names[1:9] == expected[:8]
+    head.click()
+    assert head.get_attribute("aria-sort") == "ascending"
+    names = [row.split()[0] for row in rows(seen, "costs")]
+    assert names[:8] == expected[::-1][:8]
+    seen.page.locator("#costs-kind").select_option("Types")
+    head.click()
+    sums: dict[str, int] = {}
+    for row in recording.top("parameters", 40):
+        kind = f"Layer{int(row.name.split('.')[1]) % 7}"
+        sums[kind] = sums.get(kind, 0) + int(row.number)
+    largest = max(sums, key=lambda kind: sums[kind])
+    told = [row.replace("\n", " ").replace("\t", " ") for row in rows(seen, "costs")]
+    assert any(row.startswith(largest) and f"{sums[largest]:,}" in row for row in told)
+
+
+def test_only_rows_in_sight_are_in_the_document(visit: Visiting) -> None:
+    """However many there are; scrolling brings the others."""
+    seen = visit(deep(900), hash="#side=tree", depth=0)
+    seen.page.evaluate("page.actions.go(page.model.find('layers.700'))")
+    seen.settle()
+    assert any(row.startswith("layers.700") for row in rows(seen, "tree"))
+    assert len(rows(seen, "tree")) < 60
+    seen.page.locator("#tab-costs").click()
+    assert 20 < len(rows(seen, "costs")) < 60
+
+
+def test_equal_boxes_light_up_together(visit: Visiting) -> None:
+    """Those of which the same was recorded, in the picture and beside it; not all of their type."""
+    run = Builder("Twice")
+    with run.scope("Twice"):
+        h = run.input()
+        for number, name in enumerate(["a", "b", "c"]):
+            with run.scope(name, "Linear", detail="4, 4" if number < 2 else "4, 5"):
+                h = run.op("linear", h)
+            h = run.op("relu", h) if number else h
+    seen = visit(run.recording(), hash="#side=tree", depth=1, fold=False)
+    a, b, c = (find(seen, name) for name in "abc")
+    seen.page.evaluate(f"page.actions.go({a})")
+    assert seen.page.evaluate(f"page.types.equal({a})") == [a, b]
+    seen.settle()
+    rings = seen.page.locator(".ring.equal")
+    assert rings.count() == 1
+    ring, box = rings.bounding_box(), seen.box(b).bounding_box()
+    assert abs(ring["x"] - box["x"]) < 9 and abs(ring["y"] - box["y"]) < 9
+    marked = seen.page.locator("#tree .row.equal")
+    assert marked.count() == 1 and marked.get_attribute("id") == f"tree-{b}"
+    said = seen.page.locator("#panel").inner_text()
+    assert "Show all Linear ×3" in said and "1 of them equals this one" in said
+    assert not seen.page.evaluate(f"page.types.areEqual({a}, {c})")
+
+
+def test_all_of_a_type_are_shown(visit: Visiting) -> None:
+    """What is around them is opened, everything else is faint, until that is cleared."""
+    seen = visit(network(), depth=0)
+    seen.page.evaluate("page.actions.ofType('Linear')")
+    seen.page.evaluate("page.stage.fit()")
+    seen.settle()
+    expected = seen.page.evaluate(
+        "() => { const { model } = page, found = [];"
+        " for (let item = 0; item < model.count; item++)"
+        "   if (model.cls(item) === 'Linear' && !model.isFold(item)) found.push(item);"
+        " return found; }"
+    )
+    lit = seen.page.locator(".box.of-type").evaluate_all("boxes => boxes.map(box => box.id)")
+    assert sorted(lit) == sorted(f"box-{item}" for item in expected) and len(lit) > 1
+    chip = seen.page.locator("#type")
+    assert chip.inner_text() == f"Linear ×{len(expected)} · Clear"
+    chip.click()
+    seen.settle()
+    assert seen.page.locator(".box.of-type").count() == 0 and chip.is_hidden()
