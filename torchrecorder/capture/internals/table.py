@@ -286,7 +286,7 @@ COLLECTIVE_CALLS = Internal(
     "torch.distributed in function modes",
     "calls of torch.distributed functions as operations with their source lines",
     "these are only communications of the module, and their writes are hidden operations",
-    since="2.11",
+    since="2.13",
     works=lambda: reaches_modes(find("torch.distributed.isend")),
 )
 REDUCTIONS = Internal(
