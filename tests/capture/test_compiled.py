@@ -172,7 +172,7 @@ def test_real_models_have_the_graphs_of_an_explanation(name):
     assert len(recording.graph_breaks) == len(told.break_reasons)
     assert recording.run.lost == 0
     calls = sum(each.calls for each in recording.compiled_graphs)
-    unmatched = [name for each in recording.compiled_graphs for name in each.unmatched]
+    unmatched = [call for each in recording.compiled_graphs for call in each.unmatched]
     assert name in OTHERWISE or len(unmatched) <= 0.02 * calls + 4
     for found, reason in zip(recording.graph_breaks, told.break_reasons):
         assert found.source is not None

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from torchrecorder.events.vocabulary import OpId, ScopeId, SourceLine
 
 COMPILED_GRAPH = "compiled graph"
 """The number of the graph of an op; 0 if it ran in Python between two graphs."""
+
+
+UNMATCHED: Mapping[str, str] = MappingProxyType(
+    {
+        "NumPy": "NumPy computes it eagerly; the compiler makes tensor operations of it",
+        "no line": "it is on no line of the user's code",
+        "more often": "its line has fewer ops of this name, each of which is another such call",
+        "elsewhere": "its line has an op of this name, but in another order or another module",
+        "number": "it gives a number, such as a size, which is no op in a recording",
+        "other function": "its line has ops eagerly, but none of this name",
+        "only compiled": "its line has no op eagerly",
+    }
+)
+"""The kinds of calls in graphs that match no recorded op, and what each means."""
+
+
+class UnmatchedCall(NamedTuple):
+    """A call in a compiled graph that matches no recorded op.
+
+    Attributes:
+        name: The name of the function.
+        kind: Why it has no op: a key of `UNMATCHED`.
+        source: The innermost of the user's lines; None if there is none.
+    """
+
+    name: str
+    kind: str
+    source: SourceLine | None
 
 
 class CompiledGraph(NamedTuple):
@@ -17,7 +47,7 @@ class CompiledGraph(NamedTuple):
         number: Its number, counted from 1, in the order of compilation.
         source: The line of its first call, in the function that was compiled.
         calls: The number of calls of functions and methods in it.
-        unmatched: The names of those calls that match no recorded op.
+        unmatched: Those calls that match no recorded op, with the reasons.
         guards: The number of guards; None if PyTorch does not report them.
         runs: How often it ran.
         recompiled: Whether it replaces an earlier graph of the function whose guards failed.
@@ -26,7 +56,7 @@ class CompiledGraph(NamedTuple):
     number: int
     source: SourceLine | None
     calls: int
-    unmatched: tuple[str, ...]
+    unmatched: tuple[UnmatchedCall, ...]
     guards: int | None
     runs: int
     recompiled: bool
