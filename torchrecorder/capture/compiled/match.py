@@ -33,7 +33,7 @@ _SLACK = 16
 
 
 class Candidate(NamedTuple):
-    """An op that may be in a graph, the modules in whose calls it ran, the shapes of its results."""
+    """An op that may be in a graph, the modules in whose calls it ran, and its results' shapes."""
 
     op: OpCalled
     modules: frozenset[ModuleId]
@@ -58,7 +58,7 @@ class _Call:
 
     @property
     def key(self) -> _Key:
-        """Its name and its line; the name alone in modules of PyTorch that are compiled directly."""
+        """Its name and its line; its name alone in a module of PyTorch compiled by itself."""
         return (self.op.name, *self.op.lines[0][:2]) if self.op.lines else (self.op.name,)
 
 
@@ -131,8 +131,8 @@ class Matched:
     def _calls(self, ops: Sequence[TracedOp]) -> Iterator[_Call]:
         """The calls in one run of a graph."""
         for op in ops:
-            known = (self.modules[module] for module in reversed(op.modules) if module in self.modules)
-            yield _Call(op, next(known, None))
+            around = (self.modules.get(module) for module in reversed(op.modules))
+            yield _Call(op, next(filter(None, around), None))
 
     def _match_lines(self, calls: Sequence[_Call]) -> None:
         """Find calls on their lines: as many as can be found in run order."""

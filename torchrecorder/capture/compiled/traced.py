@@ -30,7 +30,6 @@ _RESUMED = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
 _NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool, torch.Size)
 _OPERATOR = re.compile(r"^__[ir]?(\w+?)__$|^_*(\w+?)_*$")
 
-
 _WRAPPED = "wrapped_"
 """What the compiler writes before the name of a function of NumPy."""
 
@@ -231,7 +230,8 @@ _SAME: Mapping[str, str] = {
     "ifloordiv": "floor_divide", "floordiv": "floor_divide", "rsub": "sub",
     "concat": "cat", "concatenate": "cat", "negative": "neg", "invert": "bitwise_not",
     "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "mod": "remainder",
-    "new": "new_empty", "iand": "bitwise_and", "ior": "bitwise_or", "matrixmultiply": "matmul", "rmatmul": "matmul",
+    "iand": "bitwise_and", "ior": "bitwise_or", "matrixmultiply": "matmul", "rmatmul": "matmul",
+    "new": "new_empty",
 }
 
 
