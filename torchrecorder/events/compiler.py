@@ -14,16 +14,16 @@ COMPILED_GRAPH = "compiled graph"
 
 UNMATCHED: Mapping[str, str] = MappingProxyType(
     {
-        "NumPy": "NumPy computes it eagerly; the compiler makes tensor operations of it",
-        "no line": "it is on no line of the user's code",
-        "more often": "its line has fewer ops of this name, each of which is another such call",
-        "elsewhere": "its line has an op of this name, but in another order or another module",
-        "number": "it gives a number, such as a size, which is no op in a recording",
-        "other function": "its line has ops eagerly, but none of this name",
-        "only compiled": "its line has no op eagerly",
+        "NumPy": "NumPy computes it in the eager run",
+        "no line": "no user code is on its stack",
+        "more often": "the eager run has fewer ops with this name on this line",
+        "elsewhere": "the op with this name on this line ran in another order or module",
+        "number": "the result is a number, such as a size, and no op computes it",
+        "other function": "the eager run has ops on this line, but none with this name",
+        "only compiled": "the eager run has no op on this line",
     }
 )
-"""The kinds of calls in graphs that match no recorded op, and what each means."""
+"""The kinds of calls in graphs that match no recorded op, and why there is none."""
 
 
 class UnmatchedCall(NamedTuple):

@@ -8,13 +8,13 @@ from typing import Any
 
 
 def in_order(possible: Iterable[Iterable[int]]) -> dict[int, int]:
-    """As many items as can have places that rise with them.
+    """Assign increasing places to as many items as possible.
 
     Args:
-        possible: For each item the places that it may have.
+        possible: For each item, the places that it may have.
 
     Returns:
-        The places by the numbers of the items. Of several answers it is the one with early places.
+        The places by item number; of several longest answers, the one with the earliest places.
     """
     last: list[int] = []  # the smallest last place of the chains of each length
     chains: list[Any] = []  # these chains, each as (item, place, what comes before)

@@ -1,14 +1,14 @@
 """Match recorded ops with the calls in compiled graphs.
 
-Both come in run order: the ops from the eager run, the calls from the graphs in the order in
-which they ran. They are told to be the same by what is called, on which of the user's lines, in
-which module and with results of which shapes, as far as the compiler knows these. Of all ways to
-do that in run order, it is one that matches most.
+Both are in run order: the ops of the eager run, and the calls of the graphs in the order in which
+the graphs ran. A call and an op match if they have the same name, source line, module and output
+shapes, as far as the compiler knows them. The matching keeps the run order, and has as many pairs
+as possible.
 
-A model may run other lines when it is compiled (``if torch.compiler.is_compiling()``), and the
-compiler miscounts the lines of some functions that go on after a break. What is not found on its
-line is looked for between the ops found before and after it: there have to be as many ops of its
-name and shapes as there are such calls. Of what is not found then, there is a reason.
+A model may run other lines when it is compiled (``if torch.compiler.is_compiling()``), and PyTorch
+reports wrong line numbers for some functions that resume after a graph break. Calls without a match
+on their line are matched by name and shapes with ops between two matched ones, if there are
+equally many. The remaining calls have a kind, which says why there is no op.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ from torchrecorder.capture.compiled.in_order import in_order
 from torchrecorder.capture.compiled.traced import Traced, TracedOp, canonical
 from torchrecorder.events import ModuleId, OpCalled, OpId, OpKind, UnmatchedCall
 
-
 _Key = tuple[Any, ...]
 _Shapes = tuple[tuple[int, ...], ...]
 
-
 _SLACK = 16
-"""By how many places of equal lines a call and its op may be apart, at least."""
+"""The n-th call of a line is looked for among its ops from the n-16th to the n+16th, at least."""
 
 
 class Candidate(NamedTuple):
@@ -58,7 +56,7 @@ class _Call:
 
     @property
     def key(self) -> _Key:
-        """Its name and its line; its name alone in a module of PyTorch compiled by itself."""
+        """Its name and line; only its name if no user code is on the stack."""
         return (self.op.name, *self.op.lines[0][:2]) if self.op.lines else (self.op.name,)
 
 
@@ -135,7 +133,7 @@ class Matched:
             yield _Call(op, next(filter(None, around), None))
 
     def _match_lines(self, calls: Sequence[_Call]) -> None:
-        """Find calls on their lines: as many as can be found in run order."""
+        """Match calls by line, module and shapes: as many as possible in run order."""
         counts = Counter(call.key for call in calls)
         ranks: Counter[_Key] = Counter()
         possible = []
@@ -150,9 +148,9 @@ class Matched:
         self._used.add(place)
 
     def _on_line(self, call: _Call, rank: int, count: int) -> Iterator[int]:
-        """The ops that may be this call, one of *count* of its line and before it *rank*.
+        """The ops that may be this call, which is number *rank* of *count* calls with its key.
 
-        If there are as many ops of that line, it is the one of its rank, or close to it.
+        If there are *count* ops with this key, its op has nearly the same number.
         """
         places = self._places.get(call.key, [])
         more = len(places) - count

@@ -20,7 +20,7 @@ from torchrecorder.capture.internals.compiler import (
     break_reason,
     compiled_function,
     modules_around,
-    stands_for_numpy,
+    replaces_numpy,
 )
 from torchrecorder.capture.internals.inductor import MadeKernel, lowered
 from torchrecorder.events import SourceLine
@@ -31,7 +31,7 @@ _NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool, torch.Size)
 _OPERATOR = re.compile(r"^__[ir]?(\w+?)__$|^_*(\w+?)_*$")
 
 _WRAPPED = "wrapped_"
-"""What the compiler writes before the name of a function of NumPy."""
+"""Dynamo's prefix for the name of a NumPy function."""
 
 
 class TracedOp(NamedTuple):
@@ -43,8 +43,8 @@ class TracedOp(NamedTuple):
         modules: The ids of the module objects around it, outermost first, as far as known.
         shapes: The shapes of its results.
         node: The name of its node in the graph.
-        numpy: Whether it stands for a call of NumPy.
-        number: Whether its result is a number, or the numbers of a shape.
+        numpy: Whether it replaces a call of NumPy.
+        number: Whether its result is a number or a shape.
     """
 
     name: str
@@ -148,7 +148,7 @@ class Traced:
             modules=tuple(modules_around(node)),
             shapes=tuple(_sizes(tensor) for tensor in _tensors(result)),
             node=node.name,
-            numpy=stands_for_numpy(node.target),
+            numpy=replaces_numpy(node.target),
             number=isinstance(result, _NUMBERS),
         )
 
@@ -197,7 +197,7 @@ def _reads(node: Node) -> bool:
 
 
 def _sizes(tensor: Tensor) -> tuple[int, ...]:
-    """The shape of *tensor*, with -1 for sizes that the compiler keeps open."""
+    """The shape of *tensor*, with -1 for dynamic sizes."""
     return tuple(size if isinstance(size, int) else -1 for size in tensor.shape)
 
 

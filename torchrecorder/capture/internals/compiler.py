@@ -35,8 +35,8 @@ def modules_around(node: Any) -> list[int]:
     return [int(key) for key in found if key.isdecimal()]
 
 
-def stands_for_numpy(target: Any) -> bool:
-    """Whether the function of a call in a graph computes with tensors what NumPy is called for."""
+def replaces_numpy(target: Any) -> bool:
+    """Whether *target*, of a call in a graph, is Dynamo's replacement for a NumPy function."""
     kinds = tuple(kind for name in _OF_NUMPY if isinstance(kind := find(name), type))
     return isinstance(target, kinds) or target is find(f"{_UTILS}.numpy_attr_wrapper")
 
