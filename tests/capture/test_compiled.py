@@ -25,11 +25,21 @@ pytest.importorskip("torch._dynamo")
 REAL = ("gpt2", "timm_vit", "unet", "graph_network", "lstm_seq2seq")
 """Those that are quick to compile."""
 
-SLOWER = ("resnet18", "t5", "mamba2", "generation")
-"""A convolutional net, an encoder with a decoder, a scan, and a loop; half a minute each."""
+SLOWER = (
+    "autoencoder", "bert", "clip", "convnext", "deepseek_v3", "dinov2", "dit_diffusers",
+    "dynunet_monai", "generation", "gpt2_cached", "graph_isomorphism", "llama",
+    "llama_legacy_tuple", "llava", "longformer", "mamba2", "mixtral", "ode_solver", "qwen3_moe",
+    "reformer", "resnet18", "shufflenet", "squeezenet", "swin", "swin_v2", "t5", "timm_levit",
+    "timm_mixer", "transformer_eval", "unet_diffusers", "unet_monai", "vae_diffusers", "vgg11",
+    "vit", "vit_mae", "wav2vec2", "whisper",
+)
+"""Those that take some seconds each; ``benchmarks/compiled.py`` has the others, too."""
 
-OTHERWISE = ("mamba", "mamba2")
-"""Models that compute something else when they are compiled: a scan, not a loop."""
+EXPLAINED = {"only compiled", "other function", "NumPy", "number"}
+"""Kinds of calls for which there is no op to be found."""
+
+OTHERWISE = ("llama_legacy_tuple", "reformer")
+"""Models with more of these: a mask of its own for compiled runs; NumPy in graphs of few calls."""
 
 
 class Branching(nn.Module):
@@ -172,8 +182,9 @@ def test_real_models_have_the_graphs_of_an_explanation(name):
     assert len(recording.graph_breaks) == len(told.break_reasons)
     assert recording.run.lost == 0
     calls = sum(each.calls for each in recording.compiled_graphs)
-    unmatched = [name for each in recording.compiled_graphs for name in each.unmatched]
-    assert name in OTHERWISE or len(unmatched) <= 0.02 * calls + 4
+    unmatched = [call for each in recording.compiled_graphs for call in each.unmatched]
+    assert {call.kind for call in unmatched} <= EXPLAINED
+    assert name in OTHERWISE or len(unmatched) <= 0.02 * calls
     for found, reason in zip(recording.graph_breaks, told.break_reasons):
         assert found.source is not None
         assert reason.reason.strip().startswith(found.reason[:20]) or "(" in found.reason

@@ -12,9 +12,11 @@ from typing import Union
 from torchrecorder.events.compiler import (
     COMPILED_GRAPH,
     FUSED_KERNEL,
+    UNMATCHED,
     CompiledGraph,
     FusedKernel,
     GraphBreak,
+    UnmatchedCall,
 )
 from torchrecorder.events.processes import (
     GRADIENT_MESSAGE,
@@ -126,6 +128,7 @@ __all__ = [
     "STORED",
     "POINT_TO_POINT",
     "TRAINING",
+    "UNMATCHED",
     "Allocation",
     "BackwardRan",
     "Communication",
@@ -163,6 +166,7 @@ __all__ = [
     "Slot",
     "SourceLine",
     "Statistics",
+    "UnmatchedCall",
     "ValueId",
     "ValueSeen",
     "made",

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from torchrecorder.events.vocabulary import OpId, ScopeId, SourceLine
 
 COMPILED_GRAPH = "compiled graph"
 """The number of the graph of an op; 0 if it ran in Python between two graphs."""
+
+
+UNMATCHED: Mapping[str, str] = MappingProxyType(
+    {
+        "NumPy": "NumPy computes it in the eager run",
+        "no line": "no user code is on its stack",
+        "more often": "the eager run has fewer ops with this name on this line",
+        "elsewhere": "the op with this name on this line ran in another order or module",
+        "number": "the result is a number, such as a size, and no op computes it",
+        "other function": "the eager run has ops on this line, but none with this name",
+        "only compiled": "the eager run has no op on this line",
+    }
+)
+"""The kinds of calls in graphs that match no recorded op, and why there is none."""
+
+
+class UnmatchedCall(NamedTuple):
+    """A call in a compiled graph that matches no recorded op.
+
+    Attributes:
+        name: The name of the function.
+        kind: Why it has no op: a key of `UNMATCHED`.
+        source: The innermost of the user's lines; None if there is none.
+    """
+
+    name: str
+    kind: str
+    source: SourceLine | None
 
 
 class CompiledGraph(NamedTuple):
@@ -17,7 +47,7 @@ class CompiledGraph(NamedTuple):
         number: Its number, counted from 1, in the order of compilation.
         source: The line of its first call, in the function that was compiled.
         calls: The number of calls of functions and methods in it.
-        unmatched: The names of those calls that match no recorded op.
+        unmatched: Those calls that match no recorded op, with the reasons.
         guards: The number of guards; None if PyTorch does not report them.
         runs: How often it ran.
         recompiled: Whether it replaces an earlier graph of the function whose guards failed.
@@ -26,7 +56,7 @@ class CompiledGraph(NamedTuple):
     number: int
     source: SourceLine | None
     calls: int
-    unmatched: tuple[str, ...]
+    unmatched: tuple[UnmatchedCall, ...]
     guards: int | None
     runs: int
     recompiled: bool

@@ -1,34 +1,40 @@
 """Match recorded ops with the calls in compiled graphs.
 
-Both come in run order: the ops from the eager run, the calls from the graphs in the order in
-which they ran. They are told to be the same by what is called, on which of the user's lines,
-and in which module, as far as the compiler knows it.
+Both are in run order: the ops of the eager run, and the calls of the graphs in the order in which
+the graphs ran. A call and an op match if they have the same name, source line, module and output
+shapes, as far as the compiler knows them. The matching keeps the run order, and has as many pairs
+as possible.
 
-A model may run other lines when it is compiled (``if torch.compiler.is_compiling()``). What is
-not found on its line is looked for between the ops found before and after it: there have to be
-as many ops of its name and shapes as there are such calls.
+A model may run other lines when it is compiled (``if torch.compiler.is_compiling()``), and PyTorch
+reports wrong line numbers for some functions that resume after a graph break. Calls without a match
+on their line are matched by name and shapes with ops between two matched ones, if there are
+equally many. The remaining calls have a kind, which says why there is no op.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from torchrecorder.capture.compiled.traced import Traced, TracedGraph, TracedOp, canonical
-from torchrecorder.events import ModuleId, OpCalled, OpId, OpKind
-
+from torchrecorder.capture.compiled.in_order import in_order
+from torchrecorder.capture.compiled.traced import Traced, TracedOp, canonical
+from torchrecorder.events import ModuleId, OpCalled, OpId, OpKind, UnmatchedCall
 
 _Key = tuple[Any, ...]
 _Shapes = tuple[tuple[int, ...], ...]
 
+_SLACK = 16
+"""The n-th call of a line is looked for among its ops from the n-16th to the n+16th, at least."""
+
 
 class Candidate(NamedTuple):
-    """An op that may be in a graph, the module in whose call it ran, the shapes of its results."""
+    """An op that may be in a graph, the modules in whose calls it ran, and its results' shapes."""
 
     op: OpCalled
-    module: ModuleId | None
+    modules: frozenset[ModuleId]
     shapes: _Shapes
 
 
@@ -42,13 +48,16 @@ class Span(NamedTuple):
 
 @dataclass
 class _Call:
-    """A call in one run of a graph, and where its op lies, if it was found.
+    """A call in one run of a graph, its innermost module, and where its op lies, if found."""
 
-    One of nothing stands for the end of all ops.
-    """
+    op: TracedOp
+    module: ModuleId | None
+    place: int | None = None
 
-    op: TracedOp | None
-    place: int | None
+    @property
+    def key(self) -> _Key:
+        """Its name and line; only its name if no user code is on the stack."""
+        return (self.op.name, *self.op.lines[0][:2]) if self.op.lines else (self.op.name,)
 
 
 class Matched:
@@ -62,7 +71,7 @@ class Matched:
     Attributes:
         graphs: For each op that is in a graph, the number of the graph.
         spans: For each run of a graph, where its ops lie among the candidates.
-        unmatched: For each graph, the names of its calls that are no op.
+        unmatched: For each graph, its calls that are no op.
         found: For each graph, its calls that are ops in its first run, and where these lie.
     """
 
@@ -76,15 +85,16 @@ class Matched:
         self.modules = modules
         self.graphs: dict[OpId, int] = {}
         self.spans: list[Span] = []
-        self.unmatched: dict[int, list[str]] = {}
+        self.unmatched: dict[int, list[UnmatchedCall]] = {}
         self.found: dict[int, list[tuple[TracedOp, int]]] = {}
-        self._places = self._index()  # of those of a name, and of those of a name on a line
+        self._places = self._index()
         self._used: set[int] = set()
-        self._next = 0
-        runs = [(number, self._by_line(traced.graphs[number])) for number in traced.runs]
-        self._fill_gaps([call for _, calls in runs for call in calls])
-        for number, calls in runs:
-            self._keep(number, calls)
+        runs = [(number, list(self._calls(traced.graphs[number].ops))) for number in traced.runs]
+        calls = [call for _, run in runs for call in run]
+        self._match_lines(calls)
+        self._fill_gaps(calls)
+        for number, run in runs:
+            self._keep(number, run)
 
     def in_python(self) -> Iterator[OpId]:
         """The ops that ran between two graphs, before the first, or after the last.
@@ -101,71 +111,114 @@ class Matched:
             if op.op in self.graphs or after is not None and after.first < place:
                 continue
             near = [before, after.graph if after is not None else None]
-            lost = {name for item in near if item is not None for name in self.unmatched[item]}
+            lost = {call.name for item in near if item is not None for call in self.unmatched[item]}
             if op.outputs and op.kind is OpKind.CALLED and canonical(op.name) not in lost:
                 yield op.op
 
     def _index(self) -> dict[_Key, list[int]]:
-        """Where the ops of a name lie, and those of a name and a line."""
+        """Where the ops of a name lie, those of a name on a line, and those of a line."""
         places: dict[_Key, list[int]] = {}
         for place, (op, *_) in enumerate(self.candidates):
             name = canonical(op.name)
             places.setdefault((name,), []).append(place)
             if op.source is not None:
-                places.setdefault((name, op.source.file, op.source.line), []).append(place)
+                places.setdefault((name, *op.source[:2]), []).append(place)
+                places.setdefault(op.source[:2], []).append(place)
         return places
 
-    def _by_line(self, graph: TracedGraph) -> list[_Call]:
-        """The calls in one run of a graph, each with where it was found."""
-        begin = self._next
-        calls = []
-        for call in graph.ops:
-            place = self._find(call, begin)
-            calls.append(_Call(call, place))
-            if place is not None:
-                self._used.add(place)
-                self._next = max(self._next, place + 1)
-        return calls
+    def _calls(self, ops: Sequence[TracedOp]) -> Iterator[_Call]:
+        """The calls in one run of a graph."""
+        for op in ops:
+            around = (self.modules.get(module) for module in reversed(op.modules))
+            yield _Call(op, next(filter(None, around), None))
+
+    def _match_lines(self, calls: Sequence[_Call]) -> None:
+        """Match calls by line, module and shapes: as many as possible in run order."""
+        counts = Counter(call.key for call in calls)
+        ranks: Counter[_Key] = Counter()
+        possible = []
+        for call in calls:
+            possible.append(list(self._on_line(call, ranks[call.key], counts[call.key])))
+            ranks[call.key] += 1
+        for number, place in in_order(possible).items():
+            self._found(calls[number], place)
+
+    def _found(self, call: _Call, place: int) -> None:
+        call.place = place
+        self._used.add(place)
+
+    def _on_line(self, call: _Call, rank: int, count: int) -> Iterator[int]:
+        """The ops that may be this call, which is number *rank* of *count* calls with its key.
+
+        If there are *count* ops with this key, its op has nearly the same number.
+        """
+        places = self._places.get(call.key, [])
+        more = len(places) - count
+        first, last = rank + min(more, 0) - _SLACK, rank + max(more, 0) + _SLACK
+        return (place for place in places[max(first, 0) : last + 1] if self._fits(call, place))
+
+    def _fits(self, call: _Call, place: int) -> bool:
+        """Whether an op lies in the module of a call, and has results of its shapes."""
+        shapes = self.candidates[place].shapes
+        return self._inside(call, place) and _can_be_equal(call.op.shapes, shapes)
+
+    def _inside(self, call: _Call, place: int) -> bool:
+        """Whether an op lies in the module of a call, if that is known."""
+        return call.module is None or call.module in self.candidates[place].modules
 
     def _fill_gaps(self, calls: Sequence[_Call]) -> None:
-        """Find what is on none of its lines, between what is found before and after it."""
+        """Find what is not on its line, between what is found before and after it."""
         begin = 0
         lost: list[_Call] = []
-        for call in (*calls, _Call(None, len(self.candidates))):
+        for call in calls:
             if call.place is None:
                 lost.append(call)
                 continue
             self._fill(lost, begin, call.place)
             begin, lost = call.place + 1, []
+        self._fill(lost, begin, len(self.candidates))
 
     def _fill(self, lost: Sequence[_Call], begin: int, end: int) -> None:
         """Find *lost* calls from *begin* to *end*: those of which there are as many ops."""
-        alike: dict[tuple[str, _Shapes, tuple[int, ...]], list[_Call]] = {}
-        for call in lost:
-            if call.op is not None and call.op.lines:
-                alike.setdefault((call.op.name, call.op.shapes, call.op.modules), []).append(call)
-        for (name, shapes, modules), group in alike.items():
-            places = list(self._fitting(name, shapes, modules, begin, end))
-            if len(places) == len(group):
-                self._used.update(places)
-                for call, place in zip(group, places):
-                    call.place = place
+        self._pair(lost, lambda call: self._fitting(call, begin, end), lambda call: call.op.shapes)
+        self._pair(lost, lambda call: self._there(call, begin, end), lambda call: call.key)
 
-    def _fitting(
-        self, name: str, shapes: _Shapes, modules: tuple[int, ...], begin: int, end: int
-    ) -> Iterator[int]:
+    def _pair(
+        self,
+        lost: Sequence[_Call],
+        places_of: Callable[[_Call], Iterator[int]],
+        key: Callable[[_Call], _Key],
+    ) -> None:
+        """Match those of *lost* that are equal by *key* with *places_of* them, if as many."""
+        alike: dict[_Key, list[_Call]] = {}
+        for call in lost:
+            if call.op.lines and call.place is None:
+                alike.setdefault((call.op.name, call.module, key(call)), []).append(call)
+        for group in alike.values():
+            places = list(places_of(group[0]))
+            if len(places) == len(group):
+                for call, place in zip(group, places):
+                    self._found(call, place)
+
+    def _fitting(self, call: _Call, begin: int, end: int) -> Iterator[int]:
         """The ops from *begin* to *end* that may be such a call, on whatever line."""
-        wanted = self._wanted(modules)
-        places = self._places.get((name,), [])
-        for place in places[bisect_left(places, begin) : bisect_left(places, end)]:
-            _, module, made = self.candidates[place]
-            if place not in self._used and (not wanted or module in wanted):
-                if _same_shapes(shapes, made):
-                    yield place
+        found = self._between((call.op.name,), begin, end)
+        return (place for place in found if self._fits(call, place))
+
+    def _there(self, call: _Call, begin: int, end: int) -> Iterator[int]:
+        """The ops from *begin* to *end* of its name and line, whatever their results."""
+        found = self._between(call.key, begin, end)
+        return (place for place in found if self._inside(call, place))
+
+    def _between(self, key: _Key, begin: int, end: int) -> Iterator[int]:
+        """The ops of a name, or name and line, that are not found yet."""
+        places = self._places.get(key, [])
+        inside = places[bisect_left(places, begin) : bisect_left(places, end)]
+        return (place for place in inside if place not in self._used)
 
     def _keep(self, number: int, calls: Sequence[_Call]) -> None:
         """Keep what was found of one run of a graph."""
-        found = [(call.op, call.place) for call in calls if call.op and call.place is not None]
+        found = [(call.op, call.place) for call in calls if call.place is not None]
         for _, place in found:
             self.graphs.setdefault(self.candidates[place].op.op, number)
         if found:
@@ -173,41 +226,32 @@ class Matched:
             self.spans.append(Span(number, min(places), max(places)))
         if number not in self.found:
             self.found[number] = found
-            lost = [call.op for call in calls if call.place is None]
-            self.unmatched[number] = [op.name for op in lost if op is not None]
+            lost = (call for call in calls if call.place is None)
+            self.unmatched[number] = [
+                UnmatchedCall(call.op.name, self._kind(call), next(iter(call.op.lines), None))
+                for call in lost
+            ]
 
-    def _wanted(self, modules: tuple[int, ...]) -> set[ModuleId | None]:
-        """The innermost of *modules*, if it is one of the recording."""
-        return {self.modules.get(module) for module in modules[-1:]} - {None}
-
-    def _find(self, call: TracedOp, begin: int) -> int | None:
-        """The first op that can be *call*: after the last one found, else since *begin*.
-
-        A call without a line of the user's code, as in a module of PyTorch that is compiled
-        directly, is matched by its module alone.
-        """
-        wanted = self._wanted(call.modules)
-        keys: list[_Key] = [(call.name, line.file, line.line) for line in call.lines]
-        for start in (self._next, begin):
-            found = [self._first(key, start, wanted) for key in keys or [(call.name,)]]
-            known = [item for item in found if item is not None]
-            if known:
-                return min(known)
-        return None
-
-    def _first(self, key: _Key, start: int, modules: set[ModuleId | None]) -> int | None:
-        """The first op from *start* that is not taken yet and lies in one of *modules*."""
-        places = self._places.get(key, ())
-        for place in places[bisect_left(places, start) :]:
-            if place not in self._used:
-                if not modules or self.candidates[place].module in modules:
-                    return place
-        return None
+    def _kind(self, call: _Call) -> str:
+        """Why a call is not found: a key of `UNMATCHED`."""
+        if call.op.numpy:
+            return "NumPy"
+        if not call.op.lines:
+            return "no line"
+        if named := self._places.get(call.key):
+            return "more often" if self._used.issuperset(named) else "elsewhere"
+        if call.op.number:
+            return "number"
+        return "other function" if call.key[1:] in self._places else "only compiled"
 
 
-def _same_shapes(traced: _Shapes, made: _Shapes) -> bool:
-    """Whether they are the same, as far as the compiler knew sizes."""
-    return len(traced) == len(made) and all(
+def _can_be_equal(traced: _Shapes, made: _Shapes) -> bool:
+    """Whether the shapes of results are equal, as far as they are known.
+
+    The compiler does not know all sizes, and what an op gives unchanged is no result of the
+    recording. The buffers that it writes are some more.
+    """
+    return all(
         len(one) == len(other) and all(size in (-1, real) for size, real in zip(one, other))
         for one, other in zip(traced, made)
     )

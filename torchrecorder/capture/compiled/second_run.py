@@ -124,36 +124,34 @@ class SecondRun:
 
 
 def _candidates(events: Sequence[Event], calls: set[ScopeId | None]) -> Iterator[Candidate]:
-    """The ops in *calls*, in run order, each with the module whose call is closest around it."""
+    """The ops in *calls*, in run order, each with the modules in whose calls it ran."""
     inside: dict[ScopeId, bool] = {}
-    modules: dict[ScopeId, ModuleId | None] = {}
+    modules: dict[ScopeId | None, frozenset[ModuleId]] = {None: frozenset()}
     shapes: dict[ValueId, tuple[int, ...]] = {}
     ops: list[OpCalled] = []
     for event in events:
         if isinstance(event, ScopeEntered):
             around = event.parent
             inside[event.scope] = event.scope in calls or around is not None and inside[around]
-            above = modules.get(around) if around is not None else None
-            modules[event.scope] = event.module if event.module is not None else above
+            own = () if event.module is None else (event.module,)
+            modules[event.scope] = modules[around].union(own)
         elif isinstance(event, OpCalled) and event.scope is not None:
             if event.kind is not OpKind.HIDDEN and not event.recompute and inside[event.scope]:
                 ops.append(event)
         elif isinstance(event, ValueSeen):
             shapes[event.value] = event.shape
     for op in sorted(ops, key=lambda op: op.index):
-        module = modules[op.scope] if op.scope is not None else None
-        yield Candidate(op, module, tuple(shapes[value] for value in op.outputs))
+        yield Candidate(op, modules[op.scope], tuple(shapes[value] for value in op.outputs))
 
 
 def _graphs(traced: Traced, matched: Matched) -> Iterator[CompiledGraph]:
     for number, graph in enumerate(traced.graphs):
         first = next((call.lines[-1] for call in graph.ops if call.lines), None)
-        unmatched = tuple(matched.unmatched.get(number, ()))
         yield CompiledGraph(
             number=number + 1,
             source=first,
             calls=len(graph.ops),
-            unmatched=unmatched,
+            unmatched=tuple(matched.unmatched.get(number, ())),
             guards=graph.guards,
             runs=traced.runs.count(number),
             recompiled=graph.recompiled,

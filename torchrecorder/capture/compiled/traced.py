@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
@@ -19,13 +20,18 @@ from torchrecorder.capture.internals.compiler import (
     break_reason,
     compiled_function,
     modules_around,
+    replaces_numpy,
 )
 from torchrecorder.capture.internals.inductor import MadeKernel, lowered
 from torchrecorder.events import SourceLine
 
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (\S+)', re.MULTILINE)
 _RESUMED = re.compile(r"^torch_dynamo_resume_in_(.+)_at_\d+$")
+_NUMBERS = (int, float, torch.SymInt, torch.SymFloat, torch.SymBool, torch.Size)
 _OPERATOR = re.compile(r"^__[ir]?(\w+?)__$|^_*(\w+?)_*$")
+
+_WRAPPED = "wrapped_"
+"""Dynamo's prefix for the name of a NumPy function."""
 
 
 class TracedOp(NamedTuple):
@@ -37,6 +43,8 @@ class TracedOp(NamedTuple):
         modules: The ids of the module objects around it, outermost first, as far as known.
         shapes: The shapes of its results.
         node: The name of its node in the graph.
+        numpy: Whether it replaces a call of NumPy.
+        number: Whether its result is a number or a shape.
     """
 
     name: str
@@ -44,6 +52,8 @@ class TracedOp(NamedTuple):
     modules: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
     node: str = ""
+    numpy: bool = False
+    number: bool = False
 
 
 class Stop(NamedTuple):
@@ -131,12 +141,16 @@ class Traced:
 
     def _call(self, owner: GraphModule, node: Node) -> TracedOp:
         frames = _FRAME.findall(node.meta.get("stack_trace") or "")
-        shapes = tuple(
-            tuple(size if isinstance(size, int) else -1 for size in tensor.shape)
-            for tensor in _tensors(node.meta.get("example_value"))
+        result = node.meta.get("example_value")
+        return TracedOp(
+            name=_name(owner, node),
+            lines=self._lines((file, int(line), name) for file, line, name in frames),
+            modules=tuple(modules_around(node)),
+            shapes=tuple(_sizes(tensor) for tensor in _tensors(result)),
+            node=node.name,
+            numpy=replaces_numpy(node.target),
+            number=isinstance(result, _NUMBERS),
         )
-        lines = self._lines((file, int(line), name) for file, line, name in frames)
-        return TracedOp(_name(owner, node), lines, tuple(modules_around(node)), shapes, node.name)
 
     def _stop(self, graph: GraphModule) -> Stop | None:
         reason = break_reason(graph)
@@ -182,6 +196,11 @@ def _reads(node: Node) -> bool:
     return any(isinstance(item, Tensor) for item in given)
 
 
+def _sizes(tensor: Tensor) -> tuple[int, ...]:
+    """The shape of *tensor*, with -1 for dynamic sizes."""
+    return tuple(size if isinstance(size, int) else -1 for size in tensor.shape)
+
+
 def _tensors(value: Any) -> list[Tensor]:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
 
@@ -194,7 +213,7 @@ def _name(owner: GraphModule, node: Node) -> str:
     if node.target is getattr and len(node.args) > 1:
         return canonical(str(node.args[1]))
     target: Any = node.target
-    return canonical(getattr(target, "__name__", str(target)))
+    return canonical(str(getattr(target, "__name__", target)).removeprefix(_WRAPPED))
 
 
 def canonical(name: str) -> str:
@@ -212,6 +231,7 @@ _SAME: Mapping[str, str] = {
     "concat": "cat", "concatenate": "cat", "negative": "neg", "invert": "bitwise_not",
     "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "mod": "remainder",
     "iand": "bitwise_and", "ior": "bitwise_or", "matrixmultiply": "matmul", "rmatmul": "matmul",
+    "new": "new_empty",
 }
 
 

@@ -17,6 +17,11 @@ import torch
 from torchrecorder.capture.internals.table import COMPILER_CACHE, COMPILER_GUARDS
 from torchrecorder.capture.internals.trials import find
 
+_UTILS = "torch._dynamo.utils"
+_OF_NUMPY = tuple(
+    f"{_UTILS}.numpy_{kind}_wrapper" for kind in ("to_tensor", "method", "operator")
+)
+
 
 def break_reason(graph: Any) -> Any:
     """Why *graph* ends: reason, stack, and whether it is a graph break."""
@@ -28,6 +33,12 @@ def modules_around(node: Any) -> list[int]:
     stack = node.meta.get("nn_module_stack") or {}
     found = (str(key).partition("@")[0] for key in stack)
     return [int(key) for key in found if key.isdecimal()]
+
+
+def replaces_numpy(target: Any) -> bool:
+    """Whether *target*, of a call in a graph, is Dynamo's replacement for a NumPy function."""
+    kinds = tuple(kind for name in _OF_NUMPY if isinstance(kind := find(name), type))
+    return isinstance(target, kinds) or target is find(f"{_UTILS}.numpy_attr_wrapper")
 
 
 def compiled_function() -> int | None:

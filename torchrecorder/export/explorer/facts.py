@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
@@ -130,7 +131,8 @@ class Facts:
         graphs = self.recording.compiled_graphs
         for graph in graphs:
             texts = [f"graph {graph.number} of {len(graphs)}", f"{graph.calls} calls"]
-            texts += [f"{len(graph.unmatched)} of them no op"] if graph.unmatched else []
+            kinds = Counter(call.kind for call in graph.unmatched)
+            texts += [f"{count} of them no op ({kind})" for kind, count in kinds.items()]
             texts += [f"{graph.guards} guards"] if graph.guards is not None else []
             texts += [f"ran {graph.runs} times"] if graph.runs != 1 else []
             texts += ["compiled again"] if graph.recompiled else []
