@@ -15,6 +15,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.graph.structural_hash import is_off
 from torchrecorder.style import labels
 from torchrecorder.style.communications import SentCaptions
+from torchrecorder.style.composites import LONGEST, Composites
 from torchrecorder.style.differences import Differences
 from torchrecorder.style.figure import Text
 from torchrecorder.style.gradients import GradCaptions
@@ -70,6 +71,7 @@ class Captions:
         self.grads = GradCaptions(recording)
         self.sent = SentCaptions(recording)
         self.renamed = Renaming(style.rename)
+        self.composites = Composites(recording, self.renamed.cls)
 
     def box(self, box: Box) -> tuple[Text, ...]:
         """The lines on a box, its title first."""
@@ -182,9 +184,19 @@ class Captions:
         return f"{title}  {times(self.recording, drawn.count, drawn.instances)}"
 
     def _details(self, scope: Scope, box: Box) -> Iterator[str]:
-        """Hyperparameters, two to a line."""
-        if self.style.details:
-            yield from labels.filled(self._hyperparameters(scope, box.instances), width=26)
+        """Hyperparameters, two to a line, or what a module combines."""
+        if not self.style.details:
+            return
+        texts = self._hyperparameters(scope, box.instances)
+        yield from labels.filled(texts, width=26) if texts else self._combined(scope, box.instances)
+
+    def _combined(self, scope: Scope, instances: tuple[str, ...]) -> Iterator[str]:
+        """What is in a module, in one line, if that is the same layers or blocks in all calls."""
+        scopes = [self.recording.scopes[ScopeId(item)] for item in instances] or [scope]
+        texts = list(map(self.composites.of, scopes))
+        merged = together([(text,) for text in texts]) if all(texts) else ()
+        if len(merged) == 1:
+            yield labels.shorten(merged[0], LONGEST)
 
     def _hyperparameters(self, scope: Scope, instances: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Hyperparameters, merged if there are several calls."""

@@ -1,0 +1,133 @@
+"""Captions of closed modules that combine others."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import torchrecorder
+from torchrecorder.style.draw import draw
+from torchrecorder.style.style import Style
+from torchrecorder.views.pipeline import ViewOptions, make_view
+
+IMAGE = (2, 4, 6, 6)
+
+
+def caption(model: nn.Module, shape: tuple[int, ...] = IMAGE, **options: str) -> str:
+    """The second line on the box of a closed model; empty if it is the number of weights."""
+    recording = torchrecorder.record(model, torch.ones(shape))
+    view = make_view(recording, ViewOptions(depth=0))
+    (label,) = (item.label for item in draw(view, Style(**options)).shapes if item.kind == "module")
+    texts = [line.text for line in label[1:]]
+    return texts[0] if texts and not texts[0].endswith((" params", "6")) else ""
+
+
+class Mixed(nn.Module):
+    """A layer with functions around it, and a batch norm that holds its activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(4, 8, 3, stride=2, padding=1, groups=2, bias=False)
+        self.norm = Norm(8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.silu(self.norm(self.conv(x)))
+
+
+class Norm(nn.BatchNorm2d):
+    """A norm with a module inside, and with the counter of batches that PyTorch's has."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width)
+        self.act = nn.Hardtanh()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(super().forward(x))
+
+
+@pytest.mark.parametrize(
+    ("layers", "said"),
+    [
+        (
+            [nn.Conv2d(4, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU()],
+            "4 → 8, 3×3, s2 + BN + ReLU",
+        ),
+        ([nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 5, 1)], "BN + ReLU + 4 → 5, 1×1"),
+        ([nn.Conv2d(4, 4, 3, groups=4), nn.GroupNorm(2, 4)], "4 → 4, 3×3, 4 groups + GN"),
+        ([nn.Linear(6, 3), nn.LayerNorm(3), nn.GELU()], "6 → 3 + LN + GELU"),
+        ([nn.Sequential(nn.Linear(6, 3), nn.Identity()), nn.LeakyReLU()], "6 → 3 + LeakyReLU"),
+        ([nn.Linear(6, 3), nn.Dropout(0.5).eval(), nn.Tanh()], "6 → 3 + Tanh"),
+        ([Mixed()], "4 → 8, 3×3, s2, 2 groups + BN + Hardta… + SiLU"),
+    ],
+)
+def test_a_layer_with_norm_and_activation(layers: list[nn.Module], said: str) -> None:
+    """Those that ran, in their order, in one line of limited length."""
+    text = caption(nn.Sequential(*layers))
+    assert len(text) <= 40
+    head, cut, tail = said.partition("…")
+    assert text == said or cut and text.startswith(head[:20]) and text.endswith(tail)
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        [nn.Conv2d(4, 4, 3)],
+        [nn.Conv2d(4, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.ReLU()],
+        [nn.BatchNorm2d(4), nn.ReLU()],
+        [nn.Conv2d(4, 4, 3), nn.MaxPool2d(2)],
+        [nn.Linear(6, 6), nn.Dropout(0.5)],
+    ],
+)
+def test_what_is_more_or_less_has_no_such_caption(layers: list[nn.Module]) -> None:
+    """A layer alone, two layers, none, and one with something else."""
+    assert caption(nn.Sequential(*layers)) == ""
+
+
+class Block(nn.Module):
+    """Two layers and a sum."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.other(self.one(x))
+
+
+def test_equal_blocks_are_counted() -> None:
+    """By their class, as it is renamed; also where the first of them is the widest."""
+    assert caption(nn.Sequential(Block(), nn.Identity(), Block(), Block())) == "3 × Block"
+    model = nn.Sequential(Block(), Block())
+    recording = torchrecorder.record(model, torch.ones(IMAGE))
+    style = Style(rename={"Block": "Unit"})
+    (label,) = (
+        item.label
+        for item in draw(make_view(recording, ViewOptions(depth=0)), style).shapes
+        if item.kind == "module"
+    )
+    assert label[1].text == "2 × Unit"
+
+
+def test_calls_of_one_module_are_no_blocks() -> None:
+    """Nor are different classes, or blocks with an op beside them."""
+    block = Block()
+    assert caption(nn.Sequential(block, block)) == ""
+    assert caption(nn.Sequential(Block(), nn.Linear(6, 6), nn.Linear(6, 6))) == ""
+    assert caption(nn.Sequential(Block(), nn.Sequential(Block(), Block()))) == ""
+
+
+@pytest.mark.parametrize(
+    ("last", "said"), [(nn.ReLU, ["4 … 16 → 8 … 32, 1×1 + BN + ReLU"]), (nn.Tanh, [])]
+)
+def test_folded_siblings_share_a_caption(last: type[nn.Module], said: list[str]) -> None:
+    """With the range of what differs; none if they combine different things."""
+    layers = [
+        nn.Sequential(nn.Conv2d(wide, 2 * wide, 1), nn.BatchNorm2d(2 * wide), act())
+        for wide, act in ((4, nn.ReLU), (8, nn.ReLU), (16, last))
+    ]
+    recording = torchrecorder.record(nn.Sequential(*layers), torch.ones(IMAGE))
+    view = make_view(recording, ViewOptions(depth=1, fold="similar"))
+    folded = [item.label for item in draw(view).shapes if item.count == 3]
+    texts = [line.text for label in folded for line in label]
+    assert [text for text in texts if " + " in text] == said

@@ -1,0 +1,153 @@
+"""Captions of closed modules that combine a few others: ``3 → 32, 3×3, s2 + BN + ReLU``.
+
+They say what ran inside, from the ops and modules of the recording: one convolution or linear layer
+with its norm and activation, or several equal blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.graph.structural_hash import is_off
+from torchrecorder.style.families import class_family, op_family
+from torchrecorder.style.hyperparameters import hyperparameters
+from torchrecorder.style.labels import shorten
+from torchrecorder.views.hide import is_pass, is_query
+
+LONGEST = 40
+"""The maximum number of letters of a caption."""
+
+STEPS = 5
+"""The maximum number of layers that are listed one by one."""
+
+NORMS = {"batch": "BN", "layer": "LN", "group": "GN", "instance": "IN", "rms": "RMSNorm"}
+"""Norms by the beginning of the name of their op or class, as papers write them."""
+
+ACTIVATIONS = {
+    "relu": "ReLU", "relu6": "ReLU6", "gelu": "GELU", "silu": "SiLU", "elu": "ELU", "selu": "SELU",
+    "celu": "CELU", "leaky_relu": "LeakyReLU", "prelu": "PReLU", "rrelu": "RReLU", "glu": "GLU",
+    "log_softmax": "LogSoftmax", "logsigmoid": "LogSigmoid",
+}
+"""Activations as their modules are written; others are capitalised."""
+
+
+class Step(NamedTuple):
+    """One layer inside a closed module.
+
+    Attributes:
+        family: Its family; only ``weights``, ``norm`` and ``activation`` make a caption.
+        text: What is said of it.
+    """
+
+    family: str
+    text: str
+
+
+class Composites:
+    """The captions of the modules of one recording that combine others.
+
+    Args:
+        recording: What ran.
+        cls: Returns the class of a module as it is shown.
+    """
+
+    def __init__(self, recording: RecordedRun, cls: Callable[[Scope], str]) -> None:
+        self.recording = recording
+        self.cls = cls
+        self.active = _active(recording)
+
+    def of(self, scope: Scope) -> str:
+        """The caption of a closed module; empty if it is none of the two kinds."""
+        return shorten(self._layer(scope) or self._blocks(scope), LONGEST)
+
+    def _layer(self, scope: Scope) -> str:
+        """One convolution or linear layer with norm, activation or both, as they ran."""
+        steps: list[Step] = []
+        for step in self._steps(scope):
+            steps.append(step)
+            if len(steps) > STEPS or step.family not in ("weights", "norm", "activation"):
+                return ""
+        weights = [step.text for step in steps if step.family == "weights"]
+        if len(steps) < 2 or len(weights) != 1 or not weights[0]:
+            return ""
+        return " + ".join(step.text for step in steps)
+
+    def _blocks(self, scope: Scope) -> str:
+        """Several modules of one class, and nothing else."""
+        inside = list(self._inside(scope))
+        blocks = [child for child in inside if isinstance(child, Scope)]
+        distinct = {child.module for child in blocks if child.module is not None}
+        if len(inside) < 2 or len(distinct) < len(inside) or len({item.cls for item in blocks}) > 1:
+            return ""
+        return f"{len(blocks)} × {self.cls(blocks[0])}"
+
+    def _inside(self, scope: Scope) -> Iterator[Scope | Op]:
+        """What did something directly in a scope."""
+        yield from (item for item in self.recording.children[scope.id] if item.id in self.active)
+
+    def _steps(self, scope: Scope) -> Iterator[Step]:
+        """The layers inside, at any depth, in the order in which they ran."""
+        waiting = list(self._inside(scope))[::-1]
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, Op):
+                yield _named(op_family(item.name), item.name)
+                continue
+            inside = list(self._inside(item))
+            family = class_family(item.cls)
+            leaf = all(isinstance(each, Op) for each in inside)
+            if leaf and (family or len(inside) == 1):
+                yield self._leaf(item, family, inside)
+            else:
+                waiting += inside[::-1]
+
+    def _leaf(self, scope: Scope, family: str, inside: list[Scope | Op]) -> Step:
+        """A module that holds no other."""
+        alone = inside[0].name if len(inside) == 1 else scope.cls
+        family = op_family(alone) or family
+        if family != "weights":
+            return _named(family, alone)
+        module = self.recording.module_of(scope)
+        return Step(family, _brief(scope.cls, module.detail) if module is not None else "")
+
+
+def _active(recording: RecordedRun) -> set[str]:
+    """The scopes and ops that did something, unlike an identity, a dropout in evaluation mode, or
+    the counter of a batch norm."""
+    values, modules = recording.values, recording.modules.values()
+    stored = {values[slot.value].storage for module in modules for slot in module.buffers}
+    found: set[str] = set()
+    for op in recording.ops.values():
+        made = {values[value].storage for value in op.outputs}
+        if not (is_pass(op) or is_query(op) or op.writes and made <= stored):
+            found.add(op.id)
+    for scope in reversed(list(recording.scopes.values())):  # inner ones come later
+        module = recording.module_of(scope)
+        if module is None or not is_off(module):
+            if any(item.id in found for item in recording.children[scope.id]):
+                found.add(scope.id)
+    return found
+
+
+def _brief(cls: str, detail: str) -> str:
+    """Sizes, kernel, stride and groups of a layer; empty for one without sizes."""
+    size, *others = hyperparameters(cls, detail) or ("",)
+    if "→" not in size:
+        return ""
+    shown = (text.replace("stride ", "s") for text in others if not text.startswith(("pad", "no")))
+    return ", ".join([size, *shown])
+
+
+def _named(family: str, name: str) -> Step:
+    """A norm, an activation or something else, by the name of its op or class."""
+    plain = name.rstrip("_")
+    if family == "norm":
+        begins = (text for sign, text in NORMS.items() if plain.lower().startswith(sign))
+        return Step(family, next(begins, plain))
+    if family == "activation":
+        text = plain if plain[:1].isupper() else plain.title().replace("_", "")
+        return Step(family, ACTIVATIONS.get(plain, text))
+    return Step(family, plain)
