@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -99,3 +99,7 @@ class Visit:
     def state(self, name: str) -> Any:
         """Part of the page's own state."""
         return self.page.evaluate(f"page.state.get().{name}")
+
+
+Visiting = Callable[..., Visit]
+"""Opens the page of a recording, which is rendered with any options."""

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.figures import network
-from tests.page.browser import Visit, browser
+from tests.page.browser import Visit, Visiting, browser
 from tests.views.test_fold import stack
+from torchrecorder.recording import Recording
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,22 @@ def flat(program: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any
 def deep(program: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Evaluates JavaScript in the page of six equal blocks, folded."""
     yield from _evaluator(program, stack(6).render(tmp_path_factory.mktemp("b") / "page.html"))
+
+
+@pytest.fixture
+def visit(program: Any, tmp_path: Path) -> Iterator[Visiting]:
+    """Opens the page of a recording; in the end, nothing may have gone wrong in it."""
+    visits = []
+
+    def open_page(recording: Recording, hash: str = "", **options: Any) -> Visit:
+        path = recording.render(tmp_path / "page.html", **options)
+        visits.append(Visit(program).open(path, hash))
+        return visits[-1]
+
+    yield open_page
+    for each in visits:
+        assert each.troubles == []
+        each.window.close()
 
 
 def _evaluator(program: Any, path: Path) -> Iterator[Any]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.figures import network
-from tests.page.browser import Visit
+from tests.page.browser import Visit, Visiting
 from tests.page.test_layout import as_data, forest
 from tests.views.test_fold import stack
 from torchrecorder.layout.layered import place, plan
@@ -19,30 +18,12 @@ from torchrecorder.testing import Builder
 
 pytestmark = pytest.mark.page
 
-Visiting = Callable[..., Visit]
-
 SHOWN = (
     "([data, open, how]) => { const given = { ...how, hidden: new Set(how.hidden) };"
     " const { width, height, boxes, lines } = createLayout(data).place(new Set(open), given);"
     " return { width, height, boxes, lines: lines.map(line => ({ tail: line.tail, head: line.head,"
     "   enters: line.enters, exits: line.exits, scope: line.scope, points: line.points })) }; }"
 )
-
-
-@pytest.fixture
-def visit(program: Any, tmp_path: Path) -> Iterator[Visiting]:
-    """Opens the page of a recording; in the end, nothing may have gone wrong in it."""
-    visits = []
-
-    def open_page(recording: Recording, hash: str = "", **options: Any) -> Visit:
-        path = recording.render(tmp_path / "page.html", **options)
-        visits.append(Visit(program).open(path, hash))
-        return visits[-1]
-
-    yield open_page
-    for each in visits:
-        assert each.troubles == []
-        each.window.close()
 
 
 def recurrent(rounds: int) -> Recording:

@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from tests.figures import network
-from tests.page.browser import Visit
+from tests.page.browser import Visit, Visiting
 from tests.views.test_fold import stack
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
 pytestmark = pytest.mark.page
-
-Visiting = Callable[..., Visit]
-
-
-@pytest.fixture
-def visit(program: Any, tmp_path: Path) -> Iterator[Visiting]:
-    """Opens the page of a recording; in the end, nothing may have gone wrong in it."""
-    visits = []
-
-    def open_page(recording: Recording, hash: str = "", **options: Any) -> Visit:
-        path = recording.render(tmp_path / "page.html", **options)
-        visits.append(Visit(program).open(path, hash))
-        return visits[-1]
-
-    yield open_page
-    for each in visits:
-        assert each.troubles == []
-        each.window.close()
 
 
 def deep(layers: int) -> Recording:
