@@ -59,7 +59,7 @@ def test_a_group_is_one_box() -> None:
     assert titles(view) == ["x", "Stem", "layers: Sequential", "output"]
     assert arrows(view) == ["x -> Stem", "Stem -> layers", "layers -> out:0"]
     stem = next(shape for shape in draw(view).shapes if shape.label[0].text == "Stem")
-    assert [text.text for text in stem.label] == ["Stem", "48 params"]
+    assert [text.text for text in stem.label] == ["Stem", "3 × Linear", "48 params"]
 
 
 def test_an_open_group_is_one_more_level() -> None:
