@@ -21,6 +21,7 @@ from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
 SCRIPTS = (
+    "elements.js",
     "settle.js",
     "across.js",
     "variants.js",

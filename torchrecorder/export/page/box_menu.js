@@ -5,8 +5,6 @@
 const createBoxMenu = (host, stage, model, types, state, actions) => {
   const MOST = 200;
 
-  const shortName = item => model.title(item);
-
   // The siblings of a fold; of very many those around the one that is shown.
   function siblings(fold) {
     const all = model.children[fold + 1], shown = model.inside(fold, state.get().siblings);
@@ -16,7 +14,7 @@ const createBoxMenu = (host, stage, model, types, state, actions) => {
     return [
       { text: `All ${all.length} siblings`, chosen: shown.length > 1,
         act: () => actions.sibling(fold, ALL) },
-      ...some.map(item => ({ text: shortName(item), chosen: shown.length === 1 && item === shown[0],
+      ...some.map(item => ({ text: model.title(item), chosen: shown.length === 1 && item === shown[0],
         act: () => actions.sibling(fold, item) })),
       ...(left ? [{ title: `${left} more: Find leads to them` }] : []),
     ];

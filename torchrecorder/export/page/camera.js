@@ -37,13 +37,13 @@ const camera = (() => {
   function beginning(area, room, direction) {
     const all = fitted(area, room);
     if (all.k >= 0.78) return all;
-    const flat = direction === "LR" || direction === "RL";
+    const flat = sideways(direction);
     const across = flat ? (room.height - 2 * MARGIN) / area.h : (room.width - 2 * MARGIN) / area.w;
     return start(area, room, direction, Math.min(1.25, Math.max(0.85, across)));
   }
 
   function start(area, room, direction, k) {
-    const flat = direction === "LR" || direction === "RL";
+    const flat = sideways(direction);
     const view = centred(area.x + area.w / 2, area.y + area.h / 2, k, room);
     if (direction === "RL") view.x = area.x + area.w - (room.width - MARGIN) / k;
     else if (flat) view.x = area.x - MARGIN / k;

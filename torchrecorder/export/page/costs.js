@@ -12,13 +12,6 @@ const createCosts = ({ table, head, sort: sorts }, model, types, state, actions)
   let kind = "Modules", by = columns[0] ?? null, down = true, rows = null, chosen = -1;
   const list = createRows(table, draw);
 
-  function make(tag, name, said = "") {
-    const made = document.createElement(tag);
-    made.className = name;
-    made.textContent = said;
-    return made;
-  }
-
   // Rows are items, or names of types.
   const nameOf = row => (typeof row === "string" ? row : ownPath(row) || model.title(row));
   // Its path, unless that is the path of the module around it.

@@ -212,7 +212,7 @@ const createLayout = data => {
   function roomOf(item, { direction, header }) {
     if (item < 0) return { before: 0, beside: 0, least: 0, length: 0, clear: 0 };
     const [width, height] = header?.(item) ?? data.items.headersize[item];
-    return direction === "LR" || direction === "RL"
+    return sideways(direction)
       ? { before: 0, beside: height + BELOW - PAD / 2, least: 0,
           length: width + 2 * PAD, clear: 0 }
       : { before: height + BELOW, beside: 0, least: width + 2 * PAD,
@@ -262,7 +262,7 @@ const createLayout = data => {
 
   // In parts, one per open scope, so that parts outside the window can be skipped.
   function spread(found, seen, { direction, root = -1, hidden }) {
-    const turned = direction === "LR" || direction === "RL";
+    const turned = sideways(direction);
     const backwards = direction === "BT" || direction === "RL";
     const outer = found.get(root), edge = root < 0 ? 0 : PAD;
     const length = outer.height + 2 * edge;

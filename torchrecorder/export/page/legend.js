@@ -3,13 +3,6 @@
 "use strict";
 
 const createLegend = (element, model, state, told) => {
-  function make(tag, name, said) {
-    const made = document.createElement(tag);
-    made.className = name;
-    if (said !== undefined) made.textContent = said;
-    return made;
-  }
-
   // The colours of the ramp as an image, because CSS gradients interpolate differently.
   function strip(ramp) {
     const canvas = make("canvas", "ramp");

@@ -10,14 +10,6 @@ const createPanel = (element, stage, model, types, state, actions) => {
   const below = window.matchMedia("(max-width: 560px)");
   let timer = 0, about = false;
 
-  function make(tag, name, said, ...inside) {
-    const made = document.createElement(tag);
-    if (name) made.className = name;
-    if (said !== null && said !== undefined) made.textContent = said;
-    made.append(...inside);
-    return made;
-  }
-
   // Text that may be broken after the joints of a long name.
   function jointed(tag, name, said) {
     const made = make(tag, name);

@@ -47,5 +47,5 @@ const createRows = (element, draw) => {
 
   element.addEventListener("scroll", update);
   new ResizeObserver(update).observe(element);
-  return { set, show, update, count: () => count };
+  return { set, show };
 };

@@ -7,7 +7,7 @@ const createStage = (host, model, state, told) => {
   const layout = createLayout(model.data), bundles = createBundles(model);
   const place = now => bundles.of(layout.place(now.open, arrangement.how(model, now)), now.open, now.direction);
   const scene = createScene(host, model);
-  const direction = () => state.get().direction, isTurned = () => ["LR", "RL"].includes(direction());
+  const direction = () => state.get().direction;
   const still = window.matchMedia("(prefers-reduced-motion: reduce)");
   const watchers = [];
   let picture = place(state.get());
@@ -113,7 +113,7 @@ const createStage = (host, model, state, told) => {
     const before = frame(item), after = motion.index(next).get(item);
     if (!before || !after) return view;
     const [px, py] = at ?? camera.toScreen(view, before.x + before.w / 2, before.y);
-    const goal = motion.anchored(view, before, after, px, py, isTurned());
+    const goal = motion.anchored(view, before, after, px, py, sideways(direction()));
     return at ? goal : camera.showing(goal, after, free());
   }
 

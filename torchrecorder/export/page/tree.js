@@ -15,13 +15,6 @@ const createTree = (element, model, types, state, actions) => {
     return inner.get(item);
   }
 
-  function make(tag, name, said = "") {
-    const made = document.createElement(tag);
-    made.className = name;
-    made.textContent = said;
-    return made;
-  }
-
   function draw(at) {
     const item = rows[at], row = make("div", "row"), more = childrenOf(item).length > 0;
     const twist = make("i", more ? `twist ${open.has(item) ? "open" : ""}` : "twist none");

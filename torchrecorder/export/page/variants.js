@@ -3,6 +3,9 @@
 
 "use strict";
 
+// Whether the flow is horizontal.
+const sideways = direction => direction === "LR" || direction === "RL";
+
 // In the place of the chosen sibling of a fold: all of them.
 const ALL = -1;
 
@@ -12,7 +15,6 @@ const ofFold = (all, chosen = all[0]) => (chosen === ALL ? all : [chosen]);
 const createVariants = (data, children) => {
   const DOT = 8, OUTSIDE = -1;
   const { items, root, templates } = data;
-  const sideways = direction => direction === "LR" || direction === "RL";
   const known = new Map();
 
   // What is shown of the items in `scope`: of a fold one sibling, its first if none is chosen.
