@@ -7,6 +7,7 @@ with its norm and activation, or several equal blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 from torchrecorder.graph.nodes import Op, Scope
@@ -57,7 +58,25 @@ class Composites:
     def __init__(self, recording: RecordedRun, cls: Callable[[Scope], str]) -> None:
         self.recording = recording
         self.cls = cls
-        self.active = _active(recording)
+
+    @cached_property
+    def active(self) -> set[str]:
+        """The scopes and ops that did something, unlike an identity, a dropout in evaluation mode,
+        or the counter of a batch norm."""
+        recording = self.recording
+        values, modules = recording.values, recording.modules.values()
+        stored = {values[slot.value].storage for module in modules for slot in module.buffers}
+        found: set[str] = set()
+        for op in recording.ops.values():
+            made = {values[value].storage for value in op.outputs}
+            if not (is_pass(op) or is_query(op) or op.writes and made <= stored):
+                found.add(op.id)
+        for scope in reversed(list(recording.scopes.values())):  # inner ones come later
+            module = recording.module_of(scope)
+            if module is None or not is_off(module):
+                if any(item.id in found for item in recording.children[scope.id]):
+                    found.add(scope.id)
+        return found
 
     def of(self, scope: Scope) -> str:
         """The caption of a closed module; empty if it is none of the two kinds."""
@@ -112,24 +131,6 @@ class Composites:
             return _named(family, alone)
         module = self.recording.module_of(scope)
         return Step(family, _brief(scope.cls, module.detail) if module is not None else "")
-
-
-def _active(recording: RecordedRun) -> set[str]:
-    """The scopes and ops that did something, unlike an identity, a dropout in evaluation mode, or
-    the counter of a batch norm."""
-    values, modules = recording.values, recording.modules.values()
-    stored = {values[slot.value].storage for module in modules for slot in module.buffers}
-    found: set[str] = set()
-    for op in recording.ops.values():
-        made = {values[value].storage for value in op.outputs}
-        if not (is_pass(op) or is_query(op) or op.writes and made <= stored):
-            found.add(op.id)
-    for scope in reversed(list(recording.scopes.values())):  # inner ones come later
-        module = recording.module_of(scope)
-        if module is None or not is_off(module):
-            if any(item.id in found for item in recording.children[scope.id]):
-                found.add(scope.id)
-    return found
 
 
 def _brief(cls: str, detail: str) -> str:

@@ -41,8 +41,8 @@ def agree_on_static_shapes() -> None:
     its inputs and outputs, and reads the answer from a tensor. In a fake group nobody answers.
     """
     if "torch.distributed.pipelining" in sys.modules and STAGE_VOTES.present:
-        stage, name = find(STAGE_VOTES.paths[0].rpartition(".")[0]), "_warmup_backward_result"
-        setattr(stage, name, _all_agree(getattr(stage, name)))
+        stage, _, name = STAGE_VOTES.paths[0].rpartition(".")
+        setattr(find(stage), name, _all_agree(getattr(find(stage), name)))
 
 
 def _all_agree(vote: Callable[..., Any]) -> Callable[..., Any]:
