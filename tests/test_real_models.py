@@ -9,9 +9,10 @@ import torchrecorder
 from torchrecorder.testing.inert import assert_inert
 
 from tests import real_models
-from tests.agreement import Agreement, structure
+from tests.agreement import Agreement
 from tests.reach import disagreements
 from tests.replay import Replay, kept_run
+from tests.structure import structure
 from tests.witness import witnessed
 
 SLOW = {"faster_rcnn", "faster_rcnn_training", "raft", "vgg11", "inception_v3", "timm_levit"}

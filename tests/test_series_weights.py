@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 
-import numpy
 import pytest
 import torch
 
@@ -86,6 +85,7 @@ def test_following_leaves_the_training_as_it_is():
 
 def test_histograms_are_those_of_numpy():
     """Of weights and of gradients as the optimizer got them; by the names of parameters."""
+    numpy = pytest.importorskip("numpy")
     net = model()
     series = tr.Series(net, every=1, scopes="0", histograms=True)
     _, clipped, before = train(net, series=series)

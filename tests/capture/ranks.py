@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.tape import Tape
 
-from tests.agreement import structure
+from tests.structure import structure
 from tests.capture import joined_ranks
 from tests.witness import tensors_of
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import torchrecorder
-from tests.agreement import structure
+from tests.structure import structure
 from torchrecorder.capture.tape import Tape
 from torchrecorder.recording import Recording
 

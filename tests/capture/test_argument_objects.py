@@ -12,7 +12,7 @@ from torch import nn
 
 import torchrecorder
 
-from tests.agreement import structure
+from tests.structure import structure
 
 
 class Slotted:

@@ -15,7 +15,7 @@ import torchrecorder
 from torchrecorder.errors import RecorderInUse
 from torchrecorder.events import OpKind
 
-from tests.agreement import structure
+from tests.structure import structure
 from tests.notation import flow, op_names
 from tests.zoo.case import net
 

@@ -14,7 +14,7 @@ import torchrecorder
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.tape import Tape
 
-from tests.agreement import structure
+from tests.structure import structure
 
 
 class Level(nn.Module):

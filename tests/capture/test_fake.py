@@ -15,7 +15,7 @@ from torchrecorder.testing.inert import assert_inert
 from torchrecorder.errors import InvalidArgument
 
 from tests import zoo
-from tests.agreement import structure
+from tests.structure import structure
 from tests.notation import flow
 
 RACES = {"script_forks"}

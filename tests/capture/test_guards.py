@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
-from tests.agreement import structure
+from tests.structure import structure
 from tests.faults import Faults, find
 from tests.zoo.functions import Negate, Same
 from torchrecorder.capture.hooks.deferred_recorder import DeferredRecorder

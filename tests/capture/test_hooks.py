@@ -15,7 +15,7 @@ import torchrecorder
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.tape import Tape
 
-from tests.agreement import structure
+from tests.structure import structure
 from tests.notation import flow
 
 

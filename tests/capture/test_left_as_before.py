@@ -19,7 +19,7 @@ from torch.utils import checkpoint
 import torchrecorder
 from torchrecorder.testing.inert import assert_inert
 
-from tests.agreement import structure
+from tests.structure import structure
 from tests.capture.test_contexts import residual
 from tests.capture.test_trouble import Stop
 from tests.notation import flow, op_names

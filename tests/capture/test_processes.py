@@ -16,7 +16,7 @@ from torchrecorder.capture.internals.access import set_version_counter
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS, FAKE_GROUPS, REDUCTIONS
 from torchrecorder.errors import InvalidArgument
 
-from tests.agreement import structure
+from tests.structure import structure
 from tests.capture.processes import (
     collectives,
     process_group,

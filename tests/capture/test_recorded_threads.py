@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import torchrecorder
-from tests.agreement import structure
+from tests.structure import structure
 from tests.capture import test_threads as threads
 from tests.reach import disagreements
 from torchrecorder.capture.tape import Tape

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from torch.utils.flop_counter import FlopCounterMode
 
 import torchrecorder
-from tests.agreement import structure
+from tests.structure import structure
 from torchrecorder.capture.state.own_task import OTHER_TASKS
 
 OPTIONS = {"flops": True, "stats": True}

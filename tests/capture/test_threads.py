@@ -15,7 +15,7 @@ from torchrecorder.testing.inert import assert_inert
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.capture.tape import Tape
 
-from tests.agreement import structure
+from tests.structure import structure
 from tests.notation import flow
 from tests.reach import disagreements
 from tests.zoo.case import Run, leaf, net, parameter

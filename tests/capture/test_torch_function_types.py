@@ -7,7 +7,7 @@ import torch
 
 import torchrecorder
 
-from tests.agreement import structure
+from tests.structure import structure
 
 
 class Box:

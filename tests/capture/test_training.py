@@ -17,7 +17,7 @@ import torchrecorder
 from torchrecorder.capture.tape import Tape
 from torchrecorder.events import ScopeKind
 
-from tests.agreement import structure
+from tests.structure import structure
 from tests.capture.joined_ranks import TASKS
 
 

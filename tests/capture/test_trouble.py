@@ -11,7 +11,7 @@ from torch import nn
 
 import torchrecorder
 
-from tests.agreement import structure
+from tests.structure import structure
 from tests.notation import op_names
 from tests.zoo.case import net
 

@@ -12,7 +12,7 @@ from torch import nn
 import torchrecorder
 from torchrecorder.testing.inert import assert_inert
 
-from tests.agreement import structure
+from tests.structure import structure
 from tests.notation import flow
 from tests.reach import disagreements
 from tests.zoo.case import Run, net

@@ -10,10 +10,11 @@ import torchrecorder
 from torchrecorder.testing.inert import assert_inert
 
 from tests import zoo
-from tests.agreement import Agreement, structure
+from tests.agreement import Agreement
 from tests.notation import flow
 from tests.reach import disagreements
 from tests.replay import Replay, kept_run
+from tests.structure import structure
 from tests.witness import witnessed
 
 each_case = pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)

@@ -26,12 +26,13 @@ from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
 from torchrecorder.views.full_view import whole
 
-from tests.agreement import Agreement, structure
+from tests.agreement import Agreement
 from tests.generated.program import Program
 from tests.generated.steps import STEPS, numbers
 from tests.generated.steps.blocks import Block, Result
 from tests.reach import disagreements
 from tests.replay import Replay, kept_run
+from tests.structure import structure
 from tests.witness import tensors_of, witnessed
 from tests.zoo.case import Run
 

@@ -316,7 +316,7 @@ def test_output_may_be_cut_off(folder):
         sys.exit(main(["summary", "cli_nets:Net", "--shape", "2,4"]))
         """
     )
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-W", "ignore", "-c", code]  # PyTorch warns where numpy is missing
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -21,7 +21,7 @@ from torchrecorder.planning.layout import Layout
 from torchrecorder.planning.workers import Job, Workers
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
 
-from tests.agreement import structure
+from tests.structure import structure
 from tests.planning import factories
 from tests.planning.in_process import probed, run_all
 

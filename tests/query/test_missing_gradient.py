@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 
 import pytest
@@ -11,6 +12,10 @@ from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
 from torchrecorder.errors import InvalidArgument, NotThere
+
+
+NUMPY = importlib.util.find_spec("numpy") is not None
+"""Whether tensors can become arrays."""
 
 
 class Lossy(nn.Module):
@@ -36,16 +41,18 @@ class Lossy(nn.Module):
         x = x + self.integer.argmax()
         x = x + (self.compared > 0)
         x = x * self.data.data
-        x = x + torch.from_numpy(self.array.detach().numpy())
+        if NUMPY:
+            x = x + torch.from_numpy(self.array.detach().numpy())
         with torch.inference_mode():
             y = self.inference * 2
         return x + y.clone(), self.aside * 2
 
 
+UNREAD = ("unused", "no operation read it", [])
 LOST = {
     "kept": None,
     "frozen": ("frozen", "requires_grad=False", []),
-    "unread": ("unused", "no operation read it", []),
+    "unread": UNREAD,
     "idle.weight": ("unused", "module 'idle' was never called", []),
     "detached": ("left autograd", "left in detach.* without their autograd history", ["detach"]),
     "no_grad": ("left autograd", "left in exp.* runs under no_grad", ["exp"]),
@@ -56,7 +63,7 @@ LOST = {
     "compared": ("left autograd", "left in gt.* bool, which has no gradient", ["gt"]),
     "data": ("left autograd", "left in data.* without their autograd history", ["data"]),
     "aside": ("not in the loss", "reaches the loss, only output 1", ["mul"]),
-    "array": ("left autograd", "detach|numpy", None),
+    "array": ("left autograd", "detach|numpy", None) if NUMPY else UNREAD,
 }
 
 

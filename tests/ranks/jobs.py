@@ -15,7 +15,7 @@ from torchrecorder import Recorder
 from torchrecorder.capture.tape import Tape
 from torchrecorder.graph.consistency import problems
 
-from tests.agreement import structure
+from tests.structure import structure
 from tests.capture.processes import collectives
 from tests.ranks.models import MODELS, blocks, inputs
 

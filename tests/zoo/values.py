@@ -6,6 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import pytest
 import torch
 from torch import nn
 
@@ -363,6 +364,8 @@ def indices() -> Run:
     """,
 )
 def through_numpy() -> Run:
+    pytest.importorskip("numpy")
+
     def forward(self, x):
         return x * torch.from_numpy(x.detach().numpy() * 2)
 

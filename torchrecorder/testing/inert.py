@@ -8,6 +8,7 @@ flags, hooks, identities, shared memory, living tensors. The recording itself is
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
 import gc
 import random
@@ -288,9 +289,17 @@ def _bytes(tensor: Tensor) -> Any:
     with WithoutSubclasses():
         plain = tensor.cpu().contiguous().resolve_conj().resolve_neg()
         try:
-            return tuple(plain.shape), plain.reshape(-1).view(torch.uint8).numpy().tobytes()
+            return tuple(plain.shape), _memory(plain)
         except (RuntimeError, TypeError):  # a wrapper that holds its values elsewhere
             return tuple(plain.shape)
+
+
+def _memory(tensor: Tensor) -> bytes:
+    """The bytes of a contiguous tensor on the CPU; numpy need not be installed."""
+    place, count = tensor.data_ptr(), tensor.nbytes
+    if count and not place:
+        raise RuntimeError("the tensor has no memory of its own")
+    return ctypes.string_at(place, count)
 
 
 def _of_model(model: Module, numbers: _Numbers) -> dict[str, Any]:
@@ -314,7 +323,7 @@ def _of_process() -> dict[str, Any]:
     }
     account["recursion limit"] = sys.getrecursionlimit()
     with without_dispatch_modes():  # a fake-tensor mode would give a state without numbers
-        account["random state of torch"] = torch.get_rng_state().numpy().tobytes()
+        account["random state of torch"] = _memory(torch.get_rng_state())
     account["random state of python"] = random.getstate()
     if "numpy" in sys.modules:
         account["random state of numpy"] = str(sys.modules["numpy"].random.get_state())
