@@ -54,7 +54,7 @@ def _runs(levels):
     return True
 
 
-LEVELS = next(filter(_runs, (1000, 200)))
+LEVELS = next(filter(_runs, (1000, 150)))
 """Python 3.12 has a limit of its own for calls from C, as of a module, which nobody can raise."""
 
 
