@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -42,8 +43,9 @@ def _run(world, folder, *tasks):
 
 def test_two_processes(tmp_path):
     """Bits, counts and keys; and with only one of them recorded."""
-    # Pipelines of PyTorch before 2.11 end the process without a GPU.
-    _run(2, tmp_path, *["Schedule1F1B"] * COLLECTIVE_CALLS.present, "experts")
+    # Pipelines of PyTorch before 2.11 end the process without a GPU; all need numpy, to send shapes.
+    pipelines = COLLECTIVE_CALLS.present and importlib.util.find_spec("numpy") is not None
+    _run(2, tmp_path, *["Schedule1F1B"] * pipelines, "experts")
 
 
 @pytest.mark.slow
