@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import torchrecorder
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
+from torchrecorder.errors import InvalidArgument
 
 LIMIT = 240
 
@@ -43,9 +45,9 @@ def _run(world, folder, *tasks):
 
 def test_two_processes(tmp_path):
     """Bits, counts and keys; and with only one of them recorded."""
-    # Pipelines of PyTorch before 2.11 end the process without a GPU; all need numpy, to send shapes.
-    pipelines = COLLECTIVE_CALLS.present and importlib.util.find_spec("numpy") is not None
-    _run(2, tmp_path, *["Schedule1F1B"] * pipelines, "experts")
+    pytest.importorskip("numpy")  # torch.distributed sends objects with it
+    # Pipelines of PyTorch before 2.11 end the process without a GPU.
+    _run(2, tmp_path, *["Schedule1F1B"] * COLLECTIVE_CALLS.present, "experts")
 
 
 @pytest.mark.slow
@@ -74,3 +76,16 @@ def test_a_collective_that_is_left_out(tmp_path):
     assert "jobs.py:" in missing or not COLLECTIVE_CALLS.present
     assert "rank 1 ran no collective" in missing
     assert failed.startswith("rank 0 failed with RuntimeError")
+
+
+def test_numpy_is_asked_for_before_anything_is_sent(tmp_path, monkeypatch):
+    """Without numpy, every process says what to do; none waits for the others."""
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        recording = torchrecorder.record(torch.nn.Linear(2, 2), torch.ones(1, 2))
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        with pytest.raises(InvalidArgument, match="pip install numpy"):
+            torchrecorder.gather(recording)
+    finally:
+        torch.distributed.destroy_process_group()

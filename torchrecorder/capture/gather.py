@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from typing import Any
 
@@ -33,12 +34,18 @@ def gather(recording: Recording, group: Any = None) -> Ranks | None:
         The joined run on the first rank of the group; None on the others.
 
     Raises:
-        InvalidArgument: ``torch.distributed`` is not initialized, or a process passed something
-            other than a recording of itself; then all members raise it.
+        InvalidArgument: ``torch.distributed`` is not initialized, or numpy is missing, which it
+            needs to send objects; or a process passed something other than a recording of itself;
+            then all members raise it.
     """
     if not in_use():
         raise InvalidArgument(
             "gather needs torch.distributed to be initialized; merge joins saved recordings"
+        )
+    if importlib.util.find_spec("numpy") is None:
+        raise InvalidArgument(
+            "gather needs numpy, with which torch.distributed sends objects: pip install numpy, "
+            "or save each recording and join the files with merge"
         )
     from gzip import decompress
 
