@@ -12,10 +12,10 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.recording import check_recording
 from torchrecorder.graph.storage import dumps, loads, packed
-from torchrecorder.ranks.digest import Digest, digest
+from torchrecorder.ranks.digest import Digest, digest, rank_of
 from torchrecorder.ranks.digest_codec import DigestDecoder, encode_digest
 from torchrecorder.ranks.lanes import group_equal_ranks
-from torchrecorder.ranks.ranks import Ranks, rank_of
+from torchrecorder.ranks.ranks import Ranks
 from torchrecorder.recording import Recording
 
 
@@ -76,7 +76,7 @@ def _digest_of(recording: Any) -> bytes | str:
     """The digest of this process, or an error message: the other members must not wait forever."""
     try:
         check_recording(recording)
-        return encode_digest(digest(recording, rank_of(recording, "a recording to gather")))
+        return encode_digest(digest(recording, rank_of(recording.run, "a recording to gather")))
     except InvalidArgument as error:
         return str(error)
 

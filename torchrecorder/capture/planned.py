@@ -17,9 +17,8 @@ from torchrecorder.capture.record import record
 from torchrecorder.capture.recorder import Recorder
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.median_runs import without_times
-from torchrecorder.ranks.digest import digest
+from torchrecorder.ranks.digest import digest, rank_of
 from torchrecorder.ranks.digest_codec import encode_digest
-from torchrecorder.ranks.ranks import rank_of
 from torchrecorder.recording import Recording
 
 
@@ -60,7 +59,7 @@ def write_recording(job: RankJob, rank: int, folder: Path) -> None:
     torch.set_num_threads(1)
     recording = recorded(job, rank)
     recording.save(folder / f"{rank}.json", times=False)
-    facts = rank_of(recording, "the recording")._replace(host="")
+    facts = rank_of(recording.run, "the recording")._replace(host="")
     (folder / f"{rank}.digest").write_bytes(encode_digest(digest(recording, facts)))
 
 

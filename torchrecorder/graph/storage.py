@@ -58,6 +58,15 @@ def load(path: str | Path, *, make: type[Made], limit: int) -> Made:
         limit: Maximum uncompressed size in bytes.
     """
     check_one("limit", limit, whole_number(1))
+    return loads(read(path, limit), make)
+
+
+def read(path: str | Path, limit: int) -> bytes:
+    """The JSON text in a file, uncompressed.
+
+    Raises:
+        InvalidRecording: It has more than *limit* bytes, or the compression is damaged.
+    """
     with open(path_of(path), "rb") as file:
         data = file.read(limit + 1)
     if data[:2] == b"\x1f\x8b":
@@ -67,7 +76,7 @@ def load(path: str | Path, *, make: type[Made], limit: int) -> Made:
             f"{Path(path).name} holds more than {limit:,} bytes;"
             " if you trust it, load(path, limit=...) reads more"
         )
-    return loads(data, make)
+    return data
 
 
 def dumps(recording: RecordedRun, *, times: bool = True) -> str:

@@ -56,8 +56,8 @@ def combined(
             lane._replace(recording=without_sharding_ops(lane.recording)) for lane in lanes
         ]
     tables = _CombinedTables()
-    for item, places in zip(lanes, skipped):
-        tables.add(item, _longest_waits(item, collectives), places)
+    for item, waits, places in zip(lanes, _longest_waits(lanes, collectives), skipped):
+        tables.add(item, waits, places)
     tables.connect(lanes, collectives)
     return tables.recording(name, lanes)
 
@@ -69,18 +69,17 @@ def _setup_communications(recording: Recording) -> set[int]:
     return {place for place, communication in sent if communication.scope in setup}
 
 
-def _longest_waits(lane: Lane, collectives: Sequence[Collective]) -> Waits:
-    """The waits of a lane."""
-    found: Waits = {}
-    members = set(lane.ranks)
+def _longest_waits(lanes: Sequence[Lane], collectives: Sequence[Collective]) -> list[Waits]:
+    """The waits of each lane."""
+    found: list[Waits] = [{} for _ in lanes]
+    of_rank = {rank: waits for lane, waits in zip(lanes, found) for rank in lane.ranks}
     for collective in collectives:
         if collective.last is None:
             continue
         for rank, place, waited in zip(collective.ranks, collective.places, collective.waits()):
-            if rank in members and waited is not None:
-                longest, _ = found.get(place, (None, -1))
-                if longest is None or waited > longest:
-                    found[place] = waited, collective.last
+            longest, _ = of_rank[rank].get(place, (None, -1))
+            if waited is not None and (longest is None or waited > longest):
+                of_rank[rank][place] = waited, collective.last
     return found
 
 

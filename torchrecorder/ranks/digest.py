@@ -7,14 +7,15 @@ the same operations, and one complete recording represents all of them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
-from torchrecorder.events import Communication, OpId, Rank, RankGroup, Role, ScopeId, ValueId
-from torchrecorder.graph.recording import RecordedRun
-from torchrecorder.ranks.sent import Sent, CommunicationColumns
+from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import OpId, Rank, RankGroup, Role, ScopeId, ValueId
+from torchrecorder.graph.recording import RecordedRun, RunFacts
+from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns, Sent, without_rank
 
 
 class Digest(NamedTuple):
@@ -41,19 +42,77 @@ class Digest(NamedTuple):
     failure: str
 
 
+class Program(NamedTuple):
+    """What a process ran, without anything that differs between ranks that ran the same.
+
+    Attributes:
+        exact: Hash of its operations, the sizes of their tensors, and its communications.
+        similar: The same without sizes.
+        kinds: Its communications without their rank-specific fields, in run order.
+        parameter_bytes: The size of its part of the parameters.
+    """
+
+    exact: str
+    similar: str
+    kinds: tuple[Sent, ...]
+    parameter_bytes: int
+
+    @staticmethod
+    def of(recording: RecordedRun) -> Program:
+        """What the process of *recording* ran."""
+        return Program(
+            _hash(_structure(recording, sizes=True)),
+            _hash(_structure(recording, sizes=False)),
+            tuple(map(without_rank, _sent(recording))),
+            _parameter_bytes(recording),
+        )
+
+    def digest(
+        self, name: str, run: RunFacts, rank: Rank, communications: CommunicationColumns
+    ) -> Digest:
+        """The digest of a process that ran it.
+
+        Args:
+            name: The name of its recording.
+            run: The facts of its run.
+            rank: The process.
+            communications: Its communications, of which *kinds* are those of this program.
+        """
+        failure = run.failure
+        relative = _relative(communications, rank)
+        return Digest(
+            name,
+            rank,
+            _hash((self.exact, relative)),
+            _hash((self.similar, relative)),
+            communications,
+            self.parameter_bytes,
+            run.seconds,
+            "" if failure is None else f"{failure.error}: {failure.message}",
+        )
+
+
 def digest(recording: RecordedRun, rank: Rank) -> Digest:
     """The digest of the *recording* of one process."""
-    failure = recording.run.failure
-    return Digest(
-        recording.name,
-        rank,
-        _hash(_structure(recording, rank, sizes=True)),
-        _hash(_structure(recording, rank, sizes=False)),
-        CommunicationColumns.of([*_sent(recording)], rank),
-        _parameter_bytes(recording),
-        recording.run.seconds,
-        "" if failure is None else f"{failure.error}: {failure.message}",
-    )
+    program = Program.of(recording)
+    sent = recording.communications
+    columns = [[getattr(item, name) for item in sent] for name in RANK_COLUMNS]
+    communications = CommunicationColumns.of(program.kinds, rank, *columns)
+    return program.digest(recording.name, recording.run, rank, communications)
+
+
+def rank_of(run: RunFacts, where: str) -> Rank:
+    """The rank of the process of *run*; *where* is the name of its recording in the error message.
+
+    Raises:
+        InvalidArgument: The recording is not of a distributed process.
+    """
+    if run.rank is None:
+        raise InvalidArgument(
+            f"{where} was not recorded in a distributed process: torch.distributed must be "
+            "initialized before the recording begins"
+        )
+    return run.rank
 
 
 # Communications -------------------------------------------------------------------------
@@ -91,7 +150,7 @@ def _parameter_bytes(recording: RecordedRun) -> int:
 # Hashes ---------------------------------------------------------------------------------
 
 
-def _hash(parts: Iterator[Any]) -> str:
+def _hash(parts: Iterable[Any]) -> str:
     found = hashlib.blake2b(digest_size=16)
     encode = msgspec.msgpack.Encoder().encode
     for part in parts:
@@ -99,7 +158,7 @@ def _hash(parts: Iterator[Any]) -> str:
     return found.hexdigest()
 
 
-def _structure(recording: RecordedRun, rank: Rank, *, sizes: bool) -> Iterator[Any]:
+def _structure(recording: RecordedRun, *, sizes: bool) -> Iterator[Any]:
     """What a process ran, without anything that is different in each rank."""
     for scope in recording.scopes.values():
         yield scope.kind.value, scope.cls, scope.path, scope.parent, scope.index
@@ -114,9 +173,9 @@ def _structure(recording: RecordedRun, rank: Rank, *, sizes: bool) -> Iterator[A
             yield value.names, value.dtype, shapes[value.id] if sizes else len(value.shape)
     for shard in recording.shards:
         yield shard.value, shard.mesh, shard.placements
-    groups = {group.name: group for group in rank.groups}
-    for communication in recording.communications:
-        yield _relative(communication, groups[communication.group], rank.rank, sizes)
+    for sent in recording.communications:
+        size = [sent.given, sent.received] if sizes else []
+        yield sent.name, sent.reduction, sent.scope, sent.op, sent.grad, size
 
 
 def _input_keys(recording: RecordedRun) -> Callable[[ValueId], Any]:
@@ -138,15 +197,27 @@ def _input_keys(recording: RecordedRun) -> Callable[[ValueId], Any]:
     return key
 
 
-def _relative(sent: Communication, group: RankGroup, rank: int, sizes: bool) -> Any:
-    """A communication with its peer relative to *rank*, so that equal ranks have equal ones."""
-    peer = sent.peer
+def _relative(communications: CommunicationColumns, rank: Rank) -> list[tuple[str, int, int]]:
+    """For each communication, the purpose and size of its group and its peer relative to *rank*.
+
+    They are equal for ranks with corresponding groups and peers.
+    """
+    known: dict[tuple[int, int, bool], tuple[str, int, int]] = {}
+    messages = [kind.told.tag >= 0 for kind in communications.kinds]
+    found = []
+    for key in zip(communications.group, communications.peer, messages):
+        if key not in known:
+            group, peer, is_message = key
+            known[key] = _relative_peer(rank.groups[group], peer, rank.rank, is_message)
+        found.append(known[key])
+    return found
+
+
+def _relative_peer(
+    group: RankGroup, peer: int, rank: int, is_message: bool
+) -> tuple[str, int, int]:
     if peer in group.ranks:
         peer = group.ranks.index(peer)
-        if sent.tag >= 0 and rank in group.ranks:
+        if is_message and rank in group.ranks:
             peer -= group.ranks.index(rank)
-    size = [sent.given, sent.received] if sizes else []
-    return (
-        sent.name, sent.reduction, group.purpose, len(group.ranks), peer, sent.scope, sent.op,
-        sent.grad, size,
-    )
+    return group.purpose, len(group.ranks), peer

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from dataclasses import dataclass
 from math import isnan
 from typing import NamedTuple
 
 from torchrecorder.events import POINT_TO_POINT, RankGroup
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.ranks.digest import Digest
-from torchrecorder.ranks.sent import Sent, size_of
+from torchrecorder.ranks.sent import CommunicationColumns, Sent, size_of
 
 UNEVEN = ("all_to_all", "gather", "scatter", "barrier", "reduce")
 """Collectives whose members may pass different sizes."""
@@ -95,7 +94,9 @@ class Collective:
 
     def waits(self) -> list[float | None]:
         """How long each rank waited for the last one, in seconds; None if unknown."""
-        return _waits(self.members, self.places, _seconds(self.members, self.places))
+        row = _Row.at([member.sent for member in self.members], self.places)
+        seconds = row.durations()
+        return [None for _ in self.members] if seconds is None else row.waits(min(seconds))
 
 
 _Places = Sequence[int]
@@ -117,8 +118,9 @@ def join(
     """
     groups: dict[RankGroup, dict[int, _Places]] = {}
     pairs: _Pairs = {}
+    known: dict[object, _Positions] = {}
     for entry in digests:
-        _collect(entry, groups, pairs)
+        _collect(entry, groups, pairs, known)
     _match_any_source(pairs)
     recorded = {digest.rank.rank: digest for digest in digests}
     found: list[Collective] = []
@@ -132,22 +134,43 @@ def join(
     return found, problems
 
 
+class _Positions(NamedTuple):
+    """The indices of the collectives in each group of a rank, and of its messages."""
+
+    groups: list[array[int]]
+    messages: array[int]
+
+    @staticmethod
+    def of(found: Digest) -> _Positions:
+        """Those of one rank."""
+        positions = _Positions([array("i") for _ in found.rank.groups], array("i"))
+        for place, (kind, group) in enumerate(zip(found.sent.kinds, found.sent.group)):
+            is_message = kind.told.name in POINT_TO_POINT
+            (positions.messages if is_message else positions.groups[group]).append(place)
+        return positions
+
+
 def _collect(
-    found: Digest, groups: dict[RankGroup, dict[int, _Places]], pairs: _Pairs
+    found: Digest,
+    groups: dict[RankGroup, dict[int, _Places]],
+    pairs: _Pairs,
+    known: dict[object, _Positions],
 ) -> None:
-    """Add the communications of one rank to *groups* and *pairs*."""
+    """Add the communications of one rank to *groups* and *pairs*.
+
+    *known* has the positions of ranks with the same communications, whose digests share `kinds`.
+    """
     rank, sent = found.rank.rank, found.sent
-    places = [array("i") for _ in found.rank.groups]
-    for place, (kind, group, peer) in enumerate(zip(sent.kinds, sent.group, sent.peer)):
-        name = kind.told.name
-        if name in POINT_TO_POINT:
-            ends = (rank, peer) if name == "send" else (peer, rank)
-            key = (found.rank.groups[group], *ends, kind.told.tag)
-            pairs.setdefault(key, ([], []))[name != "send"].append(place)
-        else:
-            places[group].append(place)
-    for entry, own in zip(found.rank.groups, places):  # also if it ran no collective in the group
-        groups.setdefault(entry, {})[rank] = own
+    key = id(sent.kinds), sent.group.tobytes(), len(found.rank.groups)
+    if key not in known:
+        known[key] = _Positions.of(found)
+    for place in known[key].messages:
+        told, peer = sent.kinds[place].told, sent.peer[place]
+        ends = (rank, peer) if told.name == "send" else (peer, rank)
+        message = (found.rank.groups[sent.group[place]], *ends, told.tag)
+        pairs.setdefault(message, ([], []))[told.name != "send"].append(place)
+    for entry, own in zip(found.rank.groups, known[key].groups):
+        groups.setdefault(entry, {})[rank] = own  # also if it ran no collective in the group
 
 
 def _match_any_source(pairs: _Pairs) -> None:
@@ -173,6 +196,58 @@ def _missing_ranks(digests: Sequence[Digest], missing: Collection[int]) -> Itera
 # Collectives of a group -----------------------------------------------------------------
 
 
+class _Row(NamedTuple):
+    """One collective or message, with an entry for each member."""
+
+    places: tuple[int, ...]
+    kinds: tuple[Sent, ...]
+    seconds: tuple[float, ...]
+    blocked: tuple[float, ...]
+
+    @staticmethod
+    def at(members: Sequence[CommunicationColumns], places: Iterable[int]) -> _Row:
+        """The row of the communications at *places*, one of each member."""
+        parts = [*zip(members, places)]
+        return _Row(
+            tuple(places),
+            tuple([sent.kinds[place] for sent, place in parts]),
+            tuple([sent.seconds[place] for sent, place in parts]),
+            tuple([sent.blocked[place] for sent, place in parts]),
+        )
+
+    def distinct(self) -> tuple[Sent, ...]:
+        """The kinds; only the first if all are equal."""
+        return self.kinds[:1] if self.kinds.count(self.kinds[0]) == len(self.kinds) else self.kinds
+
+    def durations(self) -> tuple[float, ...] | None:
+        """How long each member took; None if one of them is unknown.
+
+        For a message, it is how long each program was blocked: a send may complete long before.
+        """
+        message = self.kinds[0].told.name in POINT_TO_POINT
+        found = self.blocked if message else self.seconds
+        return None if len(found) < 2 or isnan(sum(found)) else found
+
+    def waits(self, shortest: float) -> list[float | None]:
+        """How long each member waited for the others; at most the time that it was blocked.
+
+        *shortest* is the minimum of their durations.
+        """
+        longer = [seconds - shortest for seconds in self.durations() or ()]
+        return [*map(min, longer, self.blocked)]  # min returns its first argument for NaN
+
+
+def _rows(members: Sequence[Digest], queues: Sequence[_Places]) -> Iterator[_Row]:
+    """The collectives or messages at the same position in each of *queues*, up to the shortest.
+
+    Args:
+        members: Digests.
+        queues: For each, indices into its communications.
+    """
+    sent = [member.sent for member in members]
+    return (_Row.at(sent, places) for places in zip(*queues))
+
+
 def _in_group(
     group: RankGroup,
     members: tuple[Digest, ...],
@@ -181,34 +256,39 @@ def _in_group(
 ) -> Iterator[Collective]:
     """The collectives of one group, up to the first mismatch."""
     queues = [places.get(member.rank.rank, ()) for member in members]
-    for order in range(max(map(len, queues), default=0)):
-        parts = [
-            (member, queue[order]) for member, queue in zip(members, queues) if order < len(queue)
-        ]
-        problem = _mismatch(group, order, members, queues, parts)
-        if problem:
-            problems.append(problem)
-            return
-        yield _collective(group, order, members, array("i", [place for _, place in parts]))
+    order = 0
+    for row in _rows(members, queues):
+        if not _fit(row):
+            break
+        yield _collective(group, order, members, row)
+        order += 1
+    if order < max(map(len, queues), default=0):
+        problems.append(_mismatch(group, order, members, queues))
+
+
+def _fit(row: _Row) -> bool:
+    """Whether all members ran the same collective, with sizes that fit."""
+    return len({*map(_signature, row.distinct())}) == 1
+
+
+def _signature(kind: Sent) -> tuple[object, ...]:
+    """What members of a collective have in common."""
+    sent = kind.told
+    return sent.name, sent.reduction, 0 if sent.name in UNEVEN else sent.given
 
 
 def _mismatch(
-    group: RankGroup,
-    order: int,
-    members: Sequence[Digest],
-    queues: Sequence[_Places],
-    parts: Sequence[tuple[Digest, int]],
+    group: RankGroup, order: int, members: Sequence[Digest], queues: Sequence[_Places]
 ) -> str:
-    """The mismatch in one collective as text; empty if there is none."""
-    kinds: dict[tuple[object, ...], list[tuple[Digest, int]]] = {}
-    for member, place in parts:
-        sent = member.sent.kinds[place].told
-        size = 0 if sent.name in UNEVEN else sent.given
-        kinds.setdefault((sent.name, sent.reduction, size), []).append((member, place))
-    if len(kinds) < 2 and len(parts) == len(members):
-        return ""
-    absent = {member.rank.rank for member in members}
-    absent.difference_update(member.rank.rank for member, _ in parts)
+    """The mismatch in one collective as text."""
+    kinds: dict[tuple[object, ...], list[tuple[int, Sent]]] = {}
+    absent = []
+    for member, queue in zip(members, queues):
+        if order < len(queue):
+            kind = member.sent.kinds[queue[order]]
+            kinds.setdefault(_signature(kind), []).append((member.rank.rank, kind))
+        else:
+            absent.append(member.rank.rank)
     text = "; ".join(map(_describe, kinds.values()))
     if absent:
         text += f"; {ranks_text(absent)} ran no collective"
@@ -217,61 +297,36 @@ def _mismatch(
     return f"no. {order + 1} of {group_text(group)}: {text}{after}"
 
 
-def _describe(parts: Sequence[tuple[Digest, int]]) -> str:
+def _describe(parts: Sequence[tuple[int, Sent]]) -> str:
     """``"rank 2 ran all_reduce of 48 B in layers.1 at train.py:12"``."""
-    first, place = parts[0]
-    sent, path, line = first.sent.kinds[place]
+    _, (sent, path, line) = parts[0]
     where = f" in {path}" if path else ""
     at = " in backward" if sent.backward else f" at {line}" if line else ""
-    ranks = ranks_text(member.rank.rank for member, _ in parts)
+    ranks = ranks_text(rank for rank, _ in parts)
     return f"{ranks} ran {sent.name} of {sent.given:,} B{where}{at}"
 
 
 def _collective(
-    group: RankGroup, order: int, members: tuple[Digest, ...], places: array[int]
+    group: RankGroup, order: int, members: tuple[Digest, ...], row: _Row
 ) -> Collective:
-    kinds = [member.sent.kinds[place] for member, place in zip(members, places)]
-    known = _seconds(members, places)
-    last = None if known is None else members[known.index(min(known))].rank.rank
-    waits = _waits(members, places, known)
+    first = row.kinds[0].told
+    last, waited = None, None
+    durations = row.durations()
+    if durations is not None:
+        shortest = min(durations)
+        last = members[durations.index(shortest)].rank.rank
+        waited = max(filter(None, row.waits(shortest)), default=0.0)
     return Collective(
-        kinds[0].told.name,
+        "send" if first.name in POINT_TO_POINT else first.name,
         group,
         order,
-        max(map(size_of, kinds)),
-        kinds[0].told.backward,
+        max(map(size_of, row.distinct())),
+        first.backward,
         last,
-        max(filter(None, waits), default=None if known is None else 0.0),
+        waited,
         members,
-        places,
+        array("i", row.places),
     )
-
-
-def _seconds(members: Sequence[Digest], places: _Places) -> list[float] | None:
-    """The duration of each part; None if one of them is unknown.
-
-    For a message, it is how long each program was blocked: a send may complete long before.
-    """
-    message = members[0].sent.kinds[places[0]].told.name in POINT_TO_POINT
-    found = [
-        (member.sent.blocked if message else member.sent.seconds)[place]
-        for member, place in zip(members, places)
-    ]
-    return found if len(found) > 1 and not any(map(isnan, found)) else None
-
-
-def _waits(
-    members: Sequence[Digest], places: _Places, known: list[float] | None
-) -> list[float | None]:
-    """How long each rank waited for the others; at most the time that it was blocked."""
-    if known is None:
-        return [None for _ in members]
-    shortest = min(known)
-    blocked = [member.sent.blocked[place] for member, place in zip(members, places)]
-    return [
-        seconds - shortest if isnan(limit) else min(seconds - shortest, limit)
-        for seconds, limit in zip(known, blocked)
-    ]
 
 
 # Sends and receives ---------------------------------------------------------------------
@@ -290,24 +345,21 @@ def _sent_and_received(
     if source not in recorded or target not in recorded:
         return
     members = recorded[source], recorded[target]
-    for order, pair in enumerate(zip_longest(*places)):
-        kinds = [
-            member.sent.kinds[place]
-            for member, place in zip(members, pair) if place is not None
-        ]
-        if len(kinds) == 2:
-            yield replace(_collective(group, order, members, array("i", pair)), name="send")
-            if kinds[0].told.given != kinds[1].told.received:
-                problems.append(
-                    f"rank {source} sent {kinds[0].told.given:,} B, but rank {target} received "
-                    f"{kinds[1].told.received:,} B{_at(kinds[0])}"
-                )
-        else:
-            fault = "was sent but not received" if pair[0] is not None \
-                else "was to be received but not sent"
+    for order, row in enumerate(_rows(members, places)):
+        yield _collective(group, order, members, row)
+        send, receive = (kind.told for kind in row.kinds)
+        if send.given != receive.received:
+            problems.append(
+                f"rank {source} sent {send.given:,} B, but rank {target} received "
+                f"{receive.received:,} B{_at(row.kinds[0])}"
+            )
+    paired = min(map(len, places))
+    faults = "was sent but not received", "was to be received but not sent"
+    for member, queue, fault in zip(members, places, faults):
+        for order, place in enumerate(queue[paired:], start=paired):
             problems.append(
                 f"message no. {order + 1} with tag {tag} from rank {source} to rank {target} "
-                f"{fault}{_at(kinds[0])}"
+                f"{fault}{_at(member.sent.kinds[place])}"
             )
 
 

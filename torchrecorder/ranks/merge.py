@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import glob
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Union
+from typing import NamedTuple, Union
 
 from torchrecorder.checks import advised, check_one, shown, whole_number
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.ranks.ranks import Ranks, Source, ranks_of
+from torchrecorder.graph.gc_pause import uncollected
+from torchrecorder.ranks.digest import Digest, digest, rank_of
+from torchrecorder.ranks.digest_reader import DigestReader
+from torchrecorder.ranks.lanes import group_equal_ranks
+from torchrecorder.ranks.ranks import Ranks
 from torchrecorder.recording import LIMIT, Recording, load
 
 Given = Union[str, Path, Recording]
@@ -42,13 +46,29 @@ def merge(recordings: Given | Sequence[Given], *, limit: int = LIMIT) -> Ranks:
         raise InvalidArgument(
             f"merge takes paths, patterns or recordings, not {shown(recordings)}"
         )
-    return ranks_of([item for source in given for item in _found(source, limit)])
+    reader = DigestReader(limit)
+    return _joined([item for source in given for item in _found(source, reader)])
 
 
-def _found(source: Given, limit: int) -> Iterator[Source]:
-    """The recordings of *source*, each with its name for messages."""
+class _Source(NamedTuple):
+    """One recording.
+
+    Attributes:
+        where: Its name in messages.
+        digest: Returns its digest.
+        load: Returns the recording.
+    """
+
+    where: str
+    digest: Callable[[], Digest]
+    load: Callable[[], Recording]
+
+
+def _found(source: Given, reader: DigestReader) -> Iterator[_Source]:
+    """The recordings of *source*."""
     if isinstance(source, Recording):
-        yield f"a recording of {source.name}", lambda: source
+        where = f"a recording of {source.name}"
+        yield _Source(where, lambda: digest(source, rank_of(source.run, where)), lambda: source)
         return
     if not isinstance(source, (str, Path)):
         raise InvalidArgument(f"merge takes paths, patterns or recordings, not {shown(source)}")
@@ -56,4 +76,26 @@ def _found(source: Given, limit: int) -> Iterator[Source]:
     if not paths:
         raise InvalidArgument(f"there is no file {str(source)!r}")
     for path in paths:
-        yield path, functools.partial(load, path, limit=limit)
+        yield _Source(
+            path, partial(reader.read, path), partial(load, path, limit=reader.limit)
+        )
+
+
+@uncollected()
+def _joined(sources: Sequence[_Source]) -> Ranks:
+    """The joined run. Only the recording of the first rank of each lane is loaded."""
+    if not sources:
+        raise InvalidArgument("nothing to merge: pass the recording of each rank")
+    digests: list[Digest] = []
+    seen: dict[int, _Source] = {}
+    for source in sources:
+        found = source.digest()
+        rank = found.rank.rank
+        if rank in seen:
+            raise InvalidArgument(
+                f"{source.where} and {seen[rank].where} are both recordings of rank {rank}"
+            )
+        seen[rank] = source
+        digests.append(found)
+    firsts = [members[0].rank.rank for members in group_equal_ranks(digests)]
+    return Ranks(digests, {rank: seen[rank].load() for rank in firsts})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from torchrecorder.checks import advised, check_one, whole_number
 from torchrecorder.console import encodable
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE, Rank
+from torchrecorder.events import GRADIENT_MESSAGE, MESSAGE
 from torchrecorder.ranks.combined import combined
-from torchrecorder.ranks.digest import Digest, digest
-from torchrecorder.ranks.digest_codec import DigestDecoder, encode_digest
+from torchrecorder.ranks.digest import Digest
 from torchrecorder.ranks.join import Collective, join, ranks_text
 from torchrecorder.ranks.lanes import Lane, lane, group_equal_ranks
 from torchrecorder.recording import Recording
@@ -158,47 +157,3 @@ class Ranks:
         numbers = ((collective, getattr(collective, name)) for collective in self.collectives)
         known = [(item, float(number)) for item, number in numbers if number is not None]
         return sorted(known, key=lambda pair: -pair[1])[:n]
-
-
-def rank_of(recording: Recording, where: str) -> Rank:
-    """The rank of *recording*; *where* is its name in the error message.
-
-    Raises:
-        InvalidArgument: The recording is not of a distributed process.
-    """
-    if recording.run.rank is None:
-        raise InvalidArgument(
-            f"{where} was not recorded in a distributed process: torch.distributed must be "
-            "initialized before the recording begins"
-        )
-    return recording.run.rank
-
-
-Source = tuple[str, Callable[[], Recording]]
-"""The name of a recording in messages, and a function that loads it."""
-
-
-def ranks_of(sources: Sequence[Source]) -> Ranks:
-    """Join recordings of several ranks.
-
-    They are loaded one at a time, and only the first of each lane stays in memory.
-
-    Raises:
-        InvalidArgument: A recording is not of a distributed process, or two are of the same rank.
-    """
-    if not sources:
-        raise InvalidArgument("nothing to merge: pass the recording of each rank")
-    digests: list[Digest] = []
-    decoder = DigestDecoder()
-    seen: dict[int, Source] = {}
-    for source in sources:
-        where, load = source
-        recording = load()
-        rank = rank_of(recording, where)
-        if rank.rank in seen:
-            other, _ = seen[rank.rank]
-            raise InvalidArgument(f"{where} and {other} are both recordings of rank {rank.rank}")
-        seen[rank.rank] = source
-        digests.append(decoder.decode(encode_digest(digest(recording, rank))))
-    firsts = [members[0].rank.rank for members in group_equal_ranks(digests)]
-    return Ranks(digests, {rank: seen[rank][1]() for rank in firsts})

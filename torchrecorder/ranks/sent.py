@@ -9,9 +9,14 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from torchrecorder.errors import InvalidRecording
 from torchrecorder.events import POINT_TO_POINT, Communication, Rank
+
+
+RANK_COLUMNS = ("group", "order", "peer", "seconds", "blocked_seconds")
+"""The fields of a communication that differ between ranks that ran the same operations."""
 
 
 class Sent(NamedTuple):
@@ -50,19 +55,35 @@ class CommunicationColumns(NamedTuple):
     blocked: array[float]
 
     @staticmethod
-    def of(sent: Sequence[Sent], rank: Rank) -> CommunicationColumns:
-        """The columns of *sent*, the communications of *rank*."""
+    def of(kinds: tuple[Sent, ...], rank: Rank, *columns: Sequence[Any]) -> CommunicationColumns:
+        """The communications of *rank*, which are of these *kinds*.
+
+        Args:
+            kinds: Each communication without its rank-specific fields.
+            rank: The process.
+            *columns: The rank-specific fields, in the order of `RANK_COLUMNS`.
+
+        Raises:
+            InvalidRecording: The columns differ in length, or do not fit to *rank*.
+        """
+        if {len(column) for column in columns} != {len(kinds)}:
+            raise InvalidRecording("communications: its columns differ in length")
         places = {group.name: place for place, group in enumerate(rank.groups)}
-        communications = [item.told for item in sent]
-        return CommunicationColumns(
-            tuple(map(_kind, sent)),
-            tuple(places),
-            array("i", [places[item.group] for item in communications]),
-            array("i", [item.order for item in communications]),
-            array("i", [item.peer for item in communications]),
-            array("d", [_number(item.seconds) for item in communications]),
-            array("d", [_number(item.blocked_seconds) for item in communications]),
-        )
+        group, order, peer, seconds, blocked = columns
+        try:
+            return CommunicationColumns(
+                kinds,
+                tuple(places),
+                array("i", map(places.__getitem__, group)),
+                array("i", order),
+                array("i", peer),
+                array("d", [math.nan if number is None else number for number in seconds]),
+                array("d", [math.nan if number is None else number for number in blocked]),
+            )
+        except (KeyError, OverflowError) as error:
+            raise InvalidRecording(
+                f"communications of rank {rank.rank} are not in its groups: {error}"
+            ) from None
 
     def at(self, place: int) -> Sent:
         """The communication at index *place*."""
@@ -93,14 +114,11 @@ def size_of(kind: Sent) -> int:
     return max(kind.told.given, kind.told.received)
 
 
-def _kind(sent: Sent) -> Sent:
+def without_rank(sent: Sent) -> Sent:
+    """*sent* without its rank-specific fields."""
     return sent._replace(
         told=sent.told._replace(group="", order=0, peer=-1, seconds=None, blocked_seconds=None)
     )
-
-
-def _number(seconds: float | None) -> float:
-    return math.nan if seconds is None else seconds
 
 
 def _known(number: float) -> float | None:

@@ -1,0 +1,104 @@
+"""Digests of saved recordings. Of files with equal tables, only the first is decoded.
+
+The files of a thousand ranks that ran the same operations differ in times, groups and peers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from types import GenericAlias
+from typing import Any, get_type_hints
+
+import msgspec
+
+from torchrecorder.events import Communication, RankGroup
+from torchrecorder.graph.recording import RunFacts
+from torchrecorder.graph.storage import loads, read
+from torchrecorder.ranks.digest import Digest, Program, digest, rank_of
+from torchrecorder.ranks.sent import RANK_COLUMNS, CommunicationColumns
+from torchrecorder.recording import Recording
+
+Table = dict[str, msgspec.Raw]
+"""The columns of a table as JSON text."""
+
+
+COLUMN_TYPES: dict[str, Any] = {
+    name: GenericAlias(list, get_type_hints(Communication)[name]) for name in RANK_COLUMNS
+}
+"""The types of the columns that differ between ranks."""
+
+
+class _File(msgspec.Struct):
+    """The tables from which a program is computed, and what differs between ranks."""
+
+    format: str
+    version: int
+    name: str
+    run: RunFacts
+    scopes: Table
+    ops: Table
+    values: Table
+    grad_nodes: Table
+    shards: Table = {}
+    communications: Table = {}
+
+    def rank_columns(self) -> Iterator[list[Any]]:
+        """The columns of communications that differ between ranks."""
+        for name, kind in COLUMN_TYPES.items():
+            column = self.communications[name] if self.communications else b"[]"
+            yield msgspec.json.decode(column, type=kind)
+
+    def program_key(self) -> bytes:
+        """Equal for files of equal programs that are stored in the same way."""
+        found = hashlib.blake2b(digest_size=16)
+        for name, column in self._columns():
+            found.update(f"{name}:{len(column)}:".encode())
+            found.update(column)
+        return found.digest()
+
+    def _columns(self) -> Iterator[tuple[str, Any]]:
+        yield "head", f"{self.format} {self.version}".encode()
+        for table in ("scopes", "ops", "values", "grad_nodes", "shards", "communications"):
+            for name, column in getattr(self, table).items():
+                if name not in RANK_COLUMNS:
+                    yield f"{table}.{name}", column
+
+
+class DigestReader:
+    """Reads the digests of the saved recordings of one run.
+
+    Args:
+        limit: The maximum number of bytes of an uncompressed file.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._programs: dict[bytes, Program] = {}
+        self._groups: dict[RankGroup, RankGroup] = {}
+
+    def read(self, path: str) -> Digest:
+        """The digest of a saved recording.
+
+        Raises:
+            InvalidArgument: The recording is not of a distributed process.
+            InvalidRecording: It is not a saved recording.
+        """
+        data = read(path, self.limit)
+        try:
+            file = msgspec.json.decode(data, type=_File)
+            columns = [*file.rank_columns()]
+        except (msgspec.MsgspecError, KeyError):  # `loads` explains what is wrong
+            recording = loads(data, Recording)
+            return digest(recording, rank_of(recording.run, path))
+        rank = rank_of(file.run, path)
+        groups = [self._groups.setdefault(group, group) for group in rank.groups]
+        rank = rank._replace(groups=tuple(groups))
+        program = self._program(file.program_key(), data)
+        communications = CommunicationColumns.of(program.kinds, rank, *columns)
+        return program.digest(file.name, file.run, rank, communications)
+
+    def _program(self, key: bytes, data: bytes) -> Program:
+        if key not in self._programs:
+            self._programs[key] = Program.of(loads(data, Recording))
+        return self._programs[key]
