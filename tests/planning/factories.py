@@ -82,18 +82,24 @@ MICRO_BATCH_BYTES = ROWS * WIDTH * 4
 
 
 def scheduled(mesh, schedule, stages):
-    """A step of one of PyTorch's schedules, with so many stages in each process."""
+    """A step of one of PyTorch's schedules, with so many stages in each process.
+
+    In a schedule of the shape of a V, the first process has the first and the last stage.
+    """
     from torch.distributed import pipelining
 
     rank, ranks = mesh.get_local_rank("pp"), mesh["pp"].size()
     layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(stages))
     sample = torch.zeros(ROWS, WIDTH, requires_grad=True)
+    numbers = [rank + ranks * number for number in range(stages)]
+    if "ZBV" in schedule:
+        numbers = [rank, 2 * ranks - 1 - rank]
     parts = [
         pipelining.PipelineStage(
-            layer, rank + ranks * number, ranks * stages, torch.device("cpu"),
+            layer, number, ranks * stages, torch.device("cpu"),
             input_args=(sample,), output_args=(sample,), group=mesh.get_group("pp"),
         )
-        for number, layer in enumerate(layers)
+        for number, layer in zip(numbers, layers)
     ]
     make = getattr(pipelining, schedule)
     built = make(

@@ -15,6 +15,7 @@ from torchrecorder.capture.internals import fake_group
 from torchrecorder.capture.internals.table import FAKE_GROUPS, STAGE_VOTES
 from torchrecorder.capture.planned import recorded
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.events import ScopeKind
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.storage import dumps
 from torchrecorder.planning.layout import Layout
@@ -114,23 +115,45 @@ def test_tied_weights_stay_tied():
     assert lane.parameter_bytes == (8 * 4 * 4,) * 2
 
 
-@pytest.mark.parametrize(("schedule", "stages"), [
-    ("ScheduleGPipe", 1), ("Schedule1F1B", 1), ("ScheduleInterleaved1F1B", 2),
-    ("ScheduleInterleavedZeroBubble", 2),
+@pytest.mark.parametrize(("schedule", "stages", "borders"), [
+    ("ScheduleGPipe", 1, 1), ("Schedule1F1B", 1, 1), ("ScheduleInterleaved1F1B", 2, 3),
+    ("ScheduleInterleavedZeroBubble", 2, 3), ("ScheduleZBVZeroBubble", 2, 2),
 ])
-def test_schedules_of_pipelines(schedule, stages):
+def test_schedules_of_pipelines(schedule, stages, borders):
     """Each micro-batch goes from stage to stage, and its gradient comes back."""
     run = run_all(partial(factories.scheduled, schedule=schedule, stages=stages), {"pp": 2})
     greetings = () if STAGE_VOTES.present else ("sent 8 B, but",)  # they are received as 4 B
     assert [each for each in run.problems if not any(text in each for text in greetings)] == []
     sent = [each for each in run.collectives if each.bytes == factories.MICRO_BATCH_BYTES]
-    borders = 2 * stages - 1
     assert len(sent) == factories.MICRO_BATCHES * borders * 2
     senders = Counter(each.parts[0].rank for each in sent)
     assert senders == {0: len(sent) // 2, 1: len(sent) // 2}
     for lane in run.lanes:
         assert structure(lane.recording) == []
         assert [each for each in lane.recording.backward_runs if each.failed] == []
+
+
+def test_backward_of_inputs_and_of_weights():
+    """In zero-bubble schedules, each of the two is one box for all micro-batches of a stage."""
+    run = run_all(
+        partial(factories.scheduled, schedule="ScheduleInterleavedZeroBubble", stages=2), {"pp": 2}
+    )
+    parts = [
+        (scope.cls, scope.parent) for scope in run.recording.scopes.values()
+        if scope.kind is ScopeKind.PIPELINE_BACKWARD
+    ]
+    first, last = (scope.id for scope in run.recording.scopes.values() if scope.parent is None)
+    micro_batches = factories.MICRO_BATCHES
+    # The first stage of all needs no gradient of its inputs: its backward is not divided.
+    assert Counter(parts) == {
+        (name, lane): stages * micro_batches
+        for name in ("stage_backward_input", "stage_backward_weight")
+        for lane, stages in ((first, 1), (last, 2))
+    }
+    figure = torchrecorder.figure(run.recording)
+    labels = Counter(shape.label[0].text for shape in figure.shapes)
+    assert labels["view_as"] == labels["add_"] == 0
+    assert labels["stage_backward_input  ×4"] == labels["stage_backward_weight  ×4"] == 3
 
 
 # Which ranks are run ----------------------------------------------------------------------------

@@ -38,6 +38,7 @@ class ScopeKind(str, Enum):
     CLIPPING = "clipping"
     SCALER = "scaler"
     PIPELINE_SETUP = "pipeline setup"
+    PIPELINE_BACKWARD = "pipeline backward"
 
 
 MODES = (
@@ -48,7 +49,9 @@ MODES = (
 FUNCTION = "function"
 """The class of scopes that are calls of Python functions."""
 
-TRAINING = (ScopeKind.OPTIMIZER, ScopeKind.CLIPPING, ScopeKind.SCALER)
+TRAINING = (
+    ScopeKind.OPTIMIZER, ScopeKind.CLIPPING, ScopeKind.SCALER, ScopeKind.PIPELINE_BACKWARD
+)
 """Regions of a training step outside the model: updates of gradients and weights."""
 
 

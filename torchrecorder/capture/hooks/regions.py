@@ -175,7 +175,7 @@ def _name_of(region: Region) -> str:
         return str(getattr(class_of(region.key), "__name__", region.kind.value))
     if region.kind is ScopeKind.OPTIMIZER:
         return str(type(region.key.f_locals["args"][0]).__name__)
-    if region.kind is ScopeKind.CLIPPING:
+    if region.kind in (ScopeKind.CLIPPING, ScopeKind.PIPELINE_BACKWARD):
         return str(region.key.f_code.co_name)
     if region.kind is ScopeKind.SCALER:
         name = str(region.key.f_code.co_name)

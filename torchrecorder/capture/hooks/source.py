@@ -23,6 +23,7 @@ from torchrecorder.capture.internals.access import (
     CALL_CODE,
     CHECKPOINT_CODE,
     CLIPPING_FUNCTIONS,
+    PIPELINE_BACKWARD,
     PIPELINE_SCALING,
     SCALER_METHODS,
     WRAPPED_CALL_CODE,
@@ -30,7 +31,7 @@ from torchrecorder.capture.internals.access import (
     FakeTensorMode,
     apply_codes,
     compiled_codes,
-    pipeline_methods,
+    pipeline_functions,
 )
 from torchrecorder.events import ScopeKind, SourceLine
 
@@ -47,6 +48,12 @@ _INSIDE, _PRETENDED, _COMPILED = object(), object(), object()
 _LIMIT = 200
 
 
+_PIPELINE_KINDS = {
+    PIPELINE_SCALING: ScopeKind.SCALER,
+    **dict.fromkeys(PIPELINE_BACKWARD, ScopeKind.PIPELINE_BACKWARD),
+}
+
+
 def _telling_codes() -> dict[CodeType, object]:
     """The functions of PyTorch that call a module or run a region."""
     from torch.utils import checkpoint
@@ -61,9 +68,8 @@ def _telling_codes() -> dict[CodeType, object]:
         codes[inspect.unwrap(function).__code__] = ScopeKind.CLIPPING
     for function in SCALER_METHODS:
         codes[inspect.unwrap(function).__code__] = ScopeKind.SCALER
-    for function in pipeline_methods():
-        scales = function.__name__ == PIPELINE_SCALING
-        kind = ScopeKind.SCALER if scales else ScopeKind.PIPELINE_SETUP
+    for function in pipeline_functions():
+        kind = _PIPELINE_KINDS.get(function.__name__, ScopeKind.PIPELINE_SETUP)
         codes[inspect.unwrap(function).__code__] = kind
     for function in (FakeTensorMode.__torch_dispatch__, FakeTensor.__torch_dispatch__):
         codes[inspect.unwrap(function).__code__] = _PRETENDED

@@ -271,8 +271,8 @@ SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
 """Methods of gradient scalers that run operations."""
 
 
-def pipeline_methods() -> tuple[Any, ...]:
-    """Methods of pipelines that scale gradients or run before the first micro-batch."""
+def pipeline_functions() -> tuple[Any, ...]:
+    """Functions of pipelines that run before the first micro-batch, or compute gradients."""
     if "torch.distributed.pipelining.schedules" not in sys.modules:
         return ()
     return tuple(filter(callable, map(find, PIPELINES.paths)))
@@ -280,6 +280,9 @@ def pipeline_methods() -> tuple[Any, ...]:
 
 PIPELINE_SCALING = "scale_grads"
 """The name of the method that scales gradients."""
+
+PIPELINE_BACKWARD = ("stage_backward_input", "stage_backward_weight")
+"""The names of the functions that compute gradients of a stage for its inputs or weights alone."""
 
 
 OPERATOR_SETUP = "_set_compilation_env"

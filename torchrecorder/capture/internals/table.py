@@ -219,10 +219,13 @@ GRADIENT_SCALERS = Internal(
 )
 PIPELINES = Internal(
     "methods of pipelines",
-    "regions of the setup of pipelines before the first micro-batch, and of gradient scaling",
+    "regions of the setup of pipelines before the first micro-batch, of gradient scaling, and of "
+    "backward passes for inputs or weights alone",
     "these operations are in no region, and figures of joined runs show them",
     (
         "torch.distributed.pipelining.stage._PipelineStageBase.scale_grads",
+        "torch.distributed.pipelining.stage.stage_backward_input",
+        "torch.distributed.pipelining.stage.stage_backward_weight",
         "torch.distributed.pipelining.schedules.PipelineScheduleSingle._initialize_stage",
         "torch.distributed.pipelining.schedules.PipelineScheduleMulti._initialize_stages",
     ),

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Union
 
-from torchrecorder.events import POINT_TO_POINT, Communication, OpId, ScopeId, ScopeKind
+from torchrecorder.events import POINT_TO_POINT, Communication, OpId, Role, ScopeId, ScopeKind
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import op_key
@@ -71,12 +71,23 @@ class _Steps:
     def _anchor(self, step: Step) -> Hashable:
         """The key that a call, a message or a backward pass shares with its repetitions."""
         if isinstance(step, Scope):
+            if step.kind is ScopeKind.PIPELINE_BACKWARD:
+                return step.kind, step.cls, self._parameters(step)
             called = step.kind in CALLS and not step.recompute
             return (step.module, self.recording.structures[step.id]) if called else None
         sent = self.sent.get(step.id)
         if sent is not None:
             return sent.name, sent.peer, sent.given, sent.received
         return ("backward", step.name) if step.id in self.backwards else None
+
+    def _parameters(self, scope: Scope) -> frozenset[str]:
+        """The parameters that the ops directly in *scope* read."""
+        values = self.recording.values
+        return frozenset(
+            slot.value
+            for op in self.recording.children[scope.id] if isinstance(op, Op)
+            for slot in op.inputs if values[slot.value].role is Role.PARAMETER
+        )
 
     def _connect(self) -> None:
         """Find the edges between steps."""
