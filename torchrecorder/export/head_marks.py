@@ -100,7 +100,7 @@ def _spot(figure: Figure, text: str, way: Sequence[Point], left: bool) -> Point:
     """The middle of a mark: beside an upright line, above a level one."""
     (before_x, before_y), (x, y) = way[-2], way[-1]
     half = text_width(text, figure.fontsize * SMALL) / 2
-    if figure.direction in ("TB", "BT"):
+    if abs(y - before_y) > abs(x - before_x):
         back = BACK if y > before_y else -BACK
         return x + (-1 if left else 1) * (ASIDE + half), y - back
     back = half + 2 if x > before_x else -half - 2

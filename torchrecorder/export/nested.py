@@ -21,6 +21,7 @@ from torchrecorder.layout.layered.positions import Point
 from torchrecorder.layout.layered.edge_routing import Trunks, rounded, toward, whole
 from torchrecorder.style.figure import Figure, Group, Line, Shape, Text
 from torchrecorder.views.collapse import SOURCES
+from torchrecorder.views.view import BoxKind
 
 PAINTER = "nop2"
 """The layout program of Graphviz that keeps given positions."""
@@ -151,10 +152,12 @@ def _items(figure: Figure) -> Iterator[Item]:
         number[item.id] = len(number) - 1
         if isinstance(item, Shape):
             size = closed_size(item, figure, told.get(item.id))
-            yield Item(item.id, around, *size, first=item.kind == "input")
+            first, module = item.kind == "input", item.kind == BoxKind.MODULE.value
+            yield Item(item.id, around, *size, first=first, module=module)
         else:
             width, height = header_size(item, figure)
-            yield Item(item.id, around, width + 18.0, height + 9.0, (width, height))
+            size = width + 18.0, height + 9.0
+            yield Item(item.id, around, *size, (width, height), module=True)
 
 
 def _as_run(figure: Figure) -> list[Shape]:
@@ -256,7 +259,8 @@ def loop_way(box: Drawn, figure: Figure) -> list[Point]:
     left, top, right, bottom = left + INSIDE, top + INSIDE, right - INSIDE, bottom - INSIDE
     if figure.direction in ("TB", "BT"):
         near = right - TURN
-        end, begin = (bottom, top) if figure.direction == "TB" else (top, bottom)
+        down = figure.direction == "TB" and not box.up
+        end, begin = (bottom, top) if down else (top, bottom)
         return [(near, end), (right, end), (right, begin), (near, begin)]
     near = bottom - TURN
     end, begin = (right, left) if figure.direction == "LR" else (left, right)

@@ -32,18 +32,18 @@ def row_ends(scope: Composed) -> list[float]:
 
 def even_cuts(scope: Composed, levels: Sequence[float], columns: int) -> list[float]:
     """Where to cut for columns of about one length, with few lines that go on."""
-    crossing = dict(zip(levels, _crossing(scope, levels)))
+    crossed = dict(zip(levels, crossing(scope, levels)))
     found = [0.0]
     for left in range(columns, 1, -1):
         wish = found[-1] + (scope.height - found[-1]) / left
         later = levels[bisect_right(levels, found[-1]) : -1]
         if not later:
             break
-        found.append(min(later, key=lambda cut: abs(cut - wish) + CROSSED * crossing[cut]))
+        found.append(min(later, key=lambda cut: abs(cut - wish) + CROSSED * crossed[cut]))
     return found[1:]
 
 
-def _crossing(scope: Composed, levels: Sequence[float]) -> Iterator[int]:
+def crossing(scope: Composed, levels: Sequence[float]) -> Iterator[int]:
     """The number of trunks that cross each level."""
     change = [0] * (len(levels) + 1)
     for _, paths in by_trunk(scope):

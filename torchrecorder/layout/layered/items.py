@@ -16,6 +16,7 @@ class Item(NamedTuple):
         header: Width and height of the text in its corner when it is open; None if there is
             nothing in it.
         first: Whether it stands in the first row, as inputs do.
+        module: Whether it is a module, open or closed.
     """
 
     id: str
@@ -24,6 +25,7 @@ class Item(NamedTuple):
     height: float
     header: tuple[float, float] | None = None
     first: bool = False
+    module: bool = False
 
 
 class Link(NamedTuple):

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from math import ceil, inf
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.compound import compose
+from torchrecorder.layout.layered.crossings import crossings
 from torchrecorder.layout.layered.positions import Composed, Point, Room
 from torchrecorder.layout.layered.constants import BELOW, PAD
 from torchrecorder.layout.layered.ports import OUTSIDE, End
 from torchrecorder.layout.layered.plan import Plan
 from torchrecorder.layout.layered.multi_column import cut_before, wrapped
+from torchrecorder.layout.layered.risen import reader_above, risen
 from torchrecorder.layout.layered.stacks import beginnings
+from torchrecorder.layout.layered.turned import mirrored, upside_down
+from torchrecorder.layout.layered.u_folds import u_fold
+from torchrecorder.layout.layered.u_shape import comes_from_right, right_side, u_shape
 
 COLUMNS = 12
 """Columns of one scope, at most."""
@@ -36,7 +41,8 @@ Turn = Callable[[float, float, float, float], tuple[float, float, float, float]]
 
 
 class Drawn(NamedTuple):
-    """A box on the paper: its upper left corner, its size, and whether it is open."""
+    """A box on the paper: its upper left corner, its size, whether it is open, and whether the flow
+    in it runs up."""
 
     item: int
     x: float
@@ -44,6 +50,7 @@ class Drawn(NamedTuple):
     width: float
     height: float
     open: bool
+    up: bool = False
 
 
 class Sheet(NamedTuple):
@@ -114,6 +121,7 @@ class _Placing:
         self.open = [number for number in can if number in wanted]
         self.known: dict[object, Composed] = {}
         self.in_columns: dict[tuple[int, int], Composed] = {}
+        self.risen: dict[int, int] = {}
 
     def picture(self, sheet: Sheet | None, side_by_side: bool) -> Picture:
         """Compose scopes from the innermost outwards, then put them on the paper."""
@@ -132,18 +140,76 @@ class _Placing:
                 self.known[key] = self._composed(scope, inner)
             whole, room = self.known[key], self._room(header)
             if side_by_side:
-                composed[scope] = self._side_by_side(scope, whole, room)
+                composed[scope] = self._side_by_side(scope, whole, room, composed)
             else:
                 composed[scope] = self._limited(whole, limit, room)
         return composed
 
-    def _side_by_side(self, scope: int, whole: Composed, room: Room) -> Composed:
-        """A scope with its stacks beside each other."""
+    def _side_by_side(
+        self, scope: int, whole: Composed, room: Room, composed: dict[int, Composed]
+    ) -> Composed:
+        """A scope with its stacks beside each other, or as a U."""
         template = self.plan.templates[self.plan.template[scope + 1]]
+        for place, child in enumerate(self.children[scope + 1]):
+            if child in self.risen:
+                return risen(whole, template, place, self.risen[child])
         inside = enumerate(self.children[scope + 1])
         inputs = {place for place, child in inside if self.plan.items[child].first}
         places = beginnings(template, whole, inputs)
-        return (cut_before(whole, places, room) if places else None) or whole
+        if places:
+            return cut_before(whole, places, room) or whole
+        made = self._as_u(scope, whole, room, composed) if self.plan.direction == "TB" else None
+        return made or whole
+
+    def _as_u(
+        self, scope: int, whole: Composed, room: Room, composed: dict[int, Composed]
+    ) -> Composed | None:
+        """A scope as a U, if it is one; what is open on its right side is turned over."""
+        inside = enumerate(self.children[scope + 1])
+        modules = {place for place, child in inside if self.plan.items[child].module}
+        template = self.plan.templates[self.plan.template[scope + 1]]
+        fold = u_fold(template, whole, modules, room)
+        if fold is None:
+            return None
+        children = self.children[scope + 1]
+        within = self._open_in([children[place] for place in right_side(whole, fold)])
+        reader = self._reader_above(scope)
+        most = crossings(whole) + 2 * sum(map(len, fold.skips))  # at both ends, the way on
+        for mirror in (True, False) if comes_from_right(whole, fold) else (False,):
+            turned = {item: self._turned_over(item, composed[item], mirror) for item in within}
+            if not all(turned.values()):
+                continue
+            found = u_shape(whole, fold, room, risen=reader is not None, mirror=mirror)
+            if found is not None and crossings(found) <= most:
+                composed.update((item, each) for item, each in turned.items() if each is not None)
+                self.risen.update({} if reader is None else {scope: reader})
+                return found
+        return None
+
+    def _reader_above(self, scope: int) -> int | None:
+        """What stands on the paper above a scope, by its place there, if that can be."""
+        if scope < 0 or self.plan.items[scope].parent >= 0:
+            return None
+        template, children = self.plan.templates[self.plan.template[0]], self.children[0]
+        reader = reader_above(template, children.index(scope))
+        return None if reader is None or children[reader] in self.open else reader
+
+    def _open_in(self, items: Sequence[int]) -> list[int]:
+        """The open ones among some items and all in them."""
+        found, waiting, opened = [], list(items), set(self.open)
+        while waiting:
+            item = waiting.pop()
+            if item in opened:
+                found.append(item)
+                waiting += self.children[item + 1]
+        return found
+
+    def _turned_over(self, item: int, composed: Composed, mirror: bool) -> Composed | None:
+        """An open item upside down; None if a line would leave it through its text."""
+        room = self._room(self.plan.items[item].header)
+        found = mirrored(composed) if mirror else composed
+        free = all(at >= room.clear for at in found.exits)
+        return upside_down(found, room) if free else None
 
     def _inner(self, scope: int, composed: Mapping[int, Composed]) -> dict[int, Composed]:
         """The open children of a scope, by their place in it."""
@@ -213,7 +279,8 @@ class _Placing:
                 frame = here.frames[place]
                 at = (frame.across + across, frame.along + along)
                 opened = place in here.inner
-                boxes.append(Drawn(child, *turn(*at, frame.width, frame.height), opened))
+                up = opened and composed[child].up
+                boxes.append(Drawn(child, *turn(*at, frame.width, frame.height), opened, up))
                 if opened:
                     inside.append((child, *at))
             waiting.extend(reversed(inside))

@@ -47,6 +47,7 @@ class Composed(NamedTuple):
         paths: The lines between them.
         inner: The composed scopes of the open children, by the child's number.
         through: The entry and the exit of what runs through it.
+        up: Whether its flow runs against that around it.
     """
 
     width: float
@@ -57,6 +58,7 @@ class Composed(NamedTuple):
     paths: tuple[Path, ...]
     inner: Mapping[int, Composed]
     through: tuple[int, int] | None
+    up: bool = False
 
     @property
     def anchor(self) -> float:

@@ -1,0 +1,54 @@
+"""What a U gives stands above it, beside the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from torchrecorder.layout.layered.constants import APART, ARROW, PAD
+from torchrecorder.layout.layered.positions import Composed, Frame
+from torchrecorder.layout.layered.template import Branch, Template
+
+
+def reader_above(template: Template, child: int) -> int | None:
+    """The child that may stand above another one: the only one after it, which reads the only
+    tensor that it gives, and nothing else. None without one."""
+    row = template.spots[child].row
+    after = [place for place, spot in enumerate(template.spots) if spot.row > row]
+    if len(after) != 1 or row == 0:
+        return None
+    trunks = [(trunk.source.child, trunk.branches) for trunk in template.trunks]
+    reads = [(source, each) for source, each in trunks if after[0] in _sinks(each)]
+    gives = [(source, each) for source, each in trunks if source in (child, after[0])]
+    alone = reads == gives and len(reads) == 1 and len(reads[0][1]) == 1
+    return after[0] if alone and reads[0][0] == child else None
+
+
+def _sinks(branches: Iterable[Branch]) -> list[int]:
+    return [branch.sink.child for branch in branches]
+
+
+def risen(scope: Composed, template: Template, child: int, reader: int) -> Composed:
+    """*scope* with a reader above the child that it reads, beside what is there."""
+    here, frames, paths = scope.frames[child], list(scope.frames), list(scope.paths)
+    trunks = [template.trunks[path.trunk].source.child for path in paths]
+    number = trunks.index(child)
+    above = [frame for frame in frames if _end(frame) <= here.along]
+    row = max(map(_end, above))
+    x, port = paths[number].points[0][0], paths[number].points[-1][0] - frames[reader].across
+    free = max(frame.across + frame.width for frame in above) + APART[True, True]
+    there = frames[reader]._replace(
+        across=max(x - port, free), along=row - frames[reader].height
+    )
+    frames[reader], level, to = there, here.along - ARROW / 2, there.across + port
+    way = ((x, here.along), (x, level), (to, level), (to, row))
+    paths[number] = paths[number]._replace(points=way)
+    return scope._replace(
+        width=max(scope.width, there.across + there.width + PAD),
+        height=max(map(_end, frames)) + PAD,
+        frames=tuple(frames),
+        paths=tuple(paths),
+    )
+
+
+def _end(frame: Frame) -> float:
+    return frame.along + frame.height

@@ -1,0 +1,185 @@
+"""Where a scope folds to a U: levels that are joined across, in reverse order, as in a U-Net."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from torchrecorder.layout.layered.cuts import SAME, crossing, row_ends
+from torchrecorder.layout.layered.ports import OUTSIDE
+from torchrecorder.layout.layered.positions import Composed, Frame, Room
+from torchrecorder.layout.layered.stacks import ALIKE
+from torchrecorder.layout.layered.template import Template
+
+LEVELS = 2
+"""The fewest levels of a U above its bottom."""
+
+STRAYS = 2
+"""The most other tensors that cross the bottom, for each level."""
+
+LONG = 120.0
+"""Points that the longer side is long, at least."""
+
+TRIED = 8
+"""How many rows are tried as the bottom of a U."""
+
+
+class Across(NamedTuple):
+    """A line from the one side of a fold to the other.
+
+    Attributes:
+        path: Its number among the paths of the scope.
+        trunk: The number of its trunk.
+        source: The child it leaves; `OUTSIDE` for an entry of the scope.
+        sink: The child it enters.
+        leaves: The level, along the flow, at which it can turn off: after its source.
+        arrives: The level at which it can turn in: before its sink.
+    """
+
+    path: int
+    trunk: int
+    source: int
+    sink: int
+    leaves: float
+    arrives: float
+
+
+class Fold(NamedTuple):
+    """A U in a scope.
+
+    Attributes:
+        bottom: The level, along the flow, at which it turns back.
+        skips: The lines of each level of the U, the outermost first.
+        others: The other lines that cross the bottom; one at least, which runs through it.
+    """
+
+    bottom: float
+    skips: tuple[tuple[Across, ...], ...]
+    others: tuple[Across, ...]
+
+
+def u_fold(
+    template: Template, scope: Composed, modules: Collection[int], room: Room
+) -> Fold | None:
+    """The fold of a scope whose levels are joined across; None if it is none.
+
+    The lines between two levels leave one child and enter one other. Each level lies inside the one
+    before it: there is a module between them on both sides. Few other lines cross the bottom, and
+    both sides are long.
+
+    Args:
+        template: The template of a scope.
+        scope: It with what is open in it.
+        modules: The children that are modules.
+        room: What is kept free in the scope for the text in its corner.
+    """
+    levels = [room.before, *row_ends(scope)]
+    flow, bottoms = _Flow(template, scope, modules), _bottoms(scope, levels)
+    found = (_fold(flow, list(_across(template, scope, levels, at)), at) for at in bottoms)
+    folds = [fold for fold in found if fold is not None]
+    return max(folds, key=_worth, default=None)
+
+
+def _worth(fold: Fold) -> tuple[int, int, float]:
+    """Many levels, few other lines, and a bottom in the middle."""
+    inner = fold.skips[-1][0]
+    rest = max(fold.bottom - inner.leaves, inner.arrives - fold.bottom)
+    return len(fold.skips), -len(fold.others), -rest
+
+
+def _bottoms(scope: Composed, levels: Sequence[float]) -> list[float]:
+    """The levels with two long sides that the most lines cross, those in the middle first."""
+    crossed = dict(zip(levels, crossing(scope, levels)))
+    sides = {level: (level - levels[0], scope.height - level) for level in levels}
+    long = [
+        level
+        for level, both in sides.items()
+        if max(both) >= LONG and min(both) >= ALIKE * max(both)
+    ]
+    long.sort(key=lambda level: (-crossed[level], abs(sides[level][0] - sides[level][1])))
+    return long[:TRIED]
+
+
+def _fold(flow: _Flow, lines: Sequence[Across], bottom: float) -> Fold | None:
+    """The fold at a level that these lines cross."""
+    if any(line.sink == OUTSIDE for line in lines):
+        return None
+    skips = _skips((line for line in lines if line.source != OUTSIDE), flow)
+    if len(skips) < LEVELS or skips[-1][0].leaves >= bottom:
+        return None
+    nested = {line.path for level in skips for line in level}
+    others = tuple(line for line in lines if line.path not in nested)
+    through = [line for line in others if line.leaves == line.arrives == bottom]
+    strays = {line.trunk for line in others if line not in through}
+    source = skips[-1][0].source
+    runs = any(line.source != OUTSIDE and flow.reaches(source, line.source) for line in through)
+    return Fold(bottom, skips, others) if runs and len(strays) <= STRAYS * len(skips) else None
+
+
+def _across(
+    template: Template, scope: Composed, levels: Sequence[float], bottom: float
+) -> Iterator[Across]:
+    """The lines that cross a level."""
+    for number, path in enumerate(scope.paths):
+        trunk = template.trunks[path.trunk]
+        source, sink = trunk.source.child, trunk.branches[path.branch].sink.child
+        leaves, arrives = levels[0], scope.height
+        if source != OUTSIDE:
+            leaves = levels[bisect_left(levels, _end(scope.frames[source]) - SAME)]
+        if sink != OUTSIDE:
+            arrives = levels[bisect_right(levels, scope.frames[sink].along) - 1]
+        if leaves <= bottom <= arrives:
+            yield Across(number, path.trunk, source, sink, leaves, arrives)
+
+
+def _end(frame: Frame) -> float:
+    return frame.along + frame.height
+
+
+class _Flow:
+    """Which children of a scope depend on which, and where its modules are."""
+
+    def __init__(
+        self, template: Template, scope: Composed, modules: Collection[int]
+    ) -> None:
+        self.modules = [scope.frames[module].along for module in sorted(modules)]
+        self.row = [spot.row for spot in template.spots]
+        self.readers: dict[int, list[int]] = {}
+        for trunk in template.trunks:
+            heads = (branch.sink.child for branch in trunk.branches)
+            self.readers.setdefault(trunk.source.child, []).extend(heads)
+
+    def reaches(self, one: int, other: int) -> bool:
+        """Whether *other* is *one*, or depends on it."""
+        seen, waiting = {one}, [one]
+        while waiting and other not in seen:
+            for reader in self.readers.get(waiting.pop(), ()):
+                if reader not in seen and reader != OUTSIDE and self.row[reader] <= self.row[other]:
+                    seen.add(reader)
+                    waiting.append(reader)
+        return other in seen
+
+    def encloses(self, outer: Across, inner: Across) -> bool:
+        """Whether one level lies inside another: on the same way down, and on that back up, each
+        time with a module between them."""
+        if outer.leaves >= inner.leaves or inner.arrives >= outer.arrives:
+            return False
+        if not any(outer.leaves - SAME <= begin < inner.leaves for begin in self.modules):
+            return False
+        if not any(inner.arrives - SAME <= begin < outer.arrives for begin in self.modules):
+            return False
+        return self.reaches(outer.source, inner.source) and self.reaches(inner.sink, outer.sink)
+
+
+def _skips(lines: Iterable[Across], flow: _Flow) -> tuple[tuple[Across, ...], ...]:
+    """The lines that pair up children in reverse order, by pairs, the outermost first."""
+    ordered = sorted(lines, key=lambda line: (-line.leaves, line.source, line.arrives, line.sink))
+    found: list[tuple[Across, ...]] = []
+    for _, each in groupby(ordered, key=lambda line: (line.source, line.sink)):
+        pair = tuple(each)
+        first = pair[0]
+        if first.leaves < first.arrives and (not found or flow.encloses(first, found[-1][0])):
+            found.append(pair)
+    return tuple(reversed(found))

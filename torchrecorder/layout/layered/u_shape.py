@@ -1,0 +1,397 @@
+"""A scope as a U: down on the left, back up on the right, with level lines from side to side.
+
+The scope is cut at its bottom. What comes before stays as it is; what comes after stands beside it,
+upside down, so that its flow runs up. Both sides are stretched until each pair of levels is at one
+height.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
+from torchrecorder.layout.layered.cuts import SAME
+from torchrecorder.layout.layered.ports import OUTSIDE
+from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, Room
+from torchrecorder.layout.layered.u_folds import Across, Fold
+
+BETWEEN = 44.0
+"""Points between the two sides, at least."""
+
+BESIDE = 12.0
+"""Points between a side and the lines beside it."""
+
+MARGIN = 8.0
+"""Points between a line that enters a side of a box and the corners there, at least."""
+
+
+def u_shape(
+    scope: Composed, fold: Fold, room: Room, *, risen: bool, mirror: bool
+) -> Composed | None:
+    """*scope* as a U; None if a line would run through a box.
+
+    Args:
+        scope: What to fold.
+        fold: Where.
+        room: What is kept free in the scope for the text in its corner.
+        risen: Whether what leaves the scope leaves it at the top, where the right side ends, and
+            not below everything.
+        mirror: Whether left and right are exchanged on the right side.
+    """
+    return _Shape(scope, fold, room, risen, mirror).composed()
+
+
+def comes_from_right(scope: Composed, fold: Fold) -> bool:
+    """Whether the lines between levels enter most children to the right of their other lines."""
+    votes = 0
+    for pair in fold.skips:
+        sink = pair[0].sink
+        reads = [path for path in scope.paths if _enters(path, scope.frames[sink])]
+        skips = [scope.paths[line.path].points[-1][0] for line in pair]
+        others = [path.points[-1][0] for path in reads if path.points[-1][0] not in skips]
+        if sink in scope.inner and others:
+            votes += 1 if min(skips) > max(others) else -1
+    return votes > 0
+
+
+def _enters(path: Path, frame: Frame) -> bool:
+    x, y = path.points[-1]
+    return abs(y - frame.along) < SAME and 0 < x - frame.across < frame.width
+
+
+def right_side(scope: Composed, fold: Fold) -> list[int]:
+    """The children after the bottom."""
+    return [child for child, frame in enumerate(scope.frames) if frame.along > fold.bottom - SAME]
+
+
+def _end(frame: Frame) -> float:
+    return frame.along + frame.height
+
+
+class _Side:
+    """Positions along the flow on one side, with space put in at some levels."""
+
+    def __init__(self) -> None:
+        self.tracks: dict[float, int] = {}
+        self.more: dict[float, float] = {}
+
+    def track(self, level: float) -> int:
+        """A new track at a level."""
+        self.tracks[level] = self.tracks.get(level, 0) + 1
+        return self.tracks[level] - 1
+
+    def grown(self, level: float) -> float:
+        """What is put in at a level."""
+        count = self.tracks.get(level, 0)
+        return self.more.get(level, 0.0) + (BEFORE + TRACK * (count - 1) if count else 0.0)
+
+    def at(self, y: float) -> float:
+        """Where a place comes to be."""
+        return y + sum(self.grown(level) for level in {*self.tracks, *self.more} if level < y)
+
+
+class _Ends(NamedTuple):
+    """How a line between two levels runs.
+
+    Attributes:
+        beside: Whether it leaves its source at the side; otherwise at the end, on a track.
+        into: Whether it enters its sink at the side; otherwise at the end, from a track.
+    """
+
+    beside: bool
+    into: bool
+
+
+class _Shape:
+    """A scope with its fold, on the way to a U."""
+
+    def __init__(
+        self, scope: Composed, fold: Fold, room: Room, risen: bool, mirror: bool
+    ) -> None:
+        self.scope, self.room, self.risen = scope, room, risen
+        self.sign = -1 if mirror else 1
+        self.fold = fold._replace(skips=tuple(map(self._in_order, fold.skips)))
+        self.right = set(right_side(scope, fold))
+        self.across = {line.path for line in (*chain(*fold.skips), *fold.others)}
+        self.ends = [self._ends(pair) for pair in fold.skips]
+        self.left_side, self.right_side = _Side(), _Side()
+        self.away: dict[int, int] = {}
+        self.into: dict[int, int] = {}
+        self.lanes: dict[int, int] = {}
+        self._find_tracks()
+        self._level()
+        self._sideways()
+
+    # Which lines run on which tracks
+
+    def _in_order(self, pair: tuple[Across, ...]) -> tuple[Across, ...]:
+        """The lines between two levels, so that those that end nearer run above the others."""
+        paths = self.scope.paths
+        return tuple(sorted(pair, key=lambda line: self.sign * paths[line.path].points[-1][0]))
+
+    def _ends(self, pair: Sequence[Across]) -> _Ends:
+        """How the lines between two levels run: straight from side to side where that is free."""
+        frames, first = self.scope.frames, pair[0]
+        source, sink = frames[first.source], frames[first.sink]
+        wide = TRACK * (len(pair) - 1) + 2 * MARGIN
+        plain = [child not in self.scope.inner for child in (first.source, first.sink)]
+        return _Ends(
+            plain[0] and wide <= source.height and not self._beside(first.source, False),
+            plain[1] and wide <= sink.height and not self._beside(first.sink, True),
+        )
+
+    def _beside(self, child: int, right: bool) -> bool:
+        """Whether something stands between a child and the other side."""
+        frames = self.scope.frames
+        here = frames[child]
+        return any(
+            other.along < _end(here) and here.along < _end(other)
+            and (other.across > here.across) != (right and self.sign > 0)
+            for place, other in enumerate(frames)
+            if (place in self.right) == right and place != child
+        )
+
+    def _find_tracks(self) -> None:
+        left, right, bottom = self.left_side, self.right_side, self.fold.bottom
+        for pair, ends in zip(self.fold.skips, self.ends):
+            for line in pair:
+                if not ends.beside:
+                    self.away[line.path] = left.track(line.leaves)
+            for line in reversed(pair):
+                if not ends.into:
+                    self.into[line.path] = right.track(line.arrives)
+        leaving: dict[int, int] = {}
+        self.below = _Side()
+        for line in self.fold.others:
+            side = self.below if line.leaves == bottom else left
+            if line.trunk not in leaving:
+                leaving[line.trunk] = side.track(line.leaves)
+            self.away[line.path] = leaving[line.trunk]
+            if line.leaves != line.arrives:
+                self.lanes.setdefault(line.trunk, len(self.lanes))
+                self.into[line.path] = right.track(line.arrives)
+
+    # Along the flow
+
+    def _level(self) -> None:
+        """Stretch both sides until pairs of levels are at one height, and the ends, too."""
+        ends = [self._anchors(*item) for item in zip(self.fold.skips, self.ends)]
+        left, right, bottom = self.left_side, self.right_side, self.fold.bottom
+        first = min(self.scope.frames[child].along for child in self.right)
+        first = bottom if bottom in right.tracks else first
+        ends.append((left.at(bottom), right.at(first)))
+        for pair, (one, other), (after, before) in zip(self.fold.skips, ends, ends[1:]):
+            more = (other - before) - (after - one)
+            line = pair[0]
+            if more > 0:
+                left.more[line.leaves] = more
+            elif line.arrives > bottom:
+                right.more[line.arrives] = -more
+        self.top = self.room.before + (0.0 if self.risen else BEFORE + TRACK * len(self._exits()))
+        here, there = self._anchors(self.fold.skips[0], self.ends[0])
+        self.down = max(0.0, self.top + right.at(self.scope.height) - there - here)
+        self.turn = here + self.down + there
+        self.low = max(left.at(bottom) + self.down, self.turn - right.at(first))
+        self.height = self.low + self.below.grown(bottom) + PAD
+
+    def _anchors(self, pair: Sequence[Across], ends: _Ends) -> tuple[float, float]:
+        """Where the first line between two levels leaves the left and enters the right side."""
+        line, frames = pair[0], self.scope.frames
+        spread = TRACK * (len(pair) - 1) / 2
+        if ends.beside:
+            source = frames[line.source]
+            leaves = self.left_side.at(source.along) + source.height / 2 - spread
+        else:
+            leaves = self._track(self.left_side, line.leaves, self.away[line.path])
+        if ends.into:
+            sink = frames[line.sink]
+            arrives = self.right_side.at(sink.along) + sink.height / 2 + spread
+        else:
+            arrives = self._track(self.right_side, line.arrives, self.into[line.path], True)
+        return leaves, arrives
+
+    def _track(self, side: _Side, level: float, track: int, last: bool = False) -> float:
+        """Where a track is; the *last* ones come at the end of what is put in."""
+        begin = side.at(level) + (side.more.get(level, 0.0) if last else 0.0)
+        return begin + BEFORE + TRACK * track
+
+    def _on_left(self, y: float) -> float:
+        return self.left_side.at(y) + (self.down if y > self.room.before else 0.0)
+
+    def _on_right(self, y: float) -> float:
+        return self.turn - self.right_side.at(y)
+
+    # Across the flow
+
+    def _over(self, x: float) -> float:
+        """Where a place across comes to be on the right side."""
+        return self.there + self.sign * x
+
+    def _sideways(self) -> None:
+        """Where both sides and the lanes between them stand."""
+        room = self.room
+        left, right = self._extent(False), self._extent(True)
+        entry = min(self.scope.entries, default=left[0] + room.clear)
+        self.here = max(PAD + room.beside - left[0], room.clear - entry)
+        begin = left[1] + self.here
+        between = max(BETWEEN, 2 * BESIDE + TRACK * (len(self.lanes) - 1))
+        self.lane = begin + BESIDE
+        self.there = begin + between - right[0]
+        self.outer = right[1] + self.there
+        self.width = self.outer + PAD
+        if self._exits() and not self.risen:
+            self.width += BESIDE + TRACK * (len(self._exits()) - 1)
+
+    def _extent(self, right: bool) -> tuple[float, float]:
+        """The least and the largest place across, of boxes and lines of one side."""
+        found = [] if right else list(self.scope.entries)
+        for child, frame in enumerate(self.scope.frames):
+            if (child in self.right) == right:
+                found += [frame.across, frame.across + frame.width]
+        for number, path in enumerate(self.scope.paths):
+            if number not in self.across and self._is_right(path) == right:
+                found += [x for x, _ in path.points]
+        if right:
+            found = [self.sign * at for at in found]
+        return min(found), max(found)
+
+    def _is_right(self, path: Path) -> bool:
+        return path.points[0][1] > self.fold.bottom
+
+    def _exits(self) -> list[float]:
+        """Where lines leave the scope."""
+        high = self.scope.height - SAME
+        ends = [path.points[-1] for path in self.scope.paths]
+        return sorted({round(x, 2) for x, y in ends if y >= high})
+
+    # Together
+
+    def composed(self) -> Composed | None:
+        """The scope in its shape."""
+        scope = self.scope
+        frames = tuple(self._frame(*item) for item in enumerate(scope.frames))
+        lines = {line.path: line for line in (*chain(*self.fold.skips), *self.fold.others)}
+        ends = {line.path: kind for pair, kind in zip(self.fold.skips, self.ends) for line in pair}
+        found = []
+        for number, path in enumerate(scope.paths):
+            if number in ends:
+                points = self._levelled(lines[number], ends[number], frames)
+            elif number in lines:
+                points = self._crossing(lines[number])
+            else:
+                points = self._kept(path)
+            if number in lines and _hits(points, frames):
+                return None
+            found.append(path._replace(points=tuple(points)))
+        exits = self._leaving()
+        return scope._replace(
+            width=max(self.width, self.room.least),
+            height=max(self.height, self.room.length),
+            entries=tuple(at + self.here for at in scope.entries),
+            exits=tuple(exits.get(round(at, 2), self._over(at)) for at in scope.exits),
+            frames=frames,
+            paths=tuple(found),
+            through=None,
+        )
+
+    def _frame(self, child: int, frame: Frame) -> Frame:
+        if child in self.right:
+            far = frame.across if self.sign > 0 else frame.across + frame.width
+            return frame._replace(
+                across=self._over(far),
+                along=self._on_right(frame.along) - frame.height,
+            )
+        return frame._replace(across=frame.across + self.here, along=self._on_left(frame.along))
+
+    def _levelled(self, line: Across, ends: _Ends, frames: Sequence[Frame]) -> list[Point]:
+        """The way of a line between two levels."""
+        pair = next(each for each in self.fold.skips if line in each)
+        level = self._anchors(pair, ends)[0] + self.down + TRACK * pair.index(line)
+        points = self.scope.paths[line.path].points
+        source, sink = frames[line.source], frames[line.sink]
+        begin, end = points[0][0] + self.here, self._over(points[-1][0])
+        found = [(source.across + source.width, level)]
+        if not ends.beside:
+            found = [(begin, _end(source)), (begin, level)]
+        if ends.into:
+            return [*found, (sink.across, level)]
+        return [*found, (end, level), (end, _end(sink))]
+
+    def _crossing(self, line: Across) -> list[Point]:
+        """The way of another line to the right side: by the bottom, or by a lane."""
+        path = self.scope.paths[line.path]
+        (x, y), (to_x, to_y) = path.points[0], path.points[-1]
+        begin = (x + self.here, 0.0 if line.source == OUTSIDE else self._on_left(y))
+        end = self._over(to_x), self._on_right(to_y)
+        bottom = self.fold.bottom
+        track = self.away[line.path]
+        if line.leaves == bottom:
+            away = self.low + BEFORE + TRACK * track
+        else:
+            away = self._track(self.left_side, line.leaves, track)
+            away += self.down if line.leaves > self.room.before else 0.0
+        if line.leaves == line.arrives:
+            return [begin, (begin[0], away), (end[0], away), end]
+        lane = self.lane + TRACK * self.lanes[line.trunk]
+        track = self.into[line.path]
+        into = self.turn - self._track(self.right_side, line.arrives, track, True)
+        return [begin, (begin[0], away), (lane, away), (lane, into), (end[0], into), end]
+
+    def _kept(self, path: Path) -> list[Point]:
+        """A path on one side."""
+        if not self._is_right(path):
+            return [
+                (x + self.here, 0.0 if y <= SAME else self._on_left(y)) for x, y in path.points
+            ]
+        high = self.scope.height - SAME
+        found = [(self._over(x), self._on_right(y)) for x, y in self._straight(path)]
+        if path.points[-1][1] < high:
+            return found
+        x = found[-1][0]
+        if self.risen:
+            return [*found[:-1], (x, 0.0)]
+        at = round(path.points[-1][0], 2)
+        order = self._exits().index(at)
+        level = self.room.before + BEFORE + TRACK * order
+        lane = self._leaving()[at]
+        return [*found[:-1], (x, level), (lane, level), (lane, self.height)]
+
+    def _straight(self, path: Path) -> Sequence[Point]:
+        """A path; without bends into a box that the line from the other side enters at its side."""
+        points = path.points
+        aside = [pair[0].sink for pair, ends in zip(self.fold.skips, self.ends) if ends.into]
+        for sink in aside:
+            frame = self.scope.frames[sink]
+            if _enters(path, frame) and len(points) == 4 and self._is_only(path, frame):
+                middle = frame.across + frame.width / 2
+                if abs(points[0][0] - middle) < frame.width / 4:
+                    return points[0], (points[0][0], points[-1][1])
+        return points
+
+    def _is_only(self, path: Path, frame: Frame) -> bool:
+        """Whether nothing else on its side enters a box."""
+        paths = enumerate(self.scope.paths)
+        inside = [each for number, each in paths if number not in self.across]
+        return [each for each in inside if _enters(each, frame)] == [path]
+
+    def _leaving(self) -> Mapping[float, float]:
+        """Where what leaves the scope comes to leave it."""
+        exits = self._exits()
+        if self.risen:
+            return {at: self._over(at) for at in exits}
+        last = self.outer + BESIDE + TRACK * (len(exits) - 1)
+        return {at: last - TRACK * order for order, at in enumerate(exits)}
+
+
+def _hits(points: Sequence[Point], frames: Sequence[Frame]) -> bool:
+    """Whether a way runs through the inside of a box."""
+    return any(
+        max(ax, bx) > frame.across + SAME
+        and min(ax, bx) < frame.across + frame.width - SAME
+        and max(ay, by) > frame.along + SAME
+        and min(ay, by) < _end(frame) - SAME
+        for (ax, ay), (bx, by) in zip(points, points[1:])
+        for frame in frames
+    )
