@@ -188,6 +188,20 @@ def runs_down(net: Net) -> bool:
     return all(head.y >= tail.y + tail.height for tail, head in ends)
 
 
+@pytest.mark.parametrize("tensors, folds", [(1, True), (3, False)])
+def test_what_all_levels_read_may_cross_some_lines(tensors: int, folds: bool) -> None:
+    """One tensor besides, as the time in a diffusion model, makes a U; with several, lines would
+    cross everywhere."""
+    net = u_net([(90, 40)] * 3, [False] * 3)
+    for number in range(tensors):
+        time = len(net.items)
+        net.items.append(Item(f"time{number}", 1, 60, 20, module=True))
+        levels = [box for way in net.ways for box in way]
+        net.links.append(Link(0, time, "given"))
+        net.links.extend(Link(time, box, "time") for box in levels)
+    assert runs_down(net) != folds
+
+
 def test_levels_are_of_modules() -> None:
     """The same lines between operations, as those of one formula, are no levels."""
     extra = [(2, 7), (1, 8), (0, 9)]

@@ -174,7 +174,8 @@ class _Placing:
         children = self.children[scope + 1]
         within = self._open_in([children[place] for place in right_side(whole, fold)])
         reader = self._reader_above(scope)
-        most = crossings(whole) + 2 * sum(map(len, fold.skips))  # at both ends, the way on
+        across = sum(map(len, fold.skips)) + fold.strays
+        most = crossings(whole) + 2 * across  # at both ends, the way on
         for mirror in (True, False) if comes_from_right(whole, fold) else (False,):
             turned = {item: self._turned_over(item, composed[item], mirror) for item in within}
             if not all(turned.values()):

@@ -59,6 +59,16 @@ class Fold(NamedTuple):
     skips: tuple[tuple[Across, ...], ...]
     others: tuple[Across, ...]
 
+    @property
+    def through(self) -> list[Across]:
+        """The other lines that only run through the bottom, from just above it to just below."""
+        return [line for line in self.others if line.leaves == line.arrives == self.bottom]
+
+    @property
+    def strays(self) -> int:
+        """How many tensors cross the bottom that are neither of a level nor run through it."""
+        return len({line.trunk for line in set(self.others).difference(self.through)})
+
 
 def u_fold(
     template: Template, scope: Composed, modules: Collection[int], room: Room
@@ -110,12 +120,10 @@ def _fold(flow: _Flow, lines: Sequence[Across], bottom: float) -> Fold | None:
     if len(skips) < LEVELS or skips[-1][0].leaves >= bottom:
         return None
     nested = {line.path for level in skips for line in level}
-    others = tuple(line for line in lines if line.path not in nested)
-    through = [line for line in others if line.leaves == line.arrives == bottom]
-    strays = {line.trunk for line in others if line not in through}
-    source = skips[-1][0].source
-    runs = any(line.source != OUTSIDE and flow.reaches(source, line.source) for line in through)
-    return Fold(bottom, skips, others) if runs and len(strays) <= STRAYS * len(skips) else None
+    fold = Fold(bottom, skips, tuple(line for line in lines if line.path not in nested))
+    ends = (line.source for line in fold.through if line.source != OUTSIDE)
+    runs = any(flow.reaches(skips[-1][0].source, end) for end in ends)
+    return fold if runs and fold.strays <= STRAYS * len(skips) else None
 
 
 def _across(
