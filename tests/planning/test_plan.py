@@ -11,6 +11,8 @@ import pytest
 import torch
 
 import torchrecorder
+from torchrecorder.annotations.amounts import of_bytes
+from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.capture.internals import fake_group
 from torchrecorder.capture.internals.table import FAKE_GROUPS, STAGE_VOTES
 from torchrecorder.capture.planned import recorded
@@ -104,6 +106,24 @@ def test_what_fsdp_does_before_its_first_step_is_not_drawn(square):
     assert names == {**own, "backward": 1}
     assert "view" in {op.name for op in run.whole.ops.values()}
     assert list(problems(run.recording)) == []
+
+
+def test_what_is_sent_in_backward_counts_at_its_module():
+    """Although the op whose grad node ran it is removed."""
+    run = run_all(factories.spread, {"dp": 2, "tp": 2}).recording
+    sent = [
+        told for told in run.communications
+        if told.grad is not None and run.grad_nodes[told.grad].owner is None
+    ]
+    assert {told.name for told in sent} == {"all_reduce", "reduce_scatter"}
+    numbers = run.annotations["communication_bytes"]
+    for scope in {told.scope for told in sent}:
+        inside = sum(
+            max(told.given, told.received) for told in run.communications
+            if told.grad is not None and scope in run.within(told.scope)
+        )
+        text = numbers.text(Inside(run).of_scope(scope))
+        assert text.endswith(f"{of_bytes(inside)} backward")
 
 
 def test_tied_weights_stay_tied():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from torchrecorder.annotations.amounts import of_bytes, of_seconds
 from torchrecorder.annotations.annotation import JOINED, PROCESSES, Annotation
-from torchrecorder.events import Communication
+from torchrecorder.events import Communication, GradId, ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -18,12 +18,23 @@ def size(sent: Communication) -> int:
 def _by_node(
     amount: Callable[[Communication], float | None],
 ) -> Callable[[RecordedRun], dict[str, float]]:
-    """Amounts of communications by the op or grad node that ran them, otherwise by scope."""
+    """Amounts of communications by the op or grad node that ran them, otherwise by scope.
+
+    In joined recordings, the op of a grad node may be removed. Then the amount belongs to the first
+    grad node of its scope that has one.
+    """
 
     def compute(recording: RecordedRun) -> dict[str, float]:
         found: dict[str, float] = {}
+        owned: dict[ScopeId | None, GradId] = {}
+        for grad in recording.grad_nodes.values():
+            if grad.owner is not None:
+                owned.setdefault(grad.scope, grad.id)
         for sent in recording.communications:
-            node, number = sent.op or sent.grad or sent.scope, amount(sent)
+            ran = sent.grad
+            if ran is not None and recording.grad_nodes[ran].owner is None:
+                ran = owned.get(sent.scope, ran)
+            node, number = sent.op or ran or sent.scope, amount(sent)
             if node is not None and number is not None:
                 found[node] = found.get(node, 0) + number
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from torchrecorder.checks import shown
@@ -32,8 +32,17 @@ WIDE = 2.4
 
 
 @uncollected()
-def draw(view: View, style: Style = Style()) -> Figure:
-    """The figure of *view* in *style*."""
+def draw(
+    view: View, style: Style = Style(), unused: Collection[str] | None = None
+) -> Figure:
+    """The figure of *view* in *style*.
+
+    Args:
+        view: What is drawn.
+        style: How it looks.
+        unused: The ids of boxes whose results nothing reads; by default those without outgoing
+            edges.
+    """
     captions = Captions(view.recording, style, _repeated(view))
     graphs = GraphMarks(view, style.theme)
     heat = None
@@ -42,7 +51,9 @@ def draw(view: View, style: Style = Style()) -> Figure:
     drawn = bundles(view)
     texts = line_labels(view, drawn, captions)
     round_ = circles(view, {drawn[number].first.tail for number in texts})
-    shapes = tuple(_shapes(view, style, captions, graphs, heat, round_))
+    shapes = tuple(_shapes(
+        view, style, captions, graphs, heat, round_, unread(view) if unused is None else unused
+    ))
     if not view.boxes and not view.clusters:
         shapes = (_nothing(style),)
     figure = Figure(
@@ -113,16 +124,16 @@ def _shapes(
     graphs: GraphMarks,
     heat: Heat | None,
     round_: Mapping[str, str],
+    unused: Collection[str],
 ) -> Iterator[Shape]:
     marks = Marks(view)
     numbers = BoxNumbers(
         view, tuple(number for number in style.numbers if number != style.color_by)
     )
-    idle = unread(view)
     for box in view.boxes.values():
         look, label = style.look(box, view), (*captions.box(box), *_idle(view, box))
         label = (*label, *_next_round(view, box))
-        if box.id in idle:
+        if box.id in unused:
             label, look = small(label, look)
         if graphs:
             label = (*label, *graphs.lines(box))

@@ -22,6 +22,7 @@ from torchrecorder.style.legend import legend
 from torchrecorder.style.style import Style
 from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.merge_captions import result, same
+from torchrecorder.style.unread import unread
 from torchrecorder.views.bundles import Flow, Flows
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Box, View
@@ -109,9 +110,14 @@ class Drawn:
             for theme in self.themes
         )
 
+    @cached_property
+    def _unused(self) -> frozenset[str]:
+        """The boxes whose results nothing reads; a fold has the id of the first box in it."""
+        return unread(self.tree.view)
+
     def _both(self, view: View) -> tuple[Figure, Figure]:
         light, dark = (replace(self.style, theme=theme) for theme in self.themes)
-        plain = draw(view, replace(light, finish=None))
+        plain = draw(view, replace(light, finish=None), self._unused)
         done = finished(plain, view, light)
         return done, repainted(plain, view, dark)
 
