@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +14,8 @@ from torch.utils.checkpoint import checkpoint
 
 import torchrecorder
 from torchrecorder.recording import Recording
+
+from tests.work import lines_run
 
 X = torch.ones(2, 2)
 TRACED = pytest.mark.skipif(
@@ -202,3 +206,56 @@ def test_two_runs_give_equal_calls(tmp_path):
     one, other = (torchrecorder.record(model, X) for _ in range(2))
     assert one.function_calls == other.function_calls
     assert torchrecorder.load(one.save(tmp_path / "run.json")).function_calls == one.function_calls
+
+
+def _work(depth: int) -> int:
+    """The lines that 20 operations run in a block that is called from so many functions."""
+    if depth:
+        return _work(depth - 1)
+    with torchrecorder.Recorder():
+        return lines_run(lambda: [X + 1 for _ in range(20)])
+
+
+def test_what_is_around_the_block_is_not_looked_at_for_each_operation():
+    """An operation costs the same in a script and deep inside a trainer or a notebook."""
+    _work(0)
+    assert _work(60) < 1.1 * _work(0)
+
+
+def _steps() -> Iterator[Any]:
+    """Two operations in a block, and its recording."""
+    with torchrecorder.Recorder() as recorder:
+        yield X + 1
+        yield X * 2
+    yield recorder.recording
+
+
+def _call_in_step(function: Callable[[], Any]) -> None:
+    """Call it inside the step of an optimizer."""
+    optimizer = torch.optim.SGD([nn.Parameter(torch.ones(2))], lr=0.1)
+    optimizer.step(lambda: (function(), 0.0)[1])
+
+
+def test_a_block_in_a_generator_that_others_resume():
+    """The frame of the block is resumed in a region that was not around it when it began."""
+    steps = _steps()
+    next(steps)
+    _call_in_step(lambda: next(steps))
+    recording = next(steps)
+    first, *_, last = recording.ops.values()
+    assert first.scope is None and recording.scopes[last.scope].kind.value == "optimizer"
+
+
+def test_a_block_inside_a_region():
+    """A region that was running when the block began is around what runs in the block."""
+    recorder = torchrecorder.Recorder()
+
+    def block() -> None:
+        with recorder:
+            twice(X)
+
+    _call_in_step(block)
+    recording = recorder.recording
+    assert [scope.kind.value for scope in recording.scopes.values()] == ["optimizer"]
+    names = [call.name for call in recording.function_calls.values()]
+    assert names == ["twice", "doubled", "doubled"]

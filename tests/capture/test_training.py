@@ -19,6 +19,7 @@ from torchrecorder.events import ScopeKind
 
 from tests.structure import structure
 from tests.capture.joined_ranks import TASKS
+from tests.work import lines_run
 
 
 @pytest.fixture(autouse=True)
@@ -231,6 +232,62 @@ def test_a_gradient_that_one_pass_gave_has_one_maker():
     last = list(recording.ops.values())[-1]
     behind = nx.ancestors(recording.graph, last.id)
     assert [each for each in passes if each in behind] == passes[:1]
+
+
+def test_a_known_gradient_is_read_without_work():
+    """Optimizers read each gradient many times in a step: only the first time says something."""
+    model = _model()
+    weight = model[0].weight
+    with torchrecorder.Recorder(model) as recorder:
+        _loss(model).backward()
+        norm = weight.grad.norm()
+        reads = lines_run(lambda: [weight.grad for _ in range(50)])
+        ops = lines_run(lambda: [norm.abs() for _ in range(50)])
+        weight.grad = None
+        nothing = lines_run(lambda: [weight.grad for _ in range(50)])
+    assert max(reads, nothing) < ops / 4
+    first, *rest = [op for op in recorder.recording.ops.values() if op.name in ("norm", "abs")]
+    backward = [op.id for op in recorder.recording.ops.values() if op.name == "backward"]
+    assert nx.ancestors(recorder.recording.graph, first.id) >= {*backward}
+    assert len(rest) == 50
+
+
+class _Halving(torch.optim.Optimizer):
+    """A step that changes modes between its operations, and calls a module."""
+
+    def __init__(self, model):
+        super().__init__(model.parameters(), {})
+        self.model, self.x = model, torch.ones(1, 3)
+
+    def step(self, closure=None):
+        with torch.no_grad():
+            for weight in (self.param_groups[0]["params"][0],) * 2:
+                weight.mul_(0.5)
+                weight.mul_(0.5)
+                with torch.autocast("cpu"):
+                    weight.add(1)
+                    weight.add(1)
+                self.model(self.x)
+                weight.mul_(0.5)
+
+
+def test_modes_and_modules_inside_a_step():
+    """What runs in a step stays in the one scope of the step, and a mode's is the mode's own."""
+    model = nn.Sequential(nn.Linear(3, 3))
+    halving = _Halving(model)
+    with torchrecorder.Recorder(model) as recorder:
+        halving.step()
+        model(halving.x)
+    recording = recorder.recording
+    (step,) = _steps(recording)
+    inside = [
+        recording.scopes[op.scope].kind.value if op.scope != step.id else op.name
+        for op in recording.ops.values()
+    ]
+    turn = ["mul_", "mul_", "autocast", "autocast", "module", "mul_"]
+    assert inside == [*turn, *turn, "module"]
+    assert len(recording.scopes) == 1 + 2 * 3 + 2
+    assert structure(recording) == []
 
 
 # Two processes ------------------------------------------------------------------------------

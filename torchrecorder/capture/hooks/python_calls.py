@@ -99,6 +99,8 @@ class PythonCalls:
 
     def __enter__(self) -> PythonCalls:
         frame: FrameType | None = get_frame(1)
+        if not self.sources.is_in_region(frame):  # what is around the block says nothing
+            self.sources.is_around = self._is_around
         while frame is not None:
             self._mark(frame, _OUTSIDE, None)
             frame = frame.f_back
@@ -113,6 +115,13 @@ class PythonCalls:
                 frame.f_trace = mark or None
             frame = frame.f_back
         self._traced.clear()
+
+    def _is_around(self, frame: FrameType) -> bool:
+        """Whether *frame* was running before the block, and with it the frames outside of it."""
+        mark = frame.f_trace
+        if type(mark) is not FrameMark or mark.get(self) is not _OUTSIDE:
+            return False
+        return not frame.f_code.co_flags & _GENERATOR_FLAGS  # others may resume a generator
 
     def finish(self) -> None:
         """Write the events of the calls with ops or scopes."""

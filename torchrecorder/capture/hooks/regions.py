@@ -71,6 +71,7 @@ class Regions:
         self.function: PythonCall | None = None  # the call of a Python function that is innermost
         self.lingering: DeferredExits
         self.outside = self.state = mode_state()
+        self._synced: tuple[OpenScope | None, ModeState] = None, self.state
         self.entered: Callable[[ScopeEntered, Any], None] = lambda event, key: None
 
     def locate(self, frame: FrameType | None) -> SourceLine | None:
@@ -84,7 +85,7 @@ class Regions:
         if stack and stack[-1].key is None:  # no region is open
             if found or state is not stack[-1].state and state != stack[-1].state:
                 opened = self._sync(found, state)
-        elif found or stack or state != self.outside:
+        elif (found or stack or state != self.outside) and not self._is_current(found, state):
             opened = self._sync(found, state)
         self.function = self.calls.innermost(frames, found) if frames else None
         for region, scope in opened:
@@ -103,6 +104,7 @@ class Regions:
     def switched(self) -> None:
         """Grad mode was switched: a no_grad block may begin or end here."""
         stack = self.tape.stack
+        self._synced = None, self.state
         if stack and isinstance(stack[-1].key, ModeState):
             self.close(stack[-1])
 
@@ -112,6 +114,16 @@ class Regions:
             if opened.key is None:
                 return opened.state  # type: ignore[no-any-return]
         return self.outside
+
+    def _is_current(self, found: list[Region], state: ModeState) -> bool:
+        """Whether the only open region is the one *found*, or else the mode *state*, as before."""
+        stack = self.tape.stack
+        top, before = self._synced
+        if state is not before or len(found) > 1 or not stack or stack[-1] is not top:
+            return False
+        if top.key is not (found[0].key if found else state):
+            return False
+        return len(stack) == 1 or stack[-2].key is None
 
     def _sync(self, found: list[Region], state: ModeState) -> list[tuple[Region, ScopeId]]:
         """Close and open regions so that those run that are *found*; gives those that began."""
@@ -129,6 +141,7 @@ class Regions:
         begun = [(region, self._enter(region)) for region in wanted[same:]]
         if kind is not None and same < len(keys):
             self._enter_mode(kind, state)
+        self._synced = self.tape.stack[-1] if self.tape.stack else None, state
         return begun
 
     def _open(self) -> list[OpenScope]:

@@ -104,6 +104,7 @@ class Sources:
         self._lines: dict[tuple[int, int], SourceLine] = {}
         self._roots = _import_roots()
         self.eager = RanEagerly()
+        self.is_around = _is_never  # whether a frame was running before the recording started
         self.steps: dict[int, str] = {}  # compiled steps that run: ids of frames, and optimizers
         self.expect_compiled()
 
@@ -117,7 +118,8 @@ class Sources:
         """The user's line at or outside *frame*, the regions and the user's frames on the way.
 
         The line is None if a module call comes first; the others are given innermost first. Of a
-        module whose ``forward`` called no other function, no frame is given.
+        module whose ``forward`` called no other function, no frame is given. The first frame that
+        `is_around` the recording ends the walk.
 
         Raises:
             InternalWork: Between the two, PyTorch runs internal work.
@@ -156,8 +158,19 @@ class Sources:
                 frames.append(frame)
                 if line is None:
                     line = self._line(str(place), frame, code)
+                if self.is_around(frame):
+                    break
             callee, frame = frame, frame.f_back
         return line, regions, frames
+
+    def is_in_region(self, frame: FrameType | None) -> bool:
+        """Whether a region is running anywhere around *frame*."""
+        while frame is not None:
+            place = self._places.get(id(frame.f_code)) or self._place(frame.f_code)
+            if place is not _MODULE and place is not _INSIDE and type(place) is not str:
+                return True
+            frame = frame.f_back
+        return False
 
     def custom_functions(self, frame: FrameType | None) -> list[Any]:
         """The custom functions that run around *frame*, innermost first; see `class_of`."""
@@ -229,6 +242,10 @@ class Sources:
             if filename.startswith(root):
                 return filename[len(root) :]
         return os.path.basename(filename)
+
+
+def _is_never(frame: FrameType) -> bool:
+    return False
 
 
 def cell_name(filename: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torch import Tensor
 
 from torchrecorder.capture.hooks.accumulation import Gradients
@@ -11,6 +13,9 @@ from torchrecorder.capture.modes.op_schema import FunctionFacts
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.modes.mutation import RECEIVED, STATISTICS
 from torchrecorder.events import OpId, Slot, SourceLine
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.tensors.entries import Entry
 
 
 class Call:
@@ -58,3 +63,21 @@ class Call:
         if self.facts.in_place or self.facts.name in RECEIVED:
             return True
         return "." in argument  # in a list: sort() writes only those
+
+    def wrote(self, name: str, tensor: Tensor, entry: Entry) -> bool:
+        """Whether it wrote the argument *name*, if the version of *tensor* does not tell."""
+        first = tensor is self.tensors[0][1]
+        if self.facts.rebinds and first:
+            return True
+        if name.partition(".")[0] in self.facts.writes:
+            if self.facts.dispatched or self.writes(name):
+                return True
+        if entry.version < 0:
+            told = self.facts.in_place or _told_to(self.arguments)
+            return name == "out" or first and told
+        return tensor._version != entry.version
+
+
+def _told_to(arguments: tuple[tuple[str, str], ...]) -> bool:
+    """Whether the arguments request an in-place write; False for dropout in evaluation mode."""
+    return ("inplace", "True") in arguments and ("training", "False") not in arguments

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
+from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
@@ -36,8 +37,10 @@ if TYPE_CHECKING:
     from torchrecorder.capture.hooks.backward import BackwardRuns
     from torchrecorder.capture.hooks.regions import Regions
     from torchrecorder.capture.tape import Tape
-    from torchrecorder.capture.tensors.entries import Entry
     from torchrecorder.capture.tensors.tensor_table import Values
+
+_PLAIN = frozenset((Tensor, Parameter))
+"""The types of tensors whose attributes can be read without calling a function mode."""
 
 
 class Calls:
@@ -225,7 +228,7 @@ class Calls:
             if entry is None:
                 continue
             if entry.version < 0 or unusual:
-                wrote = _wrote(call, name, tensor, entry)
+                wrote = call.wrote(name, tensor, entry)
             else:
                 wrote = tensor._version != entry.version
                 if wrote and tensor._version <= entry.storage.received:
@@ -239,10 +242,14 @@ class Calls:
         self, call: Call, result: Any, writes: dict[int, ValueId]
     ) -> tuple[ValueId, ...]:
         """The new values: results first, then written arguments."""
-        usual = not (writes or call.wrapped or call.on_objects or call.facts.attribute)
-        if usual and isinstance(result, Tensor):
+        usual = not (call.wrapped or call.on_objects or call.facts.attribute)
+        if usual and isinstance(result, Tensor) and len(writes) < 2:
             if self.values.aliases:
                 result = self.values.source(result)
+            if writes:
+                if id(result) in writes:
+                    return (writes[id(result)],)
+                return self._several_outputs(call, result, writes)
             for _, tensor in call.tensors:
                 if tensor is result:
                     return ()
@@ -272,7 +279,7 @@ class Calls:
             if id(tensor) in given:
                 if id(tensor) in writes:
                     outputs[writes[id(tensor)]] = None
-            elif call.facts.name == "grad" and call.facts.attribute:
+            elif call.facts.reads_gradient:
                 self.values.read_gradient(tensor, call.inputs[0].value)
             else:
                 outputs[self.values.note(tensor, call.op)] = None
@@ -363,12 +370,14 @@ class FunctionCalls(TorchFunctionMode):
                 func = functools.partial(self._run_traced, func)
             if facts.grad_switch:
                 self.calls.regions.switched()
+            usual = not self.crowded and _PLAIN.issuperset(types)
+            known = facts.reads_gradient and usual and _is_gradient_known(values, args[0])
         except Exception as error:
             self.calls.tape.lose("functions", error)
             return func(*args, **kwargs)
-        if facts.ignored:
+        if facts.ignored or known:
             return func(*args, **kwargs)
-        return self.calls.around(func, facts, bool(types) or self.crowded, args, kwargs)
+        return self.calls.around(func, facts, not usual, args, kwargs)
 
     def _run_traced(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run an operator that may trace its function arguments: module calls then are not
@@ -381,19 +390,6 @@ class FunctionCalls(TorchFunctionMode):
             tape.ignores_calls = before
 
 
-def _wrote(call: Call, name: str, tensor: Tensor, entry: Entry) -> bool:
-    """Whether an argument was written, if its version does not tell."""
-    first = tensor is call.tensors[0][1]
-    if call.facts.rebinds and first:
-        return True
-    if name.partition(".")[0] in call.facts.writes:
-        if call.facts.dispatched or call.writes(name):
-            return True
-    if entry.version < 0:
-        return name == "out" or first and (call.facts.in_place or _told_to(call.arguments))
-    return tensor._version != entry.version
-
-
-def _told_to(arguments: tuple[tuple[str, str], ...]) -> bool:
-    """Whether the arguments request an in-place write; False for dropout in evaluation mode."""
-    return ("inplace", "True") in arguments and ("training", "False") not in arguments
+def _is_gradient_known(values: Values, leaf: Tensor) -> bool:
+    """Whether ``x.grad`` of a *leaf* is recorded or None, so that reading it tells nothing."""
+    return leaf.is_leaf and (leaf.grad is None or id(leaf.grad) in values.entries)

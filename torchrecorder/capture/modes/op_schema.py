@@ -99,6 +99,7 @@ class FunctionFacts:
         in_place: Writes its first argument, according to its name.
         rebinds: Gives a tensor other memory (``x.data = y``).
         attribute: Reads an attribute.
+        reads_gradient: Reads ``x.grad``, which is no op.
         grad_switch: Switches grad mode.
         writes: Arguments that it may write without increasing their version.
         runs_backward: Runs the autograd graph.
@@ -115,6 +116,7 @@ class FunctionFacts:
     in_place: bool = False
     rebinds: bool = False
     attribute: bool = False
+    reads_gradient: bool = False
     grad_switch: bool = False
     writes: tuple[str, ...] = ()
     runs_backward: bool = False
@@ -196,6 +198,7 @@ def _attribute_facts(func: Any, name: str) -> FunctionFacts:
         ignored=ignored,
         rebinds=setter,
         attribute=not setter,
+        reads_gradient=not setter and attribute == "grad",
     )
 
 

@@ -75,6 +75,8 @@ class Extras:
 
     def warn_unmatched(self, events: Iterable[Event]) -> None:
         """Warn of patterns that match no scope or operation of the run."""
+        if isinstance(self.stats, bool) and not self.keep:
+            return
         events = list(events)
         entered = {event.scope: event for event in events if isinstance(event, ScopeEntered)}
         names = [item.path or item.name for item in entered.values()]
