@@ -50,11 +50,22 @@ def _proved(name, rank, world):
     recording = recorder.recording
     assert structure(recording) == []
     assert len(recording.communications) == sum(counted.values()) > 0, counted
+    if name.endswith("accumulation"):
+        _accumulated(recording)
     joined = torchrecorder.gather(recording)
     if joined is not None:
         _joined(joined, world)
         _lanes(joined, name)
     _alone(build, rank, world)
+
+
+def _accumulated(recording):
+    """The pass whose gradients stay in this process is read by the next, for each parameter."""
+    first, second, *_ = (run.op for run in recording.backward_runs)
+    left = {*recording.ops[first].outputs}
+    added = [slot for slot in recording.ops[second].inputs if slot.name.endswith(".grad")]
+    assert left == {slot.value for slot in added}
+    assert len(left) == sum(len(module.parameters) for module in recording.modules.values())
 
 
 def _joined(run, world):

@@ -76,6 +76,21 @@ def fsdp(rank, world):
     return _stepped(_sharded(blocks(), mesh(("dp",), world)), rank)
 
 
+def sharded_accumulation(rank, world):
+    """Three backward passes; only the last two average their gradients and add them."""
+    model = _sharded(blocks(), mesh(("dp",), world))
+
+    def step():
+        results = []
+        for number in range(3):
+            model.set_requires_gradient_sync(number > 0)
+            results.append(model(inputs(rank + number * world)))
+            results[-1].square().mean().backward()
+        return results
+
+    return model, step
+
+
 def checkpointing(rank, world):
     """Sharded blocks, each of which runs again in backward."""
     model = _sharded(blocks(), mesh(("dp",), world))
@@ -217,8 +232,8 @@ def _pipeline(name, per_rank=1, batches=4):
 MODELS = {
     build.__name__: build
     for build in (
-        ddp, accumulation, fsdp, checkpointing, tensor_parallel, sequence_parallel,
-        fsdp_and_tensor_parallel, experts, experts_without_autograd,
+        ddp, accumulation, fsdp, sharded_accumulation, checkpointing, tensor_parallel,
+        sequence_parallel, fsdp_and_tensor_parallel, experts, experts_without_autograd,
         _pipeline("ScheduleGPipe"), _pipeline("Schedule1F1B"),
         _pipeline("ScheduleInterleaved1F1B", per_rank=2),
     )

@@ -17,7 +17,7 @@ from torchrecorder.errors import InvalidArgument
 LIMIT = 240
 
 PIPELINES = ("ScheduleGPipe", "Schedule1F1B", "ScheduleInterleaved1F1B")
-REPLICAS = ("ddp", "accumulation", "fsdp", "checkpointing")
+REPLICAS = ("ddp", "accumulation", "fsdp", "sharded_accumulation", "checkpointing")
 LAYERS = ("tensor_parallel", "sequence_parallel", "fsdp_and_tensor_parallel")
 EXPERTS = ("experts", "experts_without_autograd")
 
