@@ -31,7 +31,8 @@ class Table:
     def enter(self, *tensors, storage=None):
         for tensor in tensors:
             entry = self.entries[id(tensor)] = Entry(tensor, self.forget)
-            entry.key, entry.storage = id(tensor), storage or self.storage
+            entry.key = id(tensor)
+            entry.lie_in(storage or self.storage)
 
     def around(self, tensor):
         return around_in(self.entries, tensor, self.storage)
@@ -41,6 +42,26 @@ class Table:
 def table():
     """An empty one."""
     return Table()
+
+
+def test_only_tensors_of_the_storage_are_looked_at():
+    """However many others there are; and none that went to another storage."""
+    class Counting(dict):
+        asked = 0
+
+        def get(self, key):
+            self.asked += 1
+            return super().get(key)
+
+    table = Table()
+    whole, others = torch.ones(6), [torch.ones(2) for _ in range(50)]
+    table.enter(whole)
+    table.enter(*others, storage=Storage(0, 1))
+    entries = Counting(table.entries)
+    assert around_in(entries, whole[:3], table.storage)[0] is whole
+    assert entries.asked == 1
+    table.entries[id(whole)].lie_in(Storage(0, 2))
+    assert table.around(whole[:3])[0] is None
 
 
 def test_the_narrowest_around_is_the_nearest(table):

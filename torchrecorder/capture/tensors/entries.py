@@ -64,7 +64,13 @@ class Entry(weakref.ref[Tensor]):
         for name in Entry.__slots__:
             setattr(entry, name, getattr(self, name))
         entry.key, entry.requires_grad, entry.original = id(tensor), False, None
+        entry.lie_in(self.storage)
         return entry
+
+    def lie_in(self, storage: Storage) -> None:
+        """The memory of the tensor is in *storage* from now on."""
+        self.storage = storage
+        storage.tensors[self.key] = None
 
 
 def around_in(
@@ -78,8 +84,9 @@ def around_in(
     low, high = reach_of(tensor)
     nearest: tuple[int, Tensor | None] = 0, None
     unclear = storage.faded
-    for entry in list(entries.values()):
-        other = entry() if entry.storage is storage else None
+    for key in list(storage.tensors):
+        entry = entries.get(key)
+        other = entry() if entry is not None and entry.storage is storage else None
         if other is not None and other is not tensor:
             start, end = reach_of(other)
             unclear = unclear or start < high and low < end
@@ -96,6 +103,7 @@ def forgetting(
     def forget(entry: Entry) -> None:
         try:
             entries.pop(entry.key, None)
+            entry.storage.tensors.pop(entry.key, None)
             entry.storage.faded = True
             if aliases:
                 aliases.discard(entry.key)

@@ -41,13 +41,14 @@ class Storage:
     another thread: up to the version *received*, the collective was the writer.
     """
 
-    __slots__ = ("weak", "number", "writes", "last", "faded", "received", "waiting")
+    __slots__ = ("weak", "number", "writes", "last", "tensors", "faded", "received", "waiting")
 
     def __init__(self, weak: Any, number: int) -> None:
         self.weak = weak
         self.number = number
         self.writes: list[Write] | tuple[()] = ()
         self.last: ValueId | None = None
+        self.tensors: dict[int, None] = {}  # ids of known tensors that are or were in it, in order
         self.faded = False  # a known tensor in it no longer exists
         self.received = UNVERSIONED
         self.waiting: list[Waiting] | None = None  # callbacks for the end of a collective

@@ -222,7 +222,7 @@ class Values:
         if storage is not entry.storage:  # given other memory, as set_ does
             memory = self._held_before(tensor, storage)
             if memory is not None:
-                entry.storage = storage
+                entry.lie_in(storage)
                 return self._adopt_alias(tensor, memory)
         op = self.tape.next_op()
         before = entry.value
@@ -256,7 +256,7 @@ class Values:
             entry = self.entries[key] = Entry(tensor, self._forget)
             entry.key = key
             entry.original = None
-            entry.storage = self.storages.of(tensor)
+            entry.lie_in(self.storages.of(tensor))
         entry.names = names
         return self._renote(tensor, entry, producer, role, grad, value)
 
@@ -308,7 +308,8 @@ class Values:
         storage = self.storages.of(tensor)
         if storage is entry.storage:
             storage.write(op, *reach_of(tensor))
-        entry.storage = storage  # another storage after ``.data = x``
+        else:  # another storage after ``.data = x``
+            entry.lie_in(storage)
         return self._renote(tensor, entry, op)
 
     def _state(
