@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+
+import torchrecorder
 
 from tests.figures import linear, network, regions
 from tests.page.browser import Visit, browser
 from tests.page.test_data import Page, data_of
 from tests.page.test_safety import HOSTILE
+from tests.ranks.made import recorded
 from tests.stepped import stepped
 from tests.views.test_fold import stack
 from torchrecorder.recording import Recording
@@ -312,3 +316,13 @@ def test_a_large_page_is_quick(program: Any, tmp_path: Path) -> None:
     )
     assert seen.troubles == [] and paint < 5000 and took < 2500
     seen.window.close()
+
+
+def test_the_path_to_a_lane_has_its_name(visit: Visiting) -> None:
+    """As in its title, not as in dotted paths, which have no spaces."""
+    run = torchrecorder.merge(recorded(lambda rank: torch.ones(2), world=2))
+    seen = visit(run.recording)
+    assert "ones" in seen.panel(1)
+    seen.page.wait_for_function("document.querySelectorAll('#crumbs button').length > 2")
+    crumbs = seen.page.locator("#crumbs button").all_inner_texts()
+    assert crumbs == ["job", "ranks 0–1", "ones"]

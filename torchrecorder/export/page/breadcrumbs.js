@@ -28,7 +28,7 @@ const createCrumbs = (element, stage, model, state, actions) => {
 
   function short(item) {
     const path = model.text(model.data.items.path[item]), around = model.parent(item);
-    if (model.isFold(item)) return model.title(item).split(": ")[0];
+    if (model.isFold(item) || (path && around < 0)) return model.title(item).split(": ")[0];
     if (!path || (around >= 0 && path === model.path(around))) return model.title(item);
     return path.split(".").pop();
   }
