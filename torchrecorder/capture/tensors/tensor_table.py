@@ -308,8 +308,7 @@ class Values:
         storage = self.storages.of(tensor)
         if storage is entry.storage:
             storage.write(op, *reach_of(tensor))
-        else:  # another storage after ``.data = x``
-            entry.lie_in(storage)
+        entry.lie_in(storage)  # another storage after ``.data = x``
         return self._renote(tensor, entry, op)
 
     def _state(
