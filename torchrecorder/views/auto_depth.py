@@ -10,6 +10,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of
 from torchrecorder.views.collapse import Quiet
 from torchrecorder.views.hide import is_pass, is_query, is_reshape
+from torchrecorder.views.nesting import Nesting
 from torchrecorder.views.training import training_steps
 
 ENOUGH = 40
@@ -22,10 +23,7 @@ FEW = 1 / 2
 
 def scope_depths(recording: RecordedRun) -> dict[str | None, int]:
     """How many scopes lie around each scope; -1 stands for the top, under None."""
-    depths: dict[str | None, int] = {None: -1}
-    for scope in recording.scopes.values():
-        depths[scope.id] = depths[scope.parent] + 1
-    return depths
+    return Nesting({scope.id: scope.parent for scope in recording.scopes.values()}).depth
 
 
 def max_depth(recording: RecordedRun) -> int:

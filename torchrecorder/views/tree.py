@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.views.fold.blocks import PREFIX, is_block
-from torchrecorder.views.collapse import closed_box
+from torchrecorder.views.collapse import SOURCES, closed_box
 from torchrecorder.views.fold.fold import names_of
 from torchrecorder.views.view import Box, BoxKind, Unfolded, View
-
-SOURCES = (BoxKind.INPUT, BoxKind.PARAMETER, BoxKind.BUFFER, BoxKind.CONSTANT)
 
 
 class Place(NamedTuple):
@@ -73,10 +71,9 @@ class Tree:
     def ends(self) -> tuple[int, ...]:
         """For each place, the number after the last one that lies in it."""
         ends = [number + 1 for number in range(len(self.places))]
-        for number in range(len(self.places) - 1, -1, -1):
-            around = self.places[number].parent
-            if around >= 0:
-                ends[around] = max(ends[around], ends[number])
+        for number, place in reversed([*enumerate(self.places)]):
+            if place.parent >= 0:
+                ends[place.parent] = max(ends[place.parent], ends[number])
         return tuple(ends)
 
     @cached_property

@@ -142,10 +142,7 @@ class View:
 
     def is_idle(self, box: Box) -> bool:
         """Whether *box* did not take part in the backward pass that is shown."""
-        if not self.backward or not self._ran:
-            return False
-        grads = [member for member in box.members if member in self.recording.grad_nodes]
-        return bool(grads) and self._ran.isdisjoint(grads)
+        return self.backward and bool(self._ran) and self._ran.isdisjoint(box.members)
 
     @cached_property
     def _ran(self) -> frozenset[str]:

@@ -42,8 +42,7 @@ class Equal:
             start = 0
             while start < len(row):
                 end = max(_chain(self.wiring, row, start), _side_by_side(self.wiring, row, start))
-                if end - start > 1:
-                    yield tuple(row[start:end])
+                yield tuple(row[start:end])
                 start = end
 
 

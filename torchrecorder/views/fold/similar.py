@@ -54,14 +54,11 @@ class Similar:
         """Siblings in a cluster next to each other that are similar to the first of them."""
         group: list[str] = []
         for item in self.items.siblings(around):
-            if group and self._are_similar(group[0], item):
-                group.append(item)
-                continue
-            if len(group) > 1:
+            if group and not self._are_similar(group[0], item):
                 yield tuple(group)
-            group = [item]
-        if len(group) > 1:
-            yield tuple(group)
+                group = []
+            group.append(item)
+        yield tuple(group)
 
     def _are_similar(self, one: str, other: str) -> bool:
         """Whether most of what the smaller of two siblings does, the larger does too."""

@@ -1,0 +1,216 @@
+"""Edges of folds: how many there are, where blocks begin, and what closes with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import FrozenInstanceError, fields, replace
+from types import MappingProxyType
+
+import pytest
+
+from tests.figures import arrows, boxes, linear
+from tests.views.test_fold import view_of
+from torchrecorder.events import ScopeKind, SourceLine, ValueId
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+from torchrecorder.views.branches import Branches
+from torchrecorder.views.bundles import Flow, bundles
+from torchrecorder.views.fold.blocks import repeated
+from torchrecorder.views.hide import is_reshape
+from torchrecorder.views.pipeline import ViewOptions, plan
+from torchrecorder.views.tree import Tree
+
+
+def doubling(times: int) -> Recording:
+    """Blocks in a chain; each reads what its layer gives twice."""
+    run = Builder()
+    with run.scope("Net"):
+        h = run.input()
+        for place in range(times):
+            with run.scope(f"layers.{place}", "Block"):
+                h = linear(run, "fc", h)
+                h = run.op("mul", h, h)
+    return run.recording()
+
+
+@pytest.mark.parametrize("fold", [True, "similar"])
+def test_parallel_edges_stay_parallel(fold: bool | str) -> None:
+    """Two arguments of one op are two arrows in the fold, as in each of its siblings."""
+    plain = Counter(arrows(view_of(doubling(1), depth=2)))
+    folded = Counter(arrows(view_of(doubling(4), depth=2, fold=fold)))
+    assert plain["layers.0.fc -> mul"] == 2
+    assert folded == plain
+
+
+def stages(times: int, size: int) -> Recording:
+    """Pooling, layer and activation in turn, and a last pooling; sizes are halved by poolings."""
+    run = Builder()
+    with run.scope("Net"):
+        h = run.input("x", (1, 64))
+        for place in range(times):
+            with run.scope(f"pool{place}", "Pool"):
+                h = run.op("pool", h, shape=(1, size))
+            with run.scope(f"fc{place}", "Wide"):
+                h = run.op("expand", h, shape=(1, 64))
+            with run.scope(f"act{place}", "Act"):
+                h = run.op("relu", h, shape=(1, 64))
+        with run.scope(f"pool{times}", "Pool"):
+            run.op("pool", h, shape=(1, size))
+    return run.recording()
+
+
+def test_a_block_ends_where_the_size_shrinks() -> None:
+    """Not where it stays, as behind an activation: that is only one more step."""
+    assert boxes(view_of(stages(4, 32), depth=1)) == ["x", "pool0", "fc0", "act0", "pool1", "out:0"]
+    assert boxes(view_of(stages(4, 64), depth=1)) == ["x", "pool0", "fc0", "act0", "pool4", "out:0"]
+
+
+def training(parameters: int) -> Recording:
+    """A layer with so many parameters, a step that updates them, and the layer again."""
+    run = Builder("run")
+    weights = {f"weight{number}": ValueId("") for number in range(parameters)}
+    x = run.input("x")
+    with run.scope("Net"):
+        weights = {name: run.parameter(name) for name in weights}
+        loss = run.op("linear", x, *weights.values())
+    grad = run.op("backward", loss)
+    with run.scope("SGD", "SGD", kind=ScopeKind.OPTIMIZER):
+        weights = {name: run.op("add_", old, grad, writes=old) for name, old in weights.items()}
+    with run.scope("Net"):
+        run.op("linear", x, *weights.values())
+    return run.recording()
+
+
+@pytest.mark.parametrize("parameters", [1, 2, 3, 5])
+def test_updated_weights_are_one_line(parameters: int) -> None:
+    """From the step to the next call, whatever their number."""
+    view = view_of(training(parameters), depth=0)
+    found = [bundle for bundle in bundles(view) if bundle.flow is Flow.WEIGHT]
+    assert [len(bundle.arrows) for bundle in found] == [parameters]
+
+
+def test_closing_a_part_hides_all_that_lies_in_it_and_nothing_else() -> None:
+    """The places in a part follow it, up to its end."""
+    unfolded = view_of(doubling(3)).unfolded
+    assert unfolded is not None
+    tree = Tree(unfolded())
+    inside: dict[int, set[int]] = {number: {number} for number in range(len(tree.places))}
+    for number in reversed(range(len(tree.places))):
+        parent = tree.places[number].parent
+        if parent >= 0:
+            inside[parent] |= inside[number]
+    for number, end in enumerate(tree.ends):
+        assert inside[number] == set(range(number, end))
+
+
+def test_a_former_value_is_what_another_box_made() -> None:
+    """Of several results that one box reads, each keeps its own edge."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        first = run.op("split", run.input(), outputs=2)
+        run.op("add", first, ValueId(f"v{int(first[1:]) + 1}"))
+    assert arrows(view_of(run.recording(), depth=2)) == [
+        "x -> split", "split -> add", "split -> add", "add -> out:0",
+    ]  # fmt: skip
+
+
+def rounds(times: int, steps: int) -> Recording:
+    """So many rounds of so many different ops, one after the other."""
+    run = Builder()
+    with run.scope("Net"):
+        h = run.op("start", run.input())
+        for _ in range(times):
+            for step in range(steps):
+                h = run.op("step" + "abcdefgh"[step], h)
+    return run.recording()
+
+
+@pytest.mark.parametrize(
+    ("times", "steps", "folds"),
+    [(2, 7, False), (3, 2, False), (3, 3, True), (4, 2, True), (7, 1, True), (6, 1, False)],
+)
+def test_rounds_fold_that_save_six_boxes(times: int, steps: int, folds: bool) -> None:
+    """From three rounds on; the boxes that are counted beforehand are those that are drawn."""
+    recording = rounds(times, steps)
+    drawn = {box for box in view_of(recording).boxes if box in recording.ops}
+    assert len(drawn) == 1 + (steps if folds else times * steps)
+    assert drawn == set(recording.ops) - repeated(recording)
+
+
+def test_loops_in_loops_are_counted_once() -> None:
+    """Each op of two inner loops in its first round, in the first round of the outer one."""
+    run = Builder()
+    with run.scope("Net"):
+        h = run.op("start", run.input())
+        for _ in range(4):
+            for _ in range(15):
+                h = run.op("tanh", run.op("sin", run.op("mul", h)))
+            for _ in range(15):
+                h = run.op("abs", run.op("exp", h))
+    recording = run.recording()
+    left = [op.name for op in recording.ops.values() if op.id not in repeated(recording)]
+    assert left == ["start", "mul", "sin", "tanh", "exp", "abs"]
+    assert boxes(view_of(recording)) == ["x", *left, "out:0"]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_siblings_on_results_of_one_op_stand_side_by_side(apart: bool) -> None:
+    """Each reads a result of its own; not where one of them reads what another box gives."""
+    run = Builder()
+    with run.scope("Net"):
+        x = run.input("x")
+        first, made = run.op("unbind", x, outputs=3), []
+        for place in range(3):
+            part = x if apart and place == 2 else ValueId(f"v{int(first[1:]) + place}")
+            with run.scope(f"heads.{place}", "Head"):
+                made.append(linear(run, "b", linear(run, "a", part)))
+        run.op("cat", *made)
+    view = view_of(run.recording(), depth=1)
+    counts = [box.count for box in view.boxes.values() if box.id in view.recording.scopes]
+    assert counts == ([2, 1] if apart else [3])
+
+
+def test_a_module_named_like_a_reshape_is_opened_as_others_are() -> None:
+    """Only ops can be too quiet to count."""
+    run = Builder()
+    with run.scope("Net"), run.scope("flatten", "Encoder"):
+        run.op("tanh", run.op("flatten", run.op("sin", run.input())))
+    recording = run.recording()
+    _, inner = recording.scopes
+    branches = Branches(recording, is_reshape, (), ())
+    assert branches.opened(1, spare=1) == {inner} and not branches.opened(1, spare=0)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_rounds_of_other_sizes_are_told_by_their_lines(known: bool) -> None:
+    """Ops that the same lines called are the same steps of a loop; without lines nothing is."""
+    run = Builder()
+    with run.scope("Net"):
+        h = run.op("start", run.input())
+        for size in range(5):
+            h = run.op("cat", run.op("tanh", h, shape=(size, 4)), shape=(size + 1, 4))
+    recording = run.recording()
+    lines = {"start": 1, "tanh": 2, "cat": 3}
+    ops = {
+        op.id: op._replace(source=SourceLine("net.py", lines[op.name], "f") if known else None)
+        for op in recording.ops.values()
+    }
+    view = view_of(replace(recording, ops=MappingProxyType(ops)), fold="similar")
+    counts = [cluster.count for cluster in view.clusters.values() if cluster.count > 1]
+    assert counts == ([5] if known else [])
+
+
+def test_views_and_their_steps_do_not_change() -> None:
+    """A view is made from another one, which stays as it was, and so do the parts of both."""
+    recording = doubling(3)
+    view = view_of(recording, depth=2)
+    options = ViewOptions(hide="relu", passes=False, grad_nodes=True, tensors=True)
+    assert view.unfolded is not None
+    parts = [
+        view, view.unfolded(), *view.boxes.values(), *view.clusters.values(), *view.arrows,
+        *plan(recording, options), options,
+    ]  # fmt: skip
+    for part in parts:
+        for field in fields(part):  # type: ignore[arg-type]
+            with pytest.raises(FrozenInstanceError):
+                setattr(part, field.name, None)
