@@ -96,8 +96,6 @@ class GraphMarks:
 
     def legend(self) -> Iterator[LegendEntry]:
         """Rows for graphs and for marks of breaks."""
-        if not self.found:
-            return
         plain = replace(self.theme.looks["op"], outline="box")
         total = len(self.view.recording.compiled_graphs)
         shown = sorted(set(self._graph_of.values()) - {0.0})
