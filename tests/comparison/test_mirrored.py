@@ -1,0 +1,174 @@
+"""Comparisons the other way round, and single facts that only one of two recordings has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from types import MappingProxyType
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.comparison.test_compare import lines, stack
+from tests.comparison.test_numbers import measuring, net, said
+from tests.comparison.test_overlay import laid
+from torchrecorder.comparison.compare import compare
+from torchrecorder.comparison.comparison import Comparison
+from torchrecorder.comparison.kinds import ChangeKind
+from torchrecorder.comparison.match import match
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+
+
+def classes(found: Comparison, kind: ChangeKind) -> Counter[str]:
+    """The classes of the modules that changed in this way."""
+    modules = (each.where for each in found.changes if each.kind is kind and "(" in each.where)
+    return Counter(where.partition("(")[2] for where in modules)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.permutations(["Linear", "ReLU", "GELU", "Tanh"]), st.lists(st.booleans(), max_size=4))
+def test_what_is_taken_out_one_way_is_put_in_the_other(
+    names: list[str], keeps: list[bool]
+) -> None:
+    """Modules of a chain, by their classes; those that stay belong to one another both ways."""
+    chain = [*zip(names, keeps)]
+    whole, left = stack(*(cls for cls, _ in chain)), stack(*(cls for cls, stays in chain if stays))
+    there, back = compare(whole, left), compare(left, whole)
+    assert len(there.matching.scopes) == len(back.matching.scopes) == len(left.scopes)
+    gone = Counter(f"{cls})" for cls, stays in chain if not stays)
+    assert classes(there, ChangeKind.REMOVED) == classes(back, ChangeKind.ADDED) == gone
+    assert not classes(there, ChangeKind.ADDED) and not classes(back, ChangeKind.REMOVED)
+
+
+def reading(*names: str) -> Recording:
+    """An op that reads inputs with these names."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        first = run.input("x")
+        run.op("cat", first, *(run.input(name) for name in names), slots=("x", *names))
+    return run.recording()
+
+
+def test_an_argument_more_or_less_is_rewiring() -> None:
+    """Read instead of nothing, or nothing instead of it; by the name of the input."""
+    assert lines(reading(), reading("mask")) == ["rewired cat mask: reads mask, not nothing"]
+    assert lines(reading("mask"), reading()) == ["rewired cat mask: reads nothing, not mask"]
+
+
+def argued(detail: str, dim: str, around: bool = True) -> Recording:
+    """An op with an argument, in a module with this setting, or beside it."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        with run.scope("sum", "Sum", detail=detail):
+            run.op("exp", x) if not around else run.op("sum", x, arguments=(("dim", dim),))
+    if not around:
+        run.op("sum", x, arguments=(("dim", dim),))
+    return run.recording()
+
+
+def test_an_argument_that_follows_from_a_setting_is_not_told_again() -> None:
+    """It is where the module says the same, or where no module is around."""
+    assert lines(argued("dim=0", "0"), argued("dim=1", "1")) == ["changed sum dim: 0 → 1"]
+    assert lines(argued("dim=0", "0"), argued("dim=0", "1")) == ["changed sum dim: 0 → 1"]
+    assert lines(argued("dim=0", "0", False), argued("dim=1", "1", False)) == [
+        "changed sum dim: 0 → 1", "changed sum dim: 0 → 1",
+    ]  # fmt: skip
+
+
+def called(times: int, cls: str, detail: str = "") -> Recording:
+    """One module of this class called so often."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for _ in range(times):
+            with run.scope("layer", cls, detail=detail):
+                x = run.op("exp", run.op("abs", x))
+    return run.recording()
+
+
+def test_what_holds_for_a_module_is_told_at_its_first_call() -> None:
+    """However often it is called."""
+    for times in (1, 2, 3):
+        found = lines(called(times, "Old", "a=1"), called(times, "Old", "a=2"))
+        assert found == ["changed layer a: 1 → 2"]
+    assert [line for line in lines(called(2, "Old"), called(3, "Old")) if "added" in line] == [
+        "added layer (call 3) (Old) 2 ops"
+    ]
+
+
+def test_what_is_gone_is_listed_after_what_it_followed() -> None:
+    """And before what comes next, also at the beginning."""
+    def ops(*names: str) -> Recording:
+        run = Builder("Net")
+        with run.scope("Net"):
+            x = run.input("x")
+            for name in names:
+                run.op(name, x)
+        return run.recording()
+
+    assert lines(ops("sin", "exp", "abs"), ops("tan", "sin", "neg", "abs")) == [
+        "added tan", "replaced neg exp → neg",
+    ]  # fmt: skip
+    assert lines(ops("sin", "exp", "sin", "abs", "tan"), ops("cos", "sin", "sin", "tan")) == [
+        "added cos", "removed exp", "removed abs",
+    ]  # fmt: skip
+    assert lines(ops("exp", "sin", "tan"), ops("sin", "cos", "tan")) == [
+        "removed exp", "added cos",
+    ]  # fmt: skip
+
+
+def test_several_outermost_calls_are_no_single_model() -> None:
+    """Two of other classes and with other things in them do not belong together."""
+    def calls(*classes: str) -> Recording:
+        run = Builder("run")
+        for cls in classes:
+            with run.scope(cls, cls):
+                run.op(cls.lower(), run.input("x"))
+        return run.recording()
+
+    one, other = calls("Encoder", "Decoder"), calls("Critic", "Actor")
+    assert not match(one, other).scopes
+    assert len(match(calls("Encoder"), calls("Critic")).scopes) == 1
+
+
+def test_numbers_of_a_module_are_compared_where_both_have_them() -> None:
+    """Where only one of two modules was measured, nothing is said of it."""
+    one, other = measuring(net(), "flops", o0=1e6), measuring(net(), "flops", o0=2e6, o1=1e6)
+    assert [text for text in said(compare(one, other, numbers="flops")) if "fc" in text] == [
+        "fc1: flops: 1.00 MFLOP → 2.00 MFLOP (+100 %)"
+    ]
+    assert len(said(compare(other, one, numbers="flops"))) == 2
+
+
+def test_totals_are_of_what_is_counted_or_asked_for() -> None:
+    """Times vary from run to run: they are told if somebody asks."""
+    def timed(seconds: float) -> Recording:
+        scopes = {key: each._replace(seconds=seconds) for key, each in net().scopes.items()}
+        return replace(net(), scopes=MappingProxyType(scopes))
+
+    plain = {total.name for total in compare(timed(1.0), timed(3.0)).totals}
+    asked = compare(timed(1.0), timed(3.0), numbers={"forward_time": 1.5})
+    assert {total.name for total in asked.totals} - plain == {"forward_time"}
+    assert "forward_time" in asked.text().splitlines()[1]
+    assert any("forward_time" in text for text in asked.changed_totals)
+
+
+def gives(*outputs: int) -> Recording:
+    """Three ops one after the other, and an op that reads the results with these numbers."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        made = [run.op("exp", run.input("x"))]
+        for name in ("abs", "sin"):
+            made.append(run.op(name, made[-1]))
+        run.op("cat", *(made[number] for number in outputs))
+    return run.recording()
+
+
+def test_only_what_is_read_instead_of_something_else_has_a_former_edge() -> None:
+    """Within one module another result is another edge, which is marked as new and gone."""
+    found = laid(gives(0, 1), gives(0, 2))
+    assert not found.instead
+    assert len(found.gone) == len(found.new) == 1
+    assert not laid(gives(0, 1), gives(0, 1)).instead
