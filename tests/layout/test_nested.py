@@ -95,8 +95,8 @@ def check(picture: Picture, planned: Plan) -> None:
     siblings: dict[int, list[Drawn]] = {}
     for box in picture.boxes:
         siblings.setdefault(planned.items[box.item].parent, []).append(box)
+    paper = Drawn(-1, 0.0, 0.0, picture.width, picture.height, True)
     for parent, inside in siblings.items():
-        paper = Drawn(-1, 0.0, 0.0, picture.width, picture.height, True)
         around = boxes.get(parent, paper)
         for number, box in enumerate(inside):
             assert box.x >= around.x - SLACK and box.y >= around.y - SLACK
@@ -110,6 +110,10 @@ def check(picture: Picture, planned: Plan) -> None:
             assert is_on_edge(way.points[-1], boxes[way.head])
         for box in siblings[way.scope]:
             assert not crosses(way.points, box)
+        around = boxes.get(way.scope, paper)
+        for x, y in way.points:
+            assert around.x - SLACK <= x <= around.x + around.width + SLACK
+            assert around.y - SLACK <= y <= around.y + around.height + SLACK
 
 
 @SOME

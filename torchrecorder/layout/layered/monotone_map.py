@@ -30,7 +30,7 @@ class Stretch:
         )
         self.cuts = sorted({at for wish in asked for at in (wish.begin, wish.end)})
         seat = {at: number for number, at in enumerate(self.cuts)}
-        growth = [0.0] * max(len(self.cuts) - 1, 0)
+        growth = [0.0] * (len(self.cuts) - 1)
         for wish in asked:
             pieces = range(seat[wish.begin], seat[wish.end])
             missing = wish.growth - sum(growth[piece] for piece in pieces)

@@ -1,0 +1,233 @@
+"""Rows of boxes and ways of lines: order, distance, and nothing twice."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.layout.test_nested import SOME
+from tests.layout.test_steps import box
+from torchrecorder.layout.layered import Item, Link, place, plan
+from torchrecorder.layout.layered.compaction import Tie, settle
+from torchrecorder.layout.layered.constants import CORNER, INSET, PAD
+from torchrecorder.layout.layered.edge_routing import Trunks, corners, rounded, toward
+from torchrecorder.layout.layered.layering import WIDEST, rows
+from torchrecorder.layout.layered.positions import Point
+from torchrecorder.layout.layered.tracks import Run, height, slots, tracks
+
+Pairs = tuple[int, list[tuple[int, int]], list[bool]]
+
+
+@st.composite
+def flows(draw: st.DrawFn) -> Pairs:
+    """Boxes, who feeds whom of them, and which read something from outside."""
+    count = draw(st.integers(1, 12))
+    number = st.integers(0, count - 1)
+    found = draw(st.lists(st.tuples(number, number), max_size=20))
+    pairs = [(min(pair), max(pair)) for pair in found if pair[0] != pair[1]]
+    return count, pairs, draw(st.lists(st.booleans(), min_size=count, max_size=count))
+
+
+@SOME
+@given(flows())
+def test_each_box_stands_right_below_what_it_reads(flow: Pairs) -> None:
+    """As high as it can, and what depends on nothing from outside right above its readers."""
+    count, pairs, anchored = flow
+    row = rows(count, pairs, anchored)
+    assert set(row) == set(range(max(row) + 1))
+    floats = list(anchored)
+    for tail, head in sorted(pairs):
+        assert row[head] > row[tail]
+    for number in range(count):
+        before = [tail for tail, head in pairs if head == number]
+        after = [head for tail, head in pairs if tail == number]
+        floats[number] = not anchored[number] and all(floats[tail] for tail in before)
+        if not floats[number] and any(not floats[tail] for tail in before):
+            assert row[number] == 1 + max(row[tail] for tail in before)
+        if floats[number] and after:
+            assert row[number] == min(row[head] for head in after) - 1
+
+
+@pytest.mark.parametrize(("boxes", "lengths"), [(WIDEST, [24]), (WIDEST + 1, [24, 1])])
+def test_a_row_that_is_too_long_goes_on_in_the_next(boxes: int, lengths: list[int]) -> None:
+    """Their reader stands below all of them."""
+    row = rows(boxes + 1, [(number, boxes) for number in range(boxes)], [True] * (boxes + 1))
+    assert [*Counter(row).values()] == [*lengths, 1] and row[boxes] == len(lengths)
+
+
+def test_a_circle_begins_with_its_first_box() -> None:
+    """The line that closes it runs back up."""
+    assert rows(4, [(0, 1), (1, 2), (2, 1), (2, 3)], [True] * 4) == [0, 1, 2, 3]
+    assert rows(3, [(0, 1), (1, 2), (2, 0)], [True] * 3) == [0, 1, 2]
+    assert rows(2, [(0, 0), (0, 1)], [True] * 2) == [0, 1]
+
+
+extents = st.lists(st.tuples(*[st.integers(0, 60)] * 3).map(sorted), max_size=9)
+
+
+@SOME
+@given(extents)
+def test_no_two_lines_lie_on_each_other_in_a_gap(found: list[list[int]]) -> None:
+    """Those that run sideways have tracks of their own where they meet; others have none."""
+    runs = {net: Run(*map(float, (middle, low, high)))
+            for net, (low, middle, high) in enumerate(found)}
+    track = tracks(runs)
+    assert set(track) == {net for net, run in runs.items() if run.right > run.left}
+    assert set(track.values()) == set(range(len(set(track.values()))))
+    for one in track:
+        for other in track:
+            if one < other and track[one] == track[other]:
+                apart = max(runs[one].left, runs[other].left) - min(
+                    runs[one].right, runs[other].right
+                )
+                assert apart > 2
+
+
+def test_lines_to_the_same_side_do_not_cross() -> None:
+    """What comes from further right turns off above what comes from its left, and mirrored."""
+    right = {0: Run(0.0, 0.0, 50.0), 1: Run(10.0, 10.0, 60.0)}
+    left = {0: Run(50.0, 0.0, 50.0), 1: Run(60.0, 10.0, 60.0)}
+    assert tracks(right) == {1: 0, 0: 1} and tracks(left) == {0: 0, 1: 1}
+    assert height(tracks(right)) > height({0: 0}) > 0
+
+
+@SOME
+@given(
+    st.lists(st.floats(-80, 80), min_size=1, max_size=7), st.floats(-40, 40), st.floats(20, 160)
+)
+def test_lines_meet_a_side_in_their_order(
+    wanted: list[float], center: float, width: float
+) -> None:
+    """Inside of it, and equally far from each other unless all of them come straight."""
+    found = slots(wanted, center, width)
+    room = max(width / 2 - INSET, 1.0) + 1e-6
+    assert all(abs(at - center) <= room for at in found)
+    order = sorted(range(len(wanted)), key=lambda number: (wanted[number], number))
+    places = [found[number] for number in order]
+    assert places == sorted(places)
+    if found != wanted and len(found) > 1:
+        apart = [after - before for before, after in pairwise(places)]
+        assert min(apart) > 0 and max(apart) == pytest.approx(min(apart))
+
+
+def test_lines_that_can_come_straight_do() -> None:
+    """All of them where they are apart, around the middle; else one."""
+    assert slots([-20.0, 0.0, 20.0], 0.0, 100.0) == [-20.0, 0.0, 20.0]
+    assert slots([], 0.0, 100.0) == []
+    close = slots([-1.0, 0.0, 1.0], 0.0, 100.0)
+    assert close[1] == 0.0 and close[2] - close[0] > 4
+    assert slots([90.0], 0.0, 100.0) == [0.0]
+
+
+steps = st.lists(st.tuples(st.booleans(), st.integers(-9, 9)), max_size=12)
+
+
+def walk(found: list[tuple[bool, int]]) -> list[Point]:
+    """The points of a way of upright and level pieces."""
+    points = [(0.0, 0.0)]
+    for upright, far in found:
+        x, y = points[-1]
+        points.append((x, y + far) if upright else (x + far, y))
+    return points
+
+
+def way(points: list[Point]) -> list[Point]:
+    """*points* with all whole numbers between them."""
+    found = [points[0]]
+    for (ax, ay), (bx, by) in pairwise(points):
+        count = int(max(abs(ax - bx), abs(ay - by)))
+        found += [
+            (ax + (bx - ax) * at / count, ay + (by - ay) * at / count)
+            for at in range(1, count + 1)
+        ]
+    return found
+
+
+@SOME
+@given(steps)
+def test_corners_are_where_a_line_turns(found: list[tuple[bool, int]]) -> None:
+    """The way stays as it is, also where it turns back; no corner could be left out."""
+    points = walk(found)
+    kept = list(corners(points))
+    assert way(kept) == way(points)
+    for before, here, after in zip(kept, kept[1:], kept[2:]):
+        ahead = (after[0] - here[0], after[1] - here[1])
+        back = (here[0] - before[0], here[1] - before[1])
+        assert ahead[0] * back[0] + ahead[1] * back[1] <= 0
+
+
+@SOME
+@given(steps)
+def test_round_corners_stay_near_their_line(found: list[tuple[bool, int]]) -> None:
+    """A spline begins and ends with it, each piece where the one before ended."""
+    points = list(corners(walk(found)))
+    if len(points) < 2:
+        return
+    spline = rounded(points)
+    assert (spline[0], spline[-1]) == (points[0], points[-1])
+    assert len(spline) == 1 + 3 * (2 * len(points) - 3)
+    for number, corner in enumerate(points[1:-1]):
+        start, end = spline[6 * number + 3], spline[6 * number + 6]
+        before, after = points[number], points[number + 2]
+        shorter = min(math.dist(corner, before), math.dist(corner, after))
+        far = min(CORNER, shorter / 2)
+        for near, other in ((start, before), (end, after)):
+            assert math.dist(near, toward(corner, other, far)) < 1e-6
+
+
+@pytest.mark.parametrize(("far", "point"), [(-1, (1, 1)), (2, (1, 3)), (4, (1, 5)), (9, (1, 5))])
+def test_a_point_on_a_way(far: float, point: Point) -> None:
+    """Not before its beginning, and not behind its end."""
+    assert toward((1, 1), (1, 5), far) == point
+    assert toward((1, 1), (1, 1), far) == (1, 1)
+
+
+@SOME
+@given(st.lists(steps, min_size=1, max_size=4))
+def test_what_lines_have_in_common_is_drawn_once(found: list[list[tuple[bool, int]]]) -> None:
+    """All of each is drawn in the end, and each piece begins on what is drawn, or where it did."""
+    trunks = Trunks()
+    drawn: set[Point] = set()
+    for line in found:
+        points = list(corners(walk(line)))
+        fresh = trunks.fresh("x", points)
+        assert fresh[-1] == points[-1]
+        assert not drawn or len(points) < 2 or min(
+            math.dist(fresh[0], point) for point in drawn) < 1
+        drawn |= set(way(list(points)))
+    other = trunks.fresh("y", points)
+    assert list(other) == points or len(points) < 2
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_box_does_not_move_for_nothing(order: tuple[int, int]) -> None:
+    """In line with one of two readers, it stays there, whichever comes first."""
+    both = [Tie(0, 0.0, 1, 0.0, 4), Tie(0, 0.0, 2, 0.0, 4)]
+    for start in (0.0, 60.0):
+        at = settle([box(0), box(1), box(1)], [start, 0.0, 60.0], [both[one] for one in order])
+        assert at[0] == start
+
+
+def test_a_module_is_as_wide_as_its_title() -> None:
+    """Where what is in it is narrower; with the room that everything in it has."""
+    for title, width in ((200.0, 200.0 + 2 * PAD), (20.0, 40.0 + 2 * PAD)):
+        items = [Item("module", -1, 60, 30, (title, 12.0)), Item("inside", 0, 40, 20)]
+        (outer, _) = place(plan(items, [])).boxes
+        assert outer.width == pytest.approx(width)
+
+
+def test_a_line_beside_the_boxes_has_room_in_its_module() -> None:
+    """As much as a box has."""
+    items = [Item("module", -1, 60, 30, (20.0, 12.0))]
+    items += [Item(str(number), 0, 40, 20) for number in range(3)]
+    links = [Link(1, 2, "x"), Link(2, 3, "x"), Link(1, 3, "y")]
+    picture = place(plan(items, links))
+    outer = picture.boxes[0]
+    for piece in picture.pieces:
+        for x, _ in piece.points:
+            assert outer.x + PAD / 2 <= x <= outer.x + outer.width - PAD / 2
