@@ -324,7 +324,10 @@ def _of(cls: str, *names: str) -> Recording:
     return run.recording()
 
 
-@pytest.mark.parametrize(("old", "new"), [("ab", "ab"), ("ab", "bc"), ("abcd", "cdxy")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("ab", "ab"), ("ab", "bc"), ("abcd", "cdxy"), ("ab", "bcde"), ("bcde", "ab")],
+)
 def test_a_model_of_another_class_is_the_same_where_half_its_modules_are(
     old: str, new: str
 ) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from types import MappingProxyType
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,6 +94,7 @@ def test_what_holds_for_a_module_is_told_at_its_first_call() -> None:
     for times in (1, 2, 3):
         found = lines(called(times, "Old", "a=1"), called(times, "Old", "a=2"))
         assert found == ["changed layer a: 1 → 2"]
+        assert lines(called(times, "Old"), called(times, "New")) == ["replaced layer Old → New"]
     assert [line for line in lines(called(2, "Old"), called(3, "Old")) if "added" in line] == [
         "added layer (call 3) (Old) 2 ops"
     ]
@@ -172,3 +174,89 @@ def test_only_what_is_read_instead_of_something_else_has_a_former_edge() -> None
     assert not found.instead
     assert len(found.gone) == len(found.new) == 1
     assert not laid(gives(0, 1), gives(0, 1)).instead
+
+
+def test_what_is_gone_is_listed_after_what_changed_before_it() -> None:
+    """It follows the last one that is still there, whatever happened to that."""
+    def ops(dim: str, *names: str) -> Recording:
+        run = Builder("Net")
+        with run.scope("Net"):
+            x = run.op("sum", run.input("x"), arguments=(("dim", dim),))
+            for name in names:
+                run.op(name, x)
+        return run.recording()
+
+    assert lines(ops("0", "exp", "tan"), ops("1", "tan")) == [
+        "changed sum dim: 0 → 1", "removed exp",
+    ]  # fmt: skip
+
+
+def twice(bias: bool, detail: str) -> Recording:
+    """A module that is called before and after another one."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for name, setting in (("one", ""), ("other", detail), ("one", "")):
+            with run.scope(name, name.title(), detail=setting):
+                weights = [run.parameter("weight")]
+                if bias and name == "one":
+                    weights.append(run.parameter("bias", (4,)))
+                x = run.op("linear", x, weights[0])
+    return run.recording()
+
+
+def test_a_new_parameter_is_listed_where_its_module_is_first_called() -> None:
+    """Before what changed in what came after that."""
+    assert lines(twice(False, "p=1"), twice(True, "p=2")) == [
+        "added one.bias [4] float32", "changed other p: 1 → 2",
+    ]  # fmt: skip
+
+
+def moved(place: str, cls: str) -> Recording:
+    """Two containers, and in one of them a module of this class."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for name in ("encoder", "decoder"):
+            with run.scope(name, name.title()):
+                x = run.op("tanh", x)
+                if name == place:
+                    with run.scope("layer", cls):
+                        weights = [run.parameter("weight")] if cls == "Linear" else []
+                        x = run.op(cls.lower(), x, *weights)
+    return run.recording()
+
+
+@pytest.mark.parametrize(("cls", "known"), [("Linear", True), ("ReLU", False)])
+def test_a_module_with_weights_is_known_again_anywhere(cls: str, known: bool) -> None:
+    """One without is like any other of its class."""
+    before, after = moved("encoder", cls), moved("decoder", cls)
+    found = [line for line in lines(before, after) if "layer" in line]
+    assert ("renamed decoder.layer was encoder.layer" in found) is known
+    assert any(line.startswith(("added decoder.layer", "removed encoder.layer"))
+               for line in found) is not known
+
+
+OPS = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("01")), max_size=8)
+
+
+@settings(max_examples=100, deadline=None)
+@given(OPS, OPS)
+def test_ops_of_one_module_belong_together_in_their_order(
+    one: list[tuple[str, str]], other: list[tuple[str, str]]
+) -> None:
+    """No two pairs cross, and no op is left on both sides between the same two pairs."""
+    def ops(steps: list[tuple[str, str]]) -> Recording:
+        run = Builder("Net")
+        with run.scope("Net"):
+            x = run.input("x")
+            for name, dim in steps:
+                x = run.op(name, x, arguments=(("dim", dim),))
+        return run.recording()
+
+    before, after = ops(one), ops(other)
+    pairs = match(before, after).ops
+    places = [after.ops[pairs[op]].index for op in before.ops if op in pairs]
+    assert places == sorted(places)
+    same = [(a, b) for a, b in pairs.items() if before.ops[a].name == after.ops[b].name]
+    assert len(same) >= (1 if {name for name, _ in one} & {name for name, _ in other} else 0)

@@ -204,7 +204,7 @@ class _Matcher:
         """Match moved scopes with weights and equal structure, outermost first."""
         places: dict[str, list[ScopeId]] = {}
         for scope in reversed(list(self.b.recording.scopes)):
-            if scope not in self.scopes.back and self.b.skeletons[scope].weights:
+            if self.b.skeletons[scope].weights:
                 places.setdefault(self.b.skeletons[scope].digest, []).append(scope)
         for scope in self.a.recording.scopes:
             waiting = places.get(self.a.skeletons[scope].digest, [])
