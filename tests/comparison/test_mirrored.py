@@ -55,6 +55,7 @@ def test_an_argument_more_or_less_is_rewiring() -> None:
     """Read instead of nothing, or nothing instead of it; by the name of the input."""
     assert lines(reading(), reading("mask")) == ["rewired cat mask: reads mask, not nothing"]
     assert lines(reading("mask"), reading()) == ["rewired cat mask: reads nothing, not mask"]
+    assert lines(reading(), reading("")) == ["rewired cat reads the input, not nothing"]
 
 
 def argued(detail: str, dim: str, around: bool = True) -> Recording:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from itertools import pairwise
 
+import networkx as nx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,9 +15,10 @@ from tests.layout.test_nested import SOME
 from tests.layout.test_steps import box
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered.compaction import Tie, settle
-from torchrecorder.layout.layered.constants import CORNER, INSET, PAD
-from torchrecorder.layout.layered.edge_routing import Trunks, corners, rounded, toward
+from torchrecorder.layout.layered.constants import CORNER, EDGE, FEW, INSET, PAD
+from torchrecorder.layout.layered.edge_routing import Trunks, corners, rounded, toward, whole
 from torchrecorder.layout.layered.layering import WIDEST, rows
+from torchrecorder.layout.layered.ordering import Grid, _highest
 from torchrecorder.layout.layered.positions import Point
 from torchrecorder.layout.layered.tracks import Run, height, slots, tracks
 
@@ -231,3 +233,52 @@ def test_a_line_beside_the_boxes_has_room_in_its_module() -> None:
     for piece in picture.pieces:
         for x, _ in piece.points:
             assert outer.x + PAD / 2 <= x <= outer.x + outer.width - PAD / 2
+
+
+@pytest.mark.parametrize(("leaves", "room"), [(True, EDGE), (False, PAD)])
+def test_a_gap_at_the_edge_is_high_where_lines_pass_it(leaves: bool, room: float) -> None:
+    """Below a box whose result leaves its module there is more room than below another one."""
+    items = [Item("x", -1, 40, 20), Item("module", -1, 60, 30, (20.0, 12.0))]
+    items += [Item("inside", 1, 40, 20), Item("y", -1, 40, 20)]
+    links = [Link(0, 2, "x"), *([Link(2, 3, "y")] if leaves else [])]
+    boxes = {drawn.item: drawn for drawn in place(plan(items, links)).boxes}
+    below = boxes[1].y + boxes[1].height - boxes[2].y - boxes[2].height
+    assert below == pytest.approx(room)
+
+
+def test_lines_of_one_tensor_run_back_together() -> None:
+    """To two boxes of one row, on one way beside the others."""
+    items = [Item(str(number), -1, 40.0, 20.0) for number in range(3)]
+    links = [Link(0, 2, "x"), Link(1, 2, "x"), Link(2, 0, "back"), Link(2, 1, "back")]
+    picture = place(plan(items, links))
+    ways = dict(zip(links, whole(picture, links)))
+    rightmost = {max(x for x, _ in ways[link]) for link in links[2:]}
+    assert len(rightmost) == 1
+    assert rightmost.pop() > max(drawn.x + drawn.width for drawn in picture.boxes)
+
+
+@pytest.mark.parametrize("step", [1, 2, 5])
+def test_of_many_lines_the_median_counts_in_any_order(step: int) -> None:
+    """The box stands over the reader in the middle, whichever line comes first."""
+    count = FEW + 1 + FEW % 2
+    ties = [Tie(0, 0.0, 1 + number * step % count, 0.0, 2) for number in range(count)]
+    start = [0.0, *(100.0 * number for number in range(count))]
+    at = settle([box(0), *(box(1) for _ in range(count))], start, ties)
+    assert at[0] == pytest.approx(at[1 + count // 2])
+
+
+@SOME
+@given(flows())
+def test_each_part_hangs_on_a_node_of_its_first_row(flow: Pairs) -> None:
+    """One node of each part whose nodes lines join, in the highest row that it has."""
+    count, pairs, anchored = flow
+    row = rows(count, pairs, anchored)
+    grid = Grid([1.0] * count, row, [(*pair, 1) for pair in pairs])
+    graph = nx.Graph(pairs)
+    graph.add_nodes_from(range(count))
+    found = list(_highest(grid, range(count), grid.edges))
+    parts = list(nx.connected_components(graph))
+    assert len(found) == len(parts)
+    for part in parts:
+        (node,) = part & set(found)
+        assert row[node] == min(row[other] for other in part)

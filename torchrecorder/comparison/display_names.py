@@ -57,10 +57,10 @@ class DisplayNames:
     def value(self, value: ValueId) -> str:
         """Its name, or that of its producer."""
         found = self.recording.values[value]
-        if found.names:
+        if any(found.names):
             return found.names[0]
         if found.producer is None:
-            return self._given.get(value, "a constant")
+            return "the input" if found.role is Role.INPUT else "a constant"
         return self.op(found.producer)
 
     def handed(self, value: ValueId, reader: ScopeId | None) -> str:
@@ -110,14 +110,6 @@ class DisplayNames:
             for ops in named.values():
                 if len(ops) > 1:
                     yield from ((op.id, number) for number, op in enumerate(ops, 1))
-
-    @cached_property
-    def _given(self) -> Mapping[ValueId, str]:
-        return {
-            slot.value: slot.name or "the input"
-            for slot in self.recording.inputs
-            if self.recording.values[slot.value].role is Role.INPUT
-        }
 
 
 def form(value: Value) -> str:
