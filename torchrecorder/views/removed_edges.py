@@ -26,8 +26,10 @@ def with_former(view: View, instead: Mapping[Read, ValueId]) -> tuple[View, froz
         reads = [(str(arrow.value), op.id) for op in _readers(view, arrow)]
         olds = {instead.get(read) for read in reads}
         old = olds.pop() if len(olds) == 1 else None
-        tail = view.box_of.get(str(old), arrow.tail)
-        if old is not None and tail != arrow.tail and tail != arrow.head:
+        if old is None:
+            continue
+        tail = view.box_of.get(old, arrow.tail)
+        if tail not in (arrow.tail, arrow.head):
             arrows.append(Arrow(tail, arrow.head, old, arrow.slot))
             turned.update(reads)
     return (replace(view, arrows=tuple(arrows)) if turned else view), frozenset(turned)
