@@ -1,0 +1,268 @@
+"""What a recording says of its own parts, one fact each; medians; what is missing is added."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from torchrecorder.errors import NotThere
+from torchrecorder.events import SECONDS_ON_DEVICE, OpKind, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.graph.consistency import problems
+from torchrecorder.graph.end_names import end_names
+from torchrecorder.graph.median_runs import COUNTING, medians, own_seconds, without_times
+from torchrecorder.graph.ops_inside import ops_inside
+from torchrecorder.graph.repair import UNKNOWN, repaired
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+
+
+def nested() -> Recording:
+    """An op, a region with an op and a module with two, and a last op."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.op("first", run.input("x"))
+        with run.scope("outer", "no_grad", kind=ScopeKind.NO_GRAD):
+            h = run.op("second", h)
+            with run.scope("inner", "Inner"):
+                h = run.op("fourth", run.op("third", h), h)
+        run.op("last", h)
+    return run.recording()
+
+
+def test_what_lies_in_a_scope_is_in_run_order() -> None:
+    """Ops and scopes as they come; nothing lies in an op."""
+    recording = nested()
+    inside = {
+        recording.scopes[scope].name if scope else "": [step.name for step in steps]
+        for scope, steps in recording.children.items()
+    }
+    assert inside == {
+        "": ["Net"], "Net": ["first", "outer", "last"], "outer": ["second", "inner"],
+        "inner": ["third", "fourth"],
+    }  # fmt: skip
+
+
+def test_what_lies_around_a_scope() -> None:
+    """From the inside out; an unknown id is told."""
+    recording = nested()
+    inner = next(scope for scope in recording.scopes.values() if scope.name == "inner")
+    around = [recording.scopes[scope].name for scope in recording.within(inner.id)]
+    assert around == ["inner", "outer", "Net"] and recording.within(None) == ()
+    with pytest.raises(NotThere, match="no scope has the id 's9'"):
+        recording.within(ScopeId("s9"))
+
+
+def test_ops_inside_of_some_scopes() -> None:
+    """At any depth, and none beside."""
+    recording = nested()
+    names = {
+        scope.name: {recording.ops[op].name for op in ops_inside(recording, [scope.id])}
+        for scope in recording.scopes.values()
+    }
+    assert names == {
+        "Net": {"first", "second", "third", "fourth", "last"},
+        "outer": {"second", "third", "fourth"}, "inner": {"third", "fourth"},
+    }  # fmt: skip
+    assert not [*ops_inside(recording, [])]
+
+
+def test_readers_of_a_value() -> None:
+    """Once for each argument, in run order."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        run.op("tanh", run.op("mul", x, x), x)
+    recording = run.recording()
+    assert [recording.ops[op].name for op in recording.consumers[x]] == ["mul", "mul", "tanh"]
+
+
+def test_steps_of_an_optimizer() -> None:
+    """It and all that is in it, but nothing around it."""
+    run = Builder("run")
+    with run.scope("Net"):
+        h = run.op("relu", run.input())
+    with run.scope("Adam", kind=ScopeKind.OPTIMIZER):
+        with run.scope("no_grad", kind=ScopeKind.NO_GRAD):
+            run.op("add_", h)
+    recording = run.recording()
+    named = {recording.scopes[one].name: recording.scopes[step].name
+             for one, step in recording.optimizer_steps.items()}
+    assert named == {"Adam": "Adam", "no_grad": "Adam"}
+
+
+def test_what_is_written_into_a_buffer_is_one() -> None:
+    """An op that reads and writes nothing but buffers keeps books; others do not."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x, count, mean = run.input("x"), run.buffer("count"), run.buffer("mean")
+        counted = run.op("add_", count, writes=count)
+        updated = run.op("lerp_", mean, x, writes=mean)
+        run.op("mul", count)
+        run.op("item", count, outputs=0)
+    recording = run.recording()
+    assert recording.stored[counted] is recording.stored[updated] is Role.BUFFER
+    assert x not in recording.stored
+    assert [recording.ops[op].name for op in recording.bookkeeping] == ["add_"]
+
+
+def test_names_of_ends() -> None:
+    """By name, by number where there are several, and by what they are where there is one."""
+    recording = nested()
+    assert [names for _, _, names in end_names(recording)] == [("x",), ("output", "out")]
+    run = Builder("Net")
+    with run.scope("Net"), run.scope("output", "Head"):
+        made = [run.op("relu", run.input(name)) for name in ("x", "1")]
+        run.returns(*made)
+    (_, second, *outputs) = [names for _, _, names in end_names(run.recording())]
+    assert second == ("1", "input 1") and len(outputs) == 1
+
+
+def timed(*seconds: float, whole: float = 10.0) -> Recording:
+    """The nested run, of which the ops took so long, and each scope as long as all of it."""
+    recording = nested()
+    ops = {
+        key: op._replace(seconds=taken) for (key, op), taken in zip(recording.ops.items(), seconds)
+    }
+    scopes = {key: scope._replace(seconds=whole) for key, scope in recording.scopes.items()}
+    facts = replace(recording.run, seconds=whole, notes=(COUNTING, "other"))
+    return replace(
+        recording, ops=MappingProxyType(ops), scopes=MappingProxyType(scopes), run=facts,
+        measured=MappingProxyType({SECONDS_ON_DEVICE: MappingProxyType({"o0": whole})}),
+    )  # fmt: skip
+
+
+def test_own_time_is_what_nothing_inside_took() -> None:
+    """Of ops and of scopes; never less than nothing."""
+    recording = timed(1, 2, 3, 4, 5)
+    inner, outer = (
+        scope._replace(seconds=taken) for scope, taken in
+        zip(list(recording.scopes.values())[:0:-1], (8.0, 9.0))
+    )
+    scopes = MappingProxyType({**recording.scopes, inner.id: inner, outer.id: outer})
+    own = own_seconds(replace(recording, scopes=scopes))
+    assert [own[scope] for scope in recording.scopes] == [0.0, 0.0, 1.0]
+    own = own_seconds(replace(timed(1, 2, 3, 4, 5, whole=40.0)))
+    assert [own[scope] for scope in recording.scopes] == [0.0, 0.0, 33.0]
+
+
+def test_medians_of_repeats() -> None:
+    """Of each op and of the whole; scopes add up what is in them and what is their own."""
+    repeats = [timed(1, 2, 3, 4, 5), timed(3, 2, 3, 4, 5), timed(2, 9, 3, 4, 5, whole=30.0)]
+    found = medians(nested(), repeats)
+    assert [op.seconds for op in found.ops.values()] == [2, 2, 3, 4, 5]
+    assert found.run.seconds == 10.0 and not found.run.notes
+    assert found.measured[SECONDS_ON_DEVICE]["o0"] == 10.0
+    inner, outer, net = [scope.seconds for scope in found.scopes.values()][::-1]
+    own = [sorted(own_seconds(repeat)[scope] for repeat in repeats)[1] for scope in found.scopes]
+    assert (inner, outer) == (own[2] + 7, own[1] + 2 + own[2] + 7)
+    assert net == own[0] + 7 + outer
+
+
+def test_repeats_that_ran_something_else_are_left_out() -> None:
+    """A note says how many; with none left, only the note is new."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("other", run.input())
+    notes = medians(nested(), [timed(1, 2, 3, 4, 5), run.recording()]).run.notes
+    assert notes == ("1 of 2 repeats ran other operations and are left out",)
+    found = medians(timed(1, 2, 3, 4, 5), [run.recording()])
+    assert found.ops == timed(1, 2, 3, 4, 5).ops
+    assert found.run.notes == ("other", "1 of 1 repeats ran other operations and are left out")
+
+
+def test_times_can_be_taken_out() -> None:
+    """All of them, and nothing else."""
+    found = without_times(timed(1, 2, 3, 4, 5))
+    steps: list[Any] = [*found.ops.values(), *found.scopes.values(), found.run]
+    assert all(step.seconds is None for step in steps)
+    assert not found.measured and found.run.overhead is None
+    assert {key: op._replace(seconds=0.0) for key, op in found.ops.items()} == nested().ops
+    assert found.run.notes == (COUNTING, "other") and len(found.scopes) == 3
+
+
+def without(recording: Recording, table: str, *names: str) -> Recording:
+    """*recording* without some rows of a table."""
+    rows = {key: row for key, row in getattr(recording, table).items() if row.name not in names}
+    return replace(recording, **{table: MappingProxyType(rows)})
+
+
+def test_an_op_that_nobody_saw_is_hidden_before_its_first_reader() -> None:
+    """In the scope of that, under the id that others know; the rest keeps its order."""
+    found = repaired(without(nested(), "ops", "second"))
+    assert not [*problems(found)]
+    order = sorted([*found.ops.values(), *found.scopes.values()], key=lambda step: step.index)
+    assert [step.name for step in order] == [
+        "Net", "first", "outer", "inner", UNKNOWN, "third", "fourth", "last",
+    ]  # fmt: skip
+    (hidden,) = (op for op in found.ops.values() if op.kind is OpKind.HIDDEN)
+    assert found.scopes[hidden.scope].name == "inner"  # type: ignore[index]
+    assert found.run.notes == ("not seen while it ran: 1 ops",)
+    assert repaired(nested()).run.notes == ()
+
+
+def test_an_op_that_nobody_saw_or_read_is_the_last() -> None:
+    """Outside of all scopes."""
+    found = repaired(without(nested(), "ops", "last"))
+    hidden = list(found.ops.values())[-1]
+    assert hidden.kind is OpKind.HIDDEN and hidden.scope is None and hidden.outputs
+    assert hidden.index == len(found.ops) + len(found.scopes) - 1
+
+
+def test_a_scope_that_nobody_saw_is_not_referred_to() -> None:
+    """What was in it stands at the top, and the values that nobody saw have no shape."""
+    recording = without(nested(), "scopes", "outer")
+    values = {key: value for key, value in recording.values.items() if key != "v1"}
+    found = repaired(replace(recording, values=MappingProxyType(values)))
+    assert not [*problems(found)]
+    tops = [step.name for step in found.children[None]]
+    assert tops == ["Net", "second", "inner"]
+    value = found.values[ValueId("v1")]
+    assert (value.shape, value.dtype, value.role) == ((), UNKNOWN, Role.INNER)
+    assert found.values[ValueId("v1")].producer == "o0"
+
+
+@pytest.mark.parametrize(
+    ("change", "equal"),
+    [
+        ({}, True),
+        ({"name": "other"}, True),
+        ({"cls": "Other"}, False),
+        ({"detail": "p=2"}, False),
+        ({"op": "sin"}, False),
+        ({"shape": (3, 4)}, False),
+        ({"dim": "1"}, False),
+        ({"times": 2}, False),
+    ],
+)
+def test_scopes_of_equal_structure(change: dict[str, Any], equal: bool) -> None:
+    """All counts but the name: class, settings, ops with their arguments, and sizes."""
+    def made(
+        name: str = "block", cls: str = "Block", detail: str = "p=1", op: str = "sum",
+        shape: tuple[int, ...] = (2, 4), dim: str = "0", times: int = 1,
+    ) -> str:
+        run = Builder("Net")
+        with run.scope("Net"):
+            h = run.input("x")
+            with run.scope(name, cls, detail=detail) as scope:
+                for _ in range(times):
+                    h = run.op(op, h, shape=shape, arguments=(("dim", dim),))
+        return run.recording().structures[scope]
+
+    assert (made() == made(**change)) is equal
+
+
+def test_any_node_by_its_id() -> None:
+    """Ops, values and grad nodes; what is none of them is told."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("relu", run.input("x"), grads=("ReluBackward0",))
+    recording = run.recording()
+    for table in (recording.ops, recording.values, recording.grad_nodes):
+        for key, node in table.items():
+            assert recording.node(key) is node
+    for wrong in ("o9", "s0", 3):
+        with pytest.raises(NotThere, match="no op, value or grad node has the id"):
+            recording.node(wrong)  # type: ignore[arg-type]
