@@ -350,7 +350,7 @@ def _following(figure: Figure) -> dict[str, str]:
 
 def _edge(line: Line, figure: Figure, common: Look | None, more: Mapping[str, str]) -> str:
     attributes = dict(more)
-    if line.look is not common and line.look != common:
+    if line.look != common:
         attributes.update(_line_quoted(line.look))
     if line.tooltip:
         attributes["edgetooltip"] = verbatim(line.tooltip)
