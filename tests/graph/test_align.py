@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from torchrecorder.graph import align as module
-from torchrecorder.graph.align import align, between
+from torchrecorder.graph.align import _rising, align, between
 
 WORDS = st.text("abcd", max_size=9)
 
@@ -66,3 +66,17 @@ def test_long_sequences() -> None:
     b = ["z", *("ba" * 30_000), "w"]
     assert _valid(a, b) > 50_000
     assert len(a) * len(b) > module.EXACT
+
+
+@given(st.lists(st.integers(0, 9), max_size=9))
+def test_of_pairs_the_most_that_rise_are_kept(right: list[int]) -> None:
+    """As many as in the longest of all subsequences that increase on the right."""
+    pairs = list(enumerate(right))
+    found = _rising(pairs)
+    assert set(found) <= set(pairs)
+    assert all(one < other and here < there for (one, here), (other, there) in pairwise(found))
+    longest = [0] * len(right)
+    for place, number in enumerate(right):
+        before = (longest[other] for other in range(place) if right[other] < number)
+        longest[place] = 1 + max(before, default=0)
+    assert len(found) == max(longest, default=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -9,12 +10,15 @@ from typing import Any
 import pytest
 
 from torchrecorder.errors import NotThere
-from torchrecorder.events import SECONDS_ON_DEVICE, OpKind, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import (
+    SECONDS_ON_DEVICE, OpKind, Role, ScopeId, ScopeKind, Statistics, ValueId,
+)
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.median_runs import COUNTING, medians, own_seconds, without_times
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.repair import UNKNOWN, repaired
+from torchrecorder.graph.storage import dumps, loads
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -235,13 +239,14 @@ def test_a_scope_that_nobody_saw_is_not_referred_to() -> None:
         ({"shape": (3, 4)}, False),
         ({"dim": "1"}, False),
         ({"times": 2}, False),
+        ({"crossed": True}, False),
     ],
 )
 def test_scopes_of_equal_structure(change: dict[str, Any], equal: bool) -> None:
-    """All counts but the name: class, settings, ops with their arguments, and sizes."""
+    """All counts but the name: class, settings, ops with arguments, sizes, and who reads what."""
     def made(
         name: str = "block", cls: str = "Block", detail: str = "p=1", op: str = "sum",
-        shape: tuple[int, ...] = (2, 4), dim: str = "0", times: int = 1,
+        shape: tuple[int, ...] = (2, 4), dim: str = "0", times: int = 1, crossed: bool = False,
     ) -> str:
         run = Builder("Net")
         with run.scope("Net"):
@@ -249,7 +254,11 @@ def test_scopes_of_equal_structure(change: dict[str, Any], equal: bool) -> None:
             with run.scope(name, cls, detail=detail) as scope:
                 for _ in range(times):
                     h = run.op(op, h, shape=shape, arguments=(("dim", dim),))
-        return run.recording().structures[scope]
+                pair = run.op("exp", h), run.op("exp", h)
+                run.op("sub", *(pair[::-1] if crossed else pair))
+        recording = run.recording()
+        assert set(recording.structures) == set(recording.scopes)
+        return recording.structures[scope]
 
     assert (made() == made(**change)) is equal
 
@@ -266,3 +275,10 @@ def test_any_node_by_its_id() -> None:
     for wrong in ("o9", "s0", 3):
         with pytest.raises(NotThere, match="no op, value or grad node has the id"):
             recording.node(wrong)  # type: ignore[arg-type]
+
+
+def test_numbers_that_json_has_not_are_saved() -> None:
+    """Statistics of what is not finite."""
+    taken = Statistics("v1", 0, -1, 8, math.inf, 1.0, -math.inf, 1.0, 2.0, 0, 0, 0)
+    recording = replace(nested(), statistics=(taken,))
+    assert loads(dumps(recording), Recording).statistics == (taken,)
