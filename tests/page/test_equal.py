@@ -23,6 +23,7 @@ from torchrecorder.export.explorer.equal import representatives
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
+from torchrecorder.views.bundles import Flows
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.tree import Tree
 
@@ -90,11 +91,11 @@ def test_many_arrows_between_two_boxes_look_as_one() -> None:
 def test_equal_blocks_are_equal_inside() -> None:
     """The ops of all blocks are equal to those of another; blocks have names of their own."""
     tree = tree_of(stack(5))
-    first = representatives(tree, Style())
+    first = representatives(tree, Style(), Flows(tree.view).all())
     distinct = [place.id for number, place in enumerate(tree.places) if first[number] == number]
     assert len(distinct) < len(tree.places) - 4
     assert {place.id for place in tree.places} > {*distinct}
-    assert isinstance(representatives(tree, one_by_one()), range)
+    assert isinstance(representatives(tree, one_by_one(), Flows(tree.view).all()), range)
 
 
 def different(change: str) -> Recording:
@@ -120,7 +121,7 @@ def test_what_differs_in_one_thing_is_not_equal(change: str) -> None:
 
     def inside(recording: Recording) -> set[int]:
         tree = tree_of(recording, fold=False)
-        first = representatives(tree, Style())
+        first = representatives(tree, Style(), Flows(tree.view).all())
         ops = [number for number, place in enumerate(tree.places) if place.id in recording.ops]
         return {first[number] for number in ops}
 

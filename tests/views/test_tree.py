@@ -115,7 +115,7 @@ def test_closed_scope_stands_for_what_is_hidden_in_it_too() -> None:
     """Parameters that are not drawn count in its box."""
     tree = tree_of(stack(3))
     weights = PARAMETERS.on(tree.view.recording)
-    closed = {box.id: box for box in tree.closed()}
+    closed = tree.closed
     assert weights.of(closed["s0"].members) == 5 * 16
     assert [weights.of(fold.members) for fold in tree.folds()] == [48]
 
@@ -171,7 +171,7 @@ def test_what_repeats_in_turn_lies_in_a_fold_of_blocks() -> None:
     assert fold.fold[0] == "block:s1" and len(fold.fold) == 4
     inside = [place for place in tree.places if place.id.startswith("block:") and not place.fold]
     assert len(inside) == 4
-    closed = {box.id: box for box in tree.closed()}
+    closed = tree.closed
     assert closed["block:s1"].names == ("layers.0", "layers.1")
     assert {"s1", "s2", "s3", "s4"} <= set(closed["block:s1"].members)
     box = next(tree.folds())

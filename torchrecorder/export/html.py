@@ -112,7 +112,9 @@ def page(data: dict[str, Any]) -> str:
 
 def embedded(data: dict[str, Any]) -> str:
     """*data* as JSON, escaped for a script element."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(
+        data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False
+    )
     for letter, escaped in ESCAPES.items():
         text = text.replace(letter, escaped)
     return text

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 from torchrecorder.events import STORED, OpId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 
+_ROLES = {role: role.value for role in STORED}
+
 
 class Run(Protocol):
     """The part of a recording that the structure depends on."""
@@ -127,5 +129,4 @@ class _Forms:
 
     def _stored(self, value: ValueId) -> str:
         """The role of a parameter or buffer, which distinguishes it from other inputs."""
-        role = self.recording.values[value].role
-        return role.value if role in STORED else ""
+        return _ROLES.get(self.recording.values[value].role, "")

@@ -6,7 +6,7 @@ the lines enter a box in this order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -64,12 +64,20 @@ def argument_marks(view: View, drawn: Sequence[Bundle]) -> dict[int, Mark]:
     found: dict[int, Mark] = {}
     for head, numbers in entering.items():
         name, slots = _arguments(view, head)
-        marks = {number: _mark(name, slots, drawn[number]) for number in numbers} if slots else {}
+        unordered = name in COMMUTATIVE or len(numbers) < 2
+        if not slots or unordered and not _has_roles(slots):
+            continue
+        marks = {number: _mark(name, slots, drawn[number]) for number in numbers}
         ordered = [item for item, mark in marks.items() if mark.place >= 0]
-        if name in COMMUTATIVE or len({_origin(drawn[item]) for item in ordered}) < 2:
+        if unordered or len({_origin(drawn[item]) for item in ordered}) < 2:
             marks = {item: mark for item, mark in marks.items() if mark.place < 0 and mark.text}
         found.update(marks)
     return found
+
+
+def _has_roles(slots: Iterable[Slot]) -> bool:
+    """Whether query, key or value is among the arguments."""
+    return any(slot.name in ROLES for slot in slots)
 
 
 def _origin(bundle: Bundle) -> tuple[str, str | None]:

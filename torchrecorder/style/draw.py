@@ -33,7 +33,10 @@ WIDE = 2.4
 
 @uncollected()
 def draw(
-    view: View, style: Style = Style(), unused: Collection[str] | None = None
+    view: View,
+    style: Style = Style(),
+    unused: Collection[str] | None = None,
+    captions: Captions | None = None,
 ) -> Figure:
     """The figure of *view* in *style*.
 
@@ -42,8 +45,10 @@ def draw(
         style: How it looks.
         unused: The ids of boxes whose results nothing reads; by default those without outgoing
             edges.
+        captions: Those of another view of the same recording, in the same style but for colours,
+            in which nothing is folded either.
     """
-    captions = Captions(view.recording, style, _repeated(view))
+    captions = captions or Captions(view.recording, style, _repeated(view))
     graphs = GraphMarks(view, style.theme)
     heat = None
     if style.color_by is not None:

@@ -73,8 +73,10 @@ class GraphMarks:
 
     def tooltip(self, members: Iterable[str]) -> list[str]:
         """The graphs of *members*, and PyTorch's explanations of the breaks among them."""
+        if not self.found:
+            return []
         chosen = list(members)
-        graphs = graphs_among(self.view.recording, chosen) if self.found else ""
+        graphs = graphs_among(self.view.recording, chosen)
         text = [f"compiled graph {graphs}"] if graphs else []
         fused = (one for member in chosen for one in self._kernels.get(member, ()))
         text += [f"kernel {item.number}: {item.name}" for item in dict.fromkeys(fused)][:ROWS]

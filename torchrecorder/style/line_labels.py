@@ -112,8 +112,8 @@ def is_final(view: View, arrow: Arrow) -> bool:
 
 def carried(view: View, arrow: Arrow, captions: Captions) -> str:
     """The shape of what the tail of an arrow returns, unless one of its ends shows it."""
-    ends = (view.boxes[arrow.tail].kind, view.boxes[arrow.head].kind)
-    if any(kind in WITH_SHAPE for kind in ends):
+    boxes = view.boxes
+    if boxes[arrow.tail].kind in WITH_SHAPE or boxes[arrow.head].kind in WITH_SHAPE:
         return ""
     shape = _shape_of(view, arrow, captions)
     return _message(view, arrow, shape) if arrow.slot in (MESSAGE, GRADIENT_MESSAGE) else shape
@@ -133,8 +133,10 @@ def _shape_of(view: View, arrow: Arrow, captions: Captions) -> str:
     value = view.given(arrow)
     if value is None:
         return ""
-    found = given(view, arrow, value) if view.boxes[arrow.tail].instances else (value,)
     values = view.recording.values
+    if not view.boxes[arrow.tail].instances:
+        return labels.value(values[value], captions.usual)
+    found = given(view, arrow, value)
     return first_to_last([labels.value(values[item], captions.usual) for item in found])
 
 

@@ -66,7 +66,7 @@ def times(recording: RecordedRun, count: int, instances: Sequence[str]) -> str:
 def given(view: View, arrow: Arrow, value: ValueId) -> Iterator[ValueId]:
     """The output of the tail of an arrow, in each of the repeats for which it stands."""
     box, recording = view.boxes[arrow.tail], view.recording
-    rows = [tuple(_results(recording, instance)) for instance in box.instances]
+    rows = [_results(recording, instance) for instance in box.instances]
     place = next((row.index(value) for row in rows if value in row), -1)
     if place < 0:
         yield value
@@ -87,11 +87,13 @@ def same(view: View, arrow: Arrow) -> ValueId | None:
 
 def result(recording: RecordedRun, item: str, value: ValueId | None) -> int:
     """The index of a value among the results of an op or scope; their number if it is not one."""
-    results = list(_results(recording, item))
+    results = _results(recording, item)
     return results.index(value) if value in results else len(results)
 
 
-def _results(recording: RecordedRun, item: str) -> Iterator[ValueId]:
-    op, scope = recording.ops.get(OpId(item)), recording.scopes.get(ScopeId(item))
-    yield from op.outputs if op is not None else ()
-    yield from (slot.value for slot in scope.outputs) if scope is not None else ()
+def _results(recording: RecordedRun, item: str) -> tuple[ValueId, ...]:
+    op = recording.ops.get(OpId(item))
+    if op is not None:
+        return op.outputs
+    scope = recording.scopes.get(ScopeId(item))
+    return tuple([slot.value for slot in scope.outputs]) if scope is not None else ()

@@ -123,10 +123,12 @@ def choose(
     count.
     """
     deepest = max_depth(recording)
+    if depth is not None and depth >= deepest:
+        return Choice(depth, frozenset())
     beside = training_steps(recording)
     closed = plain_modules(recording, quiet) | beside
     if depth is not None:
-        return Choice(depth, frozenset() if depth >= deepest else closed)
+        return Choice(depth, closed)
     if boxes_at(recording, quiet, closed, repeated)[-1] <= enough:
         return Choice(deepest, closed)
     closed = innermost(recording) | beside

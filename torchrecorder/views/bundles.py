@@ -8,7 +8,7 @@ that is query, key and value. No arrow is left out, and none is in two bundles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import Enum
 from operator import itemgetter
@@ -78,6 +78,10 @@ class Flows:
         self._steps = view.recording.optimizer_steps
         self._memory = view.recording.stored_memory
 
+    def all(self) -> list[Flow]:
+        """What each arrow of the view carries."""
+        return [self.of(arrow) for arrow in self.view.arrows]
+
     def of(self, arrow: Arrow) -> Flow:
         """What *arrow* carries."""
         if self.view.backward or arrow.value is None:
@@ -110,22 +114,27 @@ class Flows:
 _MADE_BEFORE = frozenset((*SOURCES.values(), BoxKind.OUTPUT))
 
 
-def bundles(view: View) -> tuple[Bundle, ...]:
-    """The arrows of *view* as they are drawn, in the order of the first arrow of each."""
-    flows = Flows(view)
+def bundles(view: View, flows: Sequence[Flow] | None = None) -> tuple[Bundle, ...]:
+    """The arrows of *view* as they are drawn, in the order of the first arrow of each.
+
+    Args:
+        view: What is drawn.
+        flows: What each arrow carries, if that is known.
+    """
+    flows = Flows(view).all() if flows is None else flows
     together: dict[tuple[str, str, Flow, bool], list[int]] = {}
     attended: dict[Arrow, list[int]] = {}
     for place, arrow in enumerate(view.arrows):
         if arrow.slot in ROLES:
             attended.setdefault(replace(arrow, slot=""), []).append(place)
             continue
-        key = arrow.tail, arrow.head, flows.of(arrow), arrow.some
+        key = arrow.tail, arrow.head, flows[place], arrow.some
         together.setdefault(key, []).append(place)
     trunks: dict[tuple[object, ...], str] = {}
     found: list[tuple[int, Bundle]] = []
-    for arrow, places in attended.items():
+    for places in attended.values():
         alike = tuple(view.arrows[place] for place in places)
-        found.append((places[0], Bundle(alike, flows.of(arrow))))
+        found.append((places[0], Bundle(alike, flows[places[0]])))
     for (_, _, flow, _), places in together.items():
         arrows = tuple(view.arrows[place] for place in places)
         shared = "" if flow is Flow.TENSOR else flow.value

@@ -80,7 +80,10 @@ class HideOps:
         return box.id in ops and self._quiet(ops[OpId(box.id)])
 
     def _quiet(self, op: Op) -> bool:
-        return any(holds(op) for holds in self.which)
+        for holds in self.which:
+            if holds(op):
+                return True
+        return False
 
 
 def _last_of_all(view: View, hidden: Collection[str]) -> set[str]:
@@ -214,17 +217,18 @@ class HideStored:
         kept = view.recording.bookkeeping
         silent = kept - {
             arrow.tail
-            for arrow in view.arrows
+            for arrow in (view.arrows if kept else ())
             if arrow.head not in kept and view.boxes[arrow.head].kind not in STORED
         }
         steps = training_steps(view.recording)
         return {
             arrow.tail
             for arrow in view.arrows
-            if not _is_scope(view, view.boxes[arrow.head])
+            if arrow.slot not in WEIGHTS
+            and view.boxes[arrow.tail].kind in STORED
+            and not _is_scope(view, view.boxes[arrow.head])
             and view.boxes[arrow.head].cluster not in steps
             and view.boxes[arrow.head].cluster not in leaves
-            and arrow.slot not in WEIGHTS
             and arrow.head not in silent
         }
 

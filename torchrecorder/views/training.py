@@ -11,6 +11,8 @@ def training_steps(recording: RecordedRun) -> frozenset[str]:
 
     Steps that run a module, such as those of LBFGS, are left out.
     """
+    if not any(scope.kind in TRAINING for scope in recording.scopes.values()):
+        return frozenset()
     holding: set[str | None] = set()
     for scope in recording.scopes.values():
         if scope.kind is ScopeKind.MODULE:

@@ -123,15 +123,18 @@ class Tree:
             return 1, producer.index + 0.5
         return (0, 0) if box.kind in SOURCES else (2, 0)
 
-    def closed(self) -> Iterator[Box]:
-        """Each cluster as the box that it is when closed."""
-        for cluster in self.view.clusters.values():
-            yield closed_box(self.view, cluster, self.unfolded.members[cluster.id])
+    @cached_property
+    def closed(self) -> Mapping[str, Box]:
+        """Each cluster, by its id, as the box that it is when closed."""
+        members = self.unfolded.members
+        return {
+            cluster.id: closed_box(self.view, cluster, members[cluster.id])
+            for cluster in self.view.clusters.values()
+        }
 
     def folds(self) -> Iterator[Box]:
         """Each fold as the box that it is when closed."""
-        boxes = {box.id: box for box in self.closed()}
-        boxes.update((box.id, box) for box in self.view.boxes.values())
+        boxes = {**self.closed, **self.view.boxes}
         children = self._children
         for group in self.unfolded.repeats:
             box = boxes[group[0]]

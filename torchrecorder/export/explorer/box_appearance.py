@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple, TypeVar
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from torchrecorder.events import ScopeId
 from torchrecorder.export.dot import given_out, in_two
@@ -59,14 +59,16 @@ class Drawn:
 
     Attributes:
         equal: For each place the first one that is equal to it, but for its title.
+        flows: What each arrow of the tree's view carries.
     """
 
     def __init__(self, tree: Tree, style: Style) -> None:
         self.tree = tree
         self.style = replace(style, color_by=None, shapes="all" if style.shapes else False)
         self.themes = pair(style)
-        self.equal = representatives(tree, self.style)
-        self.closed_boxes = {box.id: box for box in tree.closed()}
+        self.flows = Flows(tree.view).all()
+        self.equal = representatives(tree, self.style, self.flows)
+        self.closed_boxes = tree.closed
         self.fold_boxes = {box.id: box for box in tree.folds()}
         self.captions = Captions(tree.view.recording, self.style)
         self._sizes: dict[object, tuple[float, float]] = {}
@@ -117,7 +119,7 @@ class Drawn:
 
     def _both(self, view: View) -> tuple[Figure, Figure]:
         light, dark = (replace(self.style, theme=theme) for theme in self.themes)
-        plain = draw(view, replace(light, finish=None), self._unused)
+        plain = draw(view, replace(light, finish=None), self._unused, self.captions)
         done = finished(plain, view, light)
         return done, repainted(plain, view, dark)
 
@@ -143,11 +145,11 @@ class Drawn:
                 if place.fold:
                     made[key] = self._fold(folds[place.id], key[2])
                 elif place.id in groups:
-                    shapes, both = closed[place.id], groups[place.id]
-                    made[key] = self._cluster(_called(shapes, title), _called(both, title), key[2])
+                    face = self._face(closed[place.id], title, key[2])
+                    light, dark = groups[place.id]
+                    made[key] = self._openable(face, _called(light, title), dark.look)
                 else:
-                    shapes = _called(leaves[place.id], title)
-                    made[key] = self._face(shapes, leaf.get(place.id))
+                    made[key] = self._face(leaves[place.id], title, leaf.get(place.id))
             yield made[key]
 
     def _title(self, number: int) -> str:
@@ -159,9 +161,10 @@ class Drawn:
         drawn = view.clusters.get(place.id)
         return self.captions.title(scope, drawn or view.boxes[place.id])
 
-    def _face(self, shapes: tuple[Shape, Shape], given: str | None) -> Face:
+    def _face(self, shapes: tuple[Shape, Shape], title: str, given: str | None) -> Face:
         light, dark = shapes
-        label = light.label if given is None else (*light.label, Text(given))
+        label = _titled(light.label, title)
+        label = label if given is None else (*label, Text(given))
         size = self._size(light, label)
         return Face(label, (light.look, dark.look), size, light.count)
 
@@ -172,19 +175,12 @@ class Drawn:
             self._sizes[key] = closed_size(whole, self.opened[0], None)
         return self._sizes[key]
 
-    def _cluster(
-        self, shapes: tuple[Shape, Shape], groups: tuple[Group, Group], given: str | None
-    ) -> Face:
-        light, dark = groups
-        return self._openable(self._face(shapes, given), light, dark.look)
-
     def _fold(self, shapes: tuple[Shape, Shape], given: str | None) -> Face:
         """A fold has the title of its box in its corner, a wide frame, and no colour of its own."""
         light, dark = (replace(theme.region, dash="solid", width=2.0) for theme in self.themes)
         title = tuple(item for item in shapes[0].label if item.part == "title")
-        return self._openable(
-            self._face(shapes, given), Group(shapes[0].id, None, title, light), dark
-        )
+        face = self._face(shapes, "", given)
+        return self._openable(face, Group(shapes[0].id, None, title, light), dark)
 
     def _openable(self, face: Face, group: Group, dark: Look) -> Face:
         header = tuple(in_two(group.label, self.opened[0]))
@@ -197,15 +193,14 @@ class Drawn:
 
     def _given(self) -> Mapping[int, str]:
         """What each scope and fold gives to what lies outside of it, as one line."""
-        view, places = self.tree.view, self.tree.places
-        captions, flows = self.captions, Flows(view)
+        view, places, leaf, ends = self.tree.view, self.tree.places, self.tree.leaf, self.tree.ends
         found: dict[int, dict[str | None, _Given]] = {}
-        for arrow in view.arrows if self.style.shapes else ():
-            text, value = carried(view, arrow, captions), same(view, arrow)
-            flow = flows.of(arrow)
-            tail, head = self.tree.leaf[arrow.tail], self.tree.leaf[arrow.head]
-            around = places[tail].parent if text else -1
-            while around >= 0 and not around < head < self.tree.ends[around]:
+        for arrow, flow in zip(view.arrows, self.flows) if self.style.shapes else ():
+            head, around = leaf[arrow.head], places[leaf[arrow.tail]].parent
+            if around < 0 or around < head < ends[around]:
+                continue
+            text, value = carried(view, arrow, self.captions), same(view, arrow)
+            while text and around >= 0 and not around < head < ends[around]:
                 told, final = found.setdefault(around, {}), is_final(view, arrow)
                 if value not in told:
                     which = result(view.recording, places[around].id, value)
@@ -213,7 +208,8 @@ class Drawn:
                 elif not final:
                     told[value] = told[value]._replace(final=False)
                 around = places[around].parent
-        return {number: text for number, told in found.items() if (text := _line(told.values()))}
+        lines = ((number, _line(tuple(told.values()))) for number, told in found.items())
+        return {number: text for number, text in lines if text}
 
 
 class _Given(NamedTuple):
@@ -226,7 +222,8 @@ class _Given(NamedTuple):
     flow: Flow
 
 
-def _line(given: Iterable[_Given]) -> str:
+@lru_cache(maxsize=4096)
+def _line(given: tuple[_Given, ...]) -> str:
     """As one line; nothing where the boxes of outputs tell it all."""
     words = sorted(given)
     if all(item.final for item in words):
@@ -238,15 +235,14 @@ def _line(given: Iterable[_Given]) -> str:
     return in_a_line(Counter([*alone, *several]))
 
 
-_Drawable = TypeVar("_Drawable", Shape, Group)
+def _called(group: Group, title: str) -> Group:
+    """*group* with another title; as it is if that is empty."""
+    return replace(group, label=_titled(group.label, title)) if title else group
 
 
-def _called(pair: tuple[_Drawable, _Drawable], title: str) -> tuple[_Drawable, _Drawable]:
-    """What is drawn in light and in dark, with another title; as it is if that is empty."""
-    if not title:
-        return pair
-    label = (Text(title, "title"), *pair[0].label[1:])
-    return replace(pair[0], label=label), replace(pair[1], label=label)
+def _titled(label: tuple[Text, ...], title: str) -> tuple[Text, ...]:
+    """*label* with another title; as it is if that is empty."""
+    return (Text(title, "title"), *label[1:]) if title else label
 
 
 def _shapes(figures: tuple[Figure, Figure]) -> dict[str, tuple[Shape, Shape]]:

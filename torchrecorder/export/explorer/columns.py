@@ -18,6 +18,9 @@ from torchrecorder.views.full_view import scope_kind
 
 RowT = TypeVar("RowT", bound=Hashable)
 
+DRAWN = ("label", "header", "headersize", "look", "openlook", "count")
+"""Columns that follow from a face."""
+
 SHARED = ("kind", "cls", "op", "call", "failed", "facts")
 """Columns that follow from what is recorded of a place, whatever it is called."""
 
@@ -81,15 +84,23 @@ class Columns:
         return {**self._drawn(faces), **self._said()}
 
     def _drawn(self, faces: Sequence[Face]) -> dict[str, list[Any]]:
-        return {
-            "parent": [place.parent for place in self.tree.places],
-            "label": [self.labels(face.label) for face in faces],
-            "header": [self.labels(face.header) if face.header else -1 for face in faces],
-            "headersize": [list(face.header_size) if face.header else None for face in faces],
-            "look": [self.look(face.looks) for face in faces],
-            "openlook": [self.look(face.open_looks) if face.open_looks else -1 for face in faces],
-            "count": [face.count for face in faces],
-        }
+        """The columns in which places that share a face have one entry."""
+        known = {id(face): face for face in faces}
+        rows = {key: self._face(face) for key, face in known.items()}
+        all_rows = [rows[id(face)] for face in faces]
+        columns = {name: list(column) for name, column in zip(DRAWN, zip(*all_rows))}
+        return {"parent": [place.parent for place in self.tree.places], **columns}
+
+    def _face(self, face: Face) -> tuple[Any, ...]:
+        """What is written of a face in the columns `DRAWN`."""
+        return (
+            self.labels(face.label),
+            self.labels(face.header) if face.header else -1,
+            list(face.header_size) if face.header else None,
+            self.look(face.looks),
+            self.look(face.open_looks) if face.open_looks else -1,
+            face.count,
+        )
 
     def _said(self) -> dict[str, list[Any]]:
         places = self.tree.places

@@ -15,20 +15,25 @@ from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.merge_captions import result
-from torchrecorder.views.bundles import Flows
+from torchrecorder.views.bundles import Flow
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Place, Tree
 from torchrecorder.views.view import Arrow
 
 
-def representatives(tree: Tree, style: Style) -> Sequence[int]:
+def representatives(tree: Tree, style: Style, flows: Sequence[Flow]) -> Sequence[int]:
     """For each place of *tree* the first one that is equal to it, itself if there is none.
 
     A style that may treat single boxes in its own way leaves no two equal.
+
+    Args:
+        tree: The places.
+        style: How they look.
+        flows: What each arrow carries.
     """
     if not _is_uniform(tree, style):
         return range(len(tree.places))
-    return _Keys(tree).representatives()
+    return _Keys(tree, flows).representatives()
 
 
 def _is_uniform(tree: Tree, style: Style) -> bool:
@@ -46,8 +51,9 @@ class _Keys:
     Keys of values and modules are small numbers, so that comparing two places is quick.
     """
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, flows: Sequence[Flow]) -> None:
         self.tree = tree
+        self.flows = flows
         self.view = tree.view
         self.recording = tree.view.recording
         self._numbers: dict[Hashable, int] = {}
@@ -161,23 +167,20 @@ class _Keys:
         return found
 
     @cached_property
-    def _flows(self) -> Flows:
-        return Flows(self.view)
-
-    @cached_property
-    def _arrows(self) -> dict[str, list[Arrow]]:
-        found: dict[str, list[Arrow]] = {}
-        for arrow in self.view.arrows:
-            found.setdefault(arrow.tail, []).append(arrow)
+    def _arrows(self) -> dict[str, list[tuple[Arrow, Flow]]]:
+        """The arrows that leave each box, with what they carry."""
+        found: dict[str, list[tuple[Arrow, Flow]]] = {}
+        for arrow, flow in zip(self.view.arrows, self.flows):
+            found.setdefault(arrow.tail, []).append((arrow, flow))
         return found
 
     def _leaving(self, tail: str) -> Hashable:
         """What leaves a box, which is told on it: equal tensors have equal places in the list."""
         view, found, places = self.view, [], dict[object, int]()
-        for arrow in self._arrows.get(tail, ()):
+        for arrow, flow in self._arrows.get(tail, ()):
             value = view.given(arrow) or arrow.value
             place = places.setdefault(value, len(places))
             what = -1 if value is None else self._value(value)
             order = result(self.recording, tail, value)
-            found.append((view.boxes[arrow.head].kind, place, what, order, self._flows.of(arrow)))
+            found.append((view.boxes[arrow.head].kind, place, what, order, flow))
         return tuple(found)

@@ -103,6 +103,8 @@ class _Places:
 
     def column(self, annotation: Annotation, numbers: Mapping[str, float]) -> list[float | None]:
         """The number of each place."""
+        if annotation.merge is sum and all(map(float.is_integer, map(float, numbers.values()))):
+            return self._sums(numbers)
         found: list[list[float]] = [[] for _ in self.parents]
         innermost, owned = self.innermost, self._owned
         for node, amount in numbers.items():
@@ -115,6 +117,22 @@ class _Places:
             for place in owned[node]:
                 found[place].append(numbers[node])
         return [_one(annotation, item) if item else None for item in found]
+
+    def _sums(self, numbers: Mapping[str, float]) -> list[float | None]:
+        """The sum of whole numbers for each place: adding them in steps loses nothing."""
+        found: list[float | None] = [None] * len(self.parents)
+        innermost, owned, parents = self.innermost, self._owned, self.parents
+        for node, amount in numbers.items():
+            if node not in owned and node in innermost:
+                found[innermost[node]] = (found[innermost[node]] or 0) + int(amount)
+        for place in reversed(range(len(found))):
+            inner, around = found[place], parents[place]
+            if inner is not None and around >= 0:
+                found[around] = (found[around] or 0) + inner
+        for node in (node for node in owned if node in numbers):
+            for place in owned[node]:
+                found[place] = (found[place] or 0) + int(numbers[node])
+        return found
 
     def _around(self, starts: Iterable[int]) -> Iterable[int]:
         """The places in which a value counts: these, and all around them, each once."""

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from torchrecorder.events import GRADIENT_MESSAGE, ScopeId, ValueId
 from torchrecorder.export.explorer.columns import Columns
 from torchrecorder.export.explorer.box_appearance import Drawn
+from torchrecorder.graph.nodes import Value
 from torchrecorder.layout.layered import Link
 from torchrecorder.style import labels
 from torchrecorder.style.argument_marks import Mark, argument_marks, attends, mark_into
 from torchrecorder.style.draw import dashed, narrow
 from torchrecorder.style.figure import Look
 from torchrecorder.style.merge_captions import first_to_last
-from torchrecorder.views.bundles import MOST, ROLES, UPDATES, Flow, Flows, bundles
+from torchrecorder.views.bundles import MOST, ROLES, UPDATES, Flow, bundles
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Arrow
 
@@ -43,8 +44,7 @@ class Tensors:
             if row == len(self.arrows):
                 self.arrows.append([])
             self.arrows[row].append(place)
-        flows = Flows(self.view)
-        self.flows = [flows.of(arrow) for arrow in self.view.arrows]
+        self.flows = drawn.flows
         self.trunks = trunks(drawn.tree, self.flows)
         self.marked = self._marked()
         for number, trunk in enumerate(self.trunks):
@@ -52,7 +52,7 @@ class Tensors:
 
     def _marked(self) -> dict[int, Mark]:
         """The mark of each arrow that may have one, by index; of a bundle, that of the first."""
-        drawn = bundles(self.view)
+        drawn = bundles(self.view, self.flows)
         place = {id(arrow): number for number, arrow in enumerate(self.view.arrows)}
         marks = argument_marks(self.view, drawn)
         return {place[id(drawn[item].first)]: mark for item, mark in marks.items()}
@@ -112,23 +112,32 @@ class Tensors:
         leaf = self.drawn.tree.leaf
         makers = list(self.number)[: len(self.arrows)]
         found = [values.get(ValueId(value)) for _, value in makers]
+        told = [*self._told(found)]
         readers = [[self.view.arrows[place] for place in row] for row in self.arrows]
         columns: dict[str, list[Any]] = {
-            "text": [
-                say.strings(f"{labels.shape(item.shape)} {item.dtype}" if item else "")
-                for item in found
-            ],
+            "text": [text for text, _ in told],
             "producer": [maker for maker, _ in makers],
             "consumers": [[leaf[arrow.head] for arrow in row] for row in readers],
             "slots": [[say.strings(_slot(arrow)) for arrow in row] for row in readers],
             "bytes": [item.bytes if item else 0 for item in found],
-            "facts": [say.lists(say.facts.tensor(item.id if item else None)) for item in found],
+            "facts": [facts for _, facts in told],
             "look": [self._look(row) for row in self.arrows],
         }
         for trunk in self.trunks:
             for name, text in self._trunk(trunk, columns).items():
                 columns[name].append(text)
         return columns
+
+    def _told(self, found: Iterable[Value | None]) -> Iterator[tuple[int, int]]:
+        """The numbers of the text and the facts of each tensor; equal tensors have the same."""
+        say, known = self.columns_of, dict[object, tuple[int, int]]()
+        for item in found:
+            key = item and (item.shape, item.dtype, item.device, item.kind, item.requires_grad)
+            if key not in known:
+                text = f"{labels.shape(item.shape)} {item.dtype}" if item else ""
+                facts = say.facts.tensor(item.id if item else None)
+                known[key] = say.strings(text), say.lists(facts)
+            yield known[key]
 
     def _trunk(self, trunk: Trunk, columns: Mapping[str, list[Any]]) -> dict[str, Any]:
         """What is said of a trunk, made of what is said of the tensors in it."""
@@ -158,9 +167,10 @@ class Tensors:
         if self.flows[arrows[0]] in UPDATES:
             return self._light()
         if self.drawn.is_shared:
-            back = self.view.arrows[arrows[0]].slot == GRADIENT_MESSAGE
+            if self.view.arrows[arrows[0]].slot != GRADIENT_MESSAGE:
+                return -1
             first, second = (dashed(theme.line) for theme in self.drawn.themes)
-            return self.columns_of.look((first, second)) if back else -1
+            return self.columns_of.look((first, second))
         light, dark = self._drawn_looks[arrows[0]]
         theme = self.drawn.themes[0]
         usual = light in (theme.line, theme.gradient)
@@ -178,7 +188,7 @@ class Tensors:
         """For each arrow the light and the dark look of its line, as wide as one arrow."""
         number = {
             id(arrow): place
-            for place, bundle in enumerate(bundles(self.view))
+            for place, bundle in enumerate(bundles(self.view, self.flows))
             for arrow in bundle.arrows
         }
         light, dark = (figure.lines for figure in self.drawn.opened)

@@ -142,11 +142,15 @@ Readers = Mapping[str, Sequence[str]]
 """For each sibling, those that read one of its outputs."""
 
 
-def blocks(units: Sequence[Unit], readers: Readers = {}) -> Iterator[Parts]:
+def blocks(units: Sequence[Unit], readers: Callable[[], Readers] = dict) -> Iterator[Parts]:
     """The runs of blocks among siblings; nested runs come before those that contain them.
 
     If a run can be cut into blocks in several ways, the cut is chosen that the fewest edges
     cross.
+
+    Args:
+        units: The siblings.
+        readers: Gives for each sibling those that read it; it is asked only if there are runs.
     """
     row = list(units)
     for _ in range(_LEVELS):
@@ -157,7 +161,7 @@ def blocks(units: Sequence[Unit], readers: Readers = {}) -> Iterator[Parts]:
         row = list(_collapsed(row, found))
 
 
-def _runs(row: Sequence[Unit], readers: Readers) -> Iterator[tuple[int, Parts]]:
+def _runs(row: Sequence[Unit], readers: Callable[[], Readers]) -> Iterator[tuple[int, Parts]]:
     """The start of each run, and its blocks; runs of single scopes need no blocks."""
 
     def wanted(run: Run) -> bool:
@@ -165,7 +169,7 @@ def _runs(row: Sequence[Unit], readers: Readers) -> Iterator[tuple[int, Parts]]:
 
     for run in runs([unit.key for unit in row], wanted):
         if not _is_alone(row, run):
-            start = _beginning(row, run, readers)
+            start = _beginning(row, run, readers())
             ends = range(start, start + run.period * run.times, run.period)
             yield start, tuple(tuple(row[at : at + run.period]) for at in ends)
 

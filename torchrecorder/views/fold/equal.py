@@ -25,9 +25,9 @@ class Equal:
     """
 
     def __init__(self, items: Items, keys: Mapping[str, object]) -> None:
-        self.rows = {around: _rows(items, around, keys) for around in (None, *items.view.clusters)}
-        repeated = {item for rows in self.rows.values() for row in rows for item in row}
-        self.wiring = _Wiring(items, repeated)
+        self.items = items
+        self.keys = keys
+        self.wiring = _Wiring(items)
 
     def alike(self, one: str, other: str) -> bool:
         """Whether two items show the same."""
@@ -38,7 +38,7 @@ class Equal:
 
     def groups(self, around: str | None) -> Iterator[tuple[str, ...]]:
         """The groups of siblings in a cluster that may be drawn as one."""
-        for row in self.rows[around]:
+        for row in _rows(self.items, around, self.keys):
             start = 0
             while start < len(row):
                 end = max(_chain(self.wiring, row, start), _side_by_side(self.wiring, row, start))
@@ -76,23 +76,40 @@ def _chain(wiring: _Wiring, row: Sequence[str], start: int) -> int:
 
 
 class _Wiring:
-    """The arrows into and out of some siblings, and the places where they end inside."""
+    """The arrows into and out of siblings, and the places where they end inside."""
 
-    def __init__(self, items: Items, candidates: Iterable[str]) -> None:
+    def __init__(self, items: Items) -> None:
         self.items = items
         self.view = items.view
-        self.into: dict[str, list[Arrow]] = {item: [] for item in candidates}
-        self.out_of: dict[str, list[Arrow]] = {item: [] for item in self.into}
+        self._into: dict[str, list[Arrow]] = {}
+        self._out_of: dict[str, list[Arrow]] = {}
         self._stored = items.view.recording.stored
         self._places: dict[str, dict[str, int]] = {}
         self._forms: dict[str, tuple[object, ...]] = {}
-        for arrow, (tails, heads) in zip(self.view.arrows, items.crossings if self.into else ()):
-            for item in tails:
-                if item in self.out_of:
-                    self.out_of[item].append(arrow)
-            for item in heads:
-                if item in self.into:
-                    self.into[item].append(arrow)
+
+    def into(self, item: str) -> Sequence[Arrow]:
+        """The arrows that enter an item."""
+        if item not in self._into:
+            inside, entering = self.places(item), self.items.entering
+            self._into[item] = [
+                arrow
+                for box in inside
+                for arrow in entering.get(box, ())
+                if arrow.tail not in inside
+            ]
+        return self._into[item]
+
+    def out_of(self, item: str) -> Sequence[Arrow]:
+        """The arrows that leave an item."""
+        if item not in self._out_of:
+            inside, leaving = self.places(item), self.items.leaving
+            self._out_of[item] = [
+                arrow
+                for box in inside
+                for arrow in leaving.get(box, ())
+                if arrow.head not in inside
+            ]
+        return self._out_of[item]
 
     def places(self, item: str) -> Mapping[str, int]:
         """The position of each box and cluster inside *item*."""
@@ -155,10 +172,10 @@ class _Link:
     def __init__(self, wiring: _Wiring, one: str, other: str) -> None:
         self.wiring = wiring
         here, there = wiring.places(one), wiring.places(other)
-        joins = [arrow for arrow in wiring.into[other] if arrow.tail in here]
-        before = {(arrow.tail, here[arrow.head], arrow.slot): arrow for arrow in wiring.into[one]}
+        joins = [arrow for arrow in wiring.into(other) if arrow.tail in here]
+        before = {(arrow.tail, here[arrow.head], arrow.slot): arrow for arrow in wiring.into(one)}
         self.beside, self.stepping = set[Any](), set[tuple[str, int, str]]()
-        for arrow in wiring.into[other]:
+        for arrow in wiring.into(other):
             if arrow.tail not in here:
                 spot = (arrow.tail, there[arrow.head], arrow.slot)
                 step = wiring.step(before[spot], arrow) if spot in before else 0
@@ -169,7 +186,7 @@ class _Link:
                     self.beside.add((*wiring.start(arrow), *spot[1:]))
         leaves = _counted(
             (wiring.end(arrow.head), here[arrow.tail])
-            for arrow in wiring.out_of[one]
+            for arrow in wiring.out_of(one)
             if arrow.head not in there
         )
         self.joins = _counted((here[join.tail], there[join.head], join.slot) for join in joins)
@@ -179,7 +196,7 @@ class _Link:
         """Whether *first* has the chain's entries where the others hang on."""
         places = self.wiring.places(first)
         entries: dict[tuple[int, str], None] = {}
-        for arrow in self.wiring.into[first]:
+        for arrow in self.wiring.into(first):
             place = places[arrow.head]
             stepping = (arrow.tail, place, arrow.slot) in self.stepping
             if not stepping and (*self.wiring.start(arrow), place, arrow.slot) not in self.beside:
@@ -208,9 +225,9 @@ def _side_by_side(wiring: _Wiring, row: Sequence[str], start: int) -> int:
 
 def _surroundings(wiring: _Wiring, item: str) -> Any:
     places = wiring.places(item)
-    before = _counted((wiring.start(arrow)[0], places[arrow.head]) for arrow in wiring.into[item])
+    before = _counted((wiring.start(arrow)[0], places[arrow.head]) for arrow in wiring.into(item))
     after = _counted(
         (wiring.end(arrow.head), without_numbers(arrow.slot), places[arrow.tail])
-        for arrow in wiring.out_of[item]
+        for arrow in wiring.out_of(item)
     )
     return before, after

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.fold.blocks import (
     PREFIX,
+    Readers,
     Unit,
     block_id,
     blocks,
@@ -79,7 +81,8 @@ def _repeats(
             continue
         signature = _signature(recording, around, row)
         if signature not in known:
-            known[signature] = _in_row([unit(recording, item) for item in row], items.readers)
+            units = [unit(recording, item) for item in row]
+            known[signature] = _in_row(units, cache(partial(items.readers, row)))
         yield around, row, known[signature]
 
 
@@ -93,7 +96,7 @@ def _signature(recording: RecordedRun, around: str | None, row: Sequence[str]) -
     return recording.structures[scope.id], shown
 
 
-def _in_row(units: Sequence[Unit], readers: Mapping[str, Sequence[str]]) -> _Repeats:
+def _in_row(units: Sequence[Unit], readers: Callable[[], Readers]) -> _Repeats:
     places = {unit.items[0]: _Place(position, 0) for position, unit in enumerate(units)}
     scopes = [(place, unit.key) for place, unit in enumerate(units) if unit.alone]
     found = _Repeats(scopes, [])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from torchrecorder.views.collapse import SOURCES
-from torchrecorder.views.view import View
+from torchrecorder.views.view import Arrow, View
 
 
 class Items:
@@ -56,36 +56,28 @@ class Items:
             waiting.extend(reversed(self._children.get(found, {})))
 
     @cached_property
-    def crossings(self) -> list[tuple[list[str], list[str]]]:
-        """For each arrow the items that it leaves and those that it enters, innermost first."""
-        parted: dict[tuple[str | None, str | None], tuple[list[str], list[str]]] = {}
-        found: list[tuple[list[str], list[str]]] = []
-        parent = self.parent
+    def leaving(self) -> Mapping[str, Sequence[Arrow]]:
+        """The arrows of the view by their tail."""
+        found: dict[str, list[Arrow]] = {}
         for arrow in self.view.arrows:
-            if arrow.tail == arrow.head:
-                found.append(([], []))
-                continue
-            ends = parent[arrow.tail], parent[arrow.head]
-            if ends not in parted:
-                parted[ends] = self._parted(*ends)
-            tails, heads = parted[ends]
-            found.append(([arrow.tail, *tails], [arrow.head, *heads]))
+            found.setdefault(arrow.tail, []).append(arrow)
         return found
 
-    def _parted(self, one: str | None, other: str | None) -> tuple[list[str], list[str]]:
-        """The clusters around each of two items that are not around the other."""
-        tails = [*self.around(one)] if one is not None else []
-        heads = [*self.around(other)] if other is not None else []
-        while tails and heads and tails[-1] == heads[-1]:
-            tails.pop()
-            heads.pop()
-        return tails, heads
-
     @cached_property
-    def readers(self) -> Mapping[str, Sequence[str]]:
-        """For each item, the siblings that read something computed in it."""
+    def entering(self) -> Mapping[str, Sequence[Arrow]]:
+        """The arrows of the view by their head."""
+        found: dict[str, list[Arrow]] = {}
+        for arrow in self.view.arrows:
+            found.setdefault(arrow.head, []).append(arrow)
+        return found
+
+    def readers(self, row: Iterable[str]) -> Mapping[str, Sequence[str]]:
+        """For each of these siblings, those of them that read something computed in it."""
+        home = {inner: item for item in row for inner in self.inside(item)}
         found: dict[str, dict[str, None]] = {}
-        for tails, heads in self.crossings:
-            if tails and heads:
-                found.setdefault(tails[-1], {})[heads[-1]] = None
+        for tail, item in home.items():
+            for arrow in self.leaving.get(tail, ()):
+                reader = home.get(arrow.head, item)
+                if reader != item:
+                    found.setdefault(item, {})[reader] = None
         return {item: tuple(heads) for item, heads in found.items()}
