@@ -126,7 +126,8 @@ class _Keys:
         )
 
     def _slots(self, slots: Iterable[Slot]) -> Hashable:
-        return tuple([(name, self._value(value)) for name, value in slots])
+        known, number = self._values, self._value
+        return tuple([(name, known.get(value) or number(value)) for name, value in slots])
 
     def _value(self, value: ValueId) -> int:
         """What is known of a tensor; of what has several names, these too."""

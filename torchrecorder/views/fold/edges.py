@@ -96,6 +96,9 @@ class _Arrows:
         self.joined: dict[Entry, set[str]] = {}
         self.gates: dict[str, _Gate] = {}
         self._seats: dict[str, dict[int, int]] = {}
+        self._around: dict[str | None, tuple[tuple[int, int], ...]] = {None: ()}
+        for cluster in tree.rows.view.clusters.values():
+            self._around[cluster.id] = self._with(cluster.id, cluster.parent)
         self._sort()
 
     def united(self) -> Iterator[Arrow]:
@@ -169,10 +172,13 @@ class _Arrows:
             seats: dict[int, int] = {}
             found: str | None = box
             while found is not None:
-                for item in self.tree.rows.items.around(found):
-                    if item in self.seat:
-                        number, place = self.seat[item]
-                        seats.setdefault(number, place)
+                for number, place in self._with(found, self.tree.rows.items.parent[found]):
+                    seats.setdefault(number, place)
                 found = self.tree.stands.get(found)
             self._seats[box] = seats
         return self._seats[box]
+
+    def _with(self, item: str, parent: str | None) -> tuple[tuple[int, int], ...]:
+        """The seats of what lies around an item, after its own."""
+        around = self._around[parent]
+        return (self.seat[item], *around) if item in self.seat else around

@@ -85,7 +85,9 @@ class _Wiring:
         self._out_of: dict[str, list[Arrow]] = {}
         self._stored = items.view.recording.stored
         self._places: dict[str, dict[str, int]] = {}
-        self._forms: dict[str, tuple[object, ...]] = {}
+        self._forms: dict[str, tuple[int, ...]] = {}
+        self._sorts: dict[str, int] = {}
+        self._numbers: dict[object, int] = {}
 
     def into(self, item: str) -> Sequence[Arrow]:
         """The arrows that enter an item."""
@@ -122,10 +124,18 @@ class _Wiring:
         """Whether two items show the same boxes and clusters in the same places."""
         return self._form(one) == self._form(other)
 
-    def _form(self, item: str) -> tuple[object, ...]:
+    def _form(self, item: str) -> tuple[int, ...]:
         if item not in self._forms:
-            self._forms[item] = tuple(map(self._sort, self.places(item)))
+            self._forms[item] = tuple(map(self._number, self.places(item)))
         return self._forms[item]
+
+    def _number(self, item: str) -> int:
+        """A small number that stands for what is shown of an item by itself."""
+        number = self._sorts.get(item)
+        if number is None:
+            number = self._numbers.setdefault(self._sort(item), len(self._numbers))
+            self._sorts[item] = number
+        return number
 
     def _sort(self, item: str) -> tuple[object, ...]:
         if item in self.view.clusters:

@@ -22,18 +22,12 @@ class Items:
         placed: set[str] = set()
         # Values that are only read have no place in the run order: they come last.
         for box in sorted(view.boxes.values(), key=lambda box: box.kind in SOURCES):
-            for item in self.around(box.id):
-                if item in placed:
-                    break
+            item: str | None = box.id
+            while item is not None and item not in placed:
                 placed.add(item)
-                self._children.setdefault(self.parent[item], {})[item] = None
-
-    def around(self, item: str) -> Iterator[str]:
-        """*item* and the clusters around it, innermost first."""
-        found: str | None = item
-        while found is not None:
-            yield found
-            found = self.parent[found]
+                parent = self.parent[item]
+                self._children.setdefault(parent, {})[item] = None
+                item = parent
 
     def children(self, cluster: str | None) -> Iterator[str]:
         """The items directly in a cluster, in run order; values that are only read come last."""
