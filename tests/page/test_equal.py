@@ -20,6 +20,7 @@ from torchrecorder.export.explorer import numbers
 from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.export.explorer.box_appearance import Drawn
 from torchrecorder.export.explorer.equal import representatives
+from torchrecorder.export.explorer.facts import Facts
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
@@ -96,6 +97,20 @@ def test_equal_blocks_are_equal_inside() -> None:
     assert len(distinct) < len(tree.places) - 4
     assert {place.id for place in tree.places} > {*distinct}
     assert isinstance(representatives(tree, one_by_one(), Flows(tree.view).all()), range)
+
+
+def test_equal_tensors_are_described_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many blocks there are, what is known of their tensors is put into words once."""
+
+    def described_with(blocks: int) -> int:
+        told: list[object] = []
+        plain = Facts.tensor
+        with monkeypatch.context() as patch:
+            patch.setattr(Facts, "tensor", lambda self, one: told.append(one) or plain(self, one))
+            described(stack(blocks), Style())
+        return len(told)
+
+    assert described_with(3) == described_with(30) > 0
 
 
 def different(change: str) -> Recording:
