@@ -21,7 +21,8 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.recording import Recording
 
 from tests.agreement import Agreement
-from tests.witness import Witness, innermost, is_of_checkpoint, name_of, tensors_of
+from tests.callers import ATTENTION, heard_inside, is_of_attention, is_of_checkpoint
+from tests.witness import Witness, innermost, name_of, tensors_of
 
 _CANNOT = {"backward", "grad", "run_backward"}
 """Functions that need the autograd graph of the run: their results are taken as given."""
@@ -65,6 +66,8 @@ class Keeper(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if is_of_checkpoint():
             return func(*args, **(kwargs or {}))
+        if func is ATTENTION and is_of_attention():
+            return heard_inside(self, args, kwargs or {})
         return self.keep(func, args, kwargs or {})
 
     def keep(self, func, args, kwargs):

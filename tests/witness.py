@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,8 +20,9 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 from torch.overrides import TorchFunctionMode
-from torch.utils import checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.callers import ATTENTION, heard_inside, is_of_attention, is_of_checkpoint
 
 with contextlib.suppress(ImportError):
     import numpy as np
@@ -60,19 +60,6 @@ def innermost(tensor: Tensor) -> Tensor:
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         tensor = torch._C._functorch.get_unwrapped(tensor)
     return tensor
-
-
-def is_of_checkpoint() -> bool:
-    """Whether checkpointing itself makes the call that is heard, and no function of the user's.
-
-    In older versions it makes an empty tensor, to have its arguments saved.
-    """
-    frame = sys._getframe(2)
-    while frame is not None and frame.f_code is not checkpoint.checkpoint.__code__:
-        if frame.f_code is checkpoint._checkpoint_without_reentrant_generator.__code__:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _shape(tensor: Tensor) -> tuple[int, ...]:
@@ -329,6 +316,8 @@ class Witness(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if is_of_checkpoint():
             return func(*args, **(kwargs or {}))
+        if func is ATTENTION and is_of_attention():
+            return heard_inside(self, args, kwargs or {})
         return self.hear(func, args, kwargs or {}, lambda func, *args, **kw: func(*args, **kw))
 
     def hear(self, func, args, kwargs, run):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from tests.zoo.case import Case
-from tests.zoo import calls, found, found_writes, functions, gradients, hidden, inplace
+from tests.zoo import attention, calls, found, found_writes, functions, gradients, hidden, inplace
 from tests.zoo import kinds, passing, regions, scripts, scripts_around, stored, uncommon
 from tests.zoo import values, weights
 
@@ -14,7 +14,7 @@ CASES: tuple[Case, ...] = tuple(
     each
     for topic in (
         inplace, stored, passing, calls, weights, values, kinds, gradients, regions, functions,
-        hidden, scripts, scripts_around, found, found_writes, uncommon,
+        hidden, attention, scripts, scripts_around, found, found_writes, uncommon,
     )
     for each in topic.CASES
 )

@@ -347,30 +347,6 @@ def encoder_nested_path() -> Run:
 
 
 @case(
-    "attention in train and with weights averaged",
-    """
-    attend:
-        transpose = transpose(q)
-        transpose2 = transpose(k)
-        multi_head_attention_forward = multi_head_attention_forward(transpose, transpose2, transpose2, attend.in_proj_weight, attend.in_proj_bias, attend.out_proj.weight, attend.out_proj.bias)
-        transpose3 = transpose(multi_head_attention_forward.0)
-        return transpose3, multi_head_attention_forward.1
-    sum = sum(transpose3)
-    sum2 = sum(multi_head_attention_forward.1)
-    add = add(sum, sum2)
-    return add
-    """,
-)
-def attention() -> Run:
-    def forward(self, q, k):
-        out, weights = self.attend(q, k, k)
-        return out.sum() + weights.sum()
-
-    made = net(forward, attend=nn.MultiheadAttention(8, 2, batch_first=True))
-    return Run(made, (leaf(2, 3, 8), leaf(2, 4, 8)))
-
-
-@case(
     "work done in a thread of the user",
     """
     Linear = Linear?(x, fc.weight, fc.bias)

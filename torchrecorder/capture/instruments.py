@@ -69,7 +69,7 @@ class Instruments:
         self.catalog = catalog(tape, values)
         self.backward = BackwardRuns(tape, self.autograd)
         calls = Calls(tape, values, self.autograd, self.regions, self.backward)
-        self.functions = FunctionCalls(calls)
+        self.functions = FunctionCalls(calls, opens=not extras.compiled)
         fast = FastPaths(tape, self.functions)
         self.modules = ModuleScopes(tape, values, self.regions, self.catalog, fast)
         self.running = Running(tape, self.backward)

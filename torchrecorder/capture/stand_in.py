@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from torch.nn import Module
+from torch.nn import Module, MultiheadAttention
 
 _PLAIN = (bool, int, float, complex, str, type(None))
+_UNTOLD = ("embed_dim", "num_heads")
+"""What attention of PyTorch does not tell about itself."""
+
 _HELD = ("_parameters", "_buffers", "_modules")
 
 
@@ -58,11 +61,19 @@ def plain_detail(module: Module) -> str | None:
     cls = type(module)
     owner = next(base for base in cls.__mro__ if "extra_repr" in vars(base))
     if owner is Module:
-        return ""
+        return _untold(module)
     if owner.__module__.partition(".")[0] != "torch":
         return None
     is_usual = owner is cls or cls.__module__.startswith("torch.nn.modules.")
     return _one_line(module if is_usual else _shallow(module, owner))
+
+
+def _untold(module: Module) -> str:
+    """The width and heads of attention of PyTorch, which has no ``extra_repr()`` of its own."""
+    if not isinstance(module, MultiheadAttention):
+        return ""
+    held = vars(module)
+    return ", ".join(f"{name}={held[name]}" for name in _UNTOLD if _is_plain(held.get(name)))
 
 
 def detail_of(module: Module) -> str:

@@ -33,7 +33,8 @@ class Module(NamedTuple):
             was created during the run or is not registered as a submodule.
         cls: Class name, ``"Conv2d"``.
         qualname: Class name with its module, ``"torch.nn.modules.conv.Conv2d"``.
-        detail: The result of ``extra_repr()``, on one line.
+        detail: The result of ``extra_repr()``, on one line; width and heads of attention of
+            PyTorch, which has none.
         parameters: Its own parameters (not those of its children): name and value.
         buffers: Its own buffers.
         training: Whether it was in training mode.

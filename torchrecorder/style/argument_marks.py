@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from torchrecorder.events import OpId, ScopeId, Slot
+from torchrecorder.events import OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.nodes import Scope
 from torchrecorder.views.bundles import ROLES, Bundle, Flow
 from torchrecorder.views.view import Arrow, View
@@ -67,7 +67,8 @@ def argument_marks(view: View, drawn: Sequence[Bundle]) -> dict[int, Mark]:
         unordered = name in COMMUTATIVE or len(numbers) < 2
         if not slots or unordered and not _has_roles(slots):
             continue
-        marks = {number: _mark(name, slots, drawn[number]) for number in numbers}
+        into = [_at(view, head, drawn[number]) for number in numbers]
+        marks = {number: _mark(name, slots, item) for number, item in zip(numbers, into)}
         ordered = [item for item, mark in marks.items() if mark.place >= 0]
         if unordered or len({_origin(drawn[item]) for item in ordered}) < 2:
             marks = {item: mark for item, mark in marks.items() if mark.place < 0 and mark.text}
@@ -92,6 +93,12 @@ def _arguments(view: View, head: str) -> tuple[str, tuple[Slot, ...]]:
     return (scope.cls, scope.inputs) if scope is not None and attends(scope) else ("", ())
 
 
+def _at(view: View, head: str, bundle: Bundle) -> Bundle:
+    """*bundle* with the arguments of the box that it enters."""
+    scope = view.recording.scopes.get(ScopeId(head))
+    return bundle if scope is None else _into(scope, bundle)
+
+
 def attends(scope: Scope) -> bool:
     """Whether a scope takes two or more of query, key and value."""
     return len({slot.name for slot in scope.inputs} & set(ROLES)) > 1
@@ -99,9 +106,20 @@ def attends(scope: Scope) -> bool:
 
 def mark_into(scope: Scope, arrow: Arrow) -> Mark:
     """The mark of *arrow* where it enters *scope*, closed, whatever in it reads the value."""
-    names = (slot.name for slot in scope.inputs if slot.value == arrow.value)
-    entering = replace(arrow, head=scope.id, slot=next(names, ""))
-    return _mark(scope.cls, scope.inputs, Bundle((entering,), Flow.TENSOR))
+    return _mark(scope.cls, scope.inputs, _into(scope, Bundle((arrow,), Flow.TENSOR)))
+
+
+def _into(scope: Scope, bundle: Bundle) -> Bundle:
+    """*bundle* where it enters *scope*: its arrows have the names of the arguments there."""
+    names: dict[ValueId | None, str] = {
+        slot.value: slot.name for slot in reversed(scope.inputs)
+    }
+    return bundle._replace(
+        arrows=tuple(
+            replace(arrow, head=scope.id, slot=names.get(arrow.value, ""))
+            for arrow in bundle.arrows
+        )
+    )
 
 
 def _mark(name: str, slots: Sequence[Slot], bundle: Bundle) -> Mark:

@@ -67,6 +67,7 @@ SAID = {
     "groups": "{} groups",
     "num_groups": "{} groups",
     "num_heads": "{} heads",
+    "embed_dim": "width {}",
     "embed_dim_to_check": "width {}",
     "num_layers": "{} layers",
     "dim": "dim {}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from torchrecorder.events import FUNCTION, ScopeKind
+from torchrecorder.events import FUNCTION, ScopeId, ScopeKind
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of
 from torchrecorder.views.collapse import Quiet
@@ -16,6 +16,8 @@ from torchrecorder.views.training import training_steps
 ENOUGH = 40
 """The default for ``max_boxes``."""
 
+UNITS = frozenset(("torch.nn.modules.activation.MultiheadAttention",))
+"""Modules of PyTorch that consist of many ops and are known as one."""
 
 FEW = 1 / 2
 """The part of the boxes above which one depth for all is good enough."""
@@ -33,7 +35,7 @@ def max_depth(recording: RecordedRun) -> int:
     return 1 + max(shown, default=-1)
 
 
-def innermost(recording: RecordedRun) -> frozenset[str]:
+def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
     """Modules and functions in which no other scope ran; the outermost calls do not count."""
     composed = {scope.parent for scope in recording.scopes.values()}
     return frozenset(
@@ -48,15 +50,22 @@ def innermost(recording: RecordedRun) -> frozenset[str]:
 def plain_modules(recording: RecordedRun, quiet: Quiet) -> frozenset[str]:
     """Innermost modules that stand for one op, such as a convolution or an activation.
 
-    Opening one shows nothing new. Ops that only reshape, return no tensor or update buffers do not
-    count.
+    Opening one shows nothing new, or what PyTorch put together. Ops that only reshape, return no
+    tensor or update buffers do not count.
     """
     kept = recording.bookkeeping
     work: Counter[str | None] = Counter()
     for op in recording.ops.values():
         if not (op.id in kept or quiet(op) or is_pass(op) or is_reshape(op) or is_query(op)):
             work[op.scope] += 1
-    return frozenset(scope for scope in innermost(recording) if work[scope] <= 1)
+    return frozenset(
+        scope for scope in innermost(recording) if work[scope] <= 1 or _is_unit(recording, scope)
+    )
+
+
+def _is_unit(recording: RecordedRun, scope: ScopeId) -> bool:
+    module = recording.module_of(recording.scopes[scope])
+    return module is not None and module.qualname in UNITS
 
 
 def boxes_at(

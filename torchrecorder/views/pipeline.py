@@ -76,9 +76,9 @@ class ViewOptions:
 
     depth: Union[int, Literal["ops"], None] = option(
         "How many levels of modules are open. 0 is one box per outermost call, 1 its children, "
-        "and so on. A module that stands for a single op (a convolution, an activation) stays a "
-        "box until the last level, which shows every op in its module. ``\"ops\"`` shows every op "
-        "of all levels, and no frame around a single one. "
+        "and so on. A module that stands for a single op (a convolution, an activation) and "
+        "``nn.MultiheadAttention`` stay boxes until the last level, which shows every op in its "
+        "module. ``\"ops\"`` shows every op of all levels, and no frame around a single one. "
         "None chooses what keeps to *max_boxes*: all ops of a small network, the blocks of a "
         "ResNet; fewer levels where the figure would not *fit* its place. Steps of optimizers, "
         "clipping and gradient scalers stay one box each then.",

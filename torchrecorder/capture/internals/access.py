@@ -35,6 +35,7 @@ from torch.utils._python_dispatch import _disable_current_modes as without_dispa
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dispatch_modes
 
 from torchrecorder.capture.internals.table import (
+    ATTENTION_BODY,
     BACKWARD_CALLS,
     CHECKPOINT_FRAMES,
     CLIPPING,
@@ -171,6 +172,16 @@ def run_backward(
         handle_torch_function(
             torch.autograd.backward, tensors, tensors, gradients, retain_graph=retain_graph
         )
+
+
+# Composed functions ---------------------------------------------------------------------
+
+
+def bodies_of_modules() -> dict[Any, CodeType]:
+    """Functions of PyTorch whose body can be recorded: the inside of the method of a module."""
+    function = torch.nn.functional.multi_head_attention_forward
+    caller = torch.nn.MultiheadAttention.forward
+    return {function: caller.__code__} if ATTENTION_BODY.present else {}
 
 
 # Transformations of torch.func ----------------------------------------------------------

@@ -9,6 +9,7 @@ import torch
 
 from torchrecorder.capture.internals.internal import OLDEST, Internal, needed
 from torchrecorder.capture.internals.trials import (
+    asks_for_modes,
     creates_contexts,
     fakes_communication,
     find,
@@ -163,6 +164,13 @@ BACKWARD_CALLS = Internal(
     "those are not recorded; loss.backward() and record(..., backward=True) are",
     since="2.11",
     works=lambda: reaches_modes(torch.autograd.backward),
+)
+ATTENTION_BODY = Internal(
+    "the body of multi_head_attention_forward",
+    "the operations inside nn.MultiheadAttention",
+    "it is one operation",
+    ("torch.nn.MultiheadAttention.forward.__code__",),
+    works=lambda: asks_for_modes("torch.nn.functional.multi_head_attention_forward"),
 )
 OPERATOR_COMPILER = Internal(
     "the compiler of higher-order operators",

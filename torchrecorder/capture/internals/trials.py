@@ -33,6 +33,12 @@ def reaches_modes(function: Callable[..., Any] | None) -> bool:
     return code is not None and "handle_torch_function" in code.co_names
 
 
+def asks_for_modes(path: str) -> bool:
+    """Whether the function that *path* names passes itself to modes, after asking for them."""
+    code = getattr(find(path), "__code__", None)
+    return code is not None and {"has_torch_function", "handle_torch_function"} <= {*code.co_names}
+
+
 def parameters(path: str) -> tuple[str, ...]:
     """The names of the parameters of the function that *path* names."""
     code = getattr(find(path), "__code__", None)

@@ -20,6 +20,7 @@ from torchrecorder.capture.tensors.argument_objects import takes_part, tensors_i
 from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
 from torchrecorder.capture.modes.call import Call
 from torchrecorder.capture.modes.call_site import CallSites, DirectCalls
+from torchrecorder.capture.modes.composed import body_of, run_heard
 from torchrecorder.capture.internals.access import (
     DisableTorchFunction,
     count_function_modes, get_frame, leave_function_mode, peek_transformations,
@@ -325,11 +326,12 @@ class Calls:
 
 
 class FunctionCalls(TorchFunctionMode):
-    """Records every torch function that Python calls."""
+    """Records every torch function that Python calls, by *calls*; *opens* composed ones."""
 
-    def __init__(self, calls: Calls) -> None:
+    def __init__(self, calls: Calls, opens: bool = True) -> None:
         super().__init__()
         self.calls = calls
+        self.opens = opens
         self.facts: dict[Any, FunctionFacts] = {}
         self.crowded = False
 
@@ -351,7 +353,7 @@ class FunctionCalls(TorchFunctionMode):
     ) -> Any:
         """Run *func* and record it."""
         kwargs = kwargs or {}
-        passed_by = None
+        passed_by = body = None
         try:
             if self.calls.tape.task.is_left():
                 passed_by = self.calls.sites.at(get_frame(1))
@@ -364,24 +366,27 @@ class FunctionCalls(TorchFunctionMode):
             if facts is None:
                 facts = self.facts[func] = facts_of(func)
             values = self.calls.values
+            usual = not self.crowded and _PLAIN.issuperset(types)
+            if facts.composed and self.opens and usual:
+                body = body_of(func, get_frame(1), args, values)
             if values.aliases and holds_alias(values, args, kwargs):
                 func = functools.partial(run_on_originals, values, func)
             if facts.higher_order:
                 func = functools.partial(self._run_traced, func)
             if facts.grad_switch:
                 self.calls.regions.switched()
-            usual = not self.crowded and _PLAIN.issuperset(types)
             known = facts.reads_gradient and usual and _is_gradient_known(values, args[0])
         except Exception as error:
             self.calls.tape.lose("functions", error)
             return func(*args, **kwargs)
+        if body is not None:
+            return run_heard(self, body, self.calls.sites.at(get_frame(1)), args, kwargs)
         if facts.ignored or known:
             return func(*args, **kwargs)
         return self.calls.around(func, facts, not usual, args, kwargs)
 
     def _run_traced(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run an operator that may trace its function arguments: module calls then are not
-        recorded."""
+        """Run an operator that may trace functions: module calls then are not recorded."""
         tape, before = self.calls.tape, self.calls.tape.ignores_calls
         tape.ignores_calls = True
         try:

@@ -17,6 +17,7 @@ from torchrecorder.capture.internals.access import (
     OpOverload,
     OpOverloadPacket,
 )
+from torchrecorder.capture.modes.composed import COMPOSED
 from torchrecorder.capture.modes.mutation import is_collective, silent_writes
 
 _OPERATORS = {
@@ -105,6 +106,7 @@ class FunctionFacts:
         runs_backward: Runs the autograd graph.
         higher_order: A higher-order operator.
         leaves_unset: Returns uninitialized memory.
+        composed: Written in Python, and its body can be recorded.
         dispatched: Called by the dispatcher, before versions of written tensors increase.
     """
 
@@ -122,6 +124,7 @@ class FunctionFacts:
     runs_backward: bool = False
     higher_order: bool = False
     leaves_unset: bool = False
+    composed: bool = False
     dispatched: bool = False
 
 
@@ -167,6 +170,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         runs_backward=func in _BACKWARD,
         higher_order=isinstance(func, HigherOrderOperator),
         leaves_unset=name in _LEAVES_UNSET,
+        composed=isinstance(func, types.FunctionType) and func in COMPOSED,
     )
 
 

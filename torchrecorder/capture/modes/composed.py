@@ -1,0 +1,78 @@
+"""Composed: functions of PyTorch that are written in Python, with their inside recorded.
+
+Such a function first asks whether a function mode is active, and passes its call on to the mode as
+a whole. Here its body runs without this question, so that the mode is called for each function in
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import FrameType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+from torchrecorder.capture.modes.call_site import Caller
+from torchrecorder.capture.internals.access import (
+    TorchFunctionMode,
+    bodies_of_modules,
+    count_function_modes,
+    leave_function_mode,
+    peek_transformations,
+    push_function_mode,
+)
+
+if TYPE_CHECKING:
+    from torchrecorder.capture.tensors.tensor_table import Values
+
+COMPOSED = bodies_of_modules()
+"""The functions, with the method of a module that they are the inside of."""
+
+_COMPARED = 3
+"""How many first arguments are compared with each other by their body: query, key and value."""
+
+
+def body_of(
+    func: Any, frame: FrameType, args: Sequence[Any], values: Values
+) -> Callable[..., Any] | None:
+    """The body of a composed function; None where it must stay whole.
+
+    That is outside of its module, and where opening it could change the run: under other modes, in
+    transformations, and if only some of its arguments that are one tensor of the user are the same
+    alias.
+
+    Args:
+        func: The function that was passed to the mode.
+        frame: The one in which PyTorch passes it.
+        args: Its arguments.
+        values: The table of tensors.
+    """
+    caller = frame.f_back.f_back if frame.f_back is not None else None
+    inside = caller is not None and caller.f_code is COMPOSED[func]
+    others = count_function_modes() > 0 or peek_transformations() is not None
+    if not inside or others:
+        return None
+    return _without_question(func) if _are_whole(args[:_COMPARED], values) else None
+
+
+def run_heard(
+    mode: TorchFunctionMode, body: Callable[..., Any], caller: Caller, args: Any, kwargs: Any
+) -> Any:
+    """Let *caller* run a *body*, with *mode* called for each function in it."""
+    push_function_mode(mode)
+    try:
+        return caller(body, args, kwargs)
+    finally:
+        leave_function_mode(mode)
+
+
+def _without_question(func: Any) -> Callable[..., Any]:
+    names = {**func.__globals__, "has_torch_function": lambda tensors: False}
+    made = FunctionType(func.__code__, names, func.__name__, func.__defaults__, func.__closure__)
+    made.__kwdefaults__ = func.__kwdefaults__
+    return made
+
+
+def _are_whole(tensors: Sequence[Any], values: Values) -> bool:
+    """Whether those of *tensors* that are one tensor of the user are one object."""
+    own = {id(values.source(tensor)) for tensor in tensors}
+    return len(own) == len(set(map(id, tensors)))
