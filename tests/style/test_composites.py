@@ -109,6 +109,20 @@ def test_equal_blocks_are_counted() -> None:
     assert label[1].text == "2 × Unit"
 
 
+def pairs(*layers: nn.Module) -> nn.Sequential:
+    return nn.Sequential(*(nn.Sequential(nn.Linear(6, 6), layer) for layer in layers))
+
+
+def test_containers_say_what_is_in_them() -> None:
+    """If that is alike in all, and short; what is off does not count."""
+    assert caption(pairs(nn.ReLU(), nn.ReLU(), nn.ReLU())) == "3 × (Linear, ReLU)"
+    inactive = [nn.Sequential(Block(), nn.Identity()) for _ in range(2)]
+    assert caption(nn.Sequential(*inactive)) == "2 × (Block)"
+    assert caption(pairs(nn.ReLU(), nn.Tanh())) == "2 × Sequential"
+    long = [nn.Sequential(*(Block() for _ in range(9))) for _ in range(2)]
+    assert caption(nn.Sequential(*long)) == "2 × Sequential"
+
+
 def test_calls_of_one_module_are_no_blocks() -> None:
     """Nor are different classes, or blocks with an op beside them."""
     block = Block()

@@ -24,6 +24,9 @@ LONGEST = 40
 STEPS = 5
 """The maximum number of layers that are listed one by one."""
 
+CONTAINER = "Sequential"
+"""The class of modules that say nothing about what they are."""
+
 NORMS = {"batch": "BN", "layer": "LN", "group": "GN", "instance": "IN", "rms": "RMSNorm"}
 """Norms by the beginning of the name of their op or class, as papers write them."""
 
@@ -95,13 +98,25 @@ class Composites:
         return " + ".join(step.text for step in steps)
 
     def _blocks(self, scope: Scope) -> str:
-        """Several modules of one class, and nothing else."""
+        """Several modules of one class, and nothing else: ``4 × (Linear, ReLU)``."""
         inside = list(self._inside(scope))
         blocks = [child for child in inside if isinstance(child, Scope)]
         distinct = {child.module for child in blocks if child.module is not None}
         if len(inside) < 2 or len(distinct) < len(inside) or len({item.cls for item in blocks}) > 1:
             return ""
-        return f"{len(blocks)} × {self.cls(blocks[0])}"
+        text = f"{len(blocks)} × {self._contents(blocks)}"
+        return text if len(text) <= LONGEST else f"{len(blocks)} × {self.cls(blocks[0])}"
+
+    def _contents(self, blocks: list[Scope]) -> str:
+        """The class of blocks; what is in them, if that is only a container and they are alike."""
+        name = self.cls(blocks[0])
+        if name != CONTAINER:
+            return name
+        found = {", ".join(map(self._title, self._inside(block))) for block in blocks}
+        return f"({found.pop()})" if len(found) == 1 else name
+
+    def _title(self, item: Scope | Op) -> str:
+        return item.name if isinstance(item, Op) else self.cls(item)
 
     def _inside(self, scope: Scope) -> Iterator[Scope | Op]:
         """What did something directly in a scope."""
