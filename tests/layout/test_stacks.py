@@ -57,6 +57,15 @@ def test_short_modules_are_no_stacks(lengths: tuple[int, int]) -> None:
     assert boxes[decoder].y > boxes[2].y + boxes[2].height
 
 
+@pytest.mark.parametrize("wide, beside", [(100, True), (400, False)])
+def test_what_would_be_wider_than_high_stays_below(wide: float, beside: bool) -> None:
+    """Such a figure would be smaller on a page."""
+    items, links, decoder = _pair()
+    items = [item._replace(width=wide) if item.parent >= 0 else item for item in items]
+    boxes = _boxes(items, [*links, Link(1, decoder + 1, "x"), Link(decoder - 1, decoder + 4, "m")])
+    assert (boxes[decoder].x > boxes[2].x + boxes[2].width) == beside
+
+
 @SOME
 @given(trees(), directions)
 def test_boxes_and_lines_keep_apart(

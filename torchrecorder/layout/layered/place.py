@@ -156,8 +156,9 @@ class _Placing:
         inside = enumerate(self.children[scope + 1])
         inputs = {place for place, child in inside if self.plan.items[child].first}
         places = beginnings(template, whole, inputs)
-        if places:
-            return cut_before(whole, places, room) or whole
+        beside = cut_before(whole, places, room) if places else None
+        if beside is not None and beside.width <= beside.height:
+            return beside
         made = self._as_u(scope, whole, room, composed) if self.plan.direction == "TB" else None
         return made or whole
 
