@@ -137,6 +137,14 @@ def test_other_classes_of_tensors_are_asked_once() -> None:
     assert WHOLE in computed(recording)
 
 
+def test_with_the_graphs_of_the_compiler_it_is_one_op() -> None:
+    """As in these graphs, so that each call of a graph has its operation."""
+    x, model = torch.ones(3, 2, 8), nn.MultiheadAttention(8, 2)
+    recording = torchrecorder.record(model, (x, x, x), compiled=True)
+    assert [op.name for op in recording.ops.values()] == [WHOLE]
+    assert [graph.unmatched for graph in recording.compiled_graphs] == [()]
+
+
 def test_warnings_are_the_same() -> None:
     """Of the same line, and as often."""
     x, model = torch.ones(3, 2, 8), nn.MultiheadAttention(8, 2)
