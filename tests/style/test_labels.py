@@ -214,8 +214,12 @@ def test_equal_tensors_are_counted(text: str, said: str) -> None:
 
 
 def test_attention_says_its_width_and_heads() -> None:
-    """PyTorch's module does not describe itself; what it ran does."""
+    """PyTorch's module does not describe itself; and of a call, whether it is causal."""
     attention, x = torch.nn.MultiheadAttention(8, 2), torch.ones(3, 1, 8)
-    view = make_view(torchrecorder.record(attention, (x, x, x)), ViewOptions(depth=0))
-    (label,) = (shape.label for shape in draw(view).shapes if shape.kind == "module")
-    assert [text.text for text in label][1] == "width 8, 2 heads"
+    causal = {"need_weights": False, "attn_mask": torch.zeros(3, 3), "is_causal": True}
+    for given, more in (({}, []), (causal, ["is causal"])):
+        run = torchrecorder.record(attention, (x, x, x), given)
+        view = make_view(run, ViewOptions(depth=0))
+        (label,) = (shape.label for shape in draw(view).shapes if shape.kind == "module")
+        texts = [text.text for text in label if not text.text.startswith(("→", "288"))]
+        assert texts[1:] == ["width 8, 2 heads", *more]

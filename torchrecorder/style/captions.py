@@ -25,6 +25,7 @@ from torchrecorder.style.style import Style
 from torchrecorder.style.merge_captions import first_to_last, times, together
 from torchrecorder.style.titles import wrapped, wrapped_at_dot
 from torchrecorder.style.weights import Weights
+from torchrecorder.views.auto_depth import UNITS
 from torchrecorder.views.fold.blocks import is_block, op_key
 from torchrecorder.views.view import Box, BoxKind, Cluster
 
@@ -39,7 +40,7 @@ REGIONS = {
     ScopeKind.OPTIMIZER: "optimizer",
 }
 
-ATTENTION = "multi_head_attention_forward"  # what PyTorch's modules of attention run
+ATTENTION = "scaled_dot_product_attention"
 SHOWN_BY_SHAPE = frozenset(
     "view reshape flatten unflatten expand unsqueeze squeeze to "
     "zeros ones empty new_zeros new_ones new_empty".split()
@@ -208,13 +209,13 @@ class Captions:
             return ()
         if is_off(module):
             return ("off in eval mode",)
-        return hyperparameters(scope.cls, module.detail) or self._attention(scope)
+        return *hyperparameters(scope.cls, module.detail), *self._of_call(scope, module.qualname)
 
-    def _attention(self, scope: Scope) -> tuple[str, ...]:
-        """Width and heads of attention, which PyTorch's module does not say of itself."""
-        inside = self.recording.children[scope.id]
-        found = [item for item in inside if isinstance(item, Op) and item.name == ATTENTION]
-        return arguments(ATTENTION, found[0].arguments) if len(found) == 1 else ()
+    def _of_call(self, scope: Scope, cls: str) -> tuple[str, ...]:
+        """What attention of PyTorch was given for one call, such as ``is causal``."""
+        inside = self.recording.children[scope.id] if cls in UNITS else ()
+        found = (item for item in inside if isinstance(item, Op) and item.name == ATTENTION)
+        return tuple(text for op in found for text in arguments(op.name, op.arguments))
 
     def _failure(self) -> Iterator[Text]:
         failure = self.recording.run.failure
