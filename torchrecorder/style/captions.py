@@ -258,7 +258,7 @@ class Captions:
 
     def _is_shown_around(self, op: Op) -> bool:
         """Whether the cluster around an op shows the arguments, as those of its module."""
-        scope = self.recording.scopes.get(op.scope) if op.scope is not None else None
+        scope = self.composites.filled_by(op)
         return scope is not None and bool(self._detail(scope))
 
     def _value(self, box: Box) -> tuple[Text, ...]:

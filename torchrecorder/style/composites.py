@@ -97,9 +97,14 @@ class Composites:
             return ""
         return " + ".join(step.text for step in steps)
 
+    def filled_by(self, op: Op) -> Scope | None:
+        """The scope in which only *op* did something; None if there is none."""
+        scope = self.recording.scopes[op.scope] if op.scope is not None else None
+        return scope if scope is not None and self._inside(scope) == [op] else None
+
     def _blocks(self, scope: Scope) -> str:
         """Several modules of one class, and nothing else: ``4 × (Linear, ReLU)``."""
-        inside = list(self._inside(scope))
+        inside = self._inside(scope)
         blocks = [child for child in inside if isinstance(child, Scope)]
         distinct = {child.module for child in blocks if child.module is not None}
         if len(inside) < 2 or len(distinct) < len(inside) or len({item.cls for item in blocks}) > 1:
@@ -118,19 +123,19 @@ class Composites:
     def _title(self, item: Scope | Op) -> str:
         return item.name if isinstance(item, Op) else self.cls(item)
 
-    def _inside(self, scope: Scope) -> Iterator[Scope | Op]:
+    def _inside(self, scope: Scope) -> list[Scope | Op]:
         """What did something directly in a scope."""
-        yield from (item for item in self.recording.children[scope.id] if item.id in self.active)
+        return [item for item in self.recording.children[scope.id] if item.id in self.active]
 
     def _steps(self, scope: Scope) -> Iterator[Step]:
         """The layers inside, at any depth, in the order in which they ran."""
-        waiting = list(self._inside(scope))[::-1]
+        waiting = self._inside(scope)[::-1]
         while waiting:
             item = waiting.pop()
             if isinstance(item, Op):
                 yield _named(op_family(item.name), item.name)
                 continue
-            inside = list(self._inside(item))
+            inside = self._inside(item)
             family = class_family(item.cls)
             leaf = all(isinstance(each, Op) for each in inside)
             if leaf and (family or len(inside) == 1):
