@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
+from torch import nn
+
+import torchrecorder
 
 from tests.stepped import doubled, stepped
 from torchrecorder.errors import InvalidArgument, NothingFound
@@ -58,6 +62,29 @@ def test_closed_to_a_depth():
     assert list(make_view(stepped(), ViewOptions(view="backward", depth=0)).boxes) == ["s0"]
 
 
+def test_equal_blocks_fold():
+    """From the last to the first, as gradients run; no node is lost, and numbers are a range."""
+    layers = [nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(4)]
+    model = nn.Sequential(*layers, nn.Linear(4, 1))
+    recording = torchrecorder.record(model, torch.ones(2, 4), backward=True)
+    closed = make_view(recording, ViewOptions(view="backward", depth=1))
+    closed.check()
+    _, box = closed.boxes.values()
+    assert (box.count, box.names) == (4, ("3", "2", "1", "0"))
+    assert closed.backward
+    assert len(make_view(recording, ViewOptions(view="backward", depth=1, fold=False)).boxes) == 5
+    opened = make_view(recording, ViewOptions(view="backward"))
+    opened.check()
+    (group,) = (group for group in opened.unfolded().repeats if group[0] in recording.scopes)
+    assert all(recording.scopes[item].cls == "Sequential" for item in group)
+    members = [member for box in opened.boxes.values() for member in box.members]
+    assert sorted(set(members) & {*recording.grad_nodes}) == sorted(recording.grad_nodes)
+    orders = [ran.order + 1 for ran in recording.grad_runs
+              if recording.grad_nodes[ran.grad].name == "TanhBackward0"]
+    (tanh,) = [label for label in lines(draw(opened)).values() if "TanhBackward0" in label]
+    assert tanh[1] == f"ran as no. {min(orders)} … no. {max(orders)}"
+
+
 def test_an_unknown_view_is_refused():
     """The message says which there are."""
     with pytest.raises(InvalidArgument, match="'forward' or 'backward'"):
@@ -67,7 +94,7 @@ def test_an_unknown_view_is_refused():
 def test_nodes_tell_when_they_ran():
     """Their place in the order; a double backward is marked."""
     said = lines(draw(backward_view(doubled())))
-    assert said["g4"] == ["MmBackward0", "no. 1"]
+    assert said["g4"] == ["MmBackward0", "ran as no. 1"]
     assert said["g5"] == ["MulBackward0", "did not run", "double backward"]
 
 

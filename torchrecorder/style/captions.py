@@ -104,7 +104,7 @@ class Captions:
         return self._value(box)
 
     def _grad(self, grad: GradNode, box: Box) -> tuple[Text, ...]:
-        lines = [*self.grads.lines(grad), *(self._failure() if grad.failed else ())]
+        lines = [*self.grads.lines(grad, box.members), *(self._failure() if grad.failed else ())]
         if grad.owner is None or grad.owner not in box.members:
             return tuple(lines)
         title, *details = self._op(self.recording.ops[grad.owner], box)

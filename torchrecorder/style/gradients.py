@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchrecorder.annotations.amounts import of_seconds
 from torchrecorder.events import GradId, Gradient
@@ -22,12 +22,15 @@ class GradCaptions:
             self.runs.setdefault(ran.grad, []).append(ran)
         self.several = len({ran.run for ran in recording.grad_runs}) > 1
 
-    def lines(self, grad: GradNode) -> Iterator[Text]:
-        """The name, and the position in run order."""
+    def lines(self, grad: GradNode, members: Iterable[str]) -> Iterator[Text]:
+        """The name, and the position in run order: from the first to the last of *members*, which
+        are those that fold."""
         yield Text(grad.name, "title")
-        runs = [self._place(ran) for ran in self.runs.get(grad.id, ())]
+        found = (ran for member in members for ran in self.runs.get(GradId(member), ()))
+        runs = [self._place(ran) for ran in sorted(found, key=lambda ran: (ran.run, ran.order))]
         if runs:
-            yield Text(", ".join(runs) if len(runs) < 3 else f"{runs[0]} … {runs[-1]}")
+            text = ", ".join(runs) if len(runs) < 3 else f"{runs[0]} … {runs[-1]}"
+            yield Text(text if self.several else f"ran as {text}")
         elif self.recording.grad_runs:
             yield Text("did not run")
         if grad.made_by is not None:

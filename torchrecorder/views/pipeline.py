@@ -208,7 +208,9 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
     part = Focus(options.focus, options.since, options.until)(grouped)
     if options.view == "backward":
         view = backward_view(part, sys.maxsize if options.depth == OPS else options.depth)
-        return replace(view, unfolded=partial(_unfolded_backward, part))
+        if options.fold:
+            view = Fold(similar=options.fold == "similar")(view)
+        return replace(view, backward=True, unfolded=partial(_unfolded_backward, part, options))
     start = whole(part)
     return replace(_steps(start, options), unfolded=partial(_unfolded, start, options))
 
@@ -237,9 +239,12 @@ def _drawn(view: View) -> int:
     return sum(box.kind in STEPS for box in view.boxes.values())
 
 
-def _unfolded_backward(part: RecordedRun) -> Unfolded:
-    view = backward_view(part, sys.maxsize)
-    return Unfolded(view, members(view), ())
+def _unfolded_backward(part: RecordedRun, options: ViewOptions) -> Unfolded:
+    start = backward_view(part, sys.maxsize)
+    similar = options.fold == "similar"
+    view, groups = repeats(start, similar) if options.fold else (start, ())
+    inside = with_blocks(members(start), view)
+    return Unfolded(replace(view, backward=True), inside, groups, similar)
 
 
 def _unfolded(start: View, options: ViewOptions) -> Unfolded:
