@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -234,3 +235,21 @@ def experts() -> Run:
 
     both = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])
     return Run(net(forward, gate=nn.Linear(3, 2), experts=both), (leaf(4, 3),))
+
+
+@case(
+    "tensors leave for numpy and come back: the link is cut",
+    """
+    detach = detach(x)
+    numpy = numpy(detach)
+    mul = mul(x, const)
+    return mul
+    """,
+)
+def through_numpy() -> Run:
+    pytest.importorskip("numpy")
+
+    def forward(self, x):
+        return x * torch.from_numpy(x.detach().numpy() * 2)
+
+    return Run(net(forward), (leaf(2, 3),))

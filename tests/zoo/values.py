@@ -6,7 +6,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import pytest
 import torch
 from torch import nn
 
@@ -352,24 +351,6 @@ def indices() -> Run:
         return z[z > 0].sum() * z[None, ..., index, 1:]
 
     return Run(net(forward, w=parameter(2, 2)), (leaf(2, 3), leaf(3, 2), torch.tensor([1, 0])))
-
-
-@case(
-    "tensors leave for numpy and come back: the link is cut",
-    """
-    detach = detach(x)
-    numpy = numpy(detach)
-    mul = mul(x, const)
-    return mul
-    """,
-)
-def through_numpy() -> Run:
-    pytest.importorskip("numpy")
-
-    def forward(self, x):
-        return x * torch.from_numpy(x.detach().numpy() * 2)
-
-    return Run(net(forward), (leaf(2, 3),))
 
 
 @case(
