@@ -107,6 +107,21 @@ def test_fewer_levels_where_text_would_be_small(tmp_path: Path) -> None:
     assert boxes[1] == 4 and boxes[0] == boxes[2] == boxes[3] == 26
 
 
+def test_several_models_are_closed_where_text_would_be_small(tmp_path: Path) -> None:
+    """A single one is not: a figure of one box says nothing."""
+    boxes = []
+    for names in (("encoder", "decoder"), ("encoder",)):
+        run = Builder("step")
+        value = run.input("x")
+        for name in names:
+            with run.scope(name, "Net"):
+                for number in range(24 // len(names)):
+                    value = linear(run, str(number), value)
+        svg = drawn(run.recording(), tmp_path, fold=False, fit=("30mm", "30mm"), min_fontsize=0)
+        boxes.append(svg.count(b'class="node'))
+    assert boxes == [4, 26]  # with input and output
+
+
 def test_fit_is_for_pictures(tmp_path: Path) -> None:
     """A format without places shows as much with it as without."""
     text = drawn(stack(30), tmp_path, ".mmd", fit=("30mm", "30mm"), fold=False)

@@ -13,6 +13,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.draw import draw
 from torchrecorder.style.paper import READABLE, place
 from torchrecorder.style.style import Style
+from torchrecorder.views.auto_depth import Choice
 from torchrecorder.views.pipeline import ViewOptions, choice_of, make_view
 from torchrecorder.views.view import View
 
@@ -47,14 +48,23 @@ def readable_view(
 
 
 def _fewer(recording: RecordedRun, options: ViewOptions) -> Iterator[ViewOptions]:
-    """The options, then options that open less, without duplicates."""
-    before = None
-    for share in SHARES if options.depth is None else SHARES[:1]:
-        tried = replace(options, max_boxes=max(round(options.max_boxes * share), 1))
-        choice = choice_of(recording, tried)
-        if choice != before:
-            yield tried
-        before = choice
+    """The options, then options that open less: for fewer boxes, then to each lower depth.
+
+    Depth 0 is among them where it is more than one box.
+    """
+    if options.depth is not None:
+        yield options
+        return
+    tried: list[Choice] = []
+    for share in SHARES:
+        fewer = replace(options, max_boxes=max(round(options.max_boxes * share), 1))
+        choice = choice_of(recording, fewer)
+        if choice not in tried[-1:]:
+            yield fewer
+            tried.append(choice)
+    outermost = sum(scope.parent is None for scope in recording.scopes.values())
+    for depth in range(tried[-1].depth, -1 if outermost > 1 else 0, -1):
+        yield replace(options, depth=depth)
 
 
 def _text_size(view: View, style: Style, painted: Painted) -> float | None:
