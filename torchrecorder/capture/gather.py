@@ -14,7 +14,7 @@ from torchrecorder.graph.recording import check_recording
 from torchrecorder.graph.storage import dumps, loads, packed
 from torchrecorder.ranks.digest import Digest, digest, rank_of
 from torchrecorder.ranks.digest_codec import DigestDecoder, encode_digest
-from torchrecorder.ranks.lanes import group_equal_ranks
+from torchrecorder.ranks.lanes import first_ranks
 from torchrecorder.ranks.ranks import Ranks
 from torchrecorder.recording import Recording
 
@@ -58,9 +58,7 @@ def gather(recording: Recording, group: Any = None) -> Ranks | None:
         decoder = DigestDecoder()
         with uncollected():
             digests = [decoder.decode(item) for item in told if not isinstance(item, str)]
-        wanted = wrong[0] if wrong else [
-            members[0].rank.rank for members in group_equal_ranks(digests)
-        ]
+        wanted = wrong[0] if wrong else first_ranks(digests)
     wanted = meeting.announce(wanted)
     if isinstance(wanted, str):
         raise InvalidArgument(wanted)

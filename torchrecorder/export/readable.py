@@ -55,15 +55,15 @@ def _fewer(recording: RecordedRun, options: ViewOptions) -> Iterator[ViewOptions
     if options.depth is not None:
         yield options
         return
-    tried: list[Choice] = []
+    last: Choice | None = None
     for share in SHARES:
         fewer = replace(options, max_boxes=max(round(options.max_boxes * share), 1))
         choice = choice_of(recording, fewer)
-        if choice not in tried[-1:]:
+        if choice != last:
             yield fewer
-            tried.append(choice)
+        last = choice
     outermost = sum(scope.parent is None for scope in recording.scopes.values())
-    for depth in range(tried[-1].depth, -1 if outermost > 1 else 0, -1):
+    for depth in range(choice.depth, -1 if outermost > 1 else 0, -1):
         yield replace(options, depth=depth)
 
 

@@ -14,7 +14,7 @@ from torchrecorder.planning.layout import Layout
 from torchrecorder.planning.translate import is_equal, known_groups, translated
 from torchrecorder.planning.workers import Job, Workers, check_factory, number_of_processors
 from torchrecorder.ranks.digest import Digest
-from torchrecorder.ranks.lanes import group_equal_ranks
+from torchrecorder.ranks.lanes import first_ranks
 from torchrecorder.ranks.ranks import Ranks
 
 ALL = "all"
@@ -86,7 +86,7 @@ def plan(
             found = workers.run(wanted)
             run = {*found}
         digests = [found[rank] for rank in sorted(found)]
-        firsts = [members[0].rank.rank for members in group_equal_ranks(digests)]
+        firsts = first_ranks(digests)
         recordings = {rank: workers.recording(rank) for rank in firsts}
     return Ranks(digests, recordings, expected=found, assumed={*found} - run)
 

@@ -44,6 +44,11 @@ def equality_key(found: Digest) -> tuple[str, bool]:
     return found.similar, bool(found.failure)
 
 
+def first_ranks(digests: Sequence[Digest]) -> list[int]:
+    """The ranks whose recordings represent all: the first of each group of equal ones."""
+    return [members[0].rank.rank for members in group_equal_ranks(digests)]
+
+
 def group_equal_ranks(digests: Sequence[Digest]) -> list[list[Digest]]:
     """Group the ranks that ran the same operations, apart from sizes; each group sorted by rank.
 

@@ -13,7 +13,7 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.ranks.digest import Digest, digest, rank_of
 from torchrecorder.ranks.digest_reader import DigestReader
-from torchrecorder.ranks.lanes import group_equal_ranks
+from torchrecorder.ranks.lanes import first_ranks
 from torchrecorder.ranks.ranks import Ranks
 from torchrecorder.recording import LIMIT, Recording, load
 
@@ -97,5 +97,4 @@ def _joined(sources: Sequence[_Source]) -> Ranks:
             )
         seen[rank] = source
         digests.append(found)
-    firsts = [members[0].rank.rank for members in group_equal_ranks(digests)]
-    return Ranks(digests, {rank: seen[rank].load() for rank in firsts})
+    return Ranks(digests, {rank: seen[rank].load() for rank in first_ranks(digests)})

@@ -210,7 +210,7 @@ def make_view(recording: RecordedRun, options: ViewOptions = ViewOptions()) -> V
         view = backward_view(part, sys.maxsize if options.depth == OPS else options.depth)
         if options.fold:
             view = Fold(similar=options.fold == "similar")(view)
-        return replace(view, backward=True, unfolded=partial(_unfolded_backward, part, options))
+        return replace(view, unfolded=partial(_unfolded_backward, part, options))
     start = whole(part)
     return replace(_steps(start, options), unfolded=partial(_unfolded, start, options))
 
@@ -241,10 +241,8 @@ def _drawn(view: View) -> int:
 
 def _unfolded_backward(part: RecordedRun, options: ViewOptions) -> Unfolded:
     start = backward_view(part, sys.maxsize)
-    similar = options.fold == "similar"
-    view, groups = repeats(start, similar) if options.fold else (start, ())
-    inside = with_blocks(members(start), view)
-    return Unfolded(replace(view, backward=True), inside, groups, similar)
+    view, groups, similar = _repeats(start, options)
+    return Unfolded(view, with_blocks(members(start), view), groups, similar)
 
 
 def _unfolded(start: View, options: ViewOptions) -> Unfolded:
@@ -256,10 +254,15 @@ def _unfolded(start: View, options: ViewOptions) -> Unfolded:
     """
     depth = max_depth(start.recording)
     view = _steps(start, replace(options, depth=depth, fold=False))
-    similar = options.fold == "similar"
-    view, groups = repeats(view, similar) if options.fold else (view, ())
+    view, groups, similar = _repeats(view, options)
     whole_view, inside = joined_outputs(view, groups), with_blocks(members(start), view)
     return Unfolded(whole_view, inside, groups, similar)
+
+
+def _repeats(view: View, options: ViewOptions) -> tuple[View, tuple[tuple[str, ...], ...], bool]:
+    """*view* with its blocks, the groups of siblings that fold, and whether these may differ."""
+    similar = options.fold == "similar"
+    return *(repeats(view, similar) if options.fold else (view, ())), similar
 
 
 def plan(

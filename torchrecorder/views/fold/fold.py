@@ -193,7 +193,8 @@ class FoldTree:
                 boxes[item] = replace(boxes[item], carried=joins)
             elif item in clusters:
                 clusters[item] = replace(clusters[item], carried=joins)
-        return without_single_blocks(View(old.recording, boxes, clusters, tuple(arrows)))
+        folded = replace(old, boxes=boxes, clusters=clusters, arrows=tuple(arrows))
+        return without_single_blocks(folded)
 
     def _stays(self, drawn: Box | Cluster) -> bool:
         return drawn.id not in self.stands
