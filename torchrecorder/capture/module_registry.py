@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import Module, Parameter
+from torch.nn import Module
 from torch.nn.parameter import is_lazy
 
+from torchrecorder.capture.internals.access import USUAL_TYPES
 from torchrecorder.capture.stand_in import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.state.random_state import random_state_kept
 from torchrecorder.events import ModuleId, ModuleSeen, Role, ScopeKind, Slot, ValueId, made
@@ -24,7 +25,6 @@ _Held = Mapping[str, "Tensor | None"]
 """The parameters or buffers of a module, without its children."""
 
 _MOST_NAMES = 16
-_USUAL = (Tensor, Parameter)
 
 
 class ClassFacts(NamedTuple):
@@ -166,7 +166,7 @@ class Catalog:
         """A call begins; lazy parameters that it initializes are values already."""
         for _, held in _holdings(module):
             for tensor in held.values():
-                if tensor is not None and _is_lazy(tensor):
+                if type(tensor) not in USUAL_TYPES and is_lazy(tensor):
                     self._shapeless[id(tensor)] = self.values.read(tensor)
 
     def complete(self, module: Module) -> None:
@@ -216,16 +216,19 @@ class Catalog:
             self._undescribed.clear()
 
     def _slots(self, held: _Held, role: Role) -> tuple[Slot, ...]:
-        values, slots = self.values, []
+        entries, slots = self.values.entries, []
         for name, tensor in held.items():
-            if not isinstance(tensor, Tensor) or _is_lazy(tensor):
-                continue
+            if type(tensor) not in USUAL_TYPES:
+                if not isinstance(tensor, Tensor) or is_lazy(tensor):
+                    continue
             shapeless = self._shapeless.get(id(tensor)) if self._shapeless else None
             if shapeless is not None:
                 self._shape(tensor, role, shapeless)
-            value = shapeless or values.peek(tensor)
-            if value is None:
-                value = values.hold(tensor, role, name)
+            entry = entries.get(id(tensor))
+            if shapeless or entry is not None:
+                value = shapeless or entry.value
+            else:
+                value = self.values.hold(tensor, role, name)
             slots.append(made(Slot, (name, value)))
         return tuple(slots)
 
@@ -302,11 +305,11 @@ def _holdings(module: Module) -> list[tuple[Role, _Held]]:
 
 def _waits(module: Module) -> bool:
     """Whether it is a lazy module with uninitialized parameters."""
-    return any(_is_lazy(item) for _, held in _holdings(module) for item in held.values())
-
-
-def _is_lazy(tensor: Any) -> bool:
-    return type(tensor) not in _USUAL and is_lazy(tensor)
+    for _, held in _holdings(module):
+        for item in held.values():
+            if type(item) not in USUAL_TYPES and is_lazy(item):
+                return True
+    return False
 
 
 def _is_training(module: Module, kind: ScopeKind) -> bool:

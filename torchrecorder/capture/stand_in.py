@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from torch.nn import Module, MultiheadAttention
 
-_PLAIN = (bool, int, float, complex, str, type(None))
+_PLAIN = frozenset((bool, int, float, complex, str, type(None)))
 _UNTOLD = ("embed_dim", "num_heads")
 """What attention of PyTorch does not tell about itself."""
 
@@ -47,9 +47,12 @@ class StandIn(NamedTuple):
 def stand_in(module: Module) -> StandIn:
     """The stand-in of *module*. Only its ``__dict__`` is read, so that no code of the user runs."""
     held = vars(module)
-    attributes = {name: value for name, value in held.items() if _is_plain(value)}
-    absent = tuple(name for name, value in _parameters(held) if value is None)
-    return StandIn(type(module), attributes, absent)
+    attributes = {
+        name: value for name, value in held.items()
+        if type(value) in _PLAIN or type(value) is tuple and _PLAIN.issuperset(map(type, value))
+    }
+    absent = [name for name, value in _parameters(held) if value is None]
+    return StandIn(type(module), attributes, tuple(absent))
 
 
 def plain_detail(module: Module) -> str | None:
@@ -59,7 +62,9 @@ def plain_detail(module: Module) -> str | None:
     gets a copy of the class that defines it.
     """
     cls = type(module)
-    owner = next(base for base in cls.__mro__ if "extra_repr" in vars(base))
+    for owner in cls.__mro__:
+        if "extra_repr" in owner.__dict__:
+            break
     if owner is Module:
         return _untold(module)
     if owner.__module__.partition(".")[0] != "torch":
@@ -73,7 +78,7 @@ def _untold(module: Module) -> str:
     if not isinstance(module, MultiheadAttention):
         return ""
     held = vars(module)
-    return ", ".join(f"{name}={held[name]}" for name in _UNTOLD if _is_plain(held.get(name)))
+    return ", ".join(f"{name}={held[name]}" for name in _UNTOLD if type(held.get(name)) in _PLAIN)
 
 
 def detail_of(module: Module) -> str:
@@ -110,12 +115,6 @@ def _empty(cls: type[Module]) -> Module:
     made = Module.__new__(cls)
     object.__setattr__(made, "__dict__", dict(vars(Module())))
     return made
-
-
-def _is_plain(value: Any) -> bool:
-    if type(value) is tuple:
-        return all(type(part) in _PLAIN for part in value)
-    return type(value) in _PLAIN
 
 
 def _parameters(held: dict[str, Any]) -> list[tuple[str, Any]]:

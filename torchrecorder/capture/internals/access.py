@@ -21,7 +21,7 @@ from torch._ops import OpOverloadPacket as OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor as FakeTensor
 from torch._subclasses.fake_tensor import FakeTensorMode as FakeTensorMode
 from torch.autograd.function import BackwardCFunction
-from torch.nn import Module
+from torch.nn import Module, Parameter
 from torch.nn.modules import module as module_hooks
 from torch.overrides import TorchFunctionMode
 from torch.overrides import _get_current_function_mode as current_function_mode
@@ -57,6 +57,9 @@ __all__ = [
 ]
 
 get_frame = sys._getframe
+
+USUAL_TYPES = frozenset((Tensor, Parameter))
+"""The classes of tensors that are no subclass with behavior of its own."""
 
 # Modes ----------------------------------------------------------------------------------
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from torchrecorder.capture.internals.access import USUAL_TYPES
 from torchrecorder.capture.internals.table import COLLECTIVES, REDUCTIONS
 from torchrecorder.capture.internals.trials import find
 from torchrecorder.events import Mesh, RankGroup
 
-_USUAL = (Tensor, torch.nn.Parameter)
 _DTENSOR, _ASYNC_TENSOR = "DTensor", "AsyncCollectiveTensor"
 
 
@@ -34,7 +34,7 @@ def in_use() -> bool:
 
 def _is(tensor: Tensor, name: str) -> bool:
     cls = type(tensor)
-    return cls not in _USUAL and any(
+    return cls not in USUAL_TYPES and any(
         base.__name__ == name and _is_distributed(base) for base in cls.__mro__
     )
 
@@ -60,7 +60,7 @@ def local_part(tensor: Any) -> Tensor:
 
 def is_pending(tensor: Any) -> bool:
     """Whether any use of *tensor* would wait for a collective."""
-    if type(tensor) in _USUAL:
+    if type(tensor) in USUAL_TYPES:
         return False
     if _is(tensor, _DTENSOR):
         tensor = tensor._local_tensor

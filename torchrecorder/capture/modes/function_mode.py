@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
-from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 
 from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
@@ -22,7 +21,7 @@ from torchrecorder.capture.modes.call import Call
 from torchrecorder.capture.modes.call_site import CallSites, DirectCalls
 from torchrecorder.capture.modes.composed import body_of, run_heard
 from torchrecorder.capture.internals.access import (
-    DisableTorchFunction,
+    USUAL_TYPES, DisableTorchFunction,
     count_function_modes, get_frame, leave_function_mode, peek_transformations,
 )
 from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
@@ -39,9 +38,6 @@ if TYPE_CHECKING:
     from torchrecorder.capture.hooks.regions import Regions
     from torchrecorder.capture.tape import Tape
     from torchrecorder.capture.tensors.tensor_table import Values
-
-_PLAIN = frozenset((Tensor, Parameter))
-"""The types of tensors whose attributes can be read without calling a function mode."""
 
 
 class Calls:
@@ -366,7 +362,7 @@ class FunctionCalls(TorchFunctionMode):
             if facts is None:
                 facts = self.facts[func] = facts_of(func)
             values = self.calls.values
-            usual = not self.crowded and _PLAIN.issuperset(types)
+            usual = not self.crowded and USUAL_TYPES.issuperset(types)
             if facts.composed and self.opens and usual:
                 body = body_of(func, get_frame(1), args, values)
             if values.aliases and holds_alias(values, args, kwargs):

@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
-from torchrecorder.capture.internals.access import is_wrapped, unwrapped
+from torchrecorder.capture.internals.access import USUAL_TYPES, is_wrapped, unwrapped
 
 UNVERSIONED = -1
 """The version of a tensor without version counter."""
@@ -24,8 +23,6 @@ UNSETTLED = -2
 
 ANYWHERE = 1 << 62
 """A position after the end of every storage."""
-
-_USUAL = (Tensor, Parameter)
 
 _NO_PARTS = (int, float, str, type(None))
 
@@ -77,7 +74,7 @@ def innermost(tensor: Tensor) -> Tensor:
 
 def bearer(tensor: Tensor) -> Tensor:
     """The tensor that owns memory: *tensor*, or the one inside a wrapper such as a DTensor."""
-    while type(tensor) not in _USUAL and hasattr(type(tensor), "__tensor_flatten__"):
+    while type(tensor) not in USUAL_TYPES and hasattr(type(tensor), "__tensor_flatten__"):
         inner = _first_inside(tensor)
         if inner is None:
             break

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from torchrecorder.capture.tensors.entries import Aside, Entry, Foreign, around_in, forgetting
-from torchrecorder.capture.internals.access import is_wrapped
+from torchrecorder.capture.internals.access import USUAL_TYPES, is_wrapped
 from torchrecorder.capture.internals.processes import is_dtensor
 from torchrecorder.capture.tensors.leaf_gradients import LeafGradients
 from torchrecorder.capture.tensors.storage import Storage, Storages, Write
@@ -48,7 +48,6 @@ from torchrecorder.events import (
 )
 
 _STRIDED, _PARAMETER = torch.strided, Role.PARAMETER
-_USUAL = frozenset((Tensor, Parameter))
 
 if TYPE_CHECKING:
     from torchrecorder.capture.autograd.grad_source import GradSource
@@ -256,7 +255,8 @@ class Values:
             entry = self.entries[key] = Entry(tensor, self._forget)
             entry.key = key
             entry.original = None
-            entry.lie_in(self.storages.of(tensor))
+            entry.storage = storage = self.storages.of(tensor)
+            storage.tensors[key] = None
         entry.names = names
         return self._renote(tensor, entry, producer, role, grad, value)
 
@@ -323,7 +323,7 @@ class Values:
         cls, words = type(tensor), self._words
         dtype, size = words.dtypes.get(tensor.dtype) or words.dtype(tensor.dtype)
         device = tensor.device
-        if cls in _USUAL and tensor.layout is _STRIDED and not tensor.is_nested:
+        if cls in USUAL_TYPES and tensor.layout is _STRIDED and not tensor.is_nested:
             shape = tuple(tensor.shape)
             shape = self.tape.shared.setdefault(shape, shape)
             number, kind = prod(shape), cls.__name__
@@ -331,7 +331,7 @@ class Values:
             shape = shape_of(tensor)
             number, kind = elements_of(tensor, shape), kind_of(tensor)
         value = value or self.tape.next_value()
-        if cls not in _USUAL and is_dtensor(tensor):
+        if cls not in USUAL_TYPES and is_dtensor(tensor):
             self.spread(value, tensor)
         role = entry.role
         requires_grad = entry.requires_grad
