@@ -1,9 +1,8 @@
 """Running: the modules that are running, in forward or backward.
 
 In forward, the tape knows the scopes. In backward, autograd knows the node that its thread runs,
-also
-during hooks of the user, and each node has a scope. There are no counters that could get out of
-step.
+also during hooks of the user, and each node has a scope. There are no counters that could get out
+of step.
 """
 
 from __future__ import annotations

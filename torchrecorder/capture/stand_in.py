@@ -1,8 +1,7 @@
 """Stand-ins: copies of modules without their tensors.
 
 A recording outlives its model, but stylers still need the class and configuration of a module.
-Also,
-``extra_repr()`` of a user's class must not change the module: it runs on a copy.
+Also, ``extra_repr()`` of a user's class must not change the module: it runs on a copy.
 """
 
 from __future__ import annotations

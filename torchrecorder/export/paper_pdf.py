@@ -1,8 +1,7 @@
 """Put the picture of a PDF file on a page of exact size, and remove its creation time.
 
 Cairo, which writes the file on Linux and Windows, supports only pages of whole points; Quartz
-writes
-it on macOS. Their file structures differ, so the file is read and written again with pypdf.
+writes it on macOS. Their file structures differ, so the file is read and written again with pypdf.
 """
 
 from __future__ import annotations

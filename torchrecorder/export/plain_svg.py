@@ -2,8 +2,7 @@
 
 Positions are those of the nested layout. The SVG has the same structure as Graphviz's, so that the
 same code adds tooltips, layers and exact sizes. Outlines that only Graphviz knows become boxes,
-lists
-of colours their first colour.
+lists of colours their first colour.
 """
 
 from __future__ import annotations

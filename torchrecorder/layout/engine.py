@@ -3,8 +3,7 @@
 Graphviz is part of the wheel of pygraphviz; no ``dot`` program is needed. It runs in a short-lived
 child process, so that a crash or an endless layout causes an error after a time limit and does not
 affect the user's process. One child runs any number of jobs. A job that crashes or exceeds its
-share
-of the time is retried with cheaper settings; finished jobs keep their results.
+share of the time is retried with cheaper settings; finished jobs keep their results.
 """
 
 from __future__ import annotations

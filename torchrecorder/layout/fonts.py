@@ -2,8 +2,7 @@
 
 Graphviz measures text with the fonts of the machine. Containers often have none: every letter would
 be an empty box in PDF and PNG, and labels in SVG would not fit. So Manrope, which pip installs, is
-the
-last fallback font on Linux.
+the last fallback font on Linux.
 
 Variable fonts are excluded, because the Pango inside the wheel of pygraphviz sets their letters too
 far apart.

@@ -306,8 +306,7 @@ class AutogradWalk:
         """Whether *node*, which has no number, is the accumulation node of a leaf.
 
         Nodes that only raise an error if a gradient arrives have no number either; they are treated
-        as
-        foreign nodes.
+        as foreign nodes.
         """
         if hasattr(node, "variable"):
             return True

@@ -50,8 +50,7 @@ def _use_once() -> None:
     """Enter a dispatch mode once, so that PyTorch does its imports for the first one.
 
     An exception caught during these imports keeps the frames around it, and their tensors, alive
-    until
-    the next garbage collection.
+    until the next garbage collection.
     """
     with _Plain():  # type: ignore[no-untyped-call]
         torch.empty(0).neg()

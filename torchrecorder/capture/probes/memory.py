@@ -2,9 +2,8 @@
 
 A dispatch mode sees every new tensor in forward and backward, also those that Python code never
 gets: tensors saved for backward, and gradients. A weak reference to the storage reports its
-release.
-Tensors from before the run count from its beginning: the model's parameters, buffers and gradients,
-and everything else that the run reads.
+release. Tensors from before the run count from its beginning: the model's parameters, buffers and
+gradients, and everything else that the run reads.
 """
 
 from __future__ import annotations

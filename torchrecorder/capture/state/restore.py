@@ -1,8 +1,7 @@
 """Restore buffers, gradients and random state after a run.
 
 Buffers are compared bit for bit and written back only if they differ, without changing their
-version
-counter, because an earlier forward of the user may have saved them for backward.
+version counter, because an earlier forward of the user may have saved them for backward.
 """
 
 from __future__ import annotations

@@ -36,9 +36,8 @@ class Storage:
     """Memory that tensors share, and the writes to it.
 
     A weak reference, freed by `Storages`, keeps the address from being reused. It outlives the
-    known
-    tensors, because unseen tensors may share the memory. The result of a collective is written in
-    another thread: up to the version *received*, the collective was the writer.
+    known tensors, because unseen tensors may share the memory. The result of a collective is
+    written in another thread: up to the version *received*, the collective was the writer.
     """
 
     __slots__ = ("weak", "number", "writes", "last", "tensors", "faded", "received", "waiting")

@@ -3,8 +3,7 @@
 A tensor is identified by ``id()``, in a table of weak references that does not keep tensors alive.
 Writing in place makes a new value: every storage has a list of its writes, so that a reader of the
 base, a view or any other alias finds the writes to the bytes it reads. ``_version`` shows writes
-that
-no instrument saw. Inference tensors have no version.
+that no instrument saw. Inference tensors have no version.
 """
 
 from __future__ import annotations

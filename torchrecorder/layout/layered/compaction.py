@@ -1,9 +1,8 @@
 """Settle: move boxes and lines of a scope across the flow towards what they are connected to.
 
 The order in each row is kept; only positions change. Bodies are moved towards their neighbours
-along
-lines, alone and in groups that are in line, as far as there is room. The page has the same code in
-``settle.js``.
+along lines, alone and in groups that are in line, as far as there is room. The page has the same
+code in ``settle.js``.
 """
 
 from __future__ import annotations
