@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 import torchrecorder
-from torchrecorder.errors import InvalidArgument, UnknownAnnotation
+from torchrecorder.errors import InvalidArgument, TorchRecorderError, UnknownAnnotation
 
 
 class Tagger(nn.Module):
@@ -129,3 +131,37 @@ def test_render_network_measures_what_it_shows(tmp_path: Path) -> None:
         nn.Linear(4, 2), torch.ones(1, 4), directory=tmp_path, color_by="flops", fmt="dot",
     )
     assert "16 FLOP" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"depth": "two"}, "depth must be a whole number"),
+        ({"format": "pdf"}, "unknown option 'format'; did you mean 'fmt'"),
+        ({"input_shape": (1, 4)}, "unknown option 'input_shape'; did you mean 'input_shapes'"),
+        ({"path": "model.svg"}, "filename='model.svg' names the file"),
+        ({"fmt": "jpg"}, "did you mean '.png'"),
+        ({"filename": "model.jpg"}, "did you mean '.png'"),
+        ({"directory": "nowhere"}, "there is no folder 'nowhere'"),
+        ({"filename": "nowhere/model.svg"}, "there is no folder 'nowhere'"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_the_model_runs(
+    options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run may take minutes."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((TorchRecorderError, OSError), match=re.escape(message)):
+        torchrecorder.render_network(_must_not_run, torch.ones(1), **options)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("options", [{"depth": "two"}, {"fold": "yes"}, {"ops": 1}])
+def test_a_table_refuses_before_the_model_runs(options: dict[str, Any]) -> None:
+    """As figures do."""
+    with pytest.raises(InvalidArgument, match=f"{next(iter(options))} must"):
+        torchrecorder.summary(_must_not_run, torch.ones(1), **options)
+
+
+def _must_not_run(x: torch.Tensor) -> torch.Tensor:
+    raise AssertionError("the model ran")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.annotations.registry import flags_for
 from torchrecorder.checks import LIST, TEXT, check_one, path_of
-from torchrecorder.drawing import file_name, render
+from torchrecorder.drawing import file_name, write
 from torchrecorder.errors import ArgumentMismatch
-from torchrecorder.export.table.text import DEFAULT, numbers_in
+from torchrecorder.export.exporter import check_place
+from torchrecorder.export.formats import by_suffix
+from torchrecorder.export.table.text import DEFAULT, check_listing, numbers_in
 from torchrecorder.export.table.text import summary as listed
-from torchrecorder.options import shown_numbers
+from torchrecorder.options import drawing, shown_numbers
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -101,9 +104,15 @@ def render_network(
     from torchrecorder.capture.record import record
 
     refuse_others(render_network, record, options)
+    if "path" in options:
+        raise ArgumentMismatch(
+            "render_network() does not take 'path': filename='model.svg' names the file, and "
+            "directory=... its folder"
+        )
     folder = path_of("." if directory is None else directory, "directory")
     check_one("filename", filename, TEXT.or_none())
     check_one("fmt", fmt, TEXT)
+    check_one("name", name, TEXT.or_none())
     asked: dict[str, Any] = {
         "input_shapes": input_shapes,
         "dtypes": dtypes,
@@ -113,11 +122,23 @@ def render_network(
         "input_data": input_data,
         **dict.fromkeys(flags_for(shown_numbers(options)), True),
     }
+    place = partial(_place, folder, filename, fmt)
+    target = place(name or type(model).__name__)
+    chosen = drawing(by_suffix(target.name), _OWN, **options)  # wrong ones before the model runs
+    check_place(target)
     recording = record(model, args, kwargs, **asked)
-    path = folder / (filename or file_name(recording.name))
-    if not filename or not path.suffix:
-        path = path.with_name(f"{path.name}.{fmt.lstrip('.')}")
-    return render(recording, path, **options)
+    return write(recording, place(recording.name), chosen)
+
+
+_OWN = inspect.getfullargspec(render_network).kwonlyargs
+"""The options of `render_network` that are not those of a drawing."""
+
+
+def _place(folder: Path, filename: str | None, fmt: str, name: str) -> Path:
+    """The path of a figure that is called *name*, unless it has a file name."""
+    if filename and Path(filename).suffix:
+        return folder / filename
+    return folder / f"{filename or file_name(name)}.{fmt.lstrip('.')}"
 
 
 def summary(
@@ -170,6 +191,7 @@ def summary(
     from torchrecorder.capture.record import record
 
     check_one("columns", columns, LIST)
+    check_listing(depth, ops=ops, fold=fold)  # before the model runs
     asked: dict[str, Any] = dict.fromkeys(flags_for(numbers_in(columns)), True)
     recording = record(model, args, kwargs, **{**asked, **options})
     return listed(recording, depth, columns, ops=ops, fold=fold)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torchrecorder.checks import FLAG, check_one, path_of
 from torchrecorder.display import display_page
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.export.exporter import write_file
+from torchrecorder.export.exporter import check_place, write_file
 from torchrecorder.export.formats import by_suffix
 from torchrecorder.export.readable import readable_view
 from torchrecorder.graph.gc_pause import uncollected
@@ -42,6 +42,12 @@ def render(
     """Write *recording* to *path* in the format that its suffix names; see `Recording.render`."""
     target = path_of(path)
     chosen = drawing(by_suffix(target.name), **options)
+    check_place(target)
+    return write(recording, target, chosen)
+
+
+def write(recording: RecordedRun, target: Path, chosen: Drawing) -> Path:
+    """Write *recording* to *target* as *chosen*."""
     assert chosen.exporter is not None
     with uncollected():
         content = chosen.exporter.export(chosen_view(recording, chosen), chosen.style)

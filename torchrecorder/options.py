@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -42,8 +42,15 @@ class Drawing:
     exporter: Exporter | None
 
 
-def drawing(exporter: Exporter | None = None, **options: Any) -> Drawing:
+def drawing(
+    exporter: Exporter | None = None, also: Iterable[str] = (), /, **options: Any
+) -> Drawing:
     """Assign *options* to the classes that they configure.
+
+    Args:
+        exporter: The format, whose own options are known then.
+        also: Names of other arguments of the caller's function, which a message may suggest.
+        **options: By name; Graphviz attributes too.
 
     Raises:
         InvalidArgument: A name is no option and no Graphviz attribute (the message suggests
@@ -55,7 +62,7 @@ def drawing(exporter: Exporter | None = None, **options: Any) -> Drawing:
         if value is not None or name not in given:
             given[name] = value
     try:
-        return _sorted(exporter, given)
+        return _sorted(exporter, given, also)
     except InvalidArgument as error:
         for old, name in OLD_NAMES.items():
             if old in options and str(error).startswith(f"{name} must"):
@@ -74,13 +81,15 @@ def shown_numbers(options: Mapping[str, Any]) -> list[Annotation]:
     return [annotation(item) for item in (*several, color_by) if item is not None]
 
 
-def _sorted(exporter: Exporter | None, given: Mapping[str, Any]) -> Drawing:
+def _sorted(
+    exporter: Exporter | None, given: Mapping[str, Any], also: Iterable[str]
+) -> Drawing:
     own = _fields(exporter)
     known = {*VIEW, *STYLE, *own}
     graphviz = by_field({name: value for name, value in given.items() if name not in known})
     for name in given:
         if name not in known and not any(name in found for found in graphviz.values()):
-            raise InvalidArgument(_unknown(name, known))
+            raise InvalidArgument(_unknown(name, known.union(also)))
     view = ViewOptions(**_among(given, VIEW))
     style = Style(**_among(given, STYLE))
     merged: Any = {field: {**graphviz[field], **getattr(style, field)} for field in FIELDS}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Union
+from typing import Any, ClassVar, Literal, Union
 
 from torchrecorder.annotations import nan_origin
 from torchrecorder.annotations.amounts import exact, of_bytes
@@ -66,6 +66,13 @@ class Table(str):
 
 @advised
 @uncollected()
+def check_listing(depth: Any, *, ops: Any, fold: Any) -> None:
+    """Raise an error if an option of `summary` has no meaning."""
+    check_one("depth", depth, whole_number(0).or_none())
+    check_one("ops", ops, FLAG)
+    check_one("fold", fold, one_of(*FOLDS))
+
+
 def summary(
     recording: RecordedRun,
     depth: int | None = None,
@@ -110,9 +117,7 @@ def summary(
         Forward pass size       8 B
         Params size            40 B
     """
-    check_one("depth", depth, whole_number(0).or_none())
-    check_one("ops", ops, FLAG)
-    check_one("fold", fold, one_of(*FOLDS))
+    check_listing(depth, ops=ops, fold=fold)
     recording = WithFunctions()(recording)
     found = every_row(recording, ops=ops)
     if fold:
