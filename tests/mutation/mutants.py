@@ -19,6 +19,9 @@ UNITS = (ast.Constant, ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Lis
 
 SKIPPED = (ast.Assert, ast.Import, ast.ImportFrom, ast.Raise)
 
+WITHOUT_EFFECT = ("maxsize", "frozen", "slots")
+"""Arguments of ``lru_cache`` and ``dataclass`` on which no result depends."""
+
 
 class Mutant(NamedTuple):
     """A changed file. ``function`` is empty for what runs when the file is imported."""
@@ -84,11 +87,11 @@ def sample(found: list[Mutant], size: int, seed: int) -> list[Mutant]:
 
 
 def _mutable(module: ast.Module) -> Iterator[ast.AST]:
-    """Nodes that can be changed, in order; not types, failed checks and imports."""
+    """Nodes that can be changed, in order; not types, failed checks, imports, sizes of caches."""
     pending: list[ast.AST] = [module]
     while pending:
         node = pending.pop()
-        if isinstance(node, SKIPPED) or _is_for_types(node):
+        if isinstance(node, SKIPPED) or _is_for_types(node) or _is_without_effect(node):
             continue
         yield node
         if not isinstance(node, ast.JoinedStr):  # has no places of its own before Python 3.12
@@ -107,6 +110,10 @@ def _listed(value: object) -> list[object]:
 
 def _is_for_types(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def _is_without_effect(node: ast.AST) -> bool:
+    return isinstance(node, ast.keyword) and node.arg in WITHOUT_EFFECT
 
 
 def _changes(module: ast.Module) -> Iterator[tuple[Operator, ast.AST, ast.AST]]:
