@@ -32,7 +32,7 @@ _INTERNAL = (__name__.partition(".")[0] + ".", "contextlib")
 """Prefixes of the modules between a warning of ours and the caller it is attributed to."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Check:
     """What a value must be.
 

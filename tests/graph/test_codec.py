@@ -273,12 +273,24 @@ def test_damage_is_named(data: Any, message: str) -> None:
         (_broken("measured", put={"flops": {}}, version=1), "required field `amount`"),
         (_broken("measured", put={"flops": {"node": [9999], "amount": [1]}}, version=1), "no node"),
         (_broken("strings", put=None, version=1), "at `$.strings`"),
+        (_broken("statistics", put={}, version=1), "required field `node` - at `$.statistics`"),
+        (_broken("ops", put={}, version=1), "values.producer: there is no row of ops 0"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_damage_of_old_files_is_named(data: Any, message: str) -> None:
     """Files of version 1 are checked as well."""
     assert message in _refused(data)
+
+
+@pytest.mark.parametrize(("end", "beyond"), [(2**63 - 1, 2**63), (-(2**63), -(2**63) - 1)])
+def test_whole_numbers_have_64_bits(end: int, beyond: int) -> None:
+    """The last that fit are read as they are; one more is refused."""
+    recording = network()
+    at_end = replace(recording, run=replace(recording.run, lost=end))
+    assert loads(dumps(at_end), Recording) == at_end
+    with pytest.raises(InvalidRecording, match="the whole number .* is too large"):
+        loads(dumps(at_end).replace(str(end), str(beyond)), Recording)
 
 
 def test_bomb(tmp_path: Path) -> None:

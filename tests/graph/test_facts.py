@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from torchrecorder.errors import NotThere
+from tests.stepped import stepped
+from torchrecorder.errors import NotKept, NotThere
 from torchrecorder.events import (
     SECONDS_ON_DEVICE, OpKind, Role, ScopeId, ScopeKind, Statistics, ValueId,
 )
@@ -18,6 +19,7 @@ from torchrecorder.graph.end_names import end_names
 from torchrecorder.graph.median_runs import COUNTING, medians, own_seconds, without_times
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.repair import UNKNOWN, repaired
+from torchrecorder.graph.retained_tensors import Tensors
 from torchrecorder.graph.storage import dumps, loads
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
@@ -282,3 +284,50 @@ def test_numbers_that_json_has_not_are_saved() -> None:
     taken = Statistics("v1", 0, -1, 8, math.inf, 1.0, -math.inf, 1.0, 2.0, 0, 0, 0)
     recording = replace(nested(), statistics=(taken,))
     assert loads(dumps(recording), Recording).statistics == (taken,)
+
+
+def test_tensors_that_were_kept() -> None:
+    """Of one call its tensor, of several a list; what is not there is told."""
+    tensors = Tensors({"a": ["first"], "b": ["second", "third"]})
+    assert (tensors["a"], tensors["b"]) == ("first", ["second", "third"])
+    assert [*tensors] == ["a", "b"] and len(tensors) == 2 and repr(tensors) == "<tensors of a, b>"
+    with pytest.raises(NotKept, match=r"record with keep=\['other'\]\. Kept: 'a', 'b'"):
+        tensors["other"]
+    with pytest.raises(NotKept, match="Kept: nothing"):
+        Tensors({})["a"]
+
+
+def test_a_run_counts_its_parts() -> None:
+    """One scope, more ops; outermost scopes are its roots."""
+    assert repr(nested()) == "<Recording of Net: 3 scopes, 5 ops, 6 values>"
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("relu", run.input())
+    with run.scope("Loss"):
+        pass
+    assert repr(run.recording()) == "<Recording of Net: 2 scopes, 1 op, 2 values>"
+    assert run.recording().roots == ("s0", "s1") and nested().roots == ("s0",)
+
+
+def test_what_failed() -> None:
+    """Scopes, ops and grad nodes, and nothing beside them."""
+    recording = stepped()
+    parts: dict[str, Any] = {
+        table: MappingProxyType({
+            key: row._replace(failed=key in ("s1", "o1", "g3"))
+            for key, row in getattr(recording, table).items()
+        })
+        for table in ("scopes", "ops", "grad_nodes")
+    }
+    assert replace(recording, **parts).failed == {"s1", "o1", "g3"}
+
+
+def test_memory_of_weights_has_their_role() -> None:
+    """By storage; what has none is left out."""
+    recording = stepped()
+    roles = {value.storage: value.role for value in recording.values.values()}
+    assert recording.stored_memory == {
+        key: role for key, role in roles.items() if role is Role.PARAMETER
+    }
+    values = {key: value._replace(storage=-1) for key, value in recording.values.items()}
+    assert not replace(recording, values=MappingProxyType(values)).stored_memory

@@ -81,7 +81,7 @@ class Annotation:
         return Numbers(self, found, Owned(recording))
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Numbers:
     """The numbers of one annotation in one recording.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
 
 Pair = tuple[int, int]
 
@@ -100,17 +101,15 @@ def _rising(pairs: Sequence[Pair]) -> list[Pair]:
     """The longest subsequence of *pairs* that increases on the right; on the left all of them
     do."""
     ends: list[int] = []  # smallest right position at the end of a subsequence of this length
-    last: list[int] = []  # and its pair
-    before: list[int] = []
-    for number, (_, right) in enumerate(pairs):
-        length = bisect_left(ends, right)
-        ends[length:length + 1] = [right]
-        last[length:length + 1] = [number]
-        before.append(last[length - 1] if length else -1)
-    found, number = [], last[-1] if last else -1
-    while number >= 0:
-        found.append(pairs[number])
-        number = before[number]
+    chains: list[Any] = []  # and this subsequence: its last pair, and the chain before it
+    for pair in pairs:
+        length = bisect_left(ends, pair[1])
+        ends[length:length + 1] = [pair[1]]
+        chains[length:length + 1] = [(pair, chains[length - 1] if length else None)]
+    found, chain = [], chains[-1] if chains else None
+    while chain is not None:
+        pair, chain = chain
+        found.append(pair)
     return found[::-1]
 
 

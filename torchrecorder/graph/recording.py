@@ -69,7 +69,7 @@ class RunFacts:
     rank: Rank | None = None
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class RecordedRun:
     """One run of a model: scopes, ops, values, grad nodes, as plain frozen data.
 

@@ -137,7 +137,7 @@ def _json(data: Any) -> str:
 
 def _whole(text: str) -> int:
     """Parse an integer of at most 64 bits."""
-    if len(text) > 18 and not -(2**63) < int(text) < 2**63:
+    if len(text) > 18 and not -(2**63) <= int(text) < 2**63:
         raise ValueError(f"the whole number {text[:20]}… is too large")
     return int(text)
 

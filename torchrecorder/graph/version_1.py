@@ -61,11 +61,14 @@ def upgraded(data: Any) -> dict[str, Any]:
     file = msgspec.convert(data, _File)
     reader = _Reader(file)
     slots = reader.of(tuple[Slot, ...])
+    (run,) = _read("run", [file.run], reader.of(RunFacts))
+    (inputs,) = _read("inputs", [file.inputs], slots)
+    (outputs,) = _read("outputs", [file.outputs], slots)
     return {
         "name": file.name,
-        "run": _read("run", [file.run], reader.of(RunFacts))[0],
-        "inputs": _read("inputs", [file.inputs], slots)[0],
-        "outputs": _read("outputs", [file.outputs], slots)[0],
+        "run": run,
+        "inputs": inputs,
+        "outputs": outputs,
         **{name: reader.table(name, make) for name, make in (*_KEYED.items(), *_LISTED.items())},
         "measured": {
             quantity: {**found, "node": _read(quantity, found.get("node", []), reader.node)}

@@ -23,7 +23,7 @@ _SHOWN = 20
 """Maximum number of paths in a text."""
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Paths(Sequence[Path]):
     """Paths from one part of a run to another, the shortest first.
 

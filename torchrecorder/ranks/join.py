@@ -37,7 +37,7 @@ class Part(NamedTuple):
     waited: float | None
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Collective:
     """A collective, or a send with its receive, and the ranks in it.
 

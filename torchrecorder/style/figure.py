@@ -159,7 +159,7 @@ class LegendEntry:
     look: Look
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Figure:
     """A picture without positions and format: all texts and colours.
 

@@ -32,7 +32,7 @@ LOOKS = Check(
 )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Theme:
     """Looks by name.
 

@@ -109,7 +109,7 @@ class Arrow:
     some: bool = False
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class View:
     """Boxes, clusters and arrows over one recording, all in run order.
 
