@@ -67,6 +67,13 @@ def test_render_names_files_as_graphviz_does(tmp_path, arguments, files):
     assert os.path.getsize(path) > 0
 
 
+def test_outfile_holds_what_its_suffix_says(tmp_path):
+    """Whatever the format of the graph is."""
+    for name, begin in (("x.png", b"\x89PNG"), ("y.SVG", b"<?xml"), ("z.pdf", b"%PDF")):
+        path = pair().render(outfile=name)
+        assert Path(path).read_bytes().startswith(begin)
+
+
 def test_render_refuses_what_graphviz_refuses(tmp_path):
     """Unknown formats, a picture over its own source, an existing result."""
     with pytest.raises(ValueError, match="swg"):

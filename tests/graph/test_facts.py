@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from dataclasses import replace
 from types import MappingProxyType
@@ -12,11 +13,13 @@ import pytest
 from tests.stepped import stepped
 from torchrecorder.errors import NotKept, NotThere
 from torchrecorder.events import (
-    SECONDS_ON_DEVICE, OpKind, Role, ScopeId, ScopeKind, Statistics, ValueId,
+    SECONDS_ON_DEVICE, OpId, OpKind, Role, ScopeId, ScopeKind, Statistics, ValueId,
 )
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.end_names import end_names
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.median_runs import COUNTING, medians, own_seconds, without_times
+from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.repair import UNKNOWN, repaired
 from torchrecorder.graph.retained_tensors import Tensors
@@ -225,9 +228,10 @@ def test_a_scope_that_nobody_saw_is_not_referred_to() -> None:
     assert not [*problems(found)]
     tops = [step.name for step in found.children[None]]
     assert tops == ["Net", "second", "inner"]
-    value = found.values[ValueId("v1")]
-    assert (value.shape, value.dtype, value.role) == ((), UNKNOWN, Role.INNER)
-    assert found.values[ValueId("v1")].producer == "o0"
+    assert found.values[ValueId("v1")] == Value(
+        ValueId("v1"), (), UNKNOWN, UNKNOWN, Role.INNER, (), OpId("o0"), False, None, 0, "Tensor",
+        False, -1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -293,8 +297,21 @@ def test_tensors_that_were_kept() -> None:
     assert [*tensors] == ["a", "b"] and len(tensors) == 2 and repr(tensors) == "<tensors of a, b>"
     with pytest.raises(NotKept, match=r"record with keep=\['other'\]\. Kept: 'a', 'b'"):
         tensors["other"]
-    with pytest.raises(NotKept, match="Kept: nothing"):
-        Tensors({})["a"]
+    for wrong in ("a", 3, ["a"]):
+        with pytest.raises(NotKept, match="Kept: nothing"):
+            Tensors({})[wrong]  # type: ignore[index]
+
+
+def test_the_garbage_collector_is_as_it_was() -> None:
+    """Off while many objects are made; on again after that, also after an error."""
+    assert gc.isenabled()
+    with pytest.raises(ValueError), uncollected():
+        assert not gc.isenabled()
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+        raise ValueError
+    assert gc.isenabled()
 
 
 def test_a_run_counts_its_parts() -> None:

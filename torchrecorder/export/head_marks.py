@@ -29,7 +29,7 @@ class HeadMark(NamedTuple):
 
 def head_marks(figure: Figure, ways: Sequence[Sequence[Point]]) -> dict[int, HeadMark]:
     """The marks that are drawn, by the index of the line; *ways* are the corners of each line."""
-    marked = {line.head for line in figure.lines if line.mark or line.place >= 0}
+    marked = {line.head for line in figure.lines if line.mark}
     entering: dict[str, list[int]] = {}
     for number, line in enumerate(figure.lines):
         if line.head in marked:

@@ -17,10 +17,11 @@ from torchrecorder.style.figure import Figure
 LAYERS = {"cluster": "open modules", "edge": "arrows", "node": "boxes"}
 """For each class of a group its layer, the lowest first."""
 
-_PARTS = re.compile(r'^(?=<g id="[^"]*" class="(?:cluster|edge|node)\b)', re.MULTILINE)
+_PARTS = re.compile(
+    r'^(?=<g id="[^"]*" class="(?:cluster|edge|node)\b|</g>\s*</svg>\s*\Z)', re.MULTILINE
+)
 _HEAD = re.compile(r'<g id="[^"]*" class="(cluster|edge|node)\b[^>]*(?=>)')
 _TITLE = re.compile(r"<title>([^<]*)</title>")
-_END = re.compile(r"</g>\s*</svg>\s*\Z")
 _NAMESPACE = 'xmlns:inkscape="http://www.inkscape.org/namespaces/inkscape"'
 
 
@@ -33,18 +34,14 @@ def names_of(figure: Figure) -> dict[str, str]:
 
 def layered(svg: str, names: Mapping[str, str]) -> str:
     """*svg* with its groups in layers, labelled with *names*."""
-    start, *parts = _PARTS.split(svg)
-    if not parts:
-        return svg
-    end = _END.search(parts[-1])
-    parts[-1], rest = (parts[-1][: end.start()], end[0]) if end else (parts[-1], "")
+    start, *parts, end = _PARTS.split(svg)
     layers: dict[str, list[str]] = {kind: [] for kind in LAYERS}
     for part in parts:
         head = _HEAD.match(part)
         if head is not None:
             layers[head[1]].append(_labelled(part, head, names))
     start = start.replace(" xmlns=", f" {_NAMESPACE} xmlns=", 1)
-    return "".join([start, *_written(layers), rest])
+    return "".join([start, *_written(layers), end])
 
 
 def _written(layers: Mapping[str, list[str]]) -> Iterator[str]:

@@ -100,7 +100,7 @@ class _Reader:
         readers = {name: self.of(hints[name]) for name in columns if name in hints}
         if "id" in readers:
             readers["id"] = _same
-        if make is Statistics and "node" in readers:
+        if "node" in readers:
             readers["node"] = self.node
         return {
             name: _read(f"{table}.{name}", columns[name], read) for name, read in readers.items()

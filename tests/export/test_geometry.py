@@ -1,0 +1,307 @@
+"""Where things are: outlines in their boxes, texts at their end of a module, marks beside lines."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from tests import figures
+from tests.export.test_plain_svg import NO_FORMS, SVG
+from torchrecorder.errors import UnknownFormat
+from torchrecorder.export.chart_files import write_chart, write_page
+from torchrecorder.export.head_marks import ASIDE, BACK, HeadMark, head_marks
+from torchrecorder.export.layers import layered
+from torchrecorder.export.legend import SMALL
+from torchrecorder.export.nested import closed_size
+from torchrecorder.export.plain_svg import plain_svg
+from torchrecorder.layout.measure import label_size, text_width
+from torchrecorder.style.draw import draw
+from torchrecorder.style.figure import Figure, Line, Look, Outline, Shape, Text
+from torchrecorder.views.pipeline import ViewOptions, make_view
+
+LOOK = Look("#ffffff", "#000000", "#000000")
+WIDE = (Text("a label that is wide enough", "title"), Text("and another line", "detail"))
+
+Sides = tuple[float, float, float, float]
+"""Left, top, right and bottom."""
+
+
+def alone(outline: Any = "box", count: int = 1, **facts: Any) -> Figure:
+    """A figure of one box."""
+    shape = Shape("a", None, WIDE, replace(LOOK, outline=outline), count=count)
+    return Figure("f", (shape,), (), (), **facts)
+
+
+def parts(figure: Figure, kind: str) -> list[xml.etree.ElementTree.Element]:
+    """Its boxes, lines or open modules, as they are written without Graphviz."""
+    text = plain_svg(figure, legend_below=False, sheet=None, timeout=5)
+    groups = xml.etree.ElementTree.fromstring(text).iter(f"{SVG}g")
+    return [group for group in groups if group.get("class") == kind]
+
+
+def spots(part: xml.etree.ElementTree.Element) -> Iterator[tuple[float, float]]:
+    """The ends of all that is drawn; of the bow of an arc its outermost point."""
+    given = part.attrib.items()
+    said = {name: float(text) for name, text in given if re.fullmatch("-?[.0-9]+", text)}
+    if part.tag == f"{SVG}rect":
+        yield said["x"], said["y"]
+        yield said["x"] + said["width"], said["y"] + said["height"]
+    elif part.tag == f"{SVG}ellipse":
+        yield said["cx"] - said["rx"], said["cy"] - said["ry"]
+        yield said["cx"] + said["rx"], said["cy"] + said["ry"]
+    elif "points" in part.attrib:
+        for spot in part.attrib["points"].split():
+            x, y = spot.split(",")
+            yield float(x), float(y)
+    else:
+        yield from path_spots(part.attrib["d"])
+
+
+def path_spots(d: str) -> Iterator[tuple[float, float]]:
+    """Those of a path of lines straight down or up, and of halves of ellipses."""
+    x = y = 0.0
+    for letter, rest in re.findall(r"([Mvaz])([^Mvaz]*)", d):
+        numbers = [float(number) for number in re.findall(r"-?[\d.]+", rest)]
+        if letter == "M":
+            x, y = numbers
+        elif letter == "v":
+            y += numbers[0]
+        elif letter == "a":
+            _, high, _, _, sweep, wide, up = numbers
+            bow = high if (wide > 0) == (sweep == 0) else -high
+            yield x + wide / 2, y + bow
+            x, y = x + wide, y + up
+        yield x, y
+
+
+def forms(part: xml.etree.ElementTree.Element) -> list[xml.etree.ElementTree.Element]:
+    """What is drawn of a box or open module: its outline first, no texts."""
+    return [inner for inner in part.iter() if inner.tag not in (f"{SVG}g", *NO_FORMS)]
+
+
+def extent(found: list[tuple[float, float]]) -> Sides:
+    """The smallest box around some points."""
+    across, along = zip(*found)
+    return min(across), min(along), max(across), max(along)
+
+
+OUTLINES = [outline for outline in get_args(Outline) if outline != "plain"]
+
+
+@pytest.mark.parametrize("outline", OUTLINES)
+def test_an_outline_fills_its_box(outline: str) -> None:
+    """From side to side and from top to bottom; all that is drawn in it lies in it."""
+    figure = alone(outline)
+    (node,) = parts(figure, "node")
+    drawn = forms(node)
+    width, height = closed_size(figure.shapes[0], figure, None)
+    left, top, right, bottom = extent([*spots(drawn[0])])
+    assert (right - left, bottom - top) == pytest.approx((width, height), abs=0.03)
+    for part in drawn[1:]:
+        inner = extent([*spots(part)])
+        assert left - 0.02 <= inner[0] < inner[2] <= right + 0.02
+        assert top - 0.02 <= inner[1] < inner[3] <= top + height / 4 + 0.02
+
+
+@pytest.mark.parametrize("outline", OUTLINES)
+def test_text_of_a_box_stands_in_its_middle(outline: str) -> None:
+    """Both lines, one below the other, with as much room above as below."""
+    figure = alone(outline)
+    (node,) = parts(figure, "node")
+    left, top, right, bottom = extent([*spots(forms(node)[0])])
+    texts = [*node.iter(f"{SVG}text")]
+    assert [float(text.get("x", "")) for text in texts] == pytest.approx(
+        [(left + right) / 2] * 2, abs=0.02
+    )
+    first, last = (float(text.get("y", "")) for text in texts)
+    assert top < first < last < bottom
+    assert first - top > bottom - last > 0  # a baseline is below the middle of its line
+
+
+@pytest.mark.parametrize("outline", [outline for outline in OUTLINES if outline != "circle"])
+def test_boxes_grow_with_their_text(outline: str) -> None:
+    """The room around it too, from the usual size on; a repeated box has a frame around it."""
+    def room(size: float) -> tuple[float, float]:
+        figure = alone(outline, fontsize=size)
+        around = closed_size(figure.shapes[0], figure, None)
+        label = label_size(WIDE, size, bold=False, fontname=figure.fontname)
+        return around[0] - label[0], around[1] - label[1]
+
+    usual, large, small = room(10.0), room(20.0), room(8.0)
+    assert min(usual) > 0 and min(small) > 0
+    if outline in ("box", "rounded"):
+        assert large == pytest.approx((2 * usual[0], 2 * usual[1]), abs=0.3)
+        assert small == pytest.approx(usual, abs=0.3)
+    else:
+        assert large[0] > usual[0] and large[1] > usual[1]
+    again, once = (
+        closed_size(shown.shapes[0], shown, None) for shown in (alone(outline, 3), alone(outline))
+    )
+    assert again[0] > once[0] and again[1] > once[1]
+
+
+def test_short_texts_get_a_box_that_can_be_seen() -> None:
+    """Never smaller than a box for one letter."""
+    tiny = replace(alone(), shapes=(Shape("a", None, (Text("x", "title"),), LOOK),), fontsize=4.0)
+    assert closed_size(tiny.shapes[0], tiny, None) == (29.0, 21.0)
+
+
+@pytest.mark.parametrize("direction", ["TB", "BT", "LR", "RL"])
+def test_the_name_of_an_open_module_is_where_the_flow_begins(direction: Any) -> None:
+    """In its corner, and above all boxes in it; where the flow goes up, below them."""
+    figure = draw(make_view(figures.network(), ViewOptions(depth=5)))
+    figure = replace(figure, direction=direction)
+    boxes = [extent([*spots(forms(node)[0])]) for node in parts(figure, "node")]
+    for cluster in parts(figure, "cluster"):
+        left, top, right, bottom = extent([*spots(forms(cluster)[0])])
+        inside = [box for box in boxes if left < box[0] < right and top < box[1] < bottom]
+        for text in cluster.iter(f"{SVG}text"):
+            x, y = float(text.get("x", "")), float(text.get("y", ""))
+            assert left < x < right and top < y < bottom
+            if direction == "BT":
+                assert all(y > box[3] for box in inside)
+            else:
+                assert all(y < box[1] for box in inside)
+
+
+def entering(*lines: Line, **facts: Any) -> Figure:
+    """Lines between boxes whose positions are given with the ways of the lines."""
+    return Figure("f", (), (), lines, **facts)
+
+
+def line(tail: str, head: str = "h", mark: str = "", place: int = -1) -> Line:
+    """A line with the name of an argument."""
+    return Line(tail, head, "", LOOK, mark=mark, place=place)
+
+
+def down(x: float, top: float = 0.0) -> list[tuple[float, float]]:
+    """A way straight down to a box at 100."""
+    return [(x, top), (x, 100.0)]
+
+
+def half(text: str) -> float:
+    """Half the width of a mark."""
+    return text_width(text, 10.0 * SMALL) / 2
+
+
+def test_arguments_that_enter_in_order_have_no_names() -> None:
+    """Of those that do not, the first stands left of its line, the others right of theirs."""
+    lines = [line("a", mark="x", place=0), line("b", mark="y", place=1), line("c", "other")]
+    ways = [down(0), down(50), down(90)]
+    assert not head_marks(entering(*lines), ways)
+    assert head_marks(entering(*lines), [ways[1], ways[0], ways[2]]) == {
+        0: HeadMark("x", (50 + ASIDE + half("x"), 100 - BACK)),
+        1: HeadMark("y", (0 - ASIDE - half("y"), 100 - BACK)),
+    }
+
+
+def test_upwards_a_mark_is_below_the_tip_and_level_it_is_above() -> None:
+    """Always back along the line; beside a line up, over a level one."""
+    given = line("a", mark="x")
+    (up,) = head_marks(entering(given, direction="BT"), [[(0, 100), (0, 0)]]).values()
+    assert up.at == (ASIDE + half("x"), BACK)
+    (right,) = head_marks(entering(given, direction="LR"), [[(0, 0), (100, 0)]]).values()
+    assert right.at[0] == 100 - half("x") - 2 and right.at[1] < 0
+    (left,) = head_marks(entering(given, direction="RL"), [[(100, 0), (0, 0)]]).values()
+    assert left.at[0] == half("x") + 2 and left.at[1] == right.at[1]
+
+
+def test_names_that_have_no_room_are_numbers() -> None:
+    """Between two lines: of all arguments of this box, counted from one, none left out."""
+    names = ["first argument", "second argument", "third argument"]
+    places = zip("abc", names, (2, 1, 0))
+    lines = [line(tail, mark=name, place=place) for tail, name, place in places]
+    wide = head_marks(entering(*lines), [*map(down, (0, 200, 400))])
+    assert [mark.text for mark in wide.values()] == names
+    near = head_marks(entering(*lines), [*map(down, (0, 200, 220))])
+    assert [mark.text for mark in near.values()] == ["3", "2", "1"]
+    room = text_width(names[1], 10.0 * SMALL) + ASIDE
+    for beyond, told in ((0.01, names[1]), (-0.01, "2")):
+        found = head_marks(entering(*lines), [*map(down, (0, 20, 20 + room + beyond))])
+        assert found[1].text == told
+    aside = [[(0, y), (100, y)] for y in (0, 20, 40)]
+    level = head_marks(entering(*lines, direction="LR"), aside)
+    assert [mark.text for mark in level.values()] == names
+
+
+def test_a_mark_keeps_away_from_level_lines_of_its_own_box() -> None:
+    """Right of its line, or left of it where a line runs level on the right only."""
+    lines = [line("a", mark="x"), line("a", "other")]
+    right = [(0.0, 0.0), (0.0, 90.0), (60.0, 90.0), (60.0, 200.0)]
+    left = [(-x, y) for x, y in right]
+    far = [(0.0, 0.0), (0.0, 70.0), (60.0, 70.0), (60.0, 200.0)]
+    upright = [(60.0, 90.0), (60.0, 200.0)]
+
+    def side(*others: Any) -> int:
+        found = head_marks(entering(lines[0], *[lines[1]] * len(others)), [down(0), *others])
+        return 1 if found[0].at[0] > 0 else -1
+
+    assert side() == side(left) == side(far) == side(upright) == side(left, right) == 1
+    assert side(right) == -1
+
+
+def test_layers_hold_what_belongs_to_them() -> None:
+    """Open modules below arrows below boxes, by name; the frame around them stays."""
+    svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg">\n<g id="graph0" class="graph">\n'
+        '<g id="n1" class="node">\n<title>a</title>\n</g>\n'
+        '<g id="e1" class="edge">\n<title>a-&gt;b</title>\n</g>\n'
+        '<g id="c1" class="cluster">\n<title>cluster_c</title>\n</g>\n'
+        '<g id="n2" class="node">\n<title>b</title>\n</g>\n</g>\n</svg>\n'
+    )
+    names = {"a": "A", "b": "B", "cluster_c": "C & D"}
+    label = "{http://www.inkscape.org/namespaces/inkscape}label"
+    root = xml.etree.ElementTree.fromstring(layered(svg, names))
+    (graph,) = root
+    assert [(layer.get(label), [part.get(label) for part in layer]) for layer in graph] == [
+        ("open modules", ["C & D"]), ("arrows", ["A → B"]), ("boxes", ["A", "B"]),
+    ]  # fmt: skip
+
+
+CHART = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="60" height="40" font-size="8" fill="#112233">'
+    '<rect x="0" y="0" width="60" height="40" fill="#ffffff"/>'
+    '<rect x="30" y="0" width="30" height="20" fill="#ff0000"/>'
+    '<text x="2" y="30">Loss</text></svg>\n'
+)
+
+
+def test_charts_are_written_as_their_suffix_says(tmp_path: Path) -> None:
+    """The file itself, a page around it, a picture with two dots to the point."""
+    assert write_chart(CHART, tmp_path / "a.svg").read_text() == CHART
+    page = write_chart(CHART, tmp_path / "a.html").read_text()
+    assert CHART in page and "<title>Loss</title>" in page and page.startswith("<!DOCTYPE html>")
+    pdf = write_chart(CHART, tmp_path / "a.PDF").read_bytes()
+    assert pdf.startswith(b"%PDF") and b"CreationDate" not in pdf
+    assert pdf == write_chart(CHART, tmp_path / "b.pdf").read_bytes()
+    png = write_chart(CHART, tmp_path / "a.png").read_bytes()
+    width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
+    assert (width, height) == pytest.approx((120, 80), abs=4)
+    with pytest.raises(UnknownFormat, match=r"\.svg, \.pdf, \.png or \.html, not as 'a\.gif'"):
+        write_chart(CHART, tmp_path / "a.gif")
+
+
+def test_a_chart_keeps_its_place_and_colours(tmp_path: Path) -> None:
+    """Looked up in the picture: red above on the right, white below and left."""
+    image = pytest.importorskip("PIL.Image")
+    picture = image.open(write_chart(CHART, tmp_path / "a.png")).convert("RGB")
+    wide, high = picture.size
+    assert picture.getpixel((wide * 3 // 4, high // 4)) == (255, 0, 0)
+    for across, along in ((1, 1), (3, 3)):
+        spot = (wide * across // 4, high * along // 4)
+        assert picture.getpixel(spot) == (255, 255, 255)
+
+
+def test_a_page_of_charts(tmp_path: Path) -> None:
+    """Notes before charts, as text; only as a page."""
+    page = write_page("T & U", [CHART, CHART], ["a < b"], tmp_path / "p.html").read_text()
+    assert page.count(CHART) == 2 and "<title>T &amp; U</title>" in page
+    assert page.index("<p>a &lt; b</p>") < page.index(CHART)
+    with pytest.raises(UnknownFormat, match=r"a page is written as \.html, not as 'p\.svg'"):
+        write_page("T", [], [], tmp_path / "p.svg")
