@@ -191,7 +191,6 @@ class _Flow:
             if path[-1] in self.last:
                 found += 1
                 yield path
-                continue
             for item in self.next[path[-1]]:
                 length = len(path) + self.left[item]
                 heapq.heappush(waiting, (length, (*order, self.place[item]), (*path, item)))

@@ -181,7 +181,7 @@ def _makers(recording: RecordedRun) -> Step:
     def step(op: OpId) -> Iterator[OpId]:
         for slot in recording.ops[op].inputs:
             producer = recording.values[slot.value].producer
-            if producer is not None and producer in recording.ops:
+            if producer is not None:
                 yield producer
 
     return step
@@ -217,7 +217,7 @@ class _Part:
             self.whole,
             scopes=MappingProxyType(self.scopes),
             modules=MappingProxyType(
-                {module.id: self._module(module) for module in self._modules()}
+                {module.id: self._module(module) for module in self.whole.modules.values()}
             ),
             ops=MappingProxyType(self.ops),
             values=MappingProxyType(values),
@@ -263,9 +263,6 @@ class _Part:
             for scope in self.whole.scopes.values()
             if scope.id in inside
         }
-
-    def _modules(self) -> Iterator[Module]:
-        return iter(self.whole.modules.values())
 
     def _module(self, module: Module) -> Module:
         return module._replace(calls=tuple(call for call in module.calls if call in self.scopes))

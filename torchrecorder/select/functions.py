@@ -75,8 +75,9 @@ class _Grouping:
 
     def _depth(self, scope: ScopeId | None) -> int:
         """The number of calls between a scope and the innermost module call around it."""
-        inside = scope is not None and self.old.scopes[scope].kind is not ScopeKind.MODULE
-        return len(self._chain(scope)) if inside and scope is not None else 0
+        if scope is None or self.old.scopes[scope].kind is ScopeKind.MODULE:
+            return 0
+        return len(self._chain(scope))
 
     def _is_drawn(self, item: Item) -> bool:
         if isinstance(item, Scope):
