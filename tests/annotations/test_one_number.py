@@ -13,7 +13,7 @@ from tests.figures import linear, network
 from tests.graph.test_consistency import blank, changed, keyed
 from tests.stepped import stepped
 from torchrecorder.annotations.annotation import Annotation
-from torchrecorder.annotations.limits import exceeded
+from torchrecorder.annotations.limits import BUDGETS, exceeded
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameter_owners import Owned, around
 from torchrecorder.annotations.places import op_in_words, op_name, scope_name
@@ -184,7 +184,7 @@ def test_results_of_one_op_add_up() -> None:
     recording = run.recording()
     (view,) = recording.ops["o2"].outputs
     for value in (recording.ops["o0"].outputs[0], view):
-        recording = changed(recording, "values", value, storage=5)
+        recording = changed(recording, "values", value, storage=0)
     assert OUTPUT_BYTES.on(recording).by_node == {"o0": 96, "o1": 0, "o2": 0, "o3": 0}
 
 
@@ -258,6 +258,24 @@ def test_statistics_of_what_has_no_finite_numbers() -> None:
     assert [numbers.of(["v4", "v2"]) for numbers in pair] == [-1.0, 1.0]
 
 
+def test_what_is_made_of_numbers_that_are_not_finite_is_no_origin() -> None:
+    """One of several inputs is enough; a run without statistics says how to get them."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        run.op("add", x, run.op("log", x))
+    recording = run.recording()
+    bad = [Statistics(value, 0, -1, 8, 0.0, 1.0, -1.0, 1.0, 1.0, 0, 1, 0) for value in ("v1", "v2")]
+    with pytest.raises(UnknownAnnotation, match="has no 'not_finite'"):
+        recording.first_not_finite()
+    found = replace(recording, statistics=tuple(bad)).first_not_finite()
+    assert (found.node, found.nans, found.infs) == ("o0", 1, 0)
+    assert replace(recording, statistics=tuple(bad[1:])).first_not_finite().node == "o1"
+    fine = replace(recording, statistics=(bad[0]._replace(nans=0),))
+    assert fine.first_not_finite() is None
+    assert replace(recording, values={}, ops={}, scopes={}).first_not_finite() is None
+
+
 # Places and messages --------------------------------------------------------------------
 
 
@@ -283,6 +301,9 @@ def test_a_number_that_cannot_be_added_up_has_no_limit() -> None:
     """Even if it was measured."""
     with pytest.raises(InvalidArgument, match="'zeros' cannot be added up and has no budget"):
         exceeded(stepped(), {"": {"zeros": 1}})
+    for wrong in ({"": 3}, {"": {"parameters": -1}}, {"": {"parameters": "many"}}, 3):
+        assert not BUDGETS.holds(wrong)
+    assert BUDGETS.holds({"": {"parameters": 0, "flops": 1e9}})
 
 
 def test_what_was_not_measured_is_told_with_the_flags_that_measure_it() -> None:
@@ -332,6 +353,13 @@ def test_modules_of_a_ranking_count_all_calls_and_their_own_weights() -> None:
     rows = recording.table(["parameters", "output_bytes"], by="module")
     assert [(row["parameters"], row["self_parameters"]) for row in rows] == [(18, 2), (16, 16)]
     assert [(row["output_bytes"], row["self_output_bytes"]) for row in rows] == [(96, 32), (64, 64)]
+
+
+def test_what_ran_again_has_no_row() -> None:
+    """Neither among ops nor among their types."""
+    recording = changed(network(), "ops", "o1", recompute=True)
+    for by in ("op", "type"):
+        assert not any("relu" in row["name"] for row in recording.table([], by=by))
 
 
 def test_rows_say_what_they_are() -> None:

@@ -31,7 +31,7 @@ def graphs_among(recording: RecordedRun, members: Iterable[str]) -> str:
         return ""
     runs: list[list[int]] = []
     for number in numbers:
-        if number and runs and runs[-1][-1] == number - 1:
+        if runs and runs[-1][-1] == number - 1:
             runs[-1].append(number)
         elif number:
             runs.append([number])
