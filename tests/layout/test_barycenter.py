@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.layout.test_nested import SOME, check, directions, some_open, trees
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered import ordering as columns_module
-from torchrecorder.layout.layered.barycenter import Edge, coordinates
+from torchrecorder.layout.layered.barycenter import Edge, _settle, coordinates
 from torchrecorder.layout.layered.ordering import APART
 
 
@@ -41,6 +41,35 @@ def test_nodes_of_a_row_are_apart(grid: tuple[list[float], list[int], list[Edge]
         for left, right in zip(row, row[1:]):
             room = across[right] - widths[right] / 2 - across[left] - widths[left] / 2
             assert room >= APART - 1e-6
+
+
+NODES = st.tuples(st.integers(-50, 50), st.integers(1, 5), st.integers(1, 30))
+"""What a node wants, how much, and its width."""
+
+
+@SOME
+@given(st.lists(NODES, min_size=1, max_size=9))
+def test_nodes_come_as_near_as_they_can(nodes: list[tuple[int, int, int]]) -> None:
+    """In their order and apart, the sum of weighted squares is least: by the formula for it."""
+    wanted, weights, widths = zip(*nodes)
+    count = len(nodes)
+    neighbours = {node: [(node + count, weight)] for node, weight in enumerate(weights)}
+    across = [0.0] * count + [float(at) for at in wanted]
+    _settle(range(count), neighbours, across, widths, 7.0)
+    offsets = [0.0]
+    for left, right in zip(widths, widths[1:]):
+        offsets.append(offsets[-1] + (left + right) / 2 + 7.0)
+
+    def mean(first: int, last: int) -> float:
+        part = range(first, last + 1)
+        total = sum(weights[node] for node in part)
+        return sum(weights[node] * (wanted[node] - offsets[node]) for node in part) / total
+
+    for node in range(count):
+        nearest = max(
+            min(mean(first, last) for last in range(node, count)) for first in range(node + 1)
+        )
+        assert across[node] == pytest.approx(nearest + offsets[node], abs=1e-6)
 
 
 def test_a_chain_is_straight() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -9,7 +11,7 @@ from torch import Tensor, nn
 import torchrecorder
 from torchrecorder.export.nested import Placed
 from torchrecorder.layout.layered import Drawn
-from torchrecorder.layout.layered.side_entry import side_entries
+from torchrecorder.layout.layered.side_entry import CLEAR, side_entries
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -43,6 +45,73 @@ def test_nothing_is_crossed(box: Drawn) -> None:
     """All stays as it is where something is in the way; a frame around the circle is not."""
     assert entered(box) == [MAIN, ASIDE]
     assert entered(Drawn(2, 0.0, 0.0, 200.0, 200.0, True)) == entered()
+
+
+@pytest.mark.parametrize("side", [1, -1])
+@pytest.mark.parametrize(
+    ("left", "top", "free"),
+    [
+        (93.0, 95.0, True), (92.9, 95.0, False),  # beside the line down
+        (77.0, 95.0, True), (77.1, 95.0, False),
+        (65.0, 113.0, True), (65.0, 112.9, False),  # below the line aside
+        (65.0, 97.0, True), (65.0, 97.1, False),  # and above it
+        (93.0, 105.0, True), (92.9, 105.0, False),  # beyond the corner
+    ],
+)
+def test_lines_keep_their_distance(left: float, top: float, free: bool, side: int) -> None:
+    """From every box: as much as is asked for is enough; on both sides of the circle."""
+    assert CLEAR == 3.0
+    box = Drawn(1, left, top, 10.0, 10.0, False)
+    if side > 0:
+        assert (entered(box) == entered()) == free
+    else:
+        mirrored = [tuple((100 - x, y) for x, y in way) for way in (MAIN, ASIDE)]
+        box = box._replace(x=100 - box.x - box.width)
+        ways = side_entries(mirrored, ["a", "b"], {0: CIRCLE, 1: CIRCLE}, [CIRCLE, box], True)
+        assert (ways[1][-1] == (40.0, 110.0)) == free
+
+
+@pytest.mark.parametrize(
+    ("way", "last"),
+    [
+        (((90.0, 0.0), (90.0, 90.0), (54.0, 90.0), (54.0, 100.0)), (60.0, 110.0)),
+        (((90.0, 90.0), (54.0, 90.0), (54.0, 100.0)), None),
+        (((72.0, 0.0), (72.0, 90.0), (54.0, 90.0), (54.0, 100.0)), (60.0, 110.0)),
+        (((71.9, 0.0), (71.9, 90.0), (54.0, 90.0), (54.0, 100.0)), None),
+        (((10.0, 0.0), (10.0, 90.0), (54.0, 90.0), (54.0, 100.0)), (40.0, 110.0)),
+        (((50.0, 0.0), (50.0, 90.0), (54.0, 90.0), (54.0, 100.0)), None),
+        (((54.0, 0.0), (54.0, 100.0)), None),
+    ],
+)
+def test_which_lines_can_enter_at_the_side(way: Any, last: Any) -> None:
+    """Those that come down beside it, far enough for the arrow; others stay as they are."""
+    _, found = side_entries([MAIN, way], ["a", "b"], {0: CIRCLE, 1: CIRCLE}, [CIRCLE], True)
+    assert found[-1] == (last or way[-1]) and (found == way) == (last is None)
+
+
+def test_two_lines_do_not_enter_at_one_side() -> None:
+    """Nor does one that is alone; one at each side is fine, and the others stay."""
+    left = tuple((100 - x, y) for x, y in ASIDE)
+    ends = {number: CIRCLE for number in range(3)}
+    both = side_entries([MAIN, ASIDE, left], ["a", "b", "c"], ends, [CIRCLE], True)
+    assert [way[-1] for way in both] == [(50.0, 100.0), (60.0, 110.0), (40.0, 110.0)]
+    same = [MAIN, ASIDE, tuple((x + 5, y - 20) for x, y in ASIDE[:4]) + ASIDE[-2:]]
+    assert side_entries(same, ["a", "b", "c"], ends, [CIRCLE], True) == same
+    assert side_entries([ASIDE], ["b"], {0: CIRCLE}, [CIRCLE], True) == [ASIDE]
+    more = [MAIN, MAIN, ASIDE]
+    kept = side_entries(more, ["a", "b", "c"], ends, [CIRCLE], True)
+    assert kept[:2] == [MAIN, MAIN] and kept[2][-1] == (60.0, 110.0)
+
+
+@pytest.mark.parametrize(("across", "straight"), [(50.0, True), (54.5, True), (54.6, False)])
+def test_the_other_line_enters_at_the_middle_or_straight(across: float, straight: bool) -> None:
+    """Straight where it comes down near the middle of the circle."""
+    main = ((across, 60.0), (across, 85.0), (46.0, 85.0), (46.0, 100.0))
+    found, _ = side_entries([main, ASIDE], ["a", "b"], {0: CIRCLE, 1: CIRCLE}, [CIRCLE], True)
+    if straight:
+        assert found == ((across, 60.0), (across, 100.0))
+    else:
+        assert found == (*main[:2], (50.0, 85.0), (50.0, 100.0))
 
 
 def test_other_lines_are_not_crossed() -> None:

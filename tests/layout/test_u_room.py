@@ -1,0 +1,154 @@
+"""How much room a U takes: as much as its boxes and lines need, and no more."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.layout.test_u_shape import Net, u_net
+from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
+from torchrecorder.layout.layered.constants import BEFORE, GAP, PAD, TRACK
+from torchrecorder.layout.layered.edge_routing import whole
+from torchrecorder.layout.layered.u_shape import BESIDE, BETWEEN
+
+CLOSE = 0.02
+FEW = settings(max_examples=8, deadline=None)
+SIZES = st.tuples(st.floats(30, 120), st.floats(30, 120)).map(
+    lambda size: (round(size[0], 1), round(size[1], 1))
+)
+
+
+def drawn(net: Net) -> tuple[Picture, dict[int, Drawn]]:
+    """The picture of a net, and its boxes by number."""
+    picture = place(plan(net.items, net.links), side_by_side=True)
+    return picture, {box.item: box for box in picture.boxes}
+
+
+def sides(net: Net, boxes: dict[int, Drawn]) -> tuple[list[Drawn], list[Drawn]]:
+    """The boxes down the left, and those up the right, both from the top; the bottom is left."""
+    middle = 1 + max(boxes[left].x + boxes[left].width for left, _ in net.ways)
+    inside = [box for number, box in boxes.items()
+              if net.items[number].parent == 1 and not net.items[number].id.startswith("time")]
+    found = [sorted((box for box in inside if (box.x < middle) == left), key=lambda box: box.y)
+             for left in (True, False)]
+    return found[0], found[1]
+
+
+def gaps(boxes: list[Drawn], top: Drawn, bottom: Drawn) -> list[float]:
+    """Those between the boxes from one to another."""
+    part = boxes[boxes.index(top) : boxes.index(bottom) + 1]
+    return [below.y - above.y - above.height for above, below in pairwise(part)]
+
+
+@FEW
+@given(st.lists(SIZES, min_size=2, max_size=5))
+def test_a_side_is_stretched_only_for_the_other(sizes: list[tuple[float, float]]) -> None:
+    """Between two levels one of the sides is as tight as a chain; lines between are level."""
+    net = u_net(sizes, [False] * len(sizes))
+    picture, boxes = drawn(net)
+    left, right = sides(net, boxes)
+    for (a, b), (c, d) in pairwise(net.ways):
+        both = [gaps(left, boxes[a], boxes[c]), gaps(right, boxes[b], boxes[d])]
+        tight = [all(gap == pytest.approx(GAP, abs=CLOSE) for gap in side) for side in both]
+        assert any(tight) and all(min(side) >= GAP - CLOSE for side in both)
+    for way in (way for number, way in enumerate(whole(picture, net.links)) if number in net.skips):
+        assert len(way) == 2 and way[0][1] == pytest.approx(way[1][1], abs=CLOSE)
+    for one, other in net.ways:
+        middles = [boxes[box].y + boxes[box].height / 2 for box in (one, other)]
+        assert middles[0] == pytest.approx(middles[1], abs=CLOSE)
+
+
+@FEW
+@given(st.lists(SIZES, min_size=2, max_size=4))
+def test_both_sides_are_straight_and_close(sizes: list[tuple[float, float]]) -> None:
+    """Boxes stand in line; the sides and the frame around them are as near as may be."""
+    net = u_net(sizes, [False] * len(sizes))
+    _, boxes = drawn(net)
+    left, right = sides(net, boxes)
+    for side in (left, right):
+        middles = [box.x + box.width / 2 for box in side]
+        assert middles == pytest.approx([middles[0]] * len(side), abs=CLOSE)
+    ends = max(box.x + box.width for box in left), min(box.x for box in right)
+    assert ends[1] - ends[0] == pytest.approx(BETWEEN, abs=CLOSE)
+    model = boxes[1]
+    assert model.x + model.width - max(box.x + box.width for box in right) == pytest.approx(PAD)
+    lowest = max(box.y + box.height for box in [*left, *right])
+    assert model.y + model.height - lowest == pytest.approx(BEFORE + PAD, abs=CLOSE)
+    out, first = boxes[len(net.items) - 1], boxes[0]
+    assert out.x + out.width / 2 == pytest.approx(right[0].x + right[0].width / 2, abs=CLOSE)
+    assert first.x + first.width / 2 == pytest.approx(left[0].x + left[0].width / 2, abs=CLOSE)
+
+
+@pytest.mark.parametrize("parallel", [1, 2, 3, 4])
+def test_lines_of_one_level_run_side_by_side(parallel: int) -> None:
+    """One track apart, about the middle of both boxes."""
+    net = u_net([(90, 60), (60, 90)], [False, False], parallel)
+    picture, boxes = drawn(net)
+    ways = list(whole(picture, net.links))
+    for (left, right), first in zip(net.ways[::-1], range(0, len(net.skips), parallel)):
+        levels = sorted(ways[skip][0][1] for skip in net.skips[first : first + parallel])
+        apart = [other - one for one, other in pairwise(levels)]
+        assert apart == pytest.approx([TRACK] * (parallel - 1))
+        for box in (boxes[left], boxes[right]):
+            middle = (levels[0] + levels[-1]) / 2
+            assert box.y + box.height / 2 == pytest.approx(middle, abs=CLOSE)
+
+
+@pytest.mark.parametrize("height", [15.0, 20.0, 25.0])
+def test_lines_that_have_no_room_at_a_side_leave_at_the_end(height: float) -> None:
+    """They run on tracks below the left box, and enter the right one from below."""
+    net = u_net([(90, height)] * 2, [False] * 2, 2)
+    picture, boxes = drawn(net)
+    ways = list(whole(picture, net.links))
+    at_side = height >= TRACK + 16
+    for skip in net.skips:
+        tail = boxes[net.links[skip].tail]
+        (x, y), level = ways[skip][0], ways[skip][1][1]
+        if at_side:
+            assert x == pytest.approx(tail.x + tail.width) and tail.y < y < tail.y + tail.height
+        else:
+            assert y == pytest.approx(tail.y + tail.height) and level > y + 1
+    levels = sorted(ways[skip][1][1] for skip in net.skips[:2])
+    assert levels[1] - levels[0] == pytest.approx(TRACK)
+
+
+@FEW
+@given(st.lists(SIZES, min_size=2, max_size=4), st.data())
+def test_open_boxes_are_left_at_their_end(
+    sizes: list[tuple[float, float]], data: st.DataObject
+) -> None:
+    """On the first track below them; into closed ones a line goes at the side."""
+    opened = data.draw(st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes)))
+    net = u_net(sizes, opened)
+    picture, boxes = drawn(net)
+    ways = list(whole(picture, net.links))
+    for (left, right), inside, skip in zip(net.ways[::-1], opened[::-1], net.skips):
+        way = ways[skip]
+        level = next(y for (x, y), (to, same) in pairwise(way) if y == same and to - x > BESIDE)
+        if inside:
+            assert level == pytest.approx(boxes[left].y + boxes[left].height + BEFORE, abs=CLOSE)
+            assert level > boxes[right].y + boxes[right].height
+        else:
+            assert level == pytest.approx(boxes[left].y + boxes[left].height / 2, abs=CLOSE)
+            assert level == pytest.approx(boxes[right].y + boxes[right].height / 2, abs=CLOSE)
+
+
+def test_what_all_levels_read_has_a_lane_between_the_sides() -> None:
+    """It keeps away from both; the sides stand no further apart for one lane."""
+    net = u_net([(90, 40)] * 3, [False] * 3)
+    time = len(net.items)
+    net.items.append(Item("time", 1, 60, 20, module=True))
+    net.links.append(Link(0, time, "given"))
+    net.links.extend(Link(time, box, "time") for way in net.ways for box in way)
+    picture, boxes = drawn(net)
+    left, right = sides(net, boxes)
+    edges = max(box.x + box.width for box in left), min(box.x for box in right)
+    lanes = set()
+    for link, way in zip(net.links, whole(picture, net.links)):
+        if link.value == "time" and boxes[link.head] in right:
+            lanes |= {x for (x, y), (to, _) in pairwise(way) if x == to and edges[0] < x < edges[1]}
+    assert len(lanes) == 1
+    assert all(edges[0] + BESIDE - CLOSE <= lane <= edges[1] - BESIDE + CLOSE for lane in lanes)
