@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -166,7 +166,7 @@ class Catalog:
         """A call begins; lazy parameters that it initializes are values already."""
         for _, held in _holdings(module):
             for tensor in held.values():
-                if type(tensor) not in USUAL_TYPES and is_lazy(tensor):
+                if tensor is not None and _is_lazy(tensor):
                     self._shapeless[id(tensor)] = self.values.read(tensor)
 
     def complete(self, module: Module) -> None:
@@ -216,19 +216,16 @@ class Catalog:
             self._undescribed.clear()
 
     def _slots(self, held: _Held, role: Role) -> tuple[Slot, ...]:
-        entries, slots = self.values.entries, []
+        values, slots = self.values, []
         for name, tensor in held.items():
-            if type(tensor) not in USUAL_TYPES:
-                if not isinstance(tensor, Tensor) or is_lazy(tensor):
-                    continue
+            if not isinstance(tensor, Tensor) or _is_lazy(tensor):
+                continue
             shapeless = self._shapeless.get(id(tensor)) if self._shapeless else None
             if shapeless is not None:
                 self._shape(tensor, role, shapeless)
-            entry = entries.get(id(tensor))
-            if shapeless or entry is not None:
-                value = shapeless or entry.value
-            else:
-                value = self.values.hold(tensor, role, name)
+            value = shapeless or values.peek(tensor)
+            if value is None:
+                value = values.hold(tensor, role, name)
             slots.append(made(Slot, (name, value)))
         return tuple(slots)
 
@@ -305,11 +302,11 @@ def _holdings(module: Module) -> list[tuple[Role, _Held]]:
 
 def _waits(module: Module) -> bool:
     """Whether it is a lazy module with uninitialized parameters."""
-    for _, held in _holdings(module):
-        for item in held.values():
-            if type(item) not in USUAL_TYPES and is_lazy(item):
-                return True
-    return False
+    return any(_is_lazy(item) for _, held in _holdings(module) for item in held.values())
+
+
+def _is_lazy(tensor: Any) -> bool:
+    return type(tensor) not in USUAL_TYPES and is_lazy(tensor)
 
 
 def _is_training(module: Module, kind: ScopeKind) -> bool:

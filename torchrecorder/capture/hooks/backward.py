@@ -16,7 +16,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
@@ -29,6 +28,7 @@ from torchrecorder.capture.internals.access import (
     takes_post_hook,
 )
 from torchrecorder.capture.observer import Given
+from torchrecorder.capture.tensors.describe import Names, shape_of
 from torchrecorder.events import (
     BackwardRan,
     Event,
@@ -57,8 +57,7 @@ class BackwardRuns:
         self.autograd = autograd
         self.running: list[_Run] = []
         self._makers: list[tuple[int, GradId]] = []
-        self._dtypes: dict[torch.dtype, str] = {}
-        self._devices: dict[torch.device, str] = {}
+        self._names = Names()
         self._forms: dict[Any, Gradient] = {}
         self.left: Callable[[], None] = lambda: None
 
@@ -158,17 +157,10 @@ class BackwardRuns:
         return known
 
     def _new_form(self, gradient: Tensor) -> Gradient:
-        dtype = self._dtypes.get(gradient.dtype)
-        if dtype is None:
-            dtype = self._dtypes[gradient.dtype] = str(gradient.dtype).removeprefix("torch.")
-        device = self._devices.get(gradient.device)
-        if device is None:
-            device = self._devices[gradient.device] = str(gradient.device)
-        try:
-            shape = tuple([size if type(size) is int else -1 for size in gradient.shape])
-        except RuntimeError:  # a nested tensor with strided layout
-            shape = tuple([-1] * gradient.dim())
-        return Gradient(shape, dtype, device, abs(math.prod(shape)) * gradient.dtype.itemsize)
+        dtype, size = self._names.dtype(gradient.dtype)
+        device = self._names.device(gradient.device)
+        shape = shape_of(gradient)
+        return Gradient(shape, dtype, device, abs(math.prod(shape)) * size)
 
 
 class _Run:

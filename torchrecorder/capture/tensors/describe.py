@@ -152,8 +152,8 @@ def reach_of(tensor: Tensor) -> tuple[int, int]:
     return low * size, (low + number) * size
 
 
-class Dictionary:
-    """Names of dtypes and devices, cached."""
+class Names:
+    """The names of dtypes and devices, cached."""
 
     def __init__(self) -> None:
         self.dtypes: dict[torch.dtype, tuple[str, int]] = {}

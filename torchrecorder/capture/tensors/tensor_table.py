@@ -25,7 +25,7 @@ from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.capture.tensors.describe import (
     UNSETTLED,
     UNVERSIONED,
-    Dictionary,
+    Names,
     elements_of,
     innermost,
     kind_of,
@@ -71,7 +71,7 @@ class Values:
         self.foreign: dict[int, Foreign] = {}
         self.aside: dict[int, Aside] = {}
         self.storages: Storages = known.get("storages") or Storages()
-        self._words = Dictionary()
+        self._names = Names()
         self.spread: Callable[[ValueId, Tensor], None] = lambda value, tensor: None
 
     # Reading ------------------------------------------------------------------------
@@ -319,8 +319,8 @@ class Values:
         value: ValueId | None = None,
     ) -> ValueId:
         """Write the event of a value."""
-        cls, words = type(tensor), self._words
-        dtype, size = words.dtypes.get(tensor.dtype) or words.dtype(tensor.dtype)
+        cls, known = type(tensor), self._names
+        dtype, size = known.dtypes.get(tensor.dtype) or known.dtype(tensor.dtype)
         device = tensor.device
         if cls in USUAL_TYPES and tensor.layout is _STRIDED and not tensor.is_nested:
             shape = tuple(tensor.shape)
@@ -338,7 +338,7 @@ class Values:
             value,
             shape,
             dtype,
-            words.devices.get(device) or words.device(device),
+            known.devices.get(device) or known.device(device),
             role,
             entry.names,
             producer,
