@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cache
 from typing import Any, TypeVar
 
 from torchrecorder.checks import Check, check, described
@@ -100,7 +101,8 @@ def option(
     return field(default=default, default_factory=factory, metadata={"option": given})
 
 
-def options_of(kind: type) -> dict[str, Option]:
+@cache
+def options_of(kind: type) -> Mapping[str, Option]:
     """The options that are declared in a dataclass, by name."""
     return {
         one.name: Option(
@@ -113,14 +115,15 @@ def options_of(kind: type) -> dict[str, Option]:
     }
 
 
-def check_options(owner: Any) -> None:
-    """Check every option of *owner*.
+class Checked:
+    """Base of dataclasses with options: they are checked when an instance is created.
 
     Raises:
         InvalidArgument: One has a wrong value; the message says what is possible.
     """
-    check(owner, {one.name: one.metadata["option"]["check"] for one in fields(owner)
-                  if "option" in one.metadata})
+
+    def __post_init__(self) -> None:
+        check(self, {name: one.check for name, one in options_of(type(self)).items()})
 
 
 def documented(kind: Kind) -> Kind:

@@ -92,9 +92,12 @@ def _sorted(
             raise InvalidArgument(_unknown(name, known.union(also)))
     view = ViewOptions(**_among(given, VIEW))
     style = Style(**_among(given, STYLE))
-    merged: Any = {field: {**graphviz[field], **getattr(style, field)} for field in FIELDS}
-    style = replace(style, **merged)
-    if exporter is not None:
+    more: Any = {
+        field: {**found, **getattr(style, field)} for field, found in graphviz.items() if found
+    }
+    if more:
+        style = replace(style, **more)
+    if exporter is not None and own & given.keys():
         exporter = replace(exporter, **_among(given, own))  # type: ignore[type-var]
     return Drawing(view, style, exporter)
 

@@ -8,14 +8,14 @@ from typing import ClassVar
 
 from torchrecorder.export.boxes import box_graph
 from torchrecorder.export.exporter import times_option
-from torchrecorder.option_table import check_options, documented
+from torchrecorder.option_table import Checked, documented
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
 
 @documented
 @dataclass(frozen=True)
-class GraphML:
+class GraphML(Checked):
     """The boxes and arrows of a view, with their facts as attributes.
 
     For a graph of the whole recording, write ``recording.to_networkx()`` with networkx.
@@ -23,9 +23,6 @@ class GraphML:
 
     suffix: ClassVar[str] = ".graphml"
     times: bool = times_option()
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""

@@ -22,7 +22,7 @@ from torchrecorder.export.exporter import timeout_option
 from torchrecorder.layout import engine
 from torchrecorder.layout.fonts import stand_in
 from torchrecorder.layout.layered.place import Sheet
-from torchrecorder.option_table import check_options, documented, option
+from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Shape
 from torchrecorder.style.paper import Paper
@@ -64,7 +64,7 @@ class Gv(Dot):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Painted:
+class Painted(Checked):
     """Options of formats that Graphviz paints."""
 
     timeout: float = timeout_option()
@@ -75,9 +75,6 @@ class Painted:
         one_of("auto", "dot", "nested"),
         default="auto",
     )
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
 
 @documented

@@ -16,7 +16,7 @@ from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.export.exporter import timeout_option, times_option
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.gc_pause import uncollected
-from torchrecorder.option_table import check_options, documented
+from torchrecorder.option_table import Checked, documented
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
@@ -80,15 +80,12 @@ ESCAPES = {letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 @documented
 @dataclass(frozen=True)
-class Html:
+class Html(Checked):
     """A page in which scopes open and close in place, with all recorded facts."""
 
     suffix: ClassVar[str] = ".html"
     times: bool = times_option()
     timeout: float = timeout_option()
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""

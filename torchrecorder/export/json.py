@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Union
 
 from torchrecorder.export.exporter import times_option
 from torchrecorder.graph.storage import dumps, packed
-from torchrecorder.option_table import check_options, documented
+from torchrecorder.option_table import Checked, documented
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
 
 @documented
 @dataclass(frozen=True)
-class Json:
+class Json(Checked):
     """The whole recording as `save` writes it, independent of the view."""
 
     suffix: ClassVar[str] = ".json"
     times: bool = times_option()
 
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    def export(self, view: View, style: Style) -> str:
+    def export(self, view: View, style: Style) -> Union[str, bytes]:
         """The contents of the file."""
         return dumps(view.recording, times=self.times)
 
 
 @documented
 @dataclass(frozen=True)
-class JsonGz:
+class JsonGz(Json):
     """The same, compressed."""
 
     suffix: ClassVar[str] = ".json.gz"
-    times: bool = times_option()
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def export(self, view: View, style: Style) -> bytes:
         """The contents of the file."""

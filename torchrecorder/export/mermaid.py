@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torchrecorder.checks import whole_number
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.option_table import check_options, documented, option
+from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.style.draw import draw
 from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text, title_of
 from torchrecorder.style.style import Style
@@ -50,7 +50,7 @@ config:
 
 @documented
 @dataclass(frozen=True)
-class Mermaid:
+class Mermaid(Checked):
     """A Mermaid flowchart.
 
     If a view is too large, its deepest scopes are closed until it fits.
@@ -69,9 +69,6 @@ class Mermaid:
         default=MOST_TEXT,
         placeholder="NUMBER",
     )
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file.

@@ -9,14 +9,14 @@ from typing import ClassVar
 from torchrecorder.checks import whole_number
 from torchrecorder.export.boxes import box_graph
 from torchrecorder.export.exporter import times_option
-from torchrecorder.option_table import check_options, documented, option
+from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
 
 
 @documented
 @dataclass(frozen=True)
-class NodeLink:
+class NodeLink(Checked):
     """The boxes and arrows of a view: ``networkx.node_link_graph(data, edges="edges")``."""
 
     suffix: ClassVar[str] = ".nodelink.json"
@@ -27,9 +27,6 @@ class NodeLink:
         placeholder="SPACES",
     )
     times: bool = times_option()
-
-    def __post_init__(self) -> None:
-        check_options(self)
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""

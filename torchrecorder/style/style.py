@@ -26,7 +26,7 @@ from torchrecorder.checks import (
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Scope
-from torchrecorder.option_table import check_options, documented, option
+from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.style.attributes import FIELDS as ATTRIBUTES
 from torchrecorder.style.attributes import as_written
 from torchrecorder.style.color import COLOR, listed, solid
@@ -135,7 +135,7 @@ PAIRS = Check("a mapping from names", lambda value: True, read=pair, several=Tru
 
 @documented
 @dataclass(frozen=True)
-class Style:
+class Style(Checked):
     """How a figure looks."""
 
     theme: Theme = option(
@@ -258,7 +258,7 @@ class Style:
     def __post_init__(self) -> None:
         if isinstance(self.numbers, (str, Annotation)):
             object.__setattr__(self, "numbers", (self.numbers,))
-        check_options(self)
+        super().__post_init__()
         if not isinstance(self.theme, Theme):
             object.__setattr__(self, "theme", THEMES[self.theme or LIGHT.name])
         check_names(self.rename)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Union
@@ -22,10 +22,10 @@ from torchrecorder.checks import (
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun, check_recording
-from torchrecorder.option_table import check_options, documented, option
+from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.views.backward import backward_view
 from torchrecorder.views.fold.blocks import loose_unit, repeated, unit_of
-from torchrecorder.views.collapse import Collapse
+from torchrecorder.views.collapse import Collapse, Quiet
 from torchrecorder.views.auto_depth import ENOUGH, Choice, choose, max_depth, plain_modules
 from torchrecorder.views.fold.micro_batches import micro_batches
 from torchrecorder.select.focus import Focus
@@ -71,7 +71,7 @@ GROUPS = replace(
 
 @documented
 @dataclass(frozen=True)
-class ViewOptions:
+class ViewOptions(Checked):
     """What a view shows."""
 
     depth: Union[int, Literal["ops"], None] = option(
@@ -191,7 +191,7 @@ class ViewOptions:
 
     def __post_init__(self) -> None:
         Group(self.group)
-        check_options(self)
+        super().__post_init__()
 
 
 @uncollected()
@@ -276,12 +276,11 @@ def plan(
         choice: What is opened; what suits its size if not given.
     """
     quiet = _quiet(recording, options)
-    judge = partial(_any_holds, quiet)
     choice = choice or choice_of(recording, options)
     unwanted = HideNamed(_patterns(options.hide))
     closed = Named(_patterns(options.closed)).scopes(recording)
     closed |= choice.closed | unwanted.scopes(recording)
-    steps: list[Step] = [Collapse(choice.depth, judge, closed), HideOps(quiet), HideReadOutputs()]
+    steps: list[Step] = [Collapse(choice.depth, quiet, closed), HideOps(quiet), HideReadOutputs()]
     if unwanted.patterns:
         steps.append(unwanted)
     if not options.passes:
@@ -299,12 +298,12 @@ def plan(
 
 def choice_of(recording: RecordedRun, options: ViewOptions) -> Choice:
     """The depth and closed scopes for *options*."""
-    judge = partial(_any_holds, _quiet(recording, options))
+    quiet = _quiet(recording, options)
     if options.depth == OPS:
-        alone = frozenset() if options.parameters else plain_modules(recording, judge)
+        alone = frozenset() if options.parameters else plain_modules(recording, quiet)
         return Choice(max_depth(recording), alone)
     repeated = _repeated(recording, options)
-    return choose(recording, options.depth, judge, repeated, options.max_boxes)
+    return choose(recording, options.depth, quiet, repeated, options.max_boxes)
 
 
 def _repeated(recording: RecordedRun, options: ViewOptions) -> frozenset[str]:
@@ -315,24 +314,18 @@ def _repeated(recording: RecordedRun, options: ViewOptions) -> frozenset[str]:
     return repeated(recording, unit, micro_batches(recording))
 
 
-def _quiet(recording: RecordedRun, options: ViewOptions) -> tuple[Callable[[Op], bool], ...]:
-    """The conditions under which an op is not shown."""
+def _quiet(recording: RecordedRun, options: ViewOptions) -> Quiet:
+    """The condition under which an op is not shown."""
     needed = {item.op for item in recording.graph_breaks} | {*drawn_backwards(recording)}
-    found: list[Callable[[Op], bool]] = [is_pass]
-    if not options.queries:
-        found.append(lambda op: is_query(op) and op.id not in needed)
-    if not options.reshapes:
-        found.append(is_reshape)
-    return tuple(found)
+
+    def quiet(op: Op) -> bool:
+        if is_pass(op) or not options.reshapes and is_reshape(op):
+            return True
+        return not options.queries and is_query(op) and op.id not in needed
+
+    return quiet
 
 
 def _patterns(names: str | tuple[str, ...]) -> tuple[str, ...]:
     given = names.split(",") if isinstance(names, str) else names
     return tuple(pattern.strip() for pattern in given if pattern.strip())
-
-
-def _any_holds(which: tuple[Callable[[Op], bool], ...], op: Op) -> bool:
-    for holds in which:
-        if holds(op):
-            return True
-    return False
