@@ -17,7 +17,7 @@ import re
 import reprlib
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
@@ -261,9 +261,9 @@ def closest(name: object, known: Iterable[str]) -> str | None:
     return names[close[0]] if close else None
 
 
-def warn_unmatched(option: str, patterns: Iterable[str], known: Iterable[str]) -> None:
+def warn_unmatched(option: str, patterns: Collection[str], known: Iterable[str]) -> None:
     """Warn of every pattern in *option* that matches none of the *known* names."""
-    names = list(dict.fromkeys(filter(None, known)))
+    names = list(dict.fromkeys(filter(None, known))) if patterns else []
     for pattern in patterns:
         if pattern in names:
             continue

@@ -51,6 +51,8 @@ class Focus:
         Raises:
             InvalidArgument: Nothing has such a name; the message suggests names.
         """
+        if (self.scope, self.since, self.until) == (None, None, None):
+            return recording
         roots: tuple[ScopeId, ...] = ()
         kept = set(recording.ops)
         if self.scope is not None:
@@ -60,12 +62,11 @@ class Focus:
             kept &= _after(recording, self.since)
         if self.until is not None:
             kept &= _before(recording, self.until)
-        asked = (self.scope, self.since, self.until) != (None, None, None)
         if self.since is not None:
             kept |= _weight_ops(recording, kept)
-        if asked and not kept and (self.since, self.until) != (None, None):
+        if not kept and (self.since, self.until) != (None, None):
             raise InvalidArgument(self._nothing(recording))
-        return _Part(recording, kept, roots).recording() if asked else recording
+        return _Part(recording, kept, roots).recording()
 
     def _nothing(self, recording: RecordedRun) -> str:
         """The message if no op is selected."""

@@ -41,9 +41,8 @@ class Renaming:
 
     def check(self, *recordings: RecordedRun) -> None:
         """Warn of names that match nothing in any of *recordings*."""
-        if self.names:
-            known = (name for recording in recordings for name in called(recording))
-            warn_unmatched("rename", self.names, known)
+        known = (name for recording in recordings for name in called(recording))
+        warn_unmatched("rename", self.names, known)
 
     def of(self, called: Iterable[str]) -> str | None:
         """The text for something with these names, most specific first."""

@@ -57,13 +57,13 @@ def is_reshape(op: Op) -> bool:
 
 @dataclass(frozen=True)
 class HideOps:
-    """Hide the op boxes for which one of *which* holds; arrows go through them.
+    """Hide the op boxes for which *quiet* holds; arrows go through them.
 
     A closed ``no_grad`` or other mode in which nothing else ran is hidden as well, unless
     nothing would be left of what is around it.
     """
 
-    which: tuple[Callable[[Op], bool], ...]
+    quiet: Callable[[Op], bool]
 
     def __call__(self, view: View) -> View:
         hidden = {box.id for box in view.boxes.values() if self._hides(view, box)}
@@ -76,14 +76,8 @@ class HideOps:
             inside = [scopes[ScopeId(member)] for member in box.members if member in scopes]
             if any(scope.kind not in MODES or scope.failed for scope in inside):
                 return False
-            return all(self._quiet(ops[OpId(member)]) for member in box.members if member in ops)
-        return box.id in ops and self._quiet(ops[OpId(box.id)])
-
-    def _quiet(self, op: Op) -> bool:
-        for holds in self.which:
-            if holds(op):
-                return True
-        return False
+            return all(self.quiet(ops[OpId(member)]) for member in box.members if member in ops)
+        return box.id in ops and self.quiet(ops[OpId(box.id)])
 
 
 def _last_of_all(view: View, hidden: Collection[str]) -> set[str]:
@@ -120,7 +114,7 @@ class Named:
 
     def check(self, option: str, recording: RecordedRun) -> None:
         """Warn of patterns of an *option* that fit nothing in *recording*."""
-        warn_unmatched(option, self.patterns, tuple(self._names(recording)))
+        warn_unmatched(option, self.patterns, self._names(recording))
 
     def _names(self, recording: RecordedRun) -> Iterator[str]:
         for scope in recording.scopes.values():
