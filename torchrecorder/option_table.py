@@ -123,7 +123,8 @@ class Checked:
     """
 
     def __post_init__(self) -> None:
-        check(self, {name: one.check for name, one in options_of(type(self)).items()})
+        options = options_of(type(self))  # type: ignore[arg-type]  # a class is hashable
+        check(self, {name: one.check for name, one in options.items()})
 
 
 def documented(kind: Kind) -> Kind:

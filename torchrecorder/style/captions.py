@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 
 from torchrecorder.events import (
@@ -23,7 +24,6 @@ from torchrecorder.style.hyperparameters import arguments, hyperparameters
 from torchrecorder.style.renaming import Renaming
 from torchrecorder.style.style import Style
 from torchrecorder.style.merge_captions import first_to_last, times, together
-from torchrecorder.style.titles import wrapped, wrapped_at_dot
 from torchrecorder.style.weights import Weights
 from torchrecorder.views.auto_depth import UNITS
 from torchrecorder.views.fold.blocks import is_block, op_key
@@ -69,21 +69,26 @@ class Captions:
         self.weights = Weights(recording)
         self.differences = Differences(recording)
         self.usual = labels.usual_dtype(recording)
-        self.grads = GradCaptions(recording)
-        self.sent = SentCaptions(recording)
+        self.sent = SentCaptions(recording) if recording.communications else None
         self.renamed = Renaming(style.rename)
         self.composites = Composites(recording, self.renamed.cls)
 
+    @cached_property
+    def grads(self) -> GradCaptions:
+        """The texts about grad nodes."""
+        return GradCaptions(self.recording)
+
     def box(self, box: Box) -> tuple[Text, ...]:
         """The lines on a box, its title first."""
-        lines = self._broken(self._lines(box))
-        return lines if box.share is None else (*lines, _share(box.share))
+        return self._finished(self._lines(box), box)
 
-    def _broken(self, lines: tuple[Text, ...]) -> tuple[Text, ...]:
-        """*lines* with long titles wrapped; names given by the user are never shortened."""
-        if not self.style.rename:
+    def _finished(self, lines: tuple[Text, ...], drawn: Box | Cluster) -> tuple[Text, ...]:
+        """*lines*, with names given by the user wrapped, and with how many repeats have it."""
+        if self.style.rename:
+            lines = tuple(item for line in lines for item in labels.wrapped(line))
+        if drawn.share is None:
             return lines
-        return tuple(item for line in lines for item in wrapped(line))
+        return *lines, Text(f"in {drawn.share[0]} of {drawn.share[1]}")
 
     def _short(self, title: str) -> str:
         return title if title in self.renamed.given else labels.shorten(title)
@@ -112,8 +117,7 @@ class Captions:
 
     def cluster(self, cluster: Cluster) -> tuple[Text, ...]:
         """The lines in the corner of a cluster."""
-        lines = self._broken(self._corner(cluster))
-        return lines if cluster.share is None else (*lines, _share(cluster.share))
+        return self._finished(self._corner(cluster), cluster)
 
     def _corner(self, cluster: Cluster) -> tuple[Text, ...]:
         op = self.recording.ops.get(OpId(cluster.id))
@@ -127,17 +131,14 @@ class Captions:
         lines = [*(labels.filled(text, width=30) if text else ()), *self._differing(scope, cluster)]
         if self.style.counts and cluster.id not in self.repeated:
             lines += filter(None, [self.weights.call(scope)])
-        lines += self.sent.open(scope.id, cluster.count) if self.style.details else ()
+        if self.sent and self.style.details:
+            lines += self.sent.open(scope.id, cluster.count)
         return title, *map(Text, lines)
 
     def _block(self, names: tuple[str, ...], count: int) -> tuple[Text, ...]:
         """Siblings that repeat together, or the ops of a loop."""
         name = labels.shorten(labels.names(names) or "loop")
         return (Text(f"{name}  ×{count}" if count > 1 else name, "title"),)
-
-    def _detail(self, scope: Scope) -> str:
-        module = self.recording.module_of(scope)
-        return module.detail if module is not None else ""
 
     def _closed(self, box: Box) -> tuple[Text, ...]:
         scope = self.recording.scopes[ScopeId(box.id)]
@@ -147,7 +148,8 @@ class Captions:
             single = box.count < 2 and box.cluster not in self.repeated
             lines.extend(Text(line) for line in self.weights.lines(scope, box, single))
         lines.extend(Text(line) for line in self._differing(scope, box))
-        lines.extend(map(Text, self.sent.closed(scope.id, box.count) if self.style.details else ()))
+        if self.sent and self.style.details:
+            lines.extend(map(Text, self.sent.closed(scope.id, box.count)))
         if scope.failed:
             lines.extend(self._failure())
         return tuple(lines)
@@ -232,7 +234,7 @@ class Captions:
         if self.style.details and not shown:
             texts = labels.filled(arguments(op.name, self._given(op, box)), width=22)
             lines.extend(Text(line) for line in texts)
-        lines.extend(map(Text, self.sent.op(op.id)))
+        lines.extend(map(Text, self.sent.op(op.id) if self.sent else ()))
         if op.failed:
             lines.extend(self._failure())
         return tuple(lines)
@@ -259,7 +261,8 @@ class Captions:
     def _is_shown_around(self, op: Op) -> bool:
         """Whether the cluster around an op shows the arguments, as those of its module."""
         scope = self.composites.filled_by(op)
-        return scope is not None and bool(self._detail(scope))
+        module = self.recording.module_of(scope) if scope is not None else None
+        return module is not None and bool(module.detail)
 
     def _value(self, box: Box) -> tuple[Text, ...]:
         value = self.recording.values[ValueId(box.id)]
@@ -292,7 +295,7 @@ class Captions:
         renamed = self.renamed.of([title, "output"])
         title = labels.shorten(title) if renamed is None else renamed
         title += f"  ×{box.count}" if box.count > 1 else ""
-        return *wrapped_at_dot(title), Text(labels.value(value, self.usual))
+        return *labels.wrapped_at_dot(title), Text(labels.value(value, self.usual))
 
     def full_name(self, node: str) -> str:
         """The full name of a scope, op, value or grad node, with its path."""
@@ -336,8 +339,7 @@ class Captions:
         about += self._flow(scope.inputs, [slot.value for slot in scope.outputs])
         if scope.source is not None:
             about.append(labels.source(scope.source))
-        if drawn.instances:
-            about += self._each(drawn)
+        about += self._each(drawn)
         return "\n".join(filter(None, about))
 
     def _each(self, drawn: Box | Cluster) -> Iterator[str]:
@@ -373,11 +375,6 @@ class Captions:
         if given:
             found.append(labels.shorten("out: " + ", ".join(given), 200))
         return found
-
-
-def _share(share: tuple[int, int]) -> Text:
-    """The number of repeats that have it."""
-    return Text(f"in {share[0]} of {share[1]}")
 
 
 def _spanned(rounds: Sequence[tuple[tuple[str, str], ...]]) -> tuple[tuple[str, str], ...]:

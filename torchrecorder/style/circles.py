@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 from torchrecorder.events import OpId
@@ -37,13 +37,9 @@ def circles(view: View, told: Collection[str]) -> dict[str, str]:
 
 
 def encircled(
-    label: tuple[Text, ...], look: Look, name: str | None
+    label: tuple[Text, ...], look: Look, name: str
 ) -> tuple[tuple[Text, ...], Look]:
     """The label and look of a box: those of a circle if its label is only its *name*."""
-    if not _says_only(label, name):
+    if [text.text for text in label] != [name]:
         return label, look
-    return (Text(SYMBOLS[name or ""], "title"),), replace(look, outline="circle")
-
-
-def _says_only(label: Sequence[Text], name: str | None) -> bool:
-    return [text.text for text in label] == [name]
+    return (Text(SYMBOLS[name], "title"),), replace(look, outline="circle")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from torchrecorder.annotations.annotation import Numbers
 from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.events import ScopeId, ValueId
@@ -55,8 +56,11 @@ class Differences:
     def __init__(self, recording: RecordedRun) -> None:
         self.recording = recording
         self.inside = Inside(recording)
-        self.weights = PARAMETERS.on(recording)
         self._found: dict[tuple[str, ...], tuple[Facet, ...]] = {}
+
+    @cached_property
+    def _weights(self) -> Numbers:
+        return PARAMETERS.on(self.recording)
 
     def of(self, scopes: tuple[str, ...]) -> tuple[Facet, ...]:
         """The differences between these scopes, the most important first."""
@@ -74,7 +78,7 @@ class Differences:
         """The name and all differences of each repeat."""
         facets = self.of(scopes)
         inside = [self.inside.scopes(ScopeId(scope)) for scope in scopes]
-        counts = [int(self.weights.of(item) or 0) for item in inside]
+        counts = [int(self._weights.of(item) or 0) for item in inside]
         weighty = len(set(counts)) > 1
         for place, (scope, count) in enumerate(zip(scopes, counts)):
             texts = [

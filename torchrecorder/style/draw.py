@@ -25,7 +25,7 @@ from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.style.themes import Theme
 from torchrecorder.style.unread import small, unread
 from torchrecorder.views.bundles import MOST, UPDATES, Bundle, bundles
-from torchrecorder.views.view import Box, BoxKind, Cluster, View
+from torchrecorder.views.view import Arrow, Box, BoxKind, Cluster, View
 
 WIDE = 2.4
 """The relative width of a line that stands for many arrows."""
@@ -135,9 +135,13 @@ def _shapes(
     numbers = BoxNumbers(
         view, tuple(number for number in style.numbers if number != style.color_by)
     )
+    more = bool(numbers or marks)
     for box in view.boxes.values():
-        look, label = style.look(box, view), (*captions.box(box), *_idle(view, box))
-        label = (*label, *_next_round(view, box))
+        look, label = style.look(box, view), captions.box(box)
+        if view.backward:
+            label = (*label, *_idle(view, box))
+        if box.carried:
+            label = (*label, *_next_round(view, feedback(view, box)))
         if box.id in unused:
             label, look = small(label, look)
         if graphs:
@@ -148,16 +152,18 @@ def _shapes(
         heated = heat is not None and not failed(box.id, view)
         if heat is not None and heated:
             look, label = heat.look(box, look), (*label, *heat.lines(box))
-        if numbers or marks:
+        if more:
             label = (*label, *numbers.lines(box), *marks.lines(box))
             look = marks.look(box, look, style.theme, heated=heated)
-        label, look = encircled(label, look, round_.get(box.id))
+        if box.id in round_:
+            label, look = encircled(label, look, round_[box.id])
+        told = graphs.tooltip(box.members) if graphs else ()
         yield Shape(
             id=box.id,
             group=box.cluster,
             label=label,
             look=look,
-            tooltip="\n".join(filter(None, [captions.tooltip(box), *graphs.tooltip(box.members)])),
+            tooltip="\n".join(filter(None, [captions.tooltip(box), *told])),
             count=box.count,
             kind=box.kind.value,
             name=captions.full_name(box.id),
@@ -180,11 +186,10 @@ def _repeated(view: View) -> frozenset[str]:
     )
 
 
-def _next_round(view: View, drawn: Box | Cluster) -> Iterator[Text]:
+def _next_round(view: View, back: Sequence[Arrow]) -> Iterator[Text]:
     """The caption for what a loop passes to its next round."""
-    text = next_round(view, drawn)
-    if text:
-        yield Text(text)
+    if back:
+        yield Text(next_round(view, back))
 
 
 def _nothing(style: Style) -> Shape:
@@ -201,8 +206,8 @@ def _groups(
     for cluster in view.clusters.values():
         scope = view.recording.scopes.get(ScopeId(cluster.id))
         about = [captions.scope_tooltip(scope, cluster)] if scope else []
-        back = feedback(view, cluster)
-        label = *captions.cluster(cluster), *graphs.corner(cluster), *_next_round(view, cluster)
+        back = feedback(view, cluster) if cluster.carried else ()
+        label = *captions.cluster(cluster), *graphs.corner(cluster), *_next_round(view, back)
         yield Group(
             id=cluster.id,
             parent=cluster.parent,
@@ -255,12 +260,13 @@ def _lines(
         if style.edge_attributes:
             look = replace(look, attributes=style.edge_attributes)
         value, mark = same(view, arrow), marks.get(number, Mark())
+        broken = "\nacross a graph break" if graphs and graphs.crosses(arrow) else ""
         yield Line(
             tail=arrow.tail,
             head=arrow.head,
             label=texts.get(number, ""),
             look=look,
-            tooltip=line_tooltip(view, bundle) + "\nacross a graph break" * graphs.crosses(arrow),
+            tooltip=line_tooltip(view, bundle) + broken,
             value=bundle.trunk or value,
             result=result(view.recording, arrow.tail, value),
             count=len(bundle.arrows),
@@ -283,4 +289,5 @@ def _line_look(bundle: Bundle, theme: Theme, graphs: GraphMarks) -> Look:
     elif len(bundle.arrows) > MOST:
         look = replace(look, width=WIDE * look.width)
     broken = bundle.first.some or bundle.first.slot == GRADIENT_MESSAGE
-    return graphs.line(bundle.first, dashed(look) if broken else look)
+    look = dashed(look) if broken else look
+    return graphs.line(bundle.first, look) if graphs else look

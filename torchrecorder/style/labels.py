@@ -1,8 +1,9 @@
-"""Labels: shapes, counts, names and hyperparameters as short text."""
+"""Labels: shapes, counts, names and hyperparameters as short text, and long titles in lines."""
 
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -11,6 +12,7 @@ from torchrecorder.annotations.amounts import three_digits, thousands
 from torchrecorder.events import SourceLine
 from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.style.figure import Text
 
 DTYPES = {"bfloat16": "bf16", "float16": "f16", "float64": "f64", "complex64": "c64"}
 """Short names of some dtypes; others are unchanged."""
@@ -21,6 +23,12 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 SIZES = re.compile(r"\b\d+(?:×\d+)+")
 """The sizes in the text of a tensor."""
+
+LONGEST = 36
+"""The maximum number of characters of a title per line."""
+
+WIDE = 24
+"""Titles of outputs with more characters than this are wrapped at a dot."""
 
 
 def count(number: int) -> str:
@@ -170,3 +178,19 @@ def filled(words: Iterable[str], width: int) -> Iterator[str]:
         line = longer
     if line:
         yield line
+
+
+def wrapped(line: Text) -> Iterator[Text]:
+    """A title in lines of at most `LONGEST` characters; other texts unchanged."""
+    if line.part != "title" or (len(line.text) <= LONGEST and "\n" not in line.text):
+        yield line
+        return
+    for item in line.text.splitlines():
+        yield from (Text(part, "title") for part in textwrap.wrap(item, LONGEST))
+
+
+def wrapped_at_dot(title: str) -> Iterator[Text]:
+    """The title of an output, in two lines if it is long, because many are side by side."""
+    around, dot, name = title.rpartition(".")
+    lines = [around, dot + name] if dot and len(title) > WIDE else [title]
+    yield from (Text(line, "title") for line in lines)

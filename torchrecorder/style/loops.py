@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.recording import RecordedRun
@@ -27,13 +27,12 @@ def feedback(view: View, drawn: Box | Cluster) -> tuple[Arrow, ...]:
     return tuple(item for item in drawn.carried if runs_again(view.recording, drawn, item.head))
 
 
-def next_round(view: View, drawn: Box | Cluster) -> str:
+def next_round(view: View, back: Iterable[Arrow]) -> str:
     """``next: h, c`` for a loop, with the names or shapes of what it gives to itself."""
-    names = ", ".join(dict.fromkeys(_names(view, drawn, feedback(view, drawn))))
-    return f"next: {labels.shorten(names, 32)}" if names else ""
+    return f"next: {labels.shorten(', '.join(dict.fromkeys(_names(view, back))), 32)}"
 
 
-def _names(view: View, drawn: Box | Cluster, arrows: tuple[Arrow, ...]) -> Iterator[str]:
+def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
     """A text for each value: the name of the argument it becomes, else its shape."""
     flows, found = Flows(view), dict[object, str]()
     for arrow in arrows:

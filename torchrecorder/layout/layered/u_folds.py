@@ -86,7 +86,10 @@ def u_fold(
         room: What is kept free in the scope for the text in its corner.
     """
     levels = [room.before, *row_ends(scope)]
-    flow, bottoms = _Flow(template, scope, modules), _bottoms(scope, levels)
+    bottoms = _bottoms(scope, levels)
+    if not bottoms:
+        return None
+    flow = _Flow(template, scope, modules)
     found = (_fold(flow, list(_across(template, scope, levels, at)), at) for at in bottoms)
     folds = [fold for fold in found if fold is not None]
     return max(folds, key=_worth, default=None)
