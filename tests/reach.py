@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from torchrecorder.events import ValueId
-from torchrecorder.graph.edges import GradFlow
+from torchrecorder.graph.nodes import GradFlow
 from torchrecorder.graph.nodes import GradNode
 from torchrecorder.recording import Recording
 

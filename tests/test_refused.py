@@ -15,8 +15,7 @@ import torch
 import torchrecorder
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import InvalidArgument, TorchRecorderError
-from torchrecorder.export import EXPORTERS
-from torchrecorder.export.formats import by_suffix
+from torchrecorder.export import EXPORTERS, by_suffix
 from torchrecorder.options import drawing
 from torchrecorder.style.attributes import FIELDS, KNOWN
 from torchrecorder.style.style import Style

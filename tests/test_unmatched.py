@@ -15,7 +15,7 @@ from torchrecorder.errors import (
     NothingFound,
     UnknownAnnotation,
 )
-from torchrecorder.export.formats import by_suffix
+from torchrecorder.export import by_suffix
 from torchrecorder.style.style import Style
 
 

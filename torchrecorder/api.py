@@ -13,8 +13,8 @@ from torchrecorder.annotations.registry import flags_for
 from torchrecorder.checks import LIST, TEXT, check_one, path_of
 from torchrecorder.drawing import file_name, write
 from torchrecorder.errors import ArgumentMismatch
+from torchrecorder.export import by_suffix
 from torchrecorder.export.exporter import check_place
-from torchrecorder.export.formats import by_suffix
 from torchrecorder.export.table.text import DEFAULT, check_listing, numbers_in
 from torchrecorder.export.table.text import summary as listed
 from torchrecorder.options import drawing, shown_numbers

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from torchrecorder.checks import FLAG, check_one, path_of
 from torchrecorder.display import display_page
 from torchrecorder.errors import InvalidArgument
+from torchrecorder.export import by_suffix
 from torchrecorder.export.exporter import check_place, write_file
-from torchrecorder.export.formats import by_suffix
 from torchrecorder.export.readable import readable_view
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.recording import RecordedRun

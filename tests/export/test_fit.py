@@ -12,7 +12,7 @@ import pytest
 from tests.figures import linear, network
 from tests.views.test_fold import stack
 from torchrecorder.errors import DoesNotFit, InvalidArgument, SmallText
-from torchrecorder.export.formats import by_suffix
+from torchrecorder.export import by_suffix
 from torchrecorder.integrations.cli import main
 from torchrecorder.layout import layered as layout
 from torchrecorder.options import drawing

@@ -27,12 +27,10 @@ from tests.random_recordings import recordings
 from torchrecorder.annotations.annotation import Annotation
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import Statistics
-from torchrecorder.export import EXPORTERS
-from torchrecorder.export.formats import by_suffix
-from torchrecorder.export.graphml import GraphML
+from torchrecorder.export import EXPORTERS, by_suffix
+from torchrecorder.export.boxes import GraphML, NodeLink
 from torchrecorder.export.json import Json, JsonGz
 from torchrecorder.export.model_explorer import ExplorerData, ModelExplorer
-from torchrecorder.export.node_link import NodeLink
 from torchrecorder.recording import Recording
 from torchrecorder.graph.storage import loads
 from torchrecorder.style.style import Style

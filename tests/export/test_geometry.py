@@ -16,7 +16,7 @@ from tests.export.test_plain_svg import NO_FORMS, SVG
 from torchrecorder.errors import UnknownFormat
 from torchrecorder.export.chart_files import write_chart, write_page
 from torchrecorder.export.head_marks import ASIDE, BACK, HeadMark, head_marks
-from torchrecorder.export.layers import layered
+from torchrecorder.export.svg import layered
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.nested import closed_size
 from torchrecorder.export.plain_svg import plain_svg

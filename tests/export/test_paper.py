@@ -20,7 +20,7 @@ from tests.views.test_group import convnet
 from torchrecorder.errors import DoesNotFit, InvalidArgument, LargerThanAPage
 from torchrecorder.export import paper_pdf
 from torchrecorder.export.dot import dot_text
-from torchrecorder.export.formats import by_suffix
+from torchrecorder.export import by_suffix
 from torchrecorder.export.graphviz import Svg
 from torchrecorder.graph.storage import save
 from torchrecorder.integrations.cli import main

@@ -16,7 +16,7 @@ import torch
 import torchrecorder
 from tests import figures
 from torchrecorder.errors import LayoutFailed
-from torchrecorder.export.formats import known
+from torchrecorder.export import known
 from torchrecorder.export.nested import closed_size
 from torchrecorder.export.plain_svg import plain_svg
 from torchrecorder.recording import Recording

@@ -12,8 +12,7 @@ import pytest
 
 import torchrecorder
 from tests import zoo
-from torchrecorder.export import EXPORTERS
-from torchrecorder.export.formats import known
+from torchrecorder.export import EXPORTERS, known
 from torchrecorder.graph.schema import schema
 from torchrecorder.graph.storage import dumps, loads
 from torchrecorder.recording import Recording

@@ -12,7 +12,7 @@ from pypdf import PdfReader
 
 from torchrecorder import figure, make_dot
 from torchrecorder.errors import InvalidArgument, NothingFound
-from torchrecorder.export.formats import by_suffix
+from torchrecorder.export import by_suffix
 from torchrecorder.layout import engine
 from torchrecorder.options import drawing
 from torchrecorder.style.color import listed, rgb, solid

@@ -106,7 +106,7 @@ class Comparison:
         """
         from torchrecorder.drawing import chosen_view
         from torchrecorder.export.exporter import write_file
-        from torchrecorder.export.formats import by_suffix
+        from torchrecorder.export import by_suffix
         from torchrecorder.options import drawing
         from torchrecorder.style.diff_colors import Marked
         from torchrecorder.views.removed_edges import with_former

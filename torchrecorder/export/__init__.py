@@ -1,15 +1,18 @@
-"""Formats: one file each, all listed here."""
+"""Formats: all that can be written, and the one for the name of a file."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from torchrecorder.checks import guess
+from torchrecorder.errors import UnknownFormat
+from torchrecorder.export.boxes import GraphML, NodeLink
 from torchrecorder.export.exporter import Exporter
-from torchrecorder.export.graphml import GraphML
 from torchrecorder.export.graphviz import Dot, Gv, Pdf, Png, Svg
 from torchrecorder.export.html import Html
 from torchrecorder.export.json import Json, JsonGz
 from torchrecorder.export.mermaid import Mermaid
 from torchrecorder.export.model_explorer import ExplorerData, ModelExplorer
-from torchrecorder.export.node_link import NodeLink
 from torchrecorder.export.table.text import Txt
 
 EXPORTERS: tuple[type[Exporter], ...] = (
@@ -29,3 +32,24 @@ EXPORTERS: tuple[type[Exporter], ...] = (
     ExplorerData,
 )
 """Every format, in the order in which they are listed to the user."""
+
+
+def known() -> dict[str, type[Exporter]]:
+    """Exporters by suffix, in the order in which they are listed."""
+    return {exporter.suffix: exporter for exporter in EXPORTERS}
+
+
+def by_suffix(name: str) -> Exporter:
+    """The exporter for a file of this name, with its default options.
+
+    Raises:
+        UnknownFormat: No exporter writes this suffix; the message lists the known ones.
+    """
+    exporters = known()
+    fitting = [suffix for suffix in exporters if name.lower().endswith(suffix)]
+    if fitting:
+        return exporters[max(fitting, key=len)]()
+    suffix = Path(name).suffix
+    close = (guess(suffix, exporters) if suffix else "") or "."
+    wrong = f"no format is written as {suffix!r}" if suffix else f"{name!r} has no suffix"
+    raise UnknownFormat(f"{wrong}{close} Known: {', '.join(exporters)}")

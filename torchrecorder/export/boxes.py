@@ -1,12 +1,18 @@
-"""A view as a plain networkx graph, for drawing programs and graph tools."""
+"""A view as a plain networkx graph: GraphML and node-link JSON, for drawing and graph tools."""
 
 from __future__ import annotations
 
+import io
+import json
+from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.checks import whole_number
+from torchrecorder.export.exporter import times_option
 from torchrecorder.graph.flat import Attributes, flow, printable
+from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import title_of
 from torchrecorder.style.style import Style
@@ -75,3 +81,47 @@ def _arrow(arrow: Arrow, view: View) -> Attributes:
     if arrow.value is None:
         return {"type": "gradient", "slot": printable(arrow.slot)}
     return flow(view.recording.values[arrow.value], arrow.slot)
+
+
+@documented
+@dataclass(frozen=True)
+class GraphML(Checked):
+    """The boxes and arrows of a view, with their facts as attributes: for yEd, Gephi, Cytoscape.
+
+    For a graph of the whole recording, write ``recording.to_networkx()`` with networkx.
+    """
+
+    suffix: ClassVar[str] = ".graphml"
+    times: bool = times_option()
+
+    def export(self, view: View, style: Style) -> str:
+        """The contents of the file."""
+        import networkx as nx
+
+        buffer = io.BytesIO()
+        graph = box_graph(view, style, times=self.times)
+        nx.write_graphml_xml(graph, buffer, prettyprint=True)
+        return buffer.getvalue().decode("utf-8") + "\n"
+
+
+@documented
+@dataclass(frozen=True)
+class NodeLink(Checked):
+    """The boxes and arrows of a view: ``networkx.node_link_graph(data, edges="edges")``."""
+
+    suffix: ClassVar[str] = ".nodelink.json"
+    indent: int | None = option(
+        "Indentation of node-link JSON in spaces. None writes one line.",
+        whole_number(0).or_none(),
+        default=1,
+        placeholder="SPACES",
+    )
+    times: bool = times_option()
+
+    def export(self, view: View, style: Style) -> str:
+        """The contents of the file."""
+        import networkx as nx
+
+        graph = box_graph(view, style, times=self.times)
+        data = nx.node_link_data(graph, edges="edges")
+        return json.dumps(data, indent=self.indent, ensure_ascii=False, allow_nan=False) + "\n"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from torchrecorder.export import legend
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.quoting import attribute, given, html, joined, quote, quoted, verbatim
-from torchrecorder.export.svg import MARK
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.color import faded
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
     import graphviz
 
 GraphT = TypeVar("GraphT", bound="graphviz.Digraph")
+
+MARK = "centred"
+"""The class of boxes with centred labels."""
 
 SHAPES = {"rounded": "box", "plain": "plain"}
 """Outlines with another name in Graphviz."""

@@ -11,13 +11,12 @@ from typing import ClassVar, Literal, TypedDict
 
 from torchrecorder.checks import ABOVE_0, Check, one_of, warn
 from torchrecorder.errors import Notice
-from torchrecorder.export import paper_pdf, paper_svg
+from torchrecorder.export import paper_pdf
 from torchrecorder.export.dot import dot_text
-from torchrecorder.export.layers import layered, names_of
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.nested import PAINTER, nested_text, sheet_of
 from torchrecorder.export.plain_svg import plain_svg
-from torchrecorder.export.svg import centred, with_fallbacks, with_tooltips
+from torchrecorder.export.svg import centred, finished, names_of, on_page, size_of
 from torchrecorder.export.exporter import timeout_option
 from torchrecorder.layout import engine
 from torchrecorder.layout.fonts import stand_in
@@ -184,7 +183,7 @@ def _painted(
         picture = paint("pdf", attributes=attributes)
         fit = figure.paper.fit(*paper_pdf.size_of(picture), smallest(figure))
         return paper_pdf.on_page(picture, fit, figure.background)
-    fit = figure.paper.fit(*paper_svg.size_of(paint("svg")), smallest(figure))
+    fit = figure.paper.fit(*size_of(paint("svg")), smallest(figure))
     window = f"{fit.width:.4f},{fit.height:.4f},{fit.scale:.6f}"
     return paint(format, attributes={**(attributes or {}), "viewport": window})
 
@@ -221,8 +220,8 @@ def _on_paper(svg: bytes, figure: Figure) -> bytes:
     """*svg* unchanged, or on a page of exact size."""
     if not figure.paper:
         return svg
-    fit = figure.paper.fit(*paper_svg.size_of(svg), smallest(figure))
-    return paper_svg.on_page(svg, fit, figure.background)
+    fit = figure.paper.fit(*size_of(svg), smallest(figure))
+    return on_page(svg, fit, figure.background)
 
 
 def smallest(figure: Figure) -> float:
@@ -252,8 +251,3 @@ def rendered(
     if format != "svg":
         return picture
     return finished(centred(picture.decode()), names)
-
-
-def finished(svg: str, names: Mapping[str, str] | None) -> bytes:
-    """*svg* with tooltips and generic fonts, and with *names* in layers."""
-    return with_fallbacks(with_tooltips(layered(svg, names) if names else svg)).encode()

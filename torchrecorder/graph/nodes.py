@@ -1,11 +1,12 @@
-"""Scope, Module, Op, Value, GradNode: the parts of a recording.
+"""Scope, Module, Op, Value, GradNode, and the edges between them: the parts of a recording.
 
-They are named tuples, which are created four times faster than frozen dataclasses; a run has tens
+Nodes are named tuples, which are created four times faster than frozen dataclasses; a run has tens
 of thousands.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from torchrecorder.events import (
@@ -225,3 +226,29 @@ class GradRun(NamedTuple):
     given: tuple[Gradient | None, ...]
     gave: tuple[Gradient | None, ...]
     failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A value is the input or output of an op.
+
+    Attributes:
+        slot: The name of the argument (``"weight"``, ``"0"``), or the index of the result.
+        in_place: Whether the op wrote it in place.
+    """
+
+    slot: str
+    in_place: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GradFlow:
+    """A gradient goes from one grad node to the next.
+
+    Attributes:
+        source: Which input of the forward this gradient belongs to.
+        index: Which output of the next node's forward it is the gradient of.
+    """
+
+    source: int
+    index: int

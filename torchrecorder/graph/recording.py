@@ -19,9 +19,10 @@ from torchrecorder.events import (
     GradId, GraphBreak, ModuleId, NodeId, OpId, Rank, Role, ScopeId, ScopeKind, Shard, Slot,
     Statistics, ValueId,
 )
-from torchrecorder.graph.edges import Flow, GradFlow
 from torchrecorder.graph.retained_tensors import Kept, Replay, Tensors
-from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
+from torchrecorder.graph.nodes import (
+    BackwardRun, Flow, GradFlow, GradNode, GradRun, Module, Op, Scope, Value,
+)
 from torchrecorder.graph.structural_hash import structures
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from torchrecorder.checks import setting
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.exporter import check_place
-from torchrecorder.export.formats import by_suffix, known
+from torchrecorder.export import by_suffix, known
 from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.options import FORMAT, OPTIONS, STYLE, VIEW, drawing

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.export.formats import by_suffix
+from torchrecorder.export import by_suffix
 from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.alt_text import described

@@ -6,7 +6,7 @@ As for user-defined groups, the scopes are added to the recording before a view 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -14,13 +14,16 @@ from typing import Union
 
 from torchrecorder.events import (
     FUNCTION,
+    STORED,
     FunctionCall,
     FunctionId,
     OpKind,
+    Role,
     ScopeId,
     ScopeKind,
+    Slot,
+    ValueId,
 )
-from torchrecorder.graph.boundary import Boundaries
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 
@@ -29,6 +32,9 @@ LOOSE = 25
 
 LOCAL = "<locals>"
 """Part of the qualified names of nested functions, such as wrappers."""
+
+_NOT_INPUTS = (*STORED, Role.CONSTANT)
+"""Parameters, buffers and constants are drawn at their readers and are no inputs of scopes."""
 
 Item = Union[Scope, Op]
 Chain = tuple[FunctionId, ...]
@@ -188,7 +194,7 @@ class _Grouping:
             ops=MappingProxyType(ops),
             grad_nodes=MappingProxyType(grads),
         )
-        ends = Boundaries(nested, self.calls)
+        ends = _Boundaries(nested, self.calls)
         scopes = {
             scope.id: scope._replace(inputs=ends.inputs(scope.id), outputs=ends.outputs(scope.id))
             if scope.id in self.calls
@@ -245,6 +251,50 @@ class _Grouping:
                 found[around].append(item)
                 around = self.parent[around]
         return found
+
+
+class _Boundaries:
+    """The inputs and outputs of some scopes, found in one pass over the operations.
+
+    Args:
+        recording: The recording.
+        wanted: The scopes.
+    """
+
+    def __init__(self, recording: RecordedRun, wanted: Collection[ScopeId]) -> None:
+        self.recording = recording
+        self._around: dict[ScopeId | None, tuple[ScopeId, ...]] = {None: ()}
+        for scope in recording.scopes.values():
+            outer = self._around[scope.parent]
+            self._around[scope.id] = (*outer, scope.id) if scope.id in wanted else outer
+        self._read: dict[ScopeId, dict[ValueId, str]] = {scope: {} for scope in wanted}
+        self._made: dict[ScopeId, dict[ValueId, None]] = {scope: {} for scope in wanted}
+        for op in recording.ops.values():
+            for slot in op.inputs:
+                self._flow(slot.value, slot.name, self._around[op.scope])
+        for slot in recording.outputs:
+            self._flow(slot.value, slot.name, ())
+
+    def _flow(self, value: ValueId, name: str, into: tuple[ScopeId, ...]) -> None:
+        """Add a value that is read inside the scopes *into*."""
+        found = self.recording.values[value]
+        producer = self.recording.ops.get(found.producer) if found.producer is not None else None
+        out_of = self._around[producer.scope] if producer is not None else ()
+        if producer is not None or found.role not in _NOT_INPUTS:
+            for scope in into:
+                if scope not in out_of:
+                    self._read[scope].setdefault(value, name)
+        for scope in out_of:
+            if scope not in into:
+                self._made[scope][value] = None
+
+    def inputs(self, scope: ScopeId) -> tuple[Slot, ...]:
+        """The values from outside that its ops read, each named by its first argument."""
+        return tuple(Slot(name, value) for value, name in self._read[scope].items())
+
+    def outputs(self, scope: ScopeId) -> tuple[Slot, ...]:
+        """The values of its ops that are read outside, in the order in which they are read."""
+        return tuple(Slot(str(place), value) for place, value in enumerate(self._made[scope]))
 
 
 def _common(chains: Sequence[Chain]) -> Chain:

@@ -10,7 +10,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from torchrecorder.errors import TorchRecorderError
-from torchrecorder.export.formats import by_suffix
+from torchrecorder.export import by_suffix
 from torchrecorder.graph.storage import SUFFIXES
 from torchrecorder.integrations.sphinx import options
 from torchrecorder.integrations.sphinx.alt_text import described

@@ -156,7 +156,7 @@ def _points(
     begin, end = 0.0, along.length
     if trunk.source.child != OUTSIDE:
         frame = frames[trunk.source.child]
-        begin = frame.along + frame.height
+        begin = frame.end
     if branch.sink.child != OUTSIDE:
         end = frames[branch.sink.child].along
     points = [(moves[0].begin, begin)]

@@ -1,10 +1,12 @@
-"""Cuts: positions between rows at which a long scope can be cut into columns."""
+"""Cuts: positions between rows at which a long scope can be cut, and the lines that cross there or
+each other."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby
+from typing import NamedTuple
 
 from torchrecorder.layout.layered.positions import Composed, Path, Point
 
@@ -16,7 +18,7 @@ SAME = 0.01
 
 def row_ends(scope: Composed) -> list[float]:
     """Where rows end that no box reaches across, and no line that runs back."""
-    barriers = [(frame.along, frame.along + frame.height) for frame in scope.frames]
+    barriers = [(frame.along, frame.end) for frame in scope.frames]
     for path in scope.paths:
         for (_, here), (_, there) in zip(path.points, path.points[1:]):
             if there < here:
@@ -75,3 +77,37 @@ def since(points: Sequence[Point], level: float) -> list[Point]:
     """The part of a way from a level on that it crosses straight along."""
     back = [(x, -y) for x, y in reversed(points)]
     return [(x, -y) for x, y in reversed(until(back, -level))]
+
+
+class _Piece(NamedTuple):
+    """A straight piece of a line: where it is, and from where to where it runs."""
+
+    at: float
+    low: float
+    high: float
+    trunk: int
+
+
+def crossings(scope: Composed) -> int:
+    """How often a piece across the flow crosses one along it that belongs to another trunk.
+
+    What lines of one trunk have in common counts once.
+    """
+    upright = sorted(set(_pieces(scope, 0)))
+    places = [piece.at for piece in upright]
+    found = set()
+    for level in set(_pieces(scope, 1)):
+        first, last = bisect_right(places, level.low), bisect_left(places, level.high)
+        for other in upright[first:last]:
+            if other.low < level.at < other.high and other.trunk != level.trunk:
+                found.add((other.at, level.at, other.trunk, level.trunk))
+    return len(found)
+
+
+def _pieces(scope: Composed, axis: int) -> Iterator[_Piece]:
+    """All pieces that run along (0) or across (1) the flow."""
+    for path in scope.paths:
+        for one, other in zip(path.points, path.points[1:]):
+            if abs(one[axis] - other[axis]) < SAME:
+                low, high = sorted((one[1 - axis], other[1 - axis]))
+                yield _Piece(round(one[axis], 2), low, high, path.trunk)

@@ -152,7 +152,7 @@ class _Columns:
     def _is_free(self, trunk: int, across: float, at: float) -> bool:
         """Whether nothing is in the way of a line that runs to the end of its column."""
         for frame in self.scope.frames:
-            begin, end = frame.along - CLEAR, frame.along + frame.height + CLEAR
+            begin, end = frame.along - CLEAR, frame.end + CLEAR
             if begin < at < end and frame.across + frame.width > across - CLEAR:
                 return False
         for path in self.scope.paths:
@@ -208,7 +208,7 @@ class _Columns:
         """From where to where boxes and lines of each column are, across."""
         found: list[list[float]] = [[] for _ in range(len(self.cuts) + 1)]
         for frame in self.scope.frames:
-            here = found[self._column(frame.along + frame.height)]
+            here = found[self._column(frame.end)]
             here += (frame.across, frame.across + frame.width)
         for column, points in chain.from_iterable(self.parts):
             found[column] += (x for x, _ in points)
@@ -230,7 +230,7 @@ class _Columns:
         """The way to a box from the beginning of its column: straight down where that is free."""
         (_, begin), (across, end) = points[0], points[-1]
         for frame in self.scope.frames:
-            if begin < frame.along + frame.height and frame.along < end - SAME:
+            if begin < frame.end and frame.along < end - SAME:
                 if frame.across - CLEAR < across < frame.across + frame.width + CLEAR:
                     return points
         for path in self.scope.paths:
@@ -308,7 +308,7 @@ class _Columns:
         )
 
     def _frame(self, frame: Frame) -> Frame:
-        column = self._column(frame.along + frame.height)
+        column = self._column(frame.end)
         return frame._replace(
             across=frame.across + self.across[column], along=self._moved(column, frame.along)
         )

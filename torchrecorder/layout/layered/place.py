@@ -8,16 +8,14 @@ from math import ceil, inf
 from typing import NamedTuple
 
 from torchrecorder.layout.layered.compound import compose
-from torchrecorder.layout.layered.crossings import crossings
+from torchrecorder.layout.layered.cuts import crossings
 from torchrecorder.layout.layered.positions import Composed, Point, Room
 from torchrecorder.layout.layered.constants import BELOW, PAD
 from torchrecorder.layout.layered.ports import OUTSIDE, End
 from torchrecorder.layout.layered.plan import Plan
 from torchrecorder.layout.layered.multi_column import cut_before, wrapped
-from torchrecorder.layout.layered.risen import reader_above, risen
-from torchrecorder.layout.layered.stacks import beginnings
-from torchrecorder.layout.layered.turned import mirrored, upside_down
-from torchrecorder.layout.layered.u_folds import u_fold
+from torchrecorder.layout.layered.side_by_side import beginnings, u_fold
+from torchrecorder.layout.layered.turned import mirrored, reader_above, risen, upside_down
 from torchrecorder.layout.layered.u_shape import comes_from_right, right_side, u_shape
 
 COLUMNS = 12

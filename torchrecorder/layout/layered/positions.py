@@ -26,6 +26,11 @@ class Frame(NamedTuple):
     width: float
     height: float
 
+    @property
+    def end(self) -> float:
+        """Its far side, along the flow."""
+        return self.along + self.height
+
 
 class Path(NamedTuple):
     """A branch of a trunk: corners of its way, across and along."""

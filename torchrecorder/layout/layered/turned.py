@@ -1,9 +1,13 @@
-"""Open scopes turned over: left and right exchanged, and upside down."""
+"""Open scopes turned over: mirrored, upside down, and with what they give above them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from torchrecorder.layout.layered.constants import APART, ARROW, PAD
 from torchrecorder.layout.layered.cuts import SAME
 from torchrecorder.layout.layered.positions import Composed, Point, Room
+from torchrecorder.layout.layered.template import Branch, Template
 
 
 def mirrored(scope: Composed) -> Composed:
@@ -39,4 +43,45 @@ def upside_down(scope: Composed, room: Room) -> Composed:
         ),
         paths=tuple(path._replace(points=tuple(map(turned, path.points))) for path in scope.paths),
         up=not scope.up,
+    )
+
+
+def reader_above(template: Template, child: int) -> int | None:
+    """The child that may stand above another one: the only one after it, which reads the only
+    tensor that it gives, and nothing else. None without one."""
+    row = template.spots[child].row
+    after = [place for place, spot in enumerate(template.spots) if spot.row > row]
+    if len(after) != 1 or row == 0:
+        return None
+    trunks = [(trunk.source.child, trunk.branches) for trunk in template.trunks]
+    reads = [(source, each) for source, each in trunks if after[0] in _sinks(each)]
+    gives = [(source, each) for source, each in trunks if source in (child, after[0])]
+    alone = reads == gives and len(reads) == 1 and len(reads[0][1]) == 1
+    return after[0] if alone and reads[0][0] == child else None
+
+
+def _sinks(branches: Iterable[Branch]) -> list[int]:
+    return [branch.sink.child for branch in branches]
+
+
+def risen(scope: Composed, template: Template, child: int, reader: int) -> Composed:
+    """*scope* with a reader above the child that it reads, beside what is there."""
+    here, frames, paths = scope.frames[child], list(scope.frames), list(scope.paths)
+    trunks = [template.trunks[path.trunk].source.child for path in paths]
+    number = trunks.index(child)
+    above = [frame for frame in frames if frame.end <= here.along]
+    row = max(frame.end for frame in above)
+    x, port = paths[number].points[0][0], paths[number].points[-1][0] - frames[reader].across
+    free = max(frame.across + frame.width for frame in above) + APART[True, True]
+    there = frames[reader]._replace(
+        across=max(x - port, free), along=row - frames[reader].height
+    )
+    frames[reader], level, to = there, here.along - ARROW / 2, there.across + port
+    way = ((x, here.along), (x, level), (to, level), (to, row))
+    paths[number] = paths[number]._replace(points=way)
+    return scope._replace(
+        width=max(scope.width, there.across + there.width + PAD),
+        height=max(frame.end for frame in frames) + PAD,
+        frames=tuple(frames),
+        paths=tuple(paths),
     )

@@ -15,7 +15,7 @@ from torchrecorder.layout.layered.constants import BEFORE, PAD, TRACK
 from torchrecorder.layout.layered.cuts import SAME
 from torchrecorder.layout.layered.ports import OUTSIDE
 from torchrecorder.layout.layered.positions import Composed, Frame, Path, Point, Room
-from torchrecorder.layout.layered.u_folds import Across, Fold
+from torchrecorder.layout.layered.side_by_side import Across, Fold
 
 BETWEEN = 44.0
 """Points between the two sides, at least."""
@@ -64,10 +64,6 @@ def _enters(path: Path, frame: Frame) -> bool:
 def right_side(scope: Composed, fold: Fold) -> list[int]:
     """The children after the bottom."""
     return [child for child, frame in enumerate(scope.frames) if frame.along > fold.bottom - SAME]
-
-
-def _end(frame: Frame) -> float:
-    return frame.along + frame.height
 
 
 class _Side:
@@ -147,7 +143,7 @@ class _Shape:
         frames = self.scope.frames
         here = frames[child]
         return any(
-            other.along < _end(here) and here.along < _end(other)
+            other.along < here.end and here.along < other.end
             and (other.across > here.across) != (right and self.sign > 0)
             for place, other in enumerate(frames)
             if (place in self.right) == right and place != child
@@ -314,10 +310,10 @@ class _Shape:
         begin, end = points[0][0] + self.here, self._over(points[-1][0])
         found = [(source.across + source.width, level)]
         if not ends.beside:
-            found = [(begin, _end(source)), (begin, level)]
+            found = [(begin, source.end), (begin, level)]
         if ends.into:
             return [*found, (sink.across, level)]
-        return [*found, (end, level), (end, _end(sink))]
+        return [*found, (end, level), (end, sink.end)]
 
     def _crossing(self, line: Across) -> list[Point]:
         """The way of another line to the right side: by the bottom, or by a lane."""
@@ -391,7 +387,7 @@ def _hits(points: Sequence[Point], frames: Sequence[Frame]) -> bool:
         max(ax, bx) > frame.across + SAME
         and min(ax, bx) < frame.across + frame.width - SAME
         and max(ay, by) > frame.along + SAME
-        and min(ay, by) < _end(frame) - SAME
+        and min(ay, by) < frame.end - SAME
         for (ax, ay), (bx, by) in zip(points, points[1:])
         for frame in frames
     )

@@ -1,4 +1,5 @@
-"""Where a scope folds to a U: levels that are joined across, in reverse order, as in a U-Net."""
+"""Where a scope is cut to stand side by side: between stacks that are joined only across, such as
+encoder and decoder, and at the bottom of a U, whose levels are joined across in reverse order."""
 
 from __future__ import annotations
 
@@ -9,9 +10,14 @@ from typing import NamedTuple
 
 from torchrecorder.layout.layered.cuts import SAME, crossing, row_ends
 from torchrecorder.layout.layered.ports import OUTSIDE
-from torchrecorder.layout.layered.positions import Composed, Frame, Room
-from torchrecorder.layout.layered.stacks import ALIKE
+from torchrecorder.layout.layered.positions import Composed, Room
 from torchrecorder.layout.layered.template import Template
+
+STACK = 250.0
+"""Points that an open module is long, at least, to count as a stack."""
+
+ALIKE = 0.4
+"""How long one of two stacks is, at least, as a share of the other."""
 
 LEVELS = 2
 """The fewest levels of a U above its bottom."""
@@ -24,6 +30,45 @@ LONG = 120.0
 
 TRIED = 8
 """How many rows are tried as the bottom of a U."""
+
+
+def beginnings(template: Template, scope: Composed, inputs: Collection[int]) -> list[float]:
+    """Where stacks begin that are to stand beside the one before, along the flow.
+
+    Such a stack reads the output of the one before, but also its own input, on which the other does
+    not depend.
+
+    Args:
+        template: The template of a scope.
+        scope: It with what is open in it.
+        inputs: The children that are inputs of the run.
+    """
+    long = [child for child in scope.inner if scope.frames[child].height >= STACK]
+    long.sort(key=lambda child: scope.frames[child].along)
+    depends = _sources(template, inputs) if len(long) > 1 else {}
+    found = []
+    for one, other in zip(long, long[1:]):
+        before, after = scope.frames[one], scope.frames[other]
+        follows = after.along >= before.end
+        alike = min(before.height, after.height) >= ALIKE * max(before.height, after.height)
+        own = depends[other] - depends[one]
+        if follows and alike and own and depends[one] & depends[other]:
+            found.append(after.along)
+    return found
+
+
+def _sources(template: Template, inputs: Collection[int]) -> dict[int, set[tuple[str, int]]]:
+    """For each child the entries of the scope and the inputs that it depends on."""
+    reads: dict[int, list[tuple[int, int]]] = {}
+    for trunk in template.trunks:
+        for branch in trunk.branches:
+            reads.setdefault(branch.sink.child, []).append(trunk.source)
+    found: dict[int, set[tuple[str, int]]] = {}
+    for child in sorted(range(len(template.spots)), key=lambda index: template.spots[index].row):
+        found[child] = {("input", child)} if child in inputs else set()
+        for source, port in reads.get(child, ()):
+            found[child] |= {("entry", port)} if source == OUTSIDE else found.get(source, set())
+    return found
 
 
 class Across(NamedTuple):
@@ -138,15 +183,11 @@ def _across(
         source, sink = trunk.source.child, trunk.branches[path.branch].sink.child
         leaves, arrives = levels[0], scope.height
         if source != OUTSIDE:
-            leaves = levels[bisect_left(levels, _end(scope.frames[source]) - SAME)]
+            leaves = levels[bisect_left(levels, scope.frames[source].end - SAME)]
         if sink != OUTSIDE:
             arrives = levels[bisect_right(levels, scope.frames[sink].along) - 1]
         if leaves <= bottom <= arrives:
             yield Across(number, path.trunk, source, sink, leaves, arrives)
-
-
-def _end(frame: Frame) -> float:
-    return frame.along + frame.height
 
 
 class _Flow:
