@@ -49,42 +49,32 @@ __version__ = "2.0.0.dev0"
 __path__.append(os.path.join(__path__[0], "compat"))
 
 _HOMES = {
-    "ArgumentMismatch": "torchrecorder.errors",
-    "DoesNotFit": "torchrecorder.errors",
-    "GraphvizStyler": "torchrecorder.export.styler",
-    "InvalidArgument": "torchrecorder.errors",
-    "InvalidRecording": "torchrecorder.errors",
-    "LargerThanAPage": "torchrecorder.errors",
-    "LayoutFailed": "torchrecorder.errors",
-    "NotKept": "torchrecorder.errors",
-    "NotThere": "torchrecorder.errors",
-    "NothingFound": "torchrecorder.errors",
-    "Notice": "torchrecorder.errors",
-    "Recorder": "torchrecorder.capture.recorder",
-    "RecorderInUse": "torchrecorder.errors",
-    "Ranks": "torchrecorder.ranks.ranks",
-    "Recording": "torchrecorder.recording",
-    "RecordingVersionError": "torchrecorder.errors",
-    "Series": "torchrecorder.series",
-    "SmallText": "torchrecorder.errors",
-    "TorchRecorderError": "torchrecorder.errors",
-    "UnknownAnnotation": "torchrecorder.errors",
-    "UnknownFormat": "torchrecorder.errors",
-    "UnsupportedTorch": "torchrecorder.errors",
-    "compare": "torchrecorder.comparison.compare",
-    "figure": "torchrecorder.drawing",
-    "gather": "torchrecorder.capture.gather",
-    "load": "torchrecorder.recording",
-    "make_dot": "torchrecorder.drawing",
-    "merge": "torchrecorder.ranks.merge",
-    "plan": "torchrecorder.planning.plan",
-    "record": "torchrecorder.capture.record",
-    "recording_of": "torchrecorder.capture.failures",
-    "render_network": "torchrecorder.api",
-    "save": "torchrecorder.graph.storage",
-    "summary": "torchrecorder.api",
-    "view": "torchrecorder.drawing",
+    name: f"torchrecorder.{module}"
+    for module, names in {
+        "api": "render_network summary",
+        "capture.failures": "recording_of",
+        "capture.gather": "gather",
+        "capture.record": "record",
+        "capture.recorder": "Recorder",
+        "comparison.compare": "compare",
+        "drawing": "figure make_dot view",
+        "errors": """
+            ArgumentMismatch DoesNotFit InvalidArgument InvalidRecording
+            LargerThanAPage LayoutFailed NotKept NotThere NothingFound Notice
+            RecorderInUse RecordingVersionError SmallText TorchRecorderError
+            UnknownAnnotation UnknownFormat UnsupportedTorch
+            """,
+        "export.styler": "GraphvizStyler",
+        "graph.storage": "save",
+        "planning.plan": "plan",
+        "ranks.merge": "merge",
+        "ranks.ranks": "Ranks",
+        "recording": "Recording load",
+        "series": "Series",
+    }.items()
+    for name in names.split()
 }
+"""The module of each public name, which is imported when the name is used."""
 
 __all__ = [
     "ArgumentMismatch",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from torchrecorder.comparison.match import Matching
 from torchrecorder.comparison.numbers import BRIEF, Total
 from torchrecorder.comparison.overlay import joint_name, overlay
 from torchrecorder.console import encodable
+from torchrecorder.graph.codec import json_number
 from torchrecorder.recording import Recording
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Comparison:
             "before": self.before.name,
             "after": self.after.name,
             "totals": {
-                total.name: {"before": _plain(total.before), "after": _plain(total.after)}
+                total.name: {"before": json_number(total.before), "after": json_number(total.after)}
                 for total in self.totals
             },
             "changes": [
@@ -144,11 +144,6 @@ class Comparison:
             yield f"  {kind.value:<8}  {where:<{width}}  {text}".rstrip()
         if len(first) < len(lines):
             yield f"  … and {len(lines) - len(first)} more lines"
-
-
-def _plain(number: float) -> float | str:
-    """*number*; as text, ``"nan"``, where JSON has no such number."""
-    return number if math.isfinite(number) else str(number)
 
 
 def _grouped(changes: Iterable[Change]) -> Iterator[tuple[ChangeKind, str, str]]:

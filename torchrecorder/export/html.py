@@ -12,7 +12,6 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, ClassVar
 
-from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.export.exporter import timeout_option, times_option
 from torchrecorder.graph.flat import printable
 from torchrecorder.graph.gc_pause import uncollected
@@ -89,6 +88,8 @@ class Html(Checked):
 
     def export(self, view: View, style: Style) -> str:
         """The contents of the file."""
+        from torchrecorder.export.explorer.data import page_data, source
+
         with uncollected():
             return page(page_data(source(view, style, self.times, self.timeout)))
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Union
 
 from torchrecorder.export.exporter import times_option
-from torchrecorder.graph.storage import dumps, packed
 from torchrecorder.option_table import Checked, documented
 from torchrecorder.style.style import Style
 from torchrecorder.views.view import View
@@ -22,6 +21,8 @@ class Json(Checked):
 
     def export(self, view: View, style: Style) -> Union[str, bytes]:
         """The contents of the file."""
+        from torchrecorder.graph.storage import dumps
+
         return dumps(view.recording, times=self.times)
 
 
@@ -34,4 +35,6 @@ class JsonGz(Json):
 
     def export(self, view: View, style: Style) -> bytes:
         """The contents of the file."""
+        from torchrecorder.graph.storage import dumps, packed
+
         return packed(dumps(view.recording, times=self.times).encode())

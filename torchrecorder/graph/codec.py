@@ -102,7 +102,7 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
             if (rows := _rows(recording, name))
         },
         "measured": {
-            quantity: {"node": [*amounts], "amount": [*map(_number, amounts.values())]}
+            quantity: {"node": [*amounts], "amount": [*map(json_number, amounts.values())]}
             for quantity, amounts in recording.measured.items()
             if times or "seconds" not in quantity
         },
@@ -167,7 +167,7 @@ def _columns(make: Any, rows: Sequence[Any], times: bool) -> dict[str, Any]:
         if name.endswith("seconds"):
             columns[name] = [None] * len(rows)
     if make is Statistics:
-        columns = {name: [*map(_number, column)] for name, column in columns.items()}
+        columns = {name: [*map(json_number, column)] for name, column in columns.items()}
     return columns
 
 
@@ -179,8 +179,8 @@ def _plain(fact: Any) -> Any:
     raise InvalidRecording(f"{type(fact).__name__} {fact!r:.40} is no part of a recording")
 
 
-def _number(number: Any) -> Any:
-    """*number* itself, or as text where it is not finite."""
+def json_number(number: Any) -> Any:
+    """*number* itself; as text, such as ``"nan"``, where JSON has no such number."""
     return str(number) if isinstance(number, float) and not math.isfinite(number) else number
 
 

@@ -15,7 +15,8 @@ from torchrecorder.export.exporter import check_place
 from torchrecorder.export import by_suffix, known
 from torchrecorder.integrations.flags import add_flags, given
 from torchrecorder.integrations.progress import Progress
-from torchrecorder.options import FORMAT, OPTIONS, STYLE, VIEW, drawing
+from torchrecorder.integrations.targets import Target, measuring, target_of
+from torchrecorder.options import FORMAT, OPTIONS, STYLE, VIEW, drawing, shown_numbers
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -80,6 +81,12 @@ def drawing_options(options: argparse.Namespace) -> dict[str, Any]:
     for text in options.option:
         chosen.update(setting(text))
     return chosen
+
+
+def to_draw(options: argparse.Namespace) -> tuple[Target, dict[str, Any]]:
+    """The target, which measures the numbers that the figure shows, and the figure's options."""
+    chosen = drawing_options(options)
+    return measuring(target_of(options), shown_numbers(chosen)), chosen
 
 
 def outputs(options: argparse.Namespace, name: str) -> list[Path]:

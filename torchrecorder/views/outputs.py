@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from torchrecorder.events import MODES, ScopeId, ValueId
@@ -12,6 +13,9 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.hide import is_query, without
 from torchrecorder.views.training import drawn_backwards
 from torchrecorder.views.view import BoxKind, View
+
+LEAST = 4
+"""The minimum size of a group of outputs."""
 
 
 @dataclass(frozen=True)
@@ -54,25 +58,20 @@ def read_later(recording: RecordedRun) -> set[ValueId]:
 
 @dataclass(frozen=True)
 class GroupOutputs:
-    """Group outputs of one shape that come from the same box, such as those of a cache.
-
-    Attributes:
-        least: The minimum size of a group.
-    """
-
-    least: int = 4
+    """Group outputs of one shape that come from the same box, such as those of a cache."""
 
     def __call__(self, view: View) -> View:
-        large = large_groups(view, self.least, {})
+        large = large_groups(view)
         return joined(view, {head: group[0] for group in large for head in group})
 
 
-def large_groups(view: View, least: int, origin: Mapping[str, str]) -> list[list[str]]:
-    """Groups of at least so many outputs of one shape that come from the same box.
+def large_groups(
+    view: View, origin: Mapping[str, str] = MappingProxyType({})
+) -> list[list[str]]:
+    """Groups of at least `LEAST` outputs of one shape that come from the same box.
 
     Args:
         view: Where they are drawn.
-        least: The minimum size of a group.
         origin: The box that stands for the one they come from, if another does.
     """
     groups: dict[Any, list[str]] = {}
@@ -81,7 +80,7 @@ def large_groups(view: View, least: int, origin: Mapping[str, str]) -> list[list
             value = view.recording.values[arrow.value]
             tail = origin.get(arrow.tail, arrow.tail)
             groups.setdefault((tail, value.shape, value.dtype), []).append(arrow.head)
-    return [group for group in groups.values() if len(group) >= least]
+    return [group for group in groups.values() if len(group) >= LEAST]
 
 
 def joined(view: View, stands: Mapping[str, str]) -> View:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from torchrecorder.views.fold.blocks import is_block
-from torchrecorder.views.outputs import GroupOutputs, joined, large_groups
+from torchrecorder.views.outputs import joined, large_groups
 from torchrecorder.views.view import BoxKind, View
 
 
@@ -43,7 +43,7 @@ def with_blocks(
 
 def joined_outputs(view: View, repeats: Sequence[Sequence[str]]) -> View:
     """*view* with outputs grouped that come from the same box if it is folded."""
-    groups = large_groups(view, GroupOutputs().least, _stand_ins(view, repeats))
+    groups = large_groups(view, _stand_ins(view, repeats))
     first = {head: group[0] for group in groups for head in group}
     arrows = dict.fromkeys(
         replace(arrow, head=first[arrow.head]) if arrow.head in first else arrow

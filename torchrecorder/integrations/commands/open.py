@@ -10,11 +10,10 @@ from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     add_format_argument,
     check,
-    drawing_options,
+    to_draw,
 )
 from torchrecorder.integrations.progress import Progress
-from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
-from torchrecorder.options import shown_numbers
+from torchrecorder.integrations.targets import add_target_arguments
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,7 @@ class Open:
         """Record, write, open."""
         from torchrecorder import drawing
 
-        chosen = drawing_options(options)
-        target = measuring(target_of(options), shown_numbers(chosen))
+        target, chosen = to_draw(options)
         check([options.output or Path(f"a.{options.format.lstrip('.')}")], chosen)
         with Progress() as progress:
             recording = target.recording(progress)

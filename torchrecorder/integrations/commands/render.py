@@ -13,15 +13,14 @@ from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     add_output_argument,
     check,
-    drawing_options,
     outputs,
     tell,
+    to_draw,
     write,
 )
 from torchrecorder.integrations.import_target import ModelFailed
 from torchrecorder.integrations.progress import Progress
-from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
-from torchrecorder.options import shown_numbers
+from torchrecorder.integrations.targets import add_target_arguments
 from torchrecorder.recording import Recording
 
 
@@ -53,8 +52,7 @@ class Render:
 
     def run(self, options: argparse.Namespace) -> int:
         """Record and write."""
-        chosen = drawing_options(options)
-        target = measuring(target_of(options), shown_numbers(chosen))
+        target, chosen = to_draw(options)
         check(outputs(options, "a"), chosen, options.format)
         with Progress() as progress:
             try:

@@ -16,11 +16,10 @@ from torchrecorder.errors import InvalidArgument
 from torchrecorder.integrations.drawing_arguments import (
     add_drawing_arguments,
     check,
-    drawing_options,
+    to_draw,
 )
 from torchrecorder.integrations.progress import Progress
-from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
-from torchrecorder.options import shown_numbers
+from torchrecorder.integrations.targets import add_target_arguments
 from torchrecorder.recording import Recording
 
 LOCAL = "127.0.0.1"
@@ -54,8 +53,7 @@ class Serve:
 
     def run(self, options: argparse.Namespace) -> int:
         """Record, then serve until it is interrupted."""
-        chosen = drawing_options(options)
-        target = measuring(target_of(options), shown_numbers(chosen))
+        target, chosen = to_draw(options)
         check([Path("page.html")], chosen)
         with _server(options.host, options.port) as server:
             with Progress() as progress:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from torchrecorder.annotations.results import KINDS
 from torchrecorder.annotations.results import Ranked
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.codec import json_number
 from torchrecorder.integrations.progress import Progress
 from torchrecorder.integrations.targets import add_target_arguments, measuring, target_of
 from torchrecorder.recording import Recording
@@ -103,11 +103,6 @@ def _what(recording: Recording, ids: tuple[str, ...]) -> str:
 
 def _as_json(ranked: Sequence[Ranked], by: str) -> str:
     found = [
-        {"name": item.name, by: _number(item.number), "ids": list(item.ids)} for item in ranked
+        {"name": item.name, by: json_number(item.number), "ids": list(item.ids)} for item in ranked
     ]
     return json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False)
-
-
-def _number(number: float) -> float | str:
-    """*number*; as text, ``"nan"``, where JSON has no such number."""
-    return number if math.isfinite(number) else str(number)

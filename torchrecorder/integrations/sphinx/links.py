@@ -12,6 +12,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from docutils import nodes
 from sphinx import addnodes
@@ -24,6 +25,8 @@ from torchrecorder.integrations.sphinx.node import Recorded, cache_of
 from torchrecorder.style.figure import Figure, Group, Look, Shape
 from torchrecorder.views.view import View
 
+Part = TypeVar("Part", Shape, Group)
+
 _SCHEME = "torchrecorder:"
 _LINK = re.compile(
     rf'<a xlink:href="{_SCHEME}(?P<name>[^"]*)"[^>]*>(?P<inside>.*?)</a>', re.DOTALL
@@ -35,7 +38,7 @@ def with_names(figure: Figure, view: View) -> Figure:
     return replace(
         figure,
         shapes=tuple(_named(shape, view.recording) for shape in figure.shapes),
-        groups=tuple(_named_group(group, view.recording) for group in figure.groups),
+        groups=tuple(_named(group, view.recording) for group in figure.groups),
     )
 
 
@@ -74,12 +77,8 @@ def aside(address: str, page: str, folder: str) -> str:
     return posixpath.relpath(whole or ".", folder) + slash + hash_ + anchor
 
 
-def _named(shape: Shape, recording: RecordedRun) -> Shape:
-    return replace(shape, look=_linked(shape.look, _name(shape.id, recording)))
-
-
-def _named_group(group: Group, recording: RecordedRun) -> Group:
-    return replace(group, look=_linked(group.look, _name(group.id, recording)))
+def _named(part: Part, recording: RecordedRun) -> Part:
+    return replace(part, look=_linked(part.look, _name(part.id, recording)))
 
 
 def _linked(look: Look, name: str) -> Look:
