@@ -268,9 +268,7 @@ class Memory:
         if node in recording.ops:
             return op_name(recording, recording.ops[OpId(node)])
         if node in recording.grad_nodes:
-            grad = recording.grad_nodes[GradId(node)]
-            place = scope_name(recording, grad.scope)
-            return f"{place}: {grad.name}" if place else grad.name
+            return op_name(recording, recording.grad_nodes[GradId(node)])
         return scope_name(recording, ScopeId(node)) if node else ""
 
     def _place(self, node: str) -> str:

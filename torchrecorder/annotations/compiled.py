@@ -66,7 +66,7 @@ def break_table(recording: RecordedRun) -> list[dict[str, Any]]:
     return [
         {
             "reason": item.reason,
-            "line": f"{item.source.file}:{item.source.line}" if item.source is not None else "",
+            "line": item.source.place if item.source is not None else "",
             "module": scope_name(recording, item.scope),
             "op": recording.ops[item.op].name if item.op is not None else "",
             "graphs": tuple(ends[item.reason, item.source]),

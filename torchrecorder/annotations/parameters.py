@@ -12,7 +12,7 @@ from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.recording import RecordedRun
 
 
-def _stored(recording: RecordedRun, role: Role) -> Iterator[Value]:
+def stored(recording: RecordedRun, role: Role) -> Iterator[Value]:
     """Parameters or buffers from before the run, without the values written in place."""
     for value in recording.values.values():
         if value.role is role and value.producer is None:
@@ -20,31 +20,31 @@ def _stored(recording: RecordedRun, role: Role) -> Iterator[Value]:
 
 
 def _count(recording: RecordedRun) -> dict[str, float]:
-    return {value.id: prod(value.shape) for value in _stored(recording, Role.PARAMETER)}
+    return {value.id: prod(value.shape) for value in stored(recording, Role.PARAMETER)}
 
 
 def _trainable(recording: RecordedRun) -> dict[str, float]:
     return {
         value.id: prod(value.shape) if value.trainable else 0
-        for value in _stored(recording, Role.PARAMETER)
+        for value in stored(recording, Role.PARAMETER)
     }
 
 
 def _bytes(recording: RecordedRun) -> dict[str, float]:
     here = {shard.value: shard.bytes for shard in recording.shards}
-    stored = _stored(recording, Role.PARAMETER)
-    return {value.id: here.get(value.id, value.bytes) for value in stored}
+    found = stored(recording, Role.PARAMETER)
+    return {value.id: here.get(value.id, value.bytes) for value in found}
 
 
 def _global_bytes(recording: RecordedRun) -> dict[str, float]:
     found: dict[str, float] = {
-        value.id: value.bytes for value in _stored(recording, Role.PARAMETER)
+        value.id: value.bytes for value in stored(recording, Role.PARAMETER)
     }
     return found if any(shard.value in found for shard in recording.shards) else {}
 
 
 def _buffer_bytes(recording: RecordedRun) -> dict[str, float]:
-    return {value.id: value.bytes for value in _stored(recording, Role.BUFFER)}
+    return {value.id: value.bytes for value in stored(recording, Role.BUFFER)}
 
 
 PARAMETERS = Annotation("parameters", "Params", "", _count, sum, exact)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torchrecorder.events import OpId, ScopeId
-from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.nodes import GradNode, Op
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -18,8 +18,14 @@ def scope_name(recording: RecordedRun, scope: ScopeId | None) -> str:
     return " > ".join(reversed(names))
 
 
-def op_name(recording: RecordedRun, op: Op) -> str:
-    """The name of an op in rankings: ``"layer1.0.conv1: conv2d"``."""
+def module_path(recording: RecordedRun, scope: ScopeId | None) -> str:
+    """The dotted path of the innermost module around *scope*; empty for the root module."""
+    paths = (recording.scopes[outer].path for outer in recording.within(scope))
+    return next(filter(None, paths), "")
+
+
+def op_name(recording: RecordedRun, op: Op | GradNode) -> str:
+    """The name of an op or grad node in rankings: ``"layer1.0.conv1: conv2d"``."""
     place = scope_name(recording, op.scope)
     return f"{place}: {op.name}" if place else op.name
 
@@ -29,5 +35,5 @@ def op_in_words(recording: RecordedRun, op: OpId) -> str:
     found = recording.ops[op]
     place = scope_name(recording, found.scope)
     where = f" in {place}" if place else ""
-    line = f" at {found.source.file}:{found.source.line}" if found.source is not None else ""
+    line = f" at {found.source.place}" if found.source is not None else ""
     return f"{found.name}(){where}{line}"

@@ -11,7 +11,7 @@ from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
 from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.places import op_name, scope_name
-from torchrecorder.annotations.registry import by_name, numbers_of, unmeasured
+from torchrecorder.annotations.registry import annotation, by_name, numbers_of, unmeasured
 from torchrecorder.checks import LIST, advised, check_one, one_of, whole_number
 from torchrecorder.errors import UnknownAnnotation
 from torchrecorder.events import OpId, ScopeId
@@ -57,7 +57,7 @@ class Results(Mapping[str, Numbers]):
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
-        return tuple(annotation.name for annotation in ANNOTATIONS if self[annotation.name].by_node)
+        return tuple(item.name for item in ANNOTATIONS if self[item.name].by_node)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -85,7 +85,7 @@ def top(
         UnknownAnnotation: No annotation has this name, or it was not measured.
         InvalidArgument: *n* or *by* is invalid.
     """
-    numbers = (name if isinstance(name, Annotation) else by_name(name)).on(recording)
+    numbers = annotation(name).on(recording)
     if is_unmeasured(numbers):
         raise UnknownAnnotation(unmeasured(numbers))
     check_one("n", n, whole_number(0))
@@ -213,8 +213,7 @@ def _types(recording: RecordedRun) -> Iterator[_Place]:
 
 def _grads(recording: RecordedRun) -> Iterator[_Place]:
     for grad in recording.grad_nodes.values():
-        place = scope_name(recording, grad.scope)
-        yield f"{place}: {grad.name}" if place else grad.name, (grad.id,), [grad.id]
+        yield op_name(recording, grad), (grad.id,), [grad.id]
 
 
 def _facts(recording: RecordedRun, node: str) -> dict[str, Any]:
@@ -223,6 +222,6 @@ def _facts(recording: RecordedRun, node: str) -> dict[str, Any]:
         return {"type": scope.cls, "kind": scope.kind.value}
     op = recording.ops.get(OpId(node))
     if op is not None:
-        source = f"{op.source.file}:{op.source.line}" if op.source is not None else None
+        source = op.source.place if op.source is not None else None
         return {"type": op.name, "kind": op.kind.value, "source": source}
     return {}

@@ -8,7 +8,7 @@ from typing import NamedTuple, Union
 from torchrecorder.annotations.amounts import of_bytes
 from torchrecorder.annotations.annotation import is_unmeasured
 from torchrecorder.annotations.memory import SAVED_BYTES
-from torchrecorder.annotations.parameters import BUFFER_BYTES, PARAMETER_BYTES
+from torchrecorder.annotations.parameters import BUFFER_BYTES, PARAMETER_BYTES, stored
 from torchrecorder.annotations.registry import unmeasured
 from torchrecorder.checks import Check, check_one, whole_number
 from torchrecorder.errors import UnknownAnnotation
@@ -83,11 +83,7 @@ def training_memory(
     saved = SAVED_BYTES.on(recording)
     if is_unmeasured(saved):
         raise UnknownAnnotation(unmeasured(saved))
-    trained = [
-        value.bytes
-        for value in recording.values.values()
-        if value.role is Role.PARAMETER and value.producer is None and value.trainable
-    ]
+    trained = [item.bytes for item in stored(recording, Role.PARAMETER) if item.trainable]
     copies, numbers = STATES[optimizer] if isinstance(optimizer, str) else (optimizer, 0)
     return TrainingMemory(
         weights=int(PARAMETER_BYTES.on(recording).total()),

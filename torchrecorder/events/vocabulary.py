@@ -98,6 +98,11 @@ class SourceLine(NamedTuple):
     line: int
     function: str
 
+    @property
+    def place(self) -> str:
+        """``"net.py:12"``."""
+        return f"{self.file}:{self.line}"
+
 
 class GradEdge(NamedTuple):
     """A grad node, and the index of the output of its forward, as in ``next_functions``."""

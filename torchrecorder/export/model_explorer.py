@@ -24,6 +24,7 @@ from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.style.captions import Captions
 from torchrecorder.style.figure import title_of
+from torchrecorder.style.merge_captions import results
 from torchrecorder.style.style import Style
 from torchrecorder.views.auto_depth import max_depth
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -194,13 +195,7 @@ class _Writer:
 
     def _outputs(self, box: str) -> Sequence[ValueId]:
         """The values that leave a box, in the order of its results."""
-        op = self.recording.ops.get(OpId(box))
-        if op is not None:
-            return op.outputs
-        scope = self.recording.scopes.get(ScopeId(box))
-        if scope is not None:
-            return [slot.value for slot in scope.outputs]
-        return [ValueId(box)] if box in self.recording.values else []
+        return (ValueId(box),) if box in self.recording.values else results(self.recording, box)
 
     def _output(self, arrow: Arrow) -> str:
         """Which of the results of its tail an arrow carries."""

@@ -154,7 +154,7 @@ def _grad(grad: GradNode) -> Attributes:
 
 
 def _source(line: SourceLine | None) -> str:
-    return printable(f"{line.file}:{line.line}") if line is not None else ""
+    return printable(line.place) if line is not None else ""
 
 
 def printable(text: str) -> str:

@@ -171,7 +171,7 @@ def _in_words(recording: RecordedRun, part: Part) -> str:
     if isinstance(part, Module):
         return part.names[0] if part.names else part.cls
     if isinstance(part, FunctionCall):
-        called = f", called at {part.source.file}:{part.source.line}" if part.source else ""
+        called = f", called at {part.source.place}" if part.source else ""
         return f"{part.name}(){called}"
     if isinstance(part, GradNode):
         owner = f" of {op_in_words(recording, part.owner)}" if part.owner is not None else ""

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from torchrecorder.annotations.parameters import PARAMETER_BYTES
+from torchrecorder.annotations.places import module_path
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, Rank, RankGroup, Role, ScopeId, ValueId
 from torchrecorder.graph.recording import RecordedRun, RunFacts
@@ -64,7 +66,7 @@ class Program(NamedTuple):
             _hash(_structure(recording, sizes=True)),
             _hash(_structure(recording, sizes=False)),
             tuple(map(without_rank, _sent(recording))),
-            _parameter_bytes(recording),
+            int(sum(PARAMETER_BYTES.compute(recording).values())),
         )
 
     def digest(
@@ -118,14 +120,6 @@ def rank_of(run: RunFacts, where: str) -> Rank:
 # Communications -------------------------------------------------------------------------
 
 
-def module_path(recording: RecordedRun, scope: ScopeId | None) -> str:
-    """The dotted path of the innermost module around *scope*; empty for the root module."""
-    around = recording.within(scope)
-    return next(
-        (recording.scopes[outer].path for outer in around if recording.scopes[outer].path), ""
-    )
-
-
 def _sent(recording: RecordedRun) -> Iterator[Sent]:
     paths: dict[ScopeId | None, str] = {}
     for communication in recording.communications:
@@ -134,17 +128,8 @@ def _sent(recording: RecordedRun) -> Iterator[Sent]:
             paths[scope] = module_path(recording, scope)
         op = recording.ops[communication.op] if communication.op is not None else None
         source = op.source if op is not None else None
-        line = "" if source is None else f"{source.file}:{source.line}"
+        line = "" if source is None else source.place
         yield Sent(communication, paths[scope], line)
-
-
-def _parameter_bytes(recording: RecordedRun) -> int:
-    here = {shard.value: shard.bytes for shard in recording.shards}
-    return sum(
-        here.get(value.id, value.bytes)
-        for value in recording.values.values()
-        if value.role is Role.PARAMETER and value.producer is None
-    )
 
 
 # Hashes ---------------------------------------------------------------------------------

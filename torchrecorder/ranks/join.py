@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from math import isnan
 from typing import NamedTuple
 
+from torchrecorder.annotations.communication import size
 from torchrecorder.events import POINT_TO_POINT, RankGroup
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.ranks.digest import Digest
-from torchrecorder.ranks.sent import CommunicationColumns, Sent, size_of
+from torchrecorder.ranks.sent import CommunicationColumns, Sent
 
 UNEVEN = ("all_to_all", "gather", "scatter", "barrier", "reduce")
 """Collectives whose members may pass different sizes."""
@@ -320,7 +321,7 @@ def _collective(
         "send" if first.name in POINT_TO_POINT else first.name,
         group,
         order,
-        max(map(size_of, row.distinct())),
+        max(size(kind.told) for kind in row.distinct()),
         first.backward,
         last,
         waited,

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from torchrecorder.annotations.communication import size
 from torchrecorder.errors import InvalidRecording
 from torchrecorder.events import POINT_TO_POINT, Communication, Rank
 
@@ -99,7 +100,7 @@ class CommunicationColumns(NamedTuple):
 
     def total_bytes(self) -> int:
         """The total size of all communications, in bytes."""
-        return sum(map(size_of, self.kinds))
+        return sum(size(kind.told) for kind in self.kinds)
 
     def peers(self) -> frozenset[tuple[str, int]]:
         """The operation and rank of each send and receive."""
@@ -107,11 +108,6 @@ class CommunicationColumns(NamedTuple):
             (kind.told.name, peer)
             for kind, peer in zip(self.kinds, self.peer) if kind.told.name in POINT_TO_POINT
         )
-
-
-def size_of(kind: Sent) -> int:
-    """The bytes of the input or of the output, whichever is larger."""
-    return max(kind.told.given, kind.told.received)
 
 
 def without_rank(sent: Sent) -> Sent:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 
+from torchrecorder.annotations.places import module_path
 from torchrecorder.events import (
     FUNCTION, FunctionId, GradId, OpId, ScopeId, ScopeKind, Slot, ValueId,
 )
@@ -282,9 +283,7 @@ class Captions:
         if name.isdigit():
             return end_title(box.kind.value, name)
         cluster = ScopeId(box.cluster or "")
-        around = self.recording.within(cluster) if cluster in self.recording.scopes else ()
-        paths = (self.recording.scopes[outer].path for outer in around)
-        path = next(filter(None, paths), "")
+        path = module_path(self.recording, cluster if cluster in self.recording.scopes else None)
         return name.removeprefix(f"{path}.") if path else name
 
     def _output(self, box: Box) -> tuple[Text, ...]:

@@ -12,6 +12,7 @@ from torchrecorder.events import COMPILED_GRAPH, GraphBreak, ScopeId
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.style.color import mix
 from torchrecorder.style.figure import LegendEntry, Look, Text
+from torchrecorder.style.labels import at
 from torchrecorder.style.themes import PRINT, Theme
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
@@ -150,6 +151,4 @@ class GraphMarks:
 
 
 def _place(each: GraphBreak) -> str:
-    if each.source is None:
-        return ""
-    return f" at {each.source.file.rpartition('/')[2]}:{each.source.line}"
+    return f" at {at(each.source.file, each.source.line)}" if each.source is not None else ""

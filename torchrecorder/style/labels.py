@@ -142,11 +142,8 @@ def several(values: tuple[str, ...]) -> str:
     once = list(dict.fromkeys(values))
     if len(once) <= 3 and len(", ".join(once)) <= 20:
         return ", ".join(once)
-    numbers = [NUMBER.fullmatch(value) for value in values]
-    if all(numbers):
-        low, high = min(values, key=float), max(values, key=float)
-        ends = (high, low) if (values[0], values[-1]) == (high, low) else (low, high)
-        return " … ".join(ends)
+    if all(map(NUMBER.fullmatch, values)):
+        return _range(values)
     return " … ".join((values[0], values[-1])) if values[0] != values[-1] else f"{once[0]}, …"
 
 

@@ -66,7 +66,7 @@ def times(recording: RecordedRun, count: int, instances: Sequence[str]) -> str:
 def given(view: View, arrow: Arrow, value: ValueId) -> Iterator[ValueId]:
     """The output of the tail of an arrow, in each of the repeats for which it stands."""
     box, recording = view.boxes[arrow.tail], view.recording
-    rows = [_results(recording, instance) for instance in box.instances]
+    rows = [results(recording, instance) for instance in box.instances]
     place = next((row.index(value) for row in rows if value in row), -1)
     if place < 0:
         yield value
@@ -87,11 +87,12 @@ def same(view: View, arrow: Arrow) -> ValueId | None:
 
 def result(recording: RecordedRun, item: str, value: ValueId | None) -> int:
     """The index of a value among the results of an op or scope; their number if it is not one."""
-    results = _results(recording, item)
-    return results.index(value) if value in results else len(results)
+    found = results(recording, item)
+    return found.index(value) if value in found else len(found)
 
 
-def _results(recording: RecordedRun, item: str) -> tuple[ValueId, ...]:
+def results(recording: RecordedRun, item: str) -> tuple[ValueId, ...]:
+    """The results of an op or scope, in their order; empty for anything else."""
     op = recording.ops.get(OpId(item))
     if op is not None:
         return op.outputs

@@ -105,7 +105,7 @@ def _about(item: Scope | Op) -> dict[str, str]:
     else:
         about.update(function=item.qualname, **dict(item.arguments))
     if item.source is not None:
-        about["source"] = f"{item.source.file}:{item.source.line}"
+        about["source"] = item.source.place
     return {name: text for name, text in about.items() if text}
 
 

@@ -98,7 +98,7 @@ def _what(recording: Recording, ids: tuple[str, ...]) -> str:
     if scope is not None:
         return f"{scope.cls}, {len(ids)} calls" if len(ids) > 1 else scope.cls
     op = recording.ops.get(OpId(ids[0]))
-    return f"{op.source.file}:{op.source.line}" if op is not None and op.source else ""
+    return op.source.place if op is not None and op.source else ""
 
 
 def _as_json(ranked: Sequence[Ranked], by: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
-from torchrecorder.events import Role, Slot
+from torchrecorder.annotations.parameters import PARAMETERS
+from torchrecorder.events import Slot
 from torchrecorder.recording import Recording
 from torchrecorder.style import labels
 
@@ -23,8 +23,7 @@ def described(recording: Recording) -> str:
     """
     ends = [_ends(recording, slots) for slots in (recording.inputs, recording.outputs)]
     ways = [f"{word} {text}" for word, text in zip(("from", "to"), ends) if text]
-    stored = [value for value in recording.values.values() if value.role is Role.PARAMETER]
-    count = labels.parameters(sum(prod(item.shape) for item in stored))
+    count = labels.parameters(int(PARAMETERS.on(recording).total()))
     facts = ", ".join(part for part in (" ".join(ways), count) if part)
     return f"{recording.name}: {facts}" if facts else recording.name
 
