@@ -14,12 +14,15 @@ from hypothesis import strategies as st
 from tests.comparison.test_compare import lines, stack
 from tests.comparison.test_numbers import measuring, net, said
 from tests.comparison.test_overlay import laid
+from tests.random_recordings import recordings
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.comparison import Comparison
 from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.match import match
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
+
+CLASSES = st.sampled_from(["Linear", "ReLU", "GELU"])
 
 
 def classes(found: Comparison, kind: ChangeKind) -> Counter[str]:
@@ -265,3 +268,23 @@ def test_ops_of_one_module_belong_together_in_their_order(
         names = [{name for name, _, _ in steps}
                  for steps in (one[left + 1 : right], other[first + 1 : last])]
         assert not names[0] & names[1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(CLASSES, max_size=6), st.lists(CLASSES, max_size=6))
+def test_chains_match_the_same_both_ways(names: list[str], others: list[str]) -> None:
+    """Also where several ways to match are equally good."""
+    _check_mirrored(stack(*names), stack(*others))
+
+
+@settings(max_examples=60, deadline=None)
+@given(recordings(), recordings())
+def test_any_recordings_match_the_same_both_ways(some: Recording, other: Recording) -> None:
+    """Modules that moved included."""
+    _check_mirrored(some, other)
+
+
+def _check_mirrored(some: Recording, other: Recording) -> None:
+    there, back = match(some, other), match(other, some)
+    for part in ("scopes", "ops", "values", "modules"):
+        assert dict(getattr(there, part)) == {b: a for a, b in getattr(back, part).items()}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from typing import Any, Union
 
-from torchrecorder.comparison.scope_digest import skeletons
+from torchrecorder.comparison.scope_digest import Skeleton, skeletons
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.align import Pair, align, between
 from torchrecorder.graph.nodes import Op, Scope, Value
@@ -201,17 +201,16 @@ class _Matcher:
             right = [item for item in right if item.id not in taken]
 
     def _strays(self) -> Iterator[tuple[ScopeId, ScopeId]]:
-        """Match moved scopes with weights and equal structure, outermost first."""
-        places: dict[str, list[ScopeId]] = {}
-        for scope in reversed(list(self.b.recording.scopes)):
-            if self.b.skeletons[scope].weights:
-                places.setdefault(self.b.skeletons[scope].digest, []).append(scope)
-        for scope in self.a.recording.scopes:
-            waiting = places.get(self.a.skeletons[scope].digest, [])
-            while waiting and waiting[-1] in self.scopes.back:
-                waiting.pop()
-            if waiting and scope not in self.scopes.there:
-                yield scope, waiting[-1]
+        """Match moved scopes with weights and equal structure, the largest first."""
+        left, right = _by_structure(self.a), _by_structure(self.b)
+        common = (item for item in left if item in right and item.weights)
+        for structure in sorted(common, key=lambda item: (-item.scopes, item.digest)):
+            free = right[structure][::-1]
+            for scope in left[structure]:
+                while free and free[-1] in self.scopes.back:
+                    free.pop()
+                if free and scope not in self.scopes.there:
+                    yield scope, free[-1]
 
     # Modules and tensors ----------------------------------------------------------------
 
@@ -269,6 +268,14 @@ class _Matcher:
         """Whether both were found where they are read, of the same role."""
         left, right = self.a.recording.values[a.value], self.b.recording.values[b.value]
         return left.producer is right.producer is None and left.role is right.role
+
+
+def _by_structure(side: Side) -> dict[Skeleton, list[ScopeId]]:
+    """The scopes of each structure, in the order in which they ran."""
+    found: dict[Skeleton, list[ScopeId]] = {}
+    for scope in side.recording.scopes:
+        found.setdefault(side.skeletons[scope], []).append(scope)
+    return found
 
 
 def _free(steps: Iterable[Step], taken: Mapping[ScopeId, ScopeId]) -> list[Step]:

@@ -20,10 +20,12 @@ class Skeleton:
         digest: Equal for scopes with the same classes, hyperparameters and functions
             inside, in the same order.
         weights: How many parameters the modules in it have.
+        scopes: How many scopes it has, with itself.
     """
 
     digest: str
     weights: int
+    scopes: int
 
 
 def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
@@ -35,12 +37,11 @@ def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
             digest.update(repr(part).encode("utf-8", "backslashreplace"))
         module = recording.module_of(scope)
         weights = len(module.parameters) if module is not None else 0
-        weights += sum(
-            found[child.id].weights
-            for child in recording.children[scope.id]
-            if isinstance(child, Scope)
-        )
-        found[scope.id] = Skeleton(digest.hexdigest(), weights)
+        steps = recording.children[scope.id]
+        inside = [found[child.id] for child in steps if isinstance(child, Scope)]
+        weights += sum(child.weights for child in inside)
+        scopes = 1 + sum(child.scopes for child in inside)
+        found[scope.id] = Skeleton(digest.hexdigest(), weights, scopes)
     return found
 
 

@@ -20,7 +20,26 @@ ROUNDS = 12
 
 
 def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
-    """Pairs of positions with equal elements, increasing on both sides."""
+    """Pairs of positions with equal elements, increasing on both sides.
+
+    The same pairs the other way round: ``align(b, a)`` has ``(j, i)`` for each ``(i, j)``.
+    """
+    if _comes_first(b, a):
+        return [(i, j) for j, i in _patience(b, a)]
+    return _patience(a, b)
+
+
+def _comes_first(a: Sequence[Hashable], b: Sequence[Hashable]) -> bool:
+    """Whether *a* is aligned with *b*, and not *b* with *a*: equally good pairs may differ."""
+    if len(a) != len(b):
+        return len(a) < len(b)
+    for left, right in zip(a, b):
+        if left != right:
+            return repr(left) < repr(right)
+    return True
+
+
+def _patience(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
     found: list[Pair] = []
     waiting = [(0, len(a), 0, len(b), ROUNDS)]
     while waiting:
