@@ -1,4 +1,4 @@
-"""Where things are: outlines in their boxes, texts at their end of a module, marks beside lines."""
+"""Where things are: outlines in their boxes, texts in modules, tips and marks of lines."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ import re
 import xml.etree.ElementTree
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 from tests import figures
 from tests.export.test_plain_svg import NO_FORMS, SVG
-from torchrecorder.errors import UnknownFormat
-from torchrecorder.export.chart_files import write_chart, write_page
+from torchrecorder.export import legend as legend_module
+from torchrecorder.export.dot import node_name
 from torchrecorder.export.head_marks import ASIDE, BACK, HeadMark, head_marks
 from torchrecorder.export.svg import layered
 from torchrecorder.export.legend import SMALL
-from torchrecorder.export.nested import closed_size
-from torchrecorder.export.plain_svg import plain_svg
+from torchrecorder.export.nested import ARROW, arrow, closed_size, loop_way
+from torchrecorder.export.plain_svg import HALF_TIP, plain_svg
+from torchrecorder.export.svg import centred
+from torchrecorder.layout.layered import Drawn
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.draw import draw
-from torchrecorder.style.figure import Figure, Line, Look, Outline, Shape, Text
+from torchrecorder.style.figure import Figure, LegendEntry, Line, Look, Outline, Shape, Text
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 LOOK = Look("#ffffff", "#000000", "#000000")
@@ -170,6 +171,120 @@ def test_the_name_of_an_open_module_is_where_the_flow_begins(direction: Any) -> 
                 assert all(y < box[1] for box in inside)
 
 
+def tips(figure: Figure) -> list[list[tuple[float, float]]]:
+    """The corners of the tips of arrows, without Graphviz."""
+    return [[*spots(forms(edge)[1])] for edge in parts(figure, "edge")]
+
+
+@pytest.mark.parametrize("direction", ["TB", "BT", "LR", "RL"])
+def test_the_tip_of_an_arrow_touches_its_box(direction: Any) -> None:
+    """It points along the line, and is as long and wide as Graphviz makes it."""
+    figure = draw(make_view(figures.network(), ViewOptions(depth=5)))
+    figure = replace(figure, direction=direction, groups=(), shapes=tuple(
+        replace(shape, group=None) for shape in figure.shapes
+    ))
+    boxes = {node.findtext(f"{SVG}title"): extent([*spots(forms(node)[0])])
+             for node in parts(figure, "node")}
+    heads = [node_name(line.head) for line in figure.lines]
+    ways = set()
+    for head, (one, tip, other) in zip(heads, tips(figure), strict=True):
+        middle = (one[0] + other[0]) / 2, (one[1] + other[1]) / 2
+        along = int(abs(tip[1] - middle[1]) > abs(tip[0] - middle[0]))
+        sign = 1 if tip[along] > middle[along] else -1
+        box = boxes[head]
+        assert tip[along] == pytest.approx(box[along if sign > 0 else along + 2], abs=0.03)
+        assert (tip[along] - middle[along]) * sign == pytest.approx(ARROW, abs=0.03)
+        assert tip[1 - along] == pytest.approx(middle[1 - along], abs=0.03)
+        wide = abs(one[1 - along] - other[1 - along])
+        assert wide == pytest.approx(2 * HALF_TIP, abs=0.03)
+        ways.add((along, sign))
+    assert {"TB": (1, 1), "BT": (1, -1), "LR": (0, 1), "RL": (0, -1)}[direction] in ways
+
+
+def test_short_lines_have_short_tips() -> None:
+    """A bit of the line is always seen."""
+    tip, curve = arrow([(0.0, 0.0), (0.0, 5.0)])
+    assert tip == (0.0, 5.0) and curve[-1] == pytest.approx((0.0, 0.5))
+    assert arrow([(0.0, 0.0), (0.0, 50.0)])[1][-1] == pytest.approx((0.0, 50.0 - ARROW))
+
+
+@pytest.mark.parametrize(
+    ("direction", "up", "ends"),
+    [
+        ("TB", False, ("bottom", "top")), ("TB", True, ("top", "bottom")),
+        ("BT", False, ("top", "bottom")), ("LR", False, ("right", "left")),
+        ("RL", False, ("left", "right")),
+    ],
+)
+def test_the_line_back_in_a_loop(direction: Any, up: bool, ends: tuple[str, str]) -> None:
+    """From where its flow ends to where it begins, as far from the border on every side."""
+    box = Drawn(0, 100.0, 200.0, 80.0, 60.0, True, up)
+    way = loop_way(box, replace(alone(), direction=direction))
+    left, top, right, bottom = extent(way)
+    inside = {"left": left - 100, "top": top - 200, "right": 180 - right, "bottom": 260 - bottom}
+    near = "bottom" if direction in ("LR", "RL") else "right"
+    touched = {*ends, near}
+    assert {side: room for side, room in inside.items() if side in touched} == dict.fromkeys(
+        touched, inside[near]
+    )
+    assert inside[near] > 0 and max(inside.values()) > 2 * inside[near]
+    places = {"left": left, "top": top, "right": right, "bottom": bottom}
+    axis = 1 if direction in ("TB", "BT") else 0
+    assert [way[0][axis], way[-1][axis]] == [places[end] for end in ends]
+
+
+def legend(texts: str) -> Figure:
+    """A figure with an entry for each word."""
+    return replace(alone(), legend=tuple(LegendEntry(text, LOOK) for text in texts.split()))
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 5])
+def test_entries_of_a_legend_stand_in_rows(columns: int) -> None:
+    """Apart from each other and from the frame, each as wide as the widest in its column."""
+    figure = legend("a bb ccccccccc d ee")
+    wide, high = legend_module.size(figure, columns)
+    spots = [*legend_module.places(figure, columns)]
+    height = legend_module.entry_height(figure)
+    margin, gap = legend_module.MARGIN, legend_module.GAP
+    assert min(x - width / 2 for x, _, width in spots) == pytest.approx(margin)
+    assert max(x + width / 2 for x, _, width in spots) == pytest.approx(wide - margin)
+    assert min(y - height / 2 for _, y, _ in spots) == pytest.approx(margin)
+    assert max(y + height / 2 for _, y, _ in spots) == pytest.approx(high - margin)
+    rows = sorted({y for _, y, _ in spots})
+    assert len(rows) == -(-5 // columns)
+    for one, other in zip(rows, rows[1:]):
+        assert other - one == pytest.approx(height + gap)
+    for (x, y, width), (other_x, other_y, other) in zip(spots, spots[1:]):
+        if y == other_y:
+            assert other_x - other / 2 - x - width / 2 == pytest.approx(gap)
+    for (_, _, width), shape in zip(spots, legend_module.shapes(figure)):
+        assert width > label_size(shape.label, 8.0, fontname="Helvetica")[0]
+
+
+def test_a_legend_has_as_many_columns_as_fit() -> None:
+    """Exactly as wide is enough; no more columns than full rows need; one at least."""
+    figure = legend("aa aa aa aa")
+    for columns in (1, 2, 4):
+        wide = legend_module.size(figure, columns)[0]
+        assert legend_module.columns_in(figure, wide) == columns
+    assert legend_module.columns_in(figure, legend_module.size(figure, 3)[0]) == 2
+    assert legend_module.columns_in(figure, legend_module.size(figure, 2)[0] - 0.1) == 1
+    assert legend_module.columns_in(figure, 0.0) == 1
+
+
+def test_labels_are_put_in_the_middle_of_their_outline() -> None:
+    """Of what Graphviz marks; spaces that only keep lines apart are gone."""
+    text = '<text text-anchor="start" x="3.00" y="5">a</text>\n'
+    space = '<text text-anchor="start" x="3.00" y="7"> </text>\n'
+    box = '<polygon fill="none" points="54,-36 10,-36 10,0 54,0"/>\n'
+    marked = f'<g id="n1" class="node centred">\n{box}{text}{space}</g>\n'
+    other = f'<g id="n2" class="node">\n{box}{text}</g>\n'
+    middle = text.replace('start" x="3.00"', 'middle" x="32.00"')
+    assert centred(marked + other) == f'<g id="n1" class="node">\n{box}{middle}</g>\n{other}'
+    bare = f'<g id="n3" class="node centred">\n{text}</g>\n'
+    assert centred(bare) == bare.replace(" centred", "")
+
+
 def entering(*lines: Line, **facts: Any) -> Figure:
     """Lines between boxes whose positions are given with the ways of the lines."""
     return Figure("f", (), (), lines, **facts)
@@ -207,7 +322,7 @@ def test_upwards_a_mark_is_below_the_tip_and_level_it_is_above() -> None:
     (up,) = head_marks(entering(given, direction="BT"), [[(0, 100), (0, 0)]]).values()
     assert up.at == (ASIDE + half("x"), BACK)
     (right,) = head_marks(entering(given, direction="LR"), [[(0, 0), (100, 0)]]).values()
-    assert right.at[0] == 100 - half("x") - 2 and right.at[1] < 0
+    assert right.at[0] == 100 - half("x") - 2 and -8.0 < right.at[1] < -4.0
     (left,) = head_marks(entering(given, direction="RL"), [[(100, 0), (0, 0)]]).values()
     assert left.at[0] == half("x") + 2 and left.at[1] == right.at[1]
 
@@ -262,46 +377,3 @@ def test_layers_hold_what_belongs_to_them() -> None:
     assert [(layer.get(label), [part.get(label) for part in layer]) for layer in graph] == [
         ("open modules", ["C & D"]), ("arrows", ["A → B"]), ("boxes", ["A", "B"]),
     ]  # fmt: skip
-
-
-CHART = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="60" height="40" font-size="8" fill="#112233">'
-    '<rect x="0" y="0" width="60" height="40" fill="#ffffff"/>'
-    '<rect x="30" y="0" width="30" height="20" fill="#ff0000"/>'
-    '<text x="2" y="30">Loss</text></svg>\n'
-)
-
-
-def test_charts_are_written_as_their_suffix_says(tmp_path: Path) -> None:
-    """The file itself, a page around it, a picture with two dots to the point."""
-    assert write_chart(CHART, tmp_path / "a.svg").read_text() == CHART
-    page = write_chart(CHART, tmp_path / "a.html").read_text()
-    assert CHART in page and "<title>Loss</title>" in page and page.startswith("<!DOCTYPE html>")
-    pdf = write_chart(CHART, tmp_path / "a.PDF").read_bytes()
-    assert pdf.startswith(b"%PDF") and b"CreationDate" not in pdf
-    assert pdf == write_chart(CHART, tmp_path / "b.pdf").read_bytes()
-    png = write_chart(CHART, tmp_path / "a.png").read_bytes()
-    width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
-    assert (width, height) == pytest.approx((120, 80), abs=4)
-    with pytest.raises(UnknownFormat, match=r"\.svg, \.pdf, \.png or \.html, not as 'a\.gif'"):
-        write_chart(CHART, tmp_path / "a.gif")
-
-
-def test_a_chart_keeps_its_place_and_colours(tmp_path: Path) -> None:
-    """Looked up in the picture: red above on the right, white below and left."""
-    image = pytest.importorskip("PIL.Image")
-    picture = image.open(write_chart(CHART, tmp_path / "a.png")).convert("RGB")
-    wide, high = picture.size
-    assert picture.getpixel((wide * 3 // 4, high // 4)) == (255, 0, 0)
-    for across, along in ((1, 1), (3, 3)):
-        spot = (wide * across // 4, high * along // 4)
-        assert picture.getpixel(spot) == (255, 255, 255)
-
-
-def test_a_page_of_charts(tmp_path: Path) -> None:
-    """Notes before charts, as text; only as a page."""
-    page = write_page("T & U", [CHART, CHART], ["a < b"], tmp_path / "p.html").read_text()
-    assert page.count(CHART) == 2 and "<title>T &amp; U</title>" in page
-    assert page.index("<p>a &lt; b</p>") < page.index(CHART)
-    with pytest.raises(UnknownFormat, match=r"a page is written as \.html, not as 'p\.svg'"):
-        write_page("T", [], [], tmp_path / "p.svg")

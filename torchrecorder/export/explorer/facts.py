@@ -220,13 +220,12 @@ class Facts:
             slot = self.recording.outputs[int(item.partition(":")[2])]
             yield "out", self.form(self.recording.values[slot.value])
             return
-        value = self.recording.values.get(ValueId(item))
-        if value is not None:
-            yield "tensor", self.form(value)
-            for name in value.names:
-                yield "name", name
-            if value.role.value in ("parameter", "buffer") and value.trainable:
-                yield "trained", "yes"
+        value = self.recording.values[ValueId(item)]
+        yield "tensor", self.form(value)
+        for name in value.names:
+            yield "name", name
+        if value.trainable:
+            yield "trained", "yes"
 
     def _failure(self, failed: bool) -> Iterator[Row]:
         failure = self.recording.run.failure

@@ -1,0 +1,210 @@
+"""What the panel of a page says of each thing, one fact each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from tests.figures import linear, network
+from tests.graph.test_consistency import blank, changed
+from tests.stepped import stepped
+from torchrecorder.events import (
+    COMPILED_GRAPH, CompiledGraph, FusedKernel, GraphBreak, OpKind, ScopeKind, SourceLine,
+    UnmatchedCall,
+)
+from torchrecorder.export.explorer.facts import Facts
+from torchrecorder.graph.recording import Failure
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.tree import Place
+
+LINE = SourceLine("/home/me/net.py", 7, "forward")
+
+
+def facts(recording: Recording, similar: bool = False, **notes: tuple[str, ...]) -> Facts:
+    """Those of all things in it, drawn as far as can be."""
+    view = make_view(recording, ViewOptions(depth=9, fold=False, parameters=True, tensors=True))
+    return Facts(view, notes, similar)
+
+
+def rows(recording: Recording, item: str, **notes: tuple[str, ...]) -> list[tuple[str, str]]:
+    """What is said of one thing."""
+    return [*facts(recording, **notes).of(Place(item, -1))]
+
+
+TENSOR, WEIGHT = "2×4 float32 on cpu", "4×4 float32 on cpu"
+
+
+def test_of_a_module() -> None:
+    """Class, settings, mode, what goes in and out, and what it owns."""
+    assert rows(network(), "s2") == [
+        ("class", "nets.Linear"), ("settings", "in_features=4, out_features=4, bias=False"),
+        ("mode", "training"), ("in", TENSOR), ("out", TENSOR + ", requires grad"),
+        ("parameter weight", WEIGHT),
+    ]  # fmt: skip
+
+
+def test_of_a_module_that_is_called_twice() -> None:
+    """Which call it is; evaluation; no settings where there are none."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input("x")
+        for _ in range(2):
+            with run.scope("act", "ReLU", training=False):
+                x = run.op("relu", x)
+    recording = run.recording()
+    assert rows(recording, "s2")[:3] == [
+        ("class", "nets.ReLU"), ("mode", "evaluation"), ("call", "2 of 2"),
+    ]  # fmt: skip
+    assert not any(title == "call" for title, _ in rows(recording, "s0"))
+
+
+def test_of_a_region() -> None:
+    """Its kind and what it is of; it has no mode."""
+    run = Builder("Net")
+    with run.scope("Net"), run.scope("cuda", "float16", kind=ScopeKind.AUTOCAST):
+        run.op("relu", run.input("x"))
+    assert rows(run.recording(), "s1") == [("autocast", "float16"), ("in", TENSOR), ("out", TENSOR)]
+
+
+def test_of_an_op() -> None:
+    """Its full name, arguments, what it reads and writes, and its grad nodes."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x, mean = run.input("x"), run.buffer("mean")
+        arguments = (("dim", "1"), ("keepdim", "True"))
+        run.op("norm", x, mean, slots=("input", "1"), arguments=arguments, grads=("A", "B"),
+               writes=mean)
+    recording = run.recording()
+    assert rows(recording, "o0") == [
+        ("function", "torch.norm"), *arguments, ("in input", TENSOR),
+        ("in", "[4] float32 on cpu, buffer"),
+        ("out", "2×4 float32 on cpu, requires grad, written in place"), ("autograd", "A, B"),
+    ]  # fmt: skip
+    bare = changed(recording, "ops", "o0", qualname="", kind=OpKind.HIDDEN, inputs=(), outputs=())
+    assert rows(bare, "o0")[:2] == [
+        ("function", "norm"), ("seen by", "autograd, or the edge of a scope, only"),
+    ]  # fmt: skip
+
+
+def test_of_tensors() -> None:
+    """Form, names, and whether it is trained; of an output its form."""
+    recording = network()
+    assert rows(recording, "v1") == [
+        ("tensor", WEIGHT), ("name", "body.0.weight"), ("trained", "yes"),
+    ]  # fmt: skip
+    assert rows(recording, "v0") == [("tensor", TENSOR), ("name", "x")]
+    assert rows(recording, "out:0") == [("out", TENSOR + ", requires grad")]
+    tied = changed(recording, "values", "v1", names=("a", "b"), kind="DTensor")
+    assert rows(tied, "s2")[-1] == ("parameter weight", WEIGHT + ", DTensor, tied: a, b")
+    told = facts(recording)
+    assert told.tensor(recording.inputs[0].value) == (("tensor", TENSOR),)
+    assert told.tensor(None) == told.tensor("v99") == ()
+
+
+def test_forms_are_told_apart() -> None:
+    """By shape, type, device, kind and whether they require grad."""
+    told = facts(network())
+    value = network().values["v0"]
+    forms = [
+        value, value._replace(shape=()), value._replace(dtype="int64"),
+        value._replace(device="cuda:0"), value._replace(kind="sparse"),
+        value._replace(kind="Parameter", requires_grad=True), value._replace(kind="Parameter"),
+    ]
+    texts = [told.form(each) for each in forms]
+    assert texts[0] == texts[-1] == TENSOR and len({*texts}) == len(texts) - 1
+    assert texts[4:6] == [TENSOR + ", sparse", TENSOR + ", requires grad"]
+
+
+def test_notes_come_first() -> None:
+    """Those of a scope and those of its module."""
+    found = rows(network(), "s2", s2=("one",), m2=("two",), s1=("none",))
+    assert found[:3] == [("note", "one"), ("note", "two"), ("class", "nets.Linear")]
+
+
+def test_of_what_repeats() -> None:
+    """How often, what is the same, and what differs where it may."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input("x")
+        for place in range(3):
+            h = linear(run, f"layers.{place}", h)
+    recording = run.recording()
+    fold = Place("s1", 0, ("s1", "s2", "s3"))
+    found = facts(recording).of(fold)
+    assert found[:2] == (("repeats", "3 times"), ("class", "nets.Linear"))
+    other = changed(recording, "modules", "m2", detail="in_features=4, out_features=4, bias=True")
+    assert "differs" not in dict(facts(other).of(fold))
+    assert "bias" in dict(facts(other, similar=True).of(fold))["differs"]
+    ops = Place("o0", 0, ("o0", "o1"))
+    assert facts(other, similar=True).of(ops) == (("repeats", "2 times"),)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_of_what_failed(backward: bool) -> None:
+    """The error, where it failed and for the whole run; in backward it says so."""
+    failure = Failure("ValueError", "no", None, None, backward)
+    run = replace(network(), run=replace(network().run, failure=failure, notes=("a note",), lost=3))
+    failed = changed(changed(run, "ops", "o0", failed=True), "scopes", "s2", failed=True)
+    text = ("in backward: " if backward else "") + "ValueError: no"
+    for item in ("o0", "s2"):
+        assert rows(failed, item)[-1] == ("failed", text)
+        assert "failed" not in dict(rows(run, item))
+    assert facts(failed).run() == (
+        ("PyTorch", "2.13.0"), ("grad mode", "grad"), ("note", "a note"),
+        ("failed", "ValueError: no"), ("lost", "3 facts could not be recorded"),
+    )  # fmt: skip
+    assert facts(network()).run() == (("PyTorch", "2.13.0"), ("grad mode", "grad"))
+    quiet = changed(network(), "ops", "o0", failed=True)
+    assert "failed" not in dict(rows(quiet, "o0"))
+
+
+def compiled(**numbers: float) -> Recording:
+    """A run of which these ops are in these graphs."""
+    calls = tuple(UnmatchedCall("f", kind, None) for kind in ("NumPy", "no line", "NumPy"))
+    first = CompiledGraph(1, LINE, 9, calls, 5, 2, True)
+    second = CompiledGraph(2, None, 1, (), None, 1, False)
+    measured = MappingProxyType({COMPILED_GRAPH: MappingProxyType(numbers)})
+    return replace(network(), measured=measured, compiled_graphs=(first, second))
+
+
+def test_of_compiled_graphs() -> None:
+    """What is known of each; an op says in which it is."""
+    assert facts(compiled()).run()[2:] == (
+        ("compiled", "graph 1 of 2, 9 calls, 2 of them no op (NumPy), 1 of them no op (no line), "
+         "5 guards, ran 2 times, compiled again, net.py:7 in forward"),
+        ("compiled", "graph 2 of 2, 1 calls"),
+    )  # fmt: skip
+    recording = compiled(o0=1, o1=0)
+    assert rows(recording, "o0")[0] == ("compiled", "graph 1 of 2")
+    assert rows(recording, "o1")[0] == ("compiled", "no, runs in Python")
+    assert "compiled" not in dict(rows(recording, "o2"))
+
+
+def test_of_kernels_and_breaks() -> None:
+    """With what an op is fused, and where the code is; why and where a graph ends."""
+    kernels = (FusedKernel(1, 1, "triton_add", ("o0", "o1"), "a.py"),
+               FusedKernel(2, 1, "extern", ("o0",), ""))
+    stop = blank(GraphBreak, graph=1, reason="print", explanation="why", hints=("do", "or"),
+                 link="", source=LINE, op="o1", scope="s1")
+    recording = replace(network(), fused_kernels=kernels, graph_breaks=(stop,))
+    assert rows(recording, "o0")[:2] == [
+        ("kernel", "1: triton_add, fused with relu, code in a.py"), ("kernel", "2: extern"),
+    ]  # fmt: skip
+    assert rows(recording, "o1")[1:5] == [
+        ("graph break", "print at net.py:7 in forward"), ("graph break", "why"),
+        ("graph break", "do"), ("graph break", "or"),
+    ]  # fmt: skip
+    nowhere = replace(recording, graph_breaks=(stop._replace(source=None, link="https://x"),))
+    told: Any = [text for title, text in rows(nowhere, "o1") if title == "graph break"]
+    assert told == ["print", "why", "do", "or", "https://x"]
+
+
+def test_of_grad_nodes() -> None:
+    """What their caption says."""
+    found = facts(stepped())
+    assert {title for title, _ in found.of(Place("g1", -1))} == {"autograd"}
