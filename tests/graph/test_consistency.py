@@ -24,9 +24,9 @@ from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
 
-def blank(kind: Any, **facts: Any) -> Any:
-    """A row with nothing in it but *facts*."""
-    return kind(**{**dict.fromkeys(kind._fields), **facts})
+def blank(row: Any, /, **facts: Any) -> Any:
+    """A row of this class with nothing in it but *facts*."""
+    return row(**{**dict.fromkeys(row._fields), **facts})
 
 
 def keyed(rows: Iterable[Any]) -> Any:

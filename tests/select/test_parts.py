@@ -15,6 +15,7 @@ from torchrecorder.events import (
     Communication, FunctionCall, FusedKernel, GraphBreak, OpKind, ScopeKind, Shard, SourceLine,
 )
 from torchrecorder.graph.consistency import problems
+from torchrecorder.graph.nodes import Scope
 from torchrecorder.recording import Recording
 from torchrecorder.select.focus import Focus, scopes_like
 from torchrecorder.select.functions import LOOSE, WithFunctions
@@ -201,6 +202,12 @@ def test_only_large_scopes_are_grouped() -> None:
     for number in range(6, 9):
         again = changed(again, "ops", f"o{number}", recompute=True)
     assert not grouped(again, *calls, wanted=None)
+    modules = loose(LOOSE + 1)
+    scopes = [blank(Scope, id=f"x{n}", parent="s0", index=99 + n, kind=ScopeKind.MODULE,
+                    path="", inputs=(), outputs=(), recompute=False) for n in range(LOOSE)]
+    fewer = changed(modules, "ops", "o9", outputs=())
+    mixed = replace(fewer, scopes=keyed([*fewer.scopes.values(), *scopes]))
+    assert not grouped(mixed, *calls, wanted=None)
     failed = changed(loose(LOOSE, "none"), "ops", f"o{LOOSE}", failed=True)
     assert grouped(failed, *calls, wanted=None) == both
 
@@ -264,6 +271,7 @@ def test_the_scope_of_a_function_says_what_ran_in_it() -> None:
     scope = made(chained)
     assert (scope.seconds, scope.failed, scope.recompute) == (3.0, False, False)
     assert (scope.source, scope.index, scope.name, scope.parent) == (line, 1, "f", "s0")
+    assert (scope.call, scope.module, scope.kind) == (0, None, ScopeKind.FUNCTION)
     assert [slot.value for slot in scope.inputs] == [x]
     assert made(changed(chained, "ops", "o1", seconds=None)).seconds is None
     assert made(changed(chained, "ops", "o1", failed=True)).failed
@@ -290,6 +298,22 @@ def test_regions_belong_to_the_function_around_them() -> None:
     found = WithFunctions(True)(within)
     assert found.scopes["s1"].parent == "s0" and "f" not in found.scopes
     assert [op.scope for op in found.ops.values()] == ["g", "s1", "s1", "g"]
+
+
+def test_a_region_with_a_module_belongs_to_the_function_that_called_it() -> None:
+    """What runs in the module is that of its own functions."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        x = run.input()
+        run.op("relu", x)
+        with run.scope("no_grad", "no_grad", kind=ScopeKind.NO_GRAD):
+            with run.scope("fc", "Linear"):
+                run.op("linear", x)
+        run.op("sin", x)
+        run.op("cos", x)
+    helper = keyed([call("f", (0, 2), scopes=("s2",))])
+    found = WithFunctions(True)(replace(run.recording(), function_calls=helper))
+    assert found.scopes["s1"].parent == "f" and found.scopes["s2"].parent == "s1"
 
 
 # Groups ---------------------------------------------------------------------------------
@@ -327,6 +351,30 @@ def test_a_group_says_what_ran_in_it() -> None:
     last = Group({"End": ["head.add"]})(recording)
     assert [*last.scopes][-1] == "s:End" and last.scopes["s:End"].path == "head.End"
     assert {grad.scope for grad in last.grad_nodes.values() if grad.owner == "o3"} == {"s:End"}
+
+
+def test_a_group_gives_last_what_comes_back_to_it() -> None:
+    """Results of the run first, in their order; of others the latest first."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        with run.scope("a", "A"):
+            aside = run.op("aside", run.input("x"))
+            early = run.op("early", aside)
+            back = run.op("back", early)
+            given = run.op("given", early), run.op("also", early)
+        between = run.op("between", run.op("outside", back))
+        with run.scope("b", "B"):
+            run.op("late", between)
+        run.op("end", aside, early)
+        run.returns(given[1], given[0])
+    recording = run.recording()
+    found = Group({"Both": ["a", "b"]})(recording)
+    slots = found.scopes["s:Both"].outputs
+    names = {value: op.name for op in recording.ops.values() for value in op.outputs}
+    assert [names[slot.value] for slot in slots] == ["also", "given", "early", "aside", "back"]
+    assert [slot.name for slot in slots] == ["0", "1", "2", "3", "4"]
+    given = found.scopes["s:Both"].inputs
+    assert [names.get(slot.value, "x") for slot in given] == ["x", "between"]
 
 
 def test_members_that_do_not_fit() -> None:
