@@ -1,0 +1,99 @@
+"""What the command line says when something goes wrong, and to whom."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from tests.integrations.test_cli import folder, run
+from torchrecorder.integrations.commands.doctor import Doctor
+from torchrecorder.integrations.drawing_arguments import add_output_argument
+from torchrecorder.integrations.sphinx.sources import Sources, behind, used
+from torchrecorder.layout import engine
+
+__all__ = ["folder"]  # a fixture for every test here
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "Net takes (x), but was given (): missing a required argument: 'x'"),
+        (["--shape", "2,4", "--shape", "3"],
+         "Net takes (x), but was given (Tensor, Tensor): too many positional arguments"),
+    ],
+)  # fmt: skip
+def test_inputs_that_do_not_fit(given, said, capsys):
+    """What the model takes, and how inputs are given here, not in Python."""
+    code, _, err = run(capsys, "summary", "cli_nets:Net", *given)
+    assert (code, err) == (2, (
+        f"torchrecorder: error: {said}. Give inputs by --shape 1,3,224,224 or --inputs\n"
+    ))
+
+
+def test_a_traceback_is_that_of_the_cause(capsys):
+    """The model's error alone, of our errors all; without being asked for, none."""
+    wrong = ["summary", "cli_nets:Wrong", "--shape", "2,4"]
+    _, _, err = run(capsys, *wrong, "--traceback")
+    assert err.count("Traceback") == 1 and "ModelFailed" not in err
+    asked = ["summary", "cli_nets:Net", "--shape", "2,4:int65"]
+    _, _, err = run(capsys, *asked, "--traceback")
+    assert "Traceback" in err and "InvalidArgument: 'int65' is not a dtype" in err
+    for arguments in (wrong, asked):
+        assert "Traceback" not in run(capsys, *arguments)[2]
+
+
+def test_doctor_lists_internals_where_all_is_well(capsys, monkeypatch):
+    """What is broken comes first."""
+    assert Doctor().run(argparse.Namespace()) == 0
+    assert "Internals of PyTorch" in capsys.readouterr().out
+    monkeypatch.setattr(engine, "require", lambda: "/nowhere")
+    assert Doctor().run(argparse.Namespace()) == 1
+    assert "Internals of PyTorch" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("format", ["", "svg"])
+def test_standard_output_is_for_what_has_a_format(format):
+    """Its help says so."""
+    parser = argparse.ArgumentParser()
+    add_output_argument(parser, format)
+    text = " ".join(parser.format_help().split())
+    assert ("- is standard output" in text) == bool(format)
+    assert ("--format" in text) == bool(format)
+
+
+def test_sources_of_a_model(folder, monkeypatch):
+    """Its own files, those that they use, and installed packages by their name."""
+    (folder / "far.py").write_text("import torch\nLIMIT = 3\n")
+    (folder / "near.py").write_text(
+        "import far\nfrom torch import nn\nclass Net(nn.Module):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    import near  # type: ignore[import-not-found]
+
+    files = tuple(str(folder / name) for name in ("far.py", "near.py"))
+    try:
+        found = behind("near:Net")
+        assert found.files == files and "torch" in found.packages
+        assert behind(f"{folder / 'near.py'}:Net") == found
+        assert behind("elsewhere/near.py:Net") == Sources(("elsewhere/near.py",))
+        assert behind("nowhere:Net") == Sources()
+        assert used({"net": near.Net(), "torch": torch}) == found
+        layer, plain = used({"layer": nn.Linear(2, 2)}), used({"one": 1, "nothing": None})
+        assert layer.files == plain.files == () and "torch" in layer.packages
+        before = found.state()
+        assert found.state() == before == (found + Sources()).state()
+        (folder / "far.py").write_text("import torch\nLIMIT = 4\n")
+        assert found.state() != before != Sources(packages=("pytest",)).state()
+    finally:
+        for name in ("near", "far"):
+            sys.modules.pop(name, None)
+
+
+def test_sources_add_up():
+    """Each once, in order."""
+    one, other = Sources(("b", "a"), ("q",)), Sources(("a", "c"), ("p", "q"))
+    assert one + other == Sources(("a", "b", "c"), ("p", "q"))
