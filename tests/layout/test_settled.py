@@ -1,0 +1,182 @@
+"""Where a few bodies come to stand, by hand: as their lines want, in order, apart, not too far."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.layout.test_nested import SOME
+from tests.layout.test_columns import _chain, sheet
+from torchrecorder.layout.layered import Link, place, plan
+from torchrecorder.layout.layered.compaction import Body, Tie, settle
+from torchrecorder.layout.layered.constants import (
+    APART, BEFORE, BEND, FEW, GAP, LEAST, PAD, TRACK, WIDER,
+)
+from torchrecorder.layout.layered.edge_routing import whole
+from torchrecorder.layout.layered.multi_column import BESIDE
+
+
+def box(row: int, half: float = 10.0, last: int | None = None) -> Body:
+    """A box in one row, or in several."""
+    return Body(row, row if last is None else last, half, half, True)
+
+
+def line(first: int, last: int) -> Body:
+    """A line that passes some rows."""
+    return Body(first, last, 0.0, 0.0, False)
+
+
+@SOME
+@given(st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 2), st.floats(1, 40), st.floats(1, 40),
+              st.booleans(), st.floats(-90, 90)), min_size=1, max_size=9))
+def test_bodies_of_a_row_are_apart(given: list[tuple[int, int, float, float, bool, float]]) -> None:
+    """In the order in which they were, each pair by what is asked for its kind."""
+    bodies = [Body(row, row + more, left, right, kind) for row, more, left, right, kind, _ in given]
+    at = [each[-1] for each in given]
+    ties = [Tie(one, 0.0, one + 1, 3.0, 4) for one in range(len(given) - 1)]
+    found = settle(bodies, at, ties)
+    order = sorted(range(len(at)), key=lambda body: (at[body], body))
+    for row in range(6):
+        here = [body for body in order if bodies[body].first <= row <= bodies[body].last]
+        for left, right in pairwise(here):
+            one, other = bodies[left], bodies[right]
+            least = one.right + APART[one.box, other.box] + other.left
+            assert found[right] - found[left] >= least - 1e-9
+
+
+def test_only_what_overlaps_is_moved_without_lines() -> None:
+    """To the right, by no more than needed; a box in two rows keeps apart in both."""
+    bodies = [box(0), box(0), box(1), box(0, last=1)]
+    apart = 20 + APART[True, True]
+    assert settle(bodies[:3], [0.0, 5.0, 3.0], []) == [0.0, apart, 3.0]
+    found = settle(bodies, [0.0, 5.0, 91.0, 90.0], [])
+    assert found == [0.0, apart, 90.0 + apart, 90.0]
+    mixed = settle([box(0), line(0, 0), line(0, 0), box(0)], [0.0, 1.0, 2.0, 3.0], [])
+    gaps = [after - before for before, after in pairwise(mixed)]
+    assert gaps == [10 + APART[True, False], APART[False, False], APART[False, True] + 10]
+
+
+def price(tie: Tie, at: list[float], moved: int = -1, far: float = 0.0) -> float:
+    """What a line costs: its way aside, and its bends; with one of its ends moved."""
+    one, other = (at[end] + far * (end == moved) for end in (tie.one, tie.other))
+    off = abs(one + tie.here - other - tie.there)
+    return tie.weight * (off if off < LEAST else off + BEND)
+
+
+LINES = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(-9, 9),
+                           st.sampled_from([1, 4, 20])), min_size=1, max_size=6)
+
+
+@SOME
+@given(st.lists(st.integers(-200, 200), min_size=5, max_size=5), LINES)
+def test_lines_are_never_worse_than_before(
+    at: list[int], lines: list[tuple[int, int, int, int]]
+) -> None:
+    """All together, in rows of their own."""
+    bodies = [box(row) for row in range(5)]
+    ties = [Tie(one, off, other, 0.0, weight) for one, other, off, weight in lines if one != other]
+    before = [float(each) for each in at]
+    after = settle(bodies, before, ties)
+    costs = [sum(price(tie, places) for tie in ties) for places in (before, after)]
+    assert costs[1] <= costs[0] + 1e-6
+
+
+def star(places: list[float], weights: list[int]) -> tuple[list[Body], list[Tie]]:
+    """A last box below others, each of which has a line to it."""
+    bodies = [box(0) for _ in places]
+    ties = [Tie(number, 0.0, len(places), 0.0, weight) for number, weight in enumerate(weights)]
+    return [*bodies, box(1)], ties
+
+
+@pytest.mark.parametrize(
+    ("weights", "wanted"),
+    [([9, 1, 1], 0), ([1, 9, 1], 1), ([1, 1, 9], 2), ([1, 1, 1], 1), ([1] * (FEW + 1), FEW // 2),
+     ([1] * 9, 4), ([1, 1, 1, 1, 1, 1, 20], 6)],
+)  # fmt: skip
+def test_a_box_goes_where_its_lines_are_shortest(weights: list[int], wanted: int) -> None:
+    """To the heaviest; of equal ones to that in the middle. The others cannot move."""
+    apart = 20 + APART[True, True]
+    places = [apart * number for number in range(len(weights))]
+    bodies, ties = star(places, weights)
+    for start in (-5.0, places[-1] + 5.0):
+        found = settle(bodies, [*places, start], ties)
+        assert found[-1] == pytest.approx(found[wanted], abs=LEAST)
+        assert all(b - a == pytest.approx(apart) for a, b in pairwise(found[:-1]))
+
+
+def test_ends_of_a_line_are_in_line() -> None:
+    """Wherever on their boxes they are; a short bend is no better than a long one."""
+    bodies = [box(0), box(1)]
+    first, second = settle(bodies, [0.0, 4.0], [Tie(0, 3.0, 1, -5.0, 4)])
+    assert second - first == pytest.approx(8.0)
+
+
+def test_what_is_in_the_way_is_moved_too() -> None:
+    """If that is better for both; else it stays, and so does what it blocks."""
+    apart = 20 + APART[True, True]
+    bodies = [box(0), box(1), box(1), box(2), box(0), box(2)]
+    at = [100.0, 0.0, apart, 100.0, 100.0 + apart, 100.0 + apart]
+    both = [Tie(0, 0.0, 1, 0.0, 4), Tie(3, 0.0, 1, 0.0, 4), Tie(0, 0.0, 3, 0.0, 9),
+            Tie(4, 0.0, 2, 0.0, 4), Tie(5, 0.0, 2, 0.0, 4), Tie(4, 0.0, 5, 0.0, 9)]
+    found = settle(bodies, at, both)
+    assert found[1] == pytest.approx(found[0]) and found[2] == pytest.approx(found[4])
+    back = [*both[:3], Tie(2, 0.0, 6, 0.0, 9), Tie(2, 0.0, 7, 0.0, 9), Tie(6, 0.0, 7, 0.0, 9)]
+    more = [*bodies[:4], box(0), box(2), box(0), box(2)]
+    kept = settle(more, [100.0, 0.0, apart, 100.0, 900.0, 900.0, apart, apart], back)
+    assert kept[2] - kept[1] >= apart and kept[2] == pytest.approx(kept[6])
+
+
+def test_nothing_leaves_the_fence() -> None:
+    """A quarter of the width beyond it, on both sides."""
+    bodies = [box(0, 50.0), box(0, 50.0), box(1)]
+    width = 300.0
+    for off, end in ((900.0, 250.0 + WIDER * width), (-900.0, -50.0 - WIDER * width)):
+        found = settle(bodies, [0.0, 200.0, 100.0], [Tie(0, off, 2, 0.0, 4)])
+        assert found[2] + (10.0 if off > 0 else -10.0) == pytest.approx(end)
+
+
+# Columns ----------------------------------------------------------------------------------
+
+
+def test_columns_take_no_more_room_than_they_need() -> None:
+    """One line goes up between two; boxes stand as close as in one; the frame is near."""
+    items, links = _chain(24)
+    picture = place(plan(items, links), sheet=sheet(500.0, 500.0))
+    boxes = {box.item: box for box in picture.boxes}
+    columns: dict[float, list[int]] = {}
+    for number in range(1, 25):
+        columns.setdefault(round(boxes[number].x, 2), []).append(number)
+    assert len(columns) > 2
+    for one, other in pairwise(sorted(columns)):
+        assert other - one - 100 == pytest.approx(2 * BESIDE, abs=0.02)
+    for members in columns.values():
+        for one, other in pairwise(members):
+            assert boxes[other].y - boxes[one].y - 40 == pytest.approx(GAP, abs=0.02)
+    model = boxes[0]
+    assert model.x + model.width - max(columns) - 100 == pytest.approx(PAD, abs=0.02)
+    lowest = max(boxes[members[-1]].y + 40 for members in list(columns.values())[:-1])
+    assert model.y + model.height - lowest == pytest.approx(BEFORE + PAD, abs=0.02)
+    ways = [way for way in whole(picture, links) if len(way) > 2]
+    assert len(ways) == len(columns) - 1
+    for way in ways:
+        (x, y), (_, below), (lane, _), (_, above), (to, _), (_, end) = way
+        assert below - y == pytest.approx(BEFORE) and end - above >= BEFORE
+        assert lane - x == pytest.approx(50 + BESIDE) and to - lane == pytest.approx(50 + BESIDE)
+
+
+def test_each_further_line_between_columns_takes_one_track() -> None:
+    """Side by side, without touching."""
+    items, links = _chain(24)
+    links += [Link(2, 23, "a"), Link(3, 22, "b")]
+    picture = place(plan(items, links), sheet=sheet(500.0, 500.0))
+    boxes = {box.item: box for box in picture.boxes}
+    across = sorted({round(boxes[number].x, 2) for number in range(1, 25)})
+    first = across[1] - across[0] - 100
+    assert first == pytest.approx(2 * BESIDE + 2 * TRACK, abs=0.02)
+    lanes = {round(ax, 2) for way in whole(picture, links) for (ax, ay), (bx, by) in pairwise(way)
+             if ax == bx and by < ay and across[0] + 100 < ax < across[1]}
+    assert [other - one for one, other in pairwise(sorted(lanes))] == pytest.approx([TRACK] * 2)
