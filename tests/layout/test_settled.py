@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.layout.test_nested import SOME
 from tests.layout.test_columns import _chain, sheet
 from torchrecorder.layout.layered import Link, place, plan
-from torchrecorder.layout.layered.compaction import Body, Tie, settle
+from torchrecorder.layout.layered.compaction import Body, Tie, _Settling, settle
 from torchrecorder.layout.layered.constants import (
     APART, BEFORE, BEND, FEW, GAP, LEAST, PAD, TRACK, WIDER,
 )
@@ -27,25 +27,6 @@ def box(row: int, half: float = 10.0, last: int | None = None) -> Body:
 def line(first: int, last: int) -> Body:
     """A line that passes some rows."""
     return Body(first, last, 0.0, 0.0, False)
-
-
-@SOME
-@given(st.lists(
-    st.tuples(st.integers(0, 3), st.integers(0, 2), st.floats(1, 40), st.floats(1, 40),
-              st.booleans(), st.floats(-90, 90)), min_size=1, max_size=9))
-def test_bodies_of_a_row_are_apart(given: list[tuple[int, int, float, float, bool, float]]) -> None:
-    """In the order in which they were, each pair by what is asked for its kind."""
-    bodies = [Body(row, row + more, left, right, kind) for row, more, left, right, kind, _ in given]
-    at = [each[-1] for each in given]
-    ties = [Tie(one, 0.0, one + 1, 3.0, 4) for one in range(len(given) - 1)]
-    found = settle(bodies, at, ties)
-    order = sorted(range(len(at)), key=lambda body: (at[body], body))
-    for row in range(6):
-        here = [body for body in order if bodies[body].first <= row <= bodies[body].last]
-        for left, right in pairwise(here):
-            one, other = bodies[left], bodies[right]
-            least = one.right + APART[one.box, other.box] + other.left
-            assert found[right] - found[left] >= least - 1e-9
 
 
 def test_only_what_overlaps_is_moved_without_lines() -> None:
@@ -106,6 +87,17 @@ def test_a_box_goes_where_its_lines_are_shortest(weights: list[int], wanted: int
         found = settle(bodies, [*places, start], ties)
         assert found[-1] == pytest.approx(found[wanted], abs=LEAST)
         assert all(b - a == pytest.approx(apart) for a, b in pairwise(found[:-1]))
+
+
+@pytest.mark.parametrize("start", [-99.0, 130.0, 150.0, 999.0])
+def test_between_two_equal_halves_a_box_stays(start: float) -> None:
+    """Of all places between the two in the middle the nearest is as good as any."""
+    places = [100.0 * number for number in range(FEW + 2)]
+    bodies = [box(0) for _ in places]
+    ties = [Tie(number, 0.0, len(places), 0.0, 1) for number in range(len(places))]
+    settling = _Settling([*bodies, box(1)], [*places, start], ties)
+    low, high = places[FEW // 2], places[FEW // 2 + 1]
+    assert start + settling.wish([len(places)]) == min(max(start, low), high)
 
 
 def test_ends_of_a_line_are_in_line() -> None:

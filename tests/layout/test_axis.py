@@ -1,0 +1,88 @@
+"""Places along one axis: what is stretched, where a scope can be cut, what crosses a cut."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.layout.test_u_shape import _chain, runs_down
+from torchrecorder.layout.layered.cuts import crossing, even_cuts, row_ends, since, until
+from torchrecorder.layout.layered.monotone_map import Stretch, Wish
+from torchrecorder.layout.layered.positions import Composed, Frame, Path
+
+
+@pytest.mark.parametrize("growth", [0.25, 4.0, 40.0])
+def test_an_interval_grows_by_what_it_asks_for(growth: float) -> None:
+    """However little; all before it stays, all behind it is moved, all in it is in proportion."""
+    stretch = Stretch([Wish(10.0, 20.0, growth)])
+    assert [stretch(at) for at in (-5.0, 10.0)] == [-5.0, 10.0]
+    assert [stretch(at) - at for at in (20.0, 99.0)] == [growth, growth]
+    assert stretch(12.5) == pytest.approx(12.5 + growth / 4)
+
+
+def test_intervals_that_overlap() -> None:
+    """Each gets at least what it asks for, from what is missing; shorter ones first."""
+    stretch = Stretch([Wish(0.0, 10.0, 3.0), Wish(5.0, 15.0, 3.0), Wish(0.0, 100.0, 4.0)])
+    assert stretch(10.0) - stretch(0.0) == pytest.approx(13.75)
+    assert stretch(15.0) - stretch(5.0) == pytest.approx(13.0)
+    assert stretch(100.0) == pytest.approx(104.5)
+    assert Stretch([Wish(0.0, 10.0, 3.0), Wish(0.0, 20.0, 3.0)])(20.0) == 23.0
+    assert Stretch([Wish(0.0, 10.0, 3.0), Wish(0.0, 20.0, 3.5)])(20.0) == pytest.approx(23.5)
+
+
+def scope(frames: list[tuple[float, float]], *paths: tuple[int, list[float]]) -> Composed:
+    """A scope with boxes from here to there, and lines straight along, by their trunks."""
+    boxes = tuple(Frame(0.0, begin, 10.0, end - begin) for begin, end in frames)
+    lines = tuple(
+        Path(trunk, number, tuple((5.0, at) for at in ways))
+        for number, (trunk, ways) in enumerate(paths)
+    )
+    high = max(end for _, end in frames) + 10.0
+    return Composed(20.0, high, (), (), boxes, lines, {}, None)
+
+
+def test_rows_end_where_no_box_reaches_across() -> None:
+    """Nor a line that runs back up."""
+    boxes = [(0.0, 10.0), (20.0, 30.0), (25.0, 50.0), (50.0, 60.0), (70.0, 80.0)]
+    assert row_ends(scope(boxes)) == [10.0, 50.0, 60.0, 80.0]
+    assert row_ends(scope(boxes, (0, [75.0, 55.0]))) == [10.0, 50.0, 80.0]
+    assert row_ends(scope(boxes, (0, [55.0, 75.0]))) == [10.0, 50.0, 60.0, 80.0]
+
+
+def test_trunks_that_cross() -> None:
+    """Each once, from where it begins to where the last in the scope reads it."""
+    boxes = [(at, at + 10.0) for at in (0.0, 20.0, 40.0, 60.0)]
+    levels = [10.0, 30.0, 50.0, 70.0]
+    found = scope(boxes, (0, [10.0, 20.0]), (1, [10.0, 20.0]), (1, [10.0, 60.0]), (2, [30.0, 40.0]))
+    assert [*crossing(found, levels)] == [2, 2, 1, 0]
+    leaving = scope(boxes, (0, [30.0, 80.0]), (0, [30.0, 60.0]), (1, [50.0, 80.0]))
+    assert [*crossing(leaving, levels)] == [0, 1, 1, 0]
+
+
+def test_cuts_are_even_where_few_lines_cross() -> None:
+    """A column may be a bit longer if fewer lines go on from it."""
+    boxes = [(20.0 * number, 20.0 * number + 10.0) for number in range(10)]
+    levels = row_ends(scope(boxes))
+    assert even_cuts(scope(boxes), levels, 2) == [90.0]
+    assert even_cuts(scope(boxes), levels, 4) == [50.0, 90.0, 150.0]
+    assert even_cuts(scope(boxes), levels, 1) == []
+    crossed = scope(boxes, *((trunk, [90.0, 100.0]) for trunk in range(2)))
+    assert even_cuts(crossed, levels, 2) == [110.0]
+    assert even_cuts(scope(boxes[:1]), [10.0], 3) == []
+
+
+def test_a_way_up_to_a_level_and_from_it_on() -> None:
+    """Both end where it crosses the level; a corner there belongs to both."""
+    way = [(0.0, 0.0), (0.0, 10.0), (5.0, 10.0), (5.0, 30.0)]
+    assert until(way, 4.0) == [(0.0, 0.0), (0.0, 4.0)]
+    assert until(way, 10.0) == way[:3] and until(way, 99.0) == way
+    assert until(way, 20.0) == [*way[:3], (5.0, 20.0)]
+    assert since(way, 20.0) == [(5.0, 20.0), (5.0, 30.0)]
+    assert since(way, 4.0) == [(0.0, 4.0), *way[1:]] and since(way, -9.0) == way
+
+
+@pytest.mark.parametrize(("height", "folds"), [(20.0, False), (60.0, True)])
+def test_a_small_scope_makes_no_u(height: float, folds: bool) -> None:
+    """Of the same levels only if they are long."""
+    net = _chain(5, [(1, 3), (0, 4)])
+    items = [item._replace(height=height) for item in net.items]
+    assert runs_down(net._replace(items=items)) != folds
