@@ -102,7 +102,7 @@ def test_fn_is_none_once_nothing_is_alive() -> None:
     """Or where a recording was loaded from a file."""
     spy = Spy()
     digraph(spy, network())
-    assert {node.fn for node in spy.nodes} == {None}
+    assert {node.fn for node in spy.nodes} == {node.parent for node in spy.nodes} == {None}
 
 
 def test_styler_that_changes_nothing_leaves_the_theme() -> None:

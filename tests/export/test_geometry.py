@@ -1,4 +1,4 @@
-"""Where things are: outlines in their boxes, texts in modules, tips and marks of lines."""
+"""Where things are: outlines in their boxes, texts in modules, tips of lines, loops."""
 
 from __future__ import annotations
 
@@ -12,18 +12,14 @@ import pytest
 
 from tests import figures
 from tests.export.test_plain_svg import NO_FORMS, SVG
-from torchrecorder.export import legend as legend_module
 from torchrecorder.export.dot import node_name
-from torchrecorder.export.head_marks import ASIDE, BACK, HeadMark, head_marks
-from torchrecorder.export.svg import layered
-from torchrecorder.export.legend import SMALL
 from torchrecorder.export.nested import ARROW, arrow, closed_size, loop_way
 from torchrecorder.export.plain_svg import HALF_TIP, plain_svg
 from torchrecorder.export.svg import centred
 from torchrecorder.layout.layered import Drawn
-from torchrecorder.layout.measure import label_size, text_width
+from torchrecorder.layout.measure import label_size
 from torchrecorder.style.draw import draw
-from torchrecorder.style.figure import Figure, LegendEntry, Line, Look, Outline, Shape, Text
+from torchrecorder.style.figure import Figure, Look, Outline, Shape, Text
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 LOOK = Look("#ffffff", "#000000", "#000000")
@@ -147,6 +143,15 @@ def test_boxes_grow_with_their_text(outline: str) -> None:
     assert again[0] > once[0] and again[1] > once[1]
 
 
+def test_a_repeated_box_has_a_second_outline_inside() -> None:
+    """As far from the first on every side."""
+    (node,) = parts(alone("box", 3), "node")
+    outer, inner = (extent([*spots(form)]) for form in forms(node))
+    rooms = [abs(a - b) for a, b in zip(outer, inner)]
+    assert rooms == pytest.approx([rooms[0]] * 4, abs=0.02) and rooms[0] > 1
+    assert inner[0] > outer[0] and inner[3] < outer[3]
+
+
 def test_short_texts_get_a_box_that_can_be_seen() -> None:
     """Never smaller than a box for one letter."""
     tiny = replace(alone(), shapes=(Shape("a", None, (Text("x", "title"),), LOOK),), fontsize=4.0)
@@ -233,45 +238,6 @@ def test_the_line_back_in_a_loop(direction: Any, up: bool, ends: tuple[str, str]
     assert [way[0][axis], way[-1][axis]] == [places[end] for end in ends]
 
 
-def legend(texts: str) -> Figure:
-    """A figure with an entry for each word."""
-    return replace(alone(), legend=tuple(LegendEntry(text, LOOK) for text in texts.split()))
-
-
-@pytest.mark.parametrize("columns", [1, 2, 3, 5])
-def test_entries_of_a_legend_stand_in_rows(columns: int) -> None:
-    """Apart from each other and from the frame, each as wide as the widest in its column."""
-    figure = legend("a bb ccccccccc d ee")
-    wide, high = legend_module.size(figure, columns)
-    spots = [*legend_module.places(figure, columns)]
-    height = legend_module.entry_height(figure)
-    margin, gap = legend_module.MARGIN, legend_module.GAP
-    assert min(x - width / 2 for x, _, width in spots) == pytest.approx(margin)
-    assert max(x + width / 2 for x, _, width in spots) == pytest.approx(wide - margin)
-    assert min(y - height / 2 for _, y, _ in spots) == pytest.approx(margin)
-    assert max(y + height / 2 for _, y, _ in spots) == pytest.approx(high - margin)
-    rows = sorted({y for _, y, _ in spots})
-    assert len(rows) == -(-5 // columns)
-    for one, other in zip(rows, rows[1:]):
-        assert other - one == pytest.approx(height + gap)
-    for (x, y, width), (other_x, other_y, other) in zip(spots, spots[1:]):
-        if y == other_y:
-            assert other_x - other / 2 - x - width / 2 == pytest.approx(gap)
-    for (_, _, width), shape in zip(spots, legend_module.shapes(figure)):
-        assert width > label_size(shape.label, 8.0, fontname="Helvetica")[0]
-
-
-def test_a_legend_has_as_many_columns_as_fit() -> None:
-    """Exactly as wide is enough; no more columns than full rows need; one at least."""
-    figure = legend("aa aa aa aa")
-    for columns in (1, 2, 4):
-        wide = legend_module.size(figure, columns)[0]
-        assert legend_module.columns_in(figure, wide) == columns
-    assert legend_module.columns_in(figure, legend_module.size(figure, 3)[0]) == 2
-    assert legend_module.columns_in(figure, legend_module.size(figure, 2)[0] - 0.1) == 1
-    assert legend_module.columns_in(figure, 0.0) == 1
-
-
 def test_labels_are_put_in_the_middle_of_their_outline() -> None:
     """Of what Graphviz marks; spaces that only keep lines apart are gone."""
     text = '<text text-anchor="start" x="3.00" y="5">a</text>\n'
@@ -283,97 +249,3 @@ def test_labels_are_put_in_the_middle_of_their_outline() -> None:
     assert centred(marked + other) == f'<g id="n1" class="node">\n{box}{middle}</g>\n{other}'
     bare = f'<g id="n3" class="node centred">\n{text}</g>\n'
     assert centred(bare) == bare.replace(" centred", "")
-
-
-def entering(*lines: Line, **facts: Any) -> Figure:
-    """Lines between boxes whose positions are given with the ways of the lines."""
-    return Figure("f", (), (), lines, **facts)
-
-
-def line(tail: str, head: str = "h", mark: str = "", place: int = -1) -> Line:
-    """A line with the name of an argument."""
-    return Line(tail, head, "", LOOK, mark=mark, place=place)
-
-
-def down(x: float, top: float = 0.0) -> list[tuple[float, float]]:
-    """A way straight down to a box at 100."""
-    return [(x, top), (x, 100.0)]
-
-
-def half(text: str) -> float:
-    """Half the width of a mark."""
-    return text_width(text, 10.0 * SMALL) / 2
-
-
-def test_arguments_that_enter_in_order_have_no_names() -> None:
-    """Of those that do not, the first stands left of its line, the others right of theirs."""
-    lines = [line("a", mark="x", place=0), line("b", mark="y", place=1), line("c", "other")]
-    ways = [down(0), down(50), down(90)]
-    assert not head_marks(entering(*lines), ways)
-    assert head_marks(entering(*lines), [ways[1], ways[0], ways[2]]) == {
-        0: HeadMark("x", (50 + ASIDE + half("x"), 100 - BACK)),
-        1: HeadMark("y", (0 - ASIDE - half("y"), 100 - BACK)),
-    }
-
-
-def test_upwards_a_mark_is_below_the_tip_and_level_it_is_above() -> None:
-    """Always back along the line; beside a line up, over a level one."""
-    given = line("a", mark="x")
-    (up,) = head_marks(entering(given, direction="BT"), [[(0, 100), (0, 0)]]).values()
-    assert up.at == (ASIDE + half("x"), BACK)
-    (right,) = head_marks(entering(given, direction="LR"), [[(0, 0), (100, 0)]]).values()
-    assert right.at[0] == 100 - half("x") - 2 and -8.0 < right.at[1] < -4.0
-    (left,) = head_marks(entering(given, direction="RL"), [[(100, 0), (0, 0)]]).values()
-    assert left.at[0] == half("x") + 2 and left.at[1] == right.at[1]
-
-
-def test_names_that_have_no_room_are_numbers() -> None:
-    """Between two lines: of all arguments of this box, counted from one, none left out."""
-    names = ["first argument", "second argument", "third argument"]
-    places = zip("abc", names, (2, 1, 0))
-    lines = [line(tail, mark=name, place=place) for tail, name, place in places]
-    wide = head_marks(entering(*lines), [*map(down, (0, 200, 400))])
-    assert [mark.text for mark in wide.values()] == names
-    near = head_marks(entering(*lines), [*map(down, (0, 200, 220))])
-    assert [mark.text for mark in near.values()] == ["3", "2", "1"]
-    room = text_width(names[1], 10.0 * SMALL) + ASIDE
-    for beyond, told in ((0.01, names[1]), (-0.01, "2")):
-        found = head_marks(entering(*lines), [*map(down, (0, 20, 20 + room + beyond))])
-        assert found[1].text == told
-    aside = [[(0, y), (100, y)] for y in (0, 20, 40)]
-    level = head_marks(entering(*lines, direction="LR"), aside)
-    assert [mark.text for mark in level.values()] == names
-
-
-def test_a_mark_keeps_away_from_level_lines_of_its_own_box() -> None:
-    """Right of its line, or left of it where a line runs level on the right only."""
-    lines = [line("a", mark="x"), line("a", "other")]
-    right = [(0.0, 0.0), (0.0, 90.0), (60.0, 90.0), (60.0, 200.0)]
-    left = [(-x, y) for x, y in right]
-    far = [(0.0, 0.0), (0.0, 70.0), (60.0, 70.0), (60.0, 200.0)]
-    upright = [(60.0, 90.0), (60.0, 200.0)]
-
-    def side(*others: Any) -> int:
-        found = head_marks(entering(lines[0], *[lines[1]] * len(others)), [down(0), *others])
-        return 1 if found[0].at[0] > 0 else -1
-
-    assert side() == side(left) == side(far) == side(upright) == side(left, right) == 1
-    assert side(right) == -1
-
-
-def test_layers_hold_what_belongs_to_them() -> None:
-    """Open modules below arrows below boxes, by name; the frame around them stays."""
-    svg = (
-        '<svg xmlns="http://www.w3.org/2000/svg">\n<g id="graph0" class="graph">\n'
-        '<g id="n1" class="node">\n<title>a</title>\n</g>\n'
-        '<g id="e1" class="edge">\n<title>a-&gt;b</title>\n</g>\n'
-        '<g id="c1" class="cluster">\n<title>cluster_c</title>\n</g>\n'
-        '<g id="n2" class="node">\n<title>b</title>\n</g>\n</g>\n</svg>\n'
-    )
-    names = {"a": "A", "b": "B", "cluster_c": "C & D"}
-    label = "{http://www.inkscape.org/namespaces/inkscape}label"
-    root = xml.etree.ElementTree.fromstring(layered(svg, names))
-    (graph,) = root
-    assert [(layer.get(label), [part.get(label) for part in layer]) for layer in graph] == [
-        ("open modules", ["C & D"]), ("arrows", ["A → B"]), ("boxes", ["A", "B"]),
-    ]  # fmt: skip

@@ -166,6 +166,17 @@ def test_version_1_may_lack_columns() -> None:
     assert decode(data, Recording) == network()
 
 
+def test_version_1_counts_nodes_over_all_tables_but_modules() -> None:
+    """Scopes, ops, values, grad nodes."""
+    recording = network()
+    tables = recording.scopes, recording.ops, recording.values, recording.grad_nodes
+    ids = [key for table in tables for key in table]
+    data = _old("network")
+    data["measured"] = {"n": {"node": [*range(len(ids))], "amount": [*range(len(ids))]}}
+    found = decode(data, Recording).measured["n"]
+    assert found == {key: amount for amount, key in enumerate(ids)}
+
+
 def test_unknown_parts_are_ignored() -> None:
     """A reader passes over what a newer writer of the same version added."""
     data = encode(network())

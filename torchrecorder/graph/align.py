@@ -50,8 +50,6 @@ def _patience(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Pair]:
         while start < stop and first < last and a[stop - 1] == b[last - 1]:
             stop, last = stop - 1, last - 1
             found.append((stop, last))
-        if start == stop or first == last:
-            continue
         anchors = _anchors(a, b, (start, stop, first, last), rounds)
         if rounds and anchors and (stop - start) * (last - first) > EXACT:
             waiting.extend((*gap, rounds - 1) for gap in _gaps(anchors, start, stop, first, last))
