@@ -152,3 +152,36 @@ def test_what_all_levels_read_has_a_lane_between_the_sides() -> None:
             lanes |= {x for (x, y), (to, _) in pairwise(way) if x == to and edges[0] < x < edges[1]}
     assert len(lanes) == 1
     assert all(edges[0] + BESIDE - CLOSE <= lane <= edges[1] - BESIDE + CLOSE for lane in lanes)
+
+
+@pytest.mark.parametrize("readers", [1, 2])
+def test_what_goes_on_leaves_a_u_below(readers: int) -> None:
+    """Beside the right side, each line on a track of its own, above the first box there."""
+    net = u_net([(60, 40)] * 3, [False] * 3)
+    last = net.links[-1].tail
+    net.items.pop()
+    net.links.pop()
+    for number in range(readers):
+        for step in range(2):
+            net.items.append(Item(f"after{number}.{step}", -1, 60, 20, module=True))
+        after = len(net.items) - 2
+        net.links.append(Link(last if number == 0 else last - 1, after, f"given{number}"))
+        net.links.append(Link(after, after + 1, f"next{number}"))
+    picture, boxes = drawn(net)
+    model, (_, right) = boxes[1], sides(net, boxes)
+    edge = max(box.x + box.width for box in right)
+    ways = [way for link, way in zip(net.links, whole(picture, net.links))
+            if link.value.startswith("given")]
+    lanes, levels = [], []
+    for way in ways:
+        lane, y = next((x, y) for x, y in way if x > edge)
+        lanes.append(lane)
+        levels.append(y)
+        assert (lane, model.y + model.height) <= way[way.index((lane, y)) + 1]
+    assert sorted(lanes) == pytest.approx(
+        [edge + BESIDE + TRACK * number for number in range(readers)]
+    )
+    assert model.x + model.width == pytest.approx(max(lanes) + PAD)
+    levels.sort(reverse=True)
+    assert all(one - other == pytest.approx(TRACK) for one, other in pairwise(levels))
+    assert model.y < min(levels) and max(levels) < right[0].y
