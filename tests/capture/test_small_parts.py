@@ -1,0 +1,176 @@
+"""Small parts of the recorder by themselves: what belongs to which run, write, node and object."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from torchrecorder.capture.autograd.walk import _parents_first
+from torchrecorder.capture.state.own_task import OwnTask
+from torchrecorder.capture.state.restore import restored
+from torchrecorder.capture.tensors.argument_objects import takes_part
+from torchrecorder.capture.tensors.leaf_gradients import LeafGradients
+from torchrecorder.capture.tensors.storage import Storage
+
+# Buffers ----------------------------------------------------------------------------------
+
+
+class Held(nn.Module):
+    """Holds buffers."""
+
+    def __init__(self, *buffers: Any) -> None:
+        super().__init__()
+        for number, buffer in enumerate(buffers):
+            self.register_buffer(f"b{number}", buffer)
+
+
+def plain(tensor: torch.Tensor) -> list[Any]:
+    """All numbers of a tensor."""
+    return [part.tolist() for part in tensor.unbind()] if tensor.is_nested else tensor.tolist()
+
+
+KINDS = {
+    "one": lambda: [torch.ones(3)],
+    "one of each type": lambda: [torch.ones(3), torch.tensor([4]), torch.ones(2).double()],
+    "nested": lambda: [torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), torch.ones(2)],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_buffers_that_are_alone_of_their_kind_are_put_back(kind: str) -> None:
+    """Whichever of them is written; in the same tensor, without a trace in its version."""
+    model = Held(*KINDS[kind]())
+    before = [(name, one, plain(one), one._version) for name, one in model.named_buffers()]
+    for changed, *_ in before:
+        with restored(model), torch.no_grad():
+            getattr(model, changed).mul_(3)
+        for name, buffer, numbers, version in before:
+            assert getattr(model, name) is buffer and plain(buffer) == numbers
+            assert buffer._version == version
+
+
+# Names and writes -------------------------------------------------------------------------
+
+
+class Taking:
+    """Takes part in what PyTorch does."""
+
+    @classmethod
+    def __torch_function__(cls, *given: Any, **named: Any) -> Any:
+        """Nothing."""
+
+
+class Own(torch.Tensor):
+    """A tensor of a class of its own."""
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "found"),
+    [
+        ((), {}, False), ((1, "a"), {}, False), ((torch.ones(1), 2), {}, False),
+        ((Taking(),), {}, True), ((torch.ones(1), Taking()), {}, True),
+        ((), {"other": Taking()}, True), (([1, Taking()], 2), {}, True), (((Taking(),),), {}, True),
+        ((torch.ones(1).as_subclass(Own),), {}, False), ((Taking,), {}, False),
+    ],
+)
+def test_objects_that_take_part(args: Any, kwargs: Any, found: bool) -> None:
+    """Among the arguments or in a list of them; no tensors, which always do."""
+    assert takes_part(args, kwargs) == found
+
+
+def test_gradients_of_leaves() -> None:
+    """Of the last pass that was behind a leaf; of the last one at all where none was known."""
+    gradients = LeafGradients()
+    assert gradients.named(("v1.grad",)) is None
+    gradients.last = "o5"  # type: ignore[assignment]
+    gradients.left["v1"] = "o3"  # type: ignore[index, assignment]
+    assert gradients.named(("v1.grad",)) == "o3" and gradients.named(("v2.grad",)) == "o5"
+    assert gradients.named(()) is gradients.named(("v1",)) is gradients.named(("grad",)) is None
+
+
+def test_what_a_collective_wrote() -> None:
+    """Up to the version at which it was done, the latest of several; who waits is told once."""
+    storage = Storage(None, 0)
+    assert storage.arrive(2) == [] and storage.received == 2
+    storage.expect()
+    assert storage.received > 1 << 40
+    storage.waiting.append("one")  # type: ignore[union-attr, arg-type]
+    storage.expect()
+    assert storage.arrive(5) == ["one"] and storage.received == 5
+    assert storage.arrive(3) == [] and storage.received == 5
+    assert storage.arrive(7) == [] and storage.received == 7
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5)), max_size=9),
+       st.integers(0, 9), st.integers(0, 9), st.integers(1, 5))
+def test_writes_since(writes: list[tuple[int, int]], seen: int, low: int, size: int) -> None:
+    """Of each byte the last writer is among them, in order; nothing from before, nothing beside."""
+    storage = Storage(None, 0)
+    for number, (begin, length) in enumerate(writes):
+        storage.write(f"o{number}", begin, begin + length)  # type: ignore[arg-type]
+    found = [int(write.op[1:]) for write in storage.since(seen, low, low + size)]
+    meets = [number for number, (begin, length) in enumerate(writes)
+             if number >= seen and begin < low + size and low < begin + length]
+    assert found == sorted(found) and set(found) <= set(meets)
+    for byte in range(low, low + size):
+        last = [number for number in meets
+                if writes[number][0] <= byte < writes[number][0] + writes[number][1]]
+        assert not last or last[-1] in found
+    if meets and found != meets:
+        begin, length = writes[found[0]]
+        assert begin <= low and low + size <= begin + length
+
+
+# Nodes and tasks --------------------------------------------------------------------------
+
+
+@given(st.lists(st.lists(st.integers(0, 30), max_size=3), max_size=12), st.data())
+def test_nodes_come_after_those_that_they_lead_to(edges: list[list[int]], data: Any) -> None:
+    """Each once, whatever the order in which they were found; others are left out."""
+    names = [SimpleNamespace(number=number) for number in range(31)]
+    found = {
+        number: (number, names[number], tuple(
+            (names[parent], 0) if parent < number else (None, 0) for parent in parents))
+        for number, parents in enumerate(edges)
+    }
+    order = data.draw(st.permutations(list(found)))
+    ordered = _parents_first({number: found[number] for number in order}, lambda node: node.number)
+    places = {number: place for place, (number, *_) in enumerate(ordered)}
+    assert len(ordered) == len(places) == len(found)
+    for number, _, parents in ordered:
+        assert all(places[parent.number] < places[number] for parent, _ in parents if parent)
+
+
+def test_a_task_is_left_while_another_runs() -> None:
+    """Not outside of tasks; once the recorder is cut, everything is."""
+    whole = OwnTask()
+    with whole:
+        assert not whole.is_left() and not whole.is_cut() and not whole.others_ran
+    whole.cut()
+    assert whole.is_cut() and whole.is_left()
+
+    async def steps() -> list[bool]:
+        seen = []
+
+        async def other() -> None:
+            seen.append(own.is_left())
+
+        begun = asyncio.ensure_future(other())
+        with OwnTask() as own:
+            inner = asyncio.ensure_future(other())
+            seen.append(own.is_left())
+            await begun
+            await inner
+            seen.append(own.others_ran)
+        assert own.is_left()
+        return seen
+
+    assert asyncio.run(steps()) == [False, True, False, True]
