@@ -23,7 +23,7 @@ from torchrecorder.recording import Recording
     [
         ((), ""), ((2,), "2"), ((1, 2), "1-2"), ((3, 1, 2), "1-3"), ((1, 3), "1, 3"),
         ((1, 2, 4, 5, 5), "1-2, 4-5"), ((0,), "Python"), ((0, 1), "1, Python"),
-        ((0, 0, 2), "2, Python"),
+        ((0, 0, 2), "2, Python"), ((8, 1), "1, 8"), ((16, 8, 9), "8-9, 16"),
     ],
 )  # fmt: skip
 def test_graphs_of_several_ops(numbers: tuple[int, ...], said: str) -> None:

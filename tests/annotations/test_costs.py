@@ -152,6 +152,36 @@ def test_the_first_bad_gradient_is_that_of_its_maker():
     assert first_bad_grad(with_bad(g2=(1, 0))) == ("g3", 1, 0)
 
 
+def test_the_first_bad_gradient_in_words():
+    """With the op whose forward made its node, if one did."""
+    found = with_bad(g4=(1, 2))
+    (text,) = describe(found)
+    assert text == "first NaN or Inf in backward: MmBackward0 of linear() in b (1 NaN, 2 Inf)"
+    loose = found.grad_nodes["g4"]._replace(owner=None)
+    grads = {**found.grad_nodes, "g4": loose}
+    (text,) = describe(replace(found, grad_nodes=grads))
+    assert text == "first NaN or Inf in backward: MmBackward0 of no op (1 NaN, 2 Inf)"
+    assert not [*describe(stepped())]
+
+
+def test_annotations_are_asked_for_by_name():
+    """Whatever else it is, is refused in a sentence; what was measured is listed."""
+    for wrong in (3, None, ["flops"]):
+        with pytest.raises(UnknownAnnotation, match="no annotation is called"):
+            stepped().annotations[wrong]
+    with pytest.raises(UnknownAnnotation) as raised:
+        stepped().top("backward_flops")
+    listed = str(raised.value).partition("It has ")[2].split(", ")
+    assert set(listed) == set(stepped().annotations) and "backward_flops" not in listed
+
+
+def test_what_cannot_be_added_up_has_no_second_column():
+    """Nor has a row of one op."""
+    row = stepped().table(["zeros", "flops"])[0]
+    assert "zeros" in row and "self_zeros" not in row and "self_flops" in row
+    assert "self_flops" not in stepped().table(["zeros", "flops"], by="op")[0]
+
+
 def test_what_ran_again_for_a_checkpoint_has_no_place_of_its_own():
     """Not in rankings and tables of modules, of calls, nor of ops."""
     run = Builder("Net")

@@ -301,7 +301,8 @@ def test_a_number_that_cannot_be_added_up_has_no_limit() -> None:
     """Even if it was measured."""
     with pytest.raises(InvalidArgument, match="'zeros' cannot be added up and has no budget"):
         exceeded(stepped(), {"": {"zeros": 1}})
-    for wrong in ({"": 3}, {"": {"parameters": -1}}, {"": {"parameters": "many"}}, 3):
+    mixed = {"": {"parameters": 1}, "a": 3}
+    for wrong in ({"": 3}, mixed, {"": {"parameters": -1}}, {"": {"parameters": "many"}}, 3):
         assert not BUDGETS.holds(wrong)
     assert BUDGETS.holds({"": {"parameters": 0, "flops": 1e9}})
 

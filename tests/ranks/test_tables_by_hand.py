@@ -11,6 +11,7 @@ import torchrecorder
 from tests.figures import network
 from tests.graph.test_consistency import changed
 from tests.ranks.test_by_hand import ran, sent, sharded
+from tests.stepped import stepped
 from torchrecorder.events import ScopeKind
 from torchrecorder.graph.consistency import problems
 from torchrecorder.ranks.sharding_ops import without_sharding_ops
@@ -130,3 +131,98 @@ def test_top_of_all_collectives(n: int) -> None:
     """The largest first."""
     run = torchrecorder.merge([ran(rank, sent(given=1), sent(given=9)) for rank in range(2)])
     assert [amount for _, amount in run.top("bytes", n)] == [9, 1][:n]
+
+
+def test_lanes_say_between_what_their_ranks_are() -> None:
+    """Of the same operations on weights of other sizes."""
+    other = changed(network(), "values", "v1", shape=(2, 8), bytes=32)
+    run = torchrecorder.merge([ran(0, sent(given=4)), ran(1, sent(given=4), whole=other)])
+    assert len(run.lanes) == 1 and run.lanes[0].parameter_bytes == (96, 128)
+    assert "96 B – 128 B" in run.summary()
+
+
+def test_numbers_stand_to_the_right() -> None:
+    """Below each other, in tables of modules and of lanes."""
+    run = torchrecorder.merge([
+        ran(rank, sent(given=7, seconds=1.0 + 99 * rank, blocked_seconds=99.0),
+            *[sent(given=40, scope="s1")] * 11) for rank in range(2)
+    ])
+    lines = run.summary().split("\n")
+    at = next(number for number, line in enumerate(lines) if line.lstrip().startswith("Module"))
+    rows = [line for line in lines[at:] if "all_reduce" in line]
+    assert len(rows) == 2
+    for cells in (("11", " 1"), ("440 B", "  7 B")):
+        assert rows[0].index(cells[0]) == rows[1].index(cells[1], rows[1].index("forward"))
+
+
+def test_where_a_message_was_lost() -> None:
+    """Module and line, as far as they are known."""
+    for facts, said in (
+        ({"op": "o0", "scope": "s2"}, " in body.0 at /home/me/net.py:13"),
+        ({"op": "o4"}, " at /home/me/net.py:20"), ({"scope": "s2"}, " in body.0"), ({}, ""),
+    ):
+        run = torchrecorder.merge([ran(0, sent("send", tag=0, peer=1, **facts)), ran(1)])
+        assert run.problems == (
+            f"message no. 1 with tag 0 from rank 0 to rank 1 was sent but not received{said}",
+        )
+
+
+def test_receives_from_anybody_take_one_message_each() -> None:
+    """From those that lack a receive, in their order."""
+    takes = [sent("recv", 8, tag=0, peer=-1), sent("recv", 8, tag=0, peer=-1)]
+    gives = [sent("send", 8, tag=0, peer=0)]
+    run = torchrecorder.merge([
+        ran(0, *takes, world=3), ran(1, *gives, world=3), ran(2, *gives, world=3)
+    ])
+    assert run.problems == ()
+    pairs = [(one.ranks, one.places.tolist()) for one in run.collectives]
+    assert sorted(pairs) == [((1, 0), [0, 0]), ((2, 0), [0, 1])]
+
+
+def test_a_view_of_what_alone_is_removed_goes_too() -> None:
+    """And is no longer read."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("relu", run.op("detach", run.op("wait_tensor", run.input("x"))))
+    found = without_sharding_ops(run.recording())
+    assert [op.name for op in found.ops.values()] == ["relu"]
+
+
+def test_backward_runs_of_all_ranks_are_numbered_on() -> None:
+    """With their nodes, statistics and measurements."""
+    other = changed(stepped(), "ops", "o0", name="other")
+    whole = torchrecorder.merge([ran(0, whole=stepped()), ran(1, whole=other)]).whole
+    assert not [*problems(whole)]
+    assert [run.run for run in whole.backward_runs] == [0, 1]
+    once, kinds = len(stepped().grad_runs), stepped().statistics
+    assert [run.run for run in whole.grad_runs] == [0] * once + [1] * once
+    runs = [one.run for one in kinds]
+    assert [one.run for one in whole.statistics] == [*runs, *(run + (run >= 0) for run in runs)]
+    assert whole.annotations["flops"].total() == 2 * stepped().annotations["flops"].total()
+    assert whole.annotations["backward_time"].total() == 2 * 9.75
+    by_rank = [whole.ops[run.op].index for run in whole.backward_runs]
+    assert by_rank == sorted(by_rank)
+
+
+def test_several_messages_of_one_op_are_one_line() -> None:
+    """Between the same two operations; buffers that others read are kept."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("batch", run.input("x", (2, 4)), outputs=0)
+    sender = run.recording()
+    run = Builder("Net")
+    with run.scope("Net"):
+        buffer, read = run.op("empty"), run.op("empty")
+        given = run.op("recv", buffer, read, writes=buffer)
+        run.op("add", given, read)
+    receiver = run.recording()
+    sends = [sent("send", 32, tag=tag, peer=1, op="o0", scope="s0") for tag in range(2)]
+    takes = [sent("recv", 32, tag=tag, peer=0, op="o2", scope="s0") for tag in range(2)]
+    run_of_both = [ran(0, *sends, whole=sender), ran(1, *takes, whole=receiver)]
+    whole = torchrecorder.merge(run_of_both).whole
+    assert not [*problems(whole)]
+    ops = {op.name: op for op in whole.ops.values()}
+    assert len(ops["batch"].outputs) == 1 and len(ops["recv"].inputs) == 1
+    assert [op.name for op in whole.ops.values()].count("empty") == 1
+    lane = whole.scopes[ops["recv"].scope].parent
+    assert ops["recv"].inputs[0] in whole.scopes[lane].inputs
