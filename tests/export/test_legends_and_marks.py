@@ -12,7 +12,7 @@ from tests.export.test_geometry import LOOK, alone, parts
 from tests.export.test_plain_svg import SVG
 from torchrecorder.export import legend as legend_module
 from torchrecorder.export.head_marks import ASIDE, BACK, HeadMark, head_marks
-from torchrecorder.export.layers import layered
+from torchrecorder.export.svg import layered
 from torchrecorder.export.legend import SMALL
 from torchrecorder.export.nested import Placed, legend_corner
 from torchrecorder.export.plain_svg import plain_svg

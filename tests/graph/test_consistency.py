@@ -15,12 +15,12 @@ from torchrecorder.events import (
     Allocation, Communication, FunctionCall, FusedKernel, GradEdge, GraphBreak, Role, ScopeKind,
     Shard, Slot, Statistics,
 )
-from torchrecorder.graph.boundary import Boundaries
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.nodes import GradNode
 from torchrecorder.graph.recording import Failure
 from torchrecorder.graph.repair import UNKNOWN, repaired
 from torchrecorder.recording import Recording
+from torchrecorder.select.functions import Boundaries
 from torchrecorder.testing import Builder
 
 

@@ -194,7 +194,7 @@ class _Grouping:
             ops=MappingProxyType(ops),
             grad_nodes=MappingProxyType(grads),
         )
-        ends = _Boundaries(nested, self.calls)
+        ends = Boundaries(nested, self.calls)
         scopes = {
             scope.id: scope._replace(inputs=ends.inputs(scope.id), outputs=ends.outputs(scope.id))
             if scope.id in self.calls
@@ -253,7 +253,7 @@ class _Grouping:
         return found
 
 
-class _Boundaries:
+class Boundaries:
     """The inputs and outputs of some scopes, found in one pass over the operations.
 
     Args:
