@@ -75,10 +75,7 @@ def page_data(given: Source) -> dict[str, Any]:
         "items": {**items, "template": list(laid.template[1:])},
         "root": laid.template[0],
         "templates": [template.to_json() for template in laid.templates],
-        "values": [
-            [tensors.number[maker, value] for maker, value in zip(*scope)]
-            for scope in zip(laid.makers, laid.carried)
-        ],
+        "values": [[tensors.number[tensor] for tensor in scope] for scope in laid.carried],
         "tensors": tensors.columns(),
         "bundles": tensors.members(),
         "loops": loops(tree, drawn.fold_boxes),

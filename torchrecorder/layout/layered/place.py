@@ -309,8 +309,7 @@ class _Placing:
             found.append(
                 Piece(
                     scope,
-                    plan.makers[scope + 1][path.trunk],
-                    plan.carried[scope + 1][path.trunk],
+                    *plan.carried[scope + 1][path.trunk],
                     _item(trunk.source, scope, children),
                     _item(sink, scope, children),
                     sink.child == OUTSIDE,

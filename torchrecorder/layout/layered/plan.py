@@ -11,7 +11,7 @@ from torchrecorder.layout.layered.ordering import columns
 from torchrecorder.layout.layered.scope_layout import Draft
 from torchrecorder.layout.layered.items import Item, Link
 from torchrecorder.layout.layered.port_order import in_order
-from torchrecorder.layout.layered.ports import Level, levels
+from torchrecorder.layout.layered.ports import Carried, Joined, levels
 from torchrecorder.layout.layered.template import Template
 
 Direction = Literal["TB", "LR", "BT", "RL"]
@@ -27,16 +27,14 @@ class Plan:
         templates: The distinct scopes.
         template: For the paper and then each item, the number of its template; -1 if it has
             nothing in it.
-        carried: For the paper and then each item, the value of each trunk of its template.
-        makers: The same for the item that made it.
+        carried: For the paper and then each item, the tensor of each trunk of its template.
     """
 
     items: tuple[Item, ...]
     direction: Direction
     templates: tuple[Template, ...]
     template: tuple[int, ...]
-    carried: tuple[tuple[str, ...], ...]
-    makers: tuple[tuple[int, ...], ...]
+    carried: tuple[tuple[Carried, ...], ...]
 
     def children(self) -> list[list[int]]:
         """The items in each scope, in their order; the paper first."""
@@ -64,30 +62,32 @@ def plan(
     """
     turned = direction in ("LR", "RL")
     found = levels(items, links)
-    numbers: dict[object, int] = {}
     drafts: list[Draft] = []
+    numbers: dict[object, int] = {}
+    sizes: dict[object, int] = {}
+    size = [sizes.setdefault((i.width, i.height, i.first), len(sizes)) for i in items]
     template = [-1] * (len(items) + 1)
-    for scope, level in found.items():
-        key = _key(level, items)
+    for scope, joined in found.items():
+        key = tuple([size[child] for child in joined.children]), joined.key()
         if key not in numbers:
             numbers[key] = len(drafts)
-            drafts.append(Draft(level, items, turned))
+            drafts.append(Draft(joined.level(), items, turned))
         template[scope + 1] = numbers[key]
     places = columns([draft.grid for draft in drafts], timeout=timeout)
     templates = _templates(found, template, drafts, places)
-    nets = [found[scope].nets if scope in found else () for scope in range(-1, len(items))]
     return Plan(
         tuple(items),
         direction,
         templates,
         tuple(template),
-        tuple(tuple(net.carried[1] for net in item) for item in nets),
-        tuple(tuple(net.carried[0] for net in item) for item in nets),
+        tuple(
+            found[scope].values() if scope in found else () for scope in range(-1, len(items))
+        ),
     )
 
 
 def _templates(
-    found: Mapping[int, Level],
+    found: Mapping[int, Joined],
     number: list[int],
     drafts: Sequence[Draft],
     places: Sequence[Sequence[float]],
@@ -109,12 +109,3 @@ def _templates(
             templates.append(draft.template(across))
         number[scope + 1] = seat
     return tuple(templates)
-
-
-def _key(level: Level, items: Sequence[Item]) -> object:
-    """What two scopes have in common that look the same."""
-    boxes = tuple(
-        (items[child].width, items[child].height, items[child].first) for child in level.children
-    )
-    nets = tuple((net.source, tuple(net.sinks)) for net in level.nets)
-    return boxes, nets, level.entries, level.exits

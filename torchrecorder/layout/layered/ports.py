@@ -7,9 +7,9 @@ one scope to deep in another belongs to one net in every scope on its way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from torchrecorder.layout.layered.items import Item, Link
 
@@ -18,6 +18,8 @@ OUTSIDE = -1
 
 Carried = tuple[int, str]
 """The item that made a tensor, and the tensor."""
+
+_KeyT = TypeVar("_KeyT", bound=Hashable)
 
 
 class End(NamedTuple):
@@ -58,7 +60,44 @@ class Level:
     exits: int = 0
 
 
-def levels(items: Sequence[Item], links: Iterable[Link]) -> dict[int, Level]:
+class Joined:
+    """What is directly in one scope, in plain numbers: most scopes equal one seen before.
+
+    Attributes:
+        children: Numbers of the items in it, in their order.
+        nets: For the number of each tensor, the child and port of its source, then of each sink.
+        carried: The tensors that the numbers stand for.
+        entries: The port by which each tensor comes in.
+        exits: The port by which each tensor leaves.
+    """
+
+    __slots__ = ("children", "nets", "carried", "entries", "exits")
+
+    def __init__(
+        self, carried: Sequence[Carried], entries: Sized = (), exits: Sized = ()
+    ) -> None:
+        self.children: list[int] = []
+        self.nets: dict[int, list[int]] = {}
+        self.carried, self.entries, self.exits = carried, entries, exits
+
+    def values(self) -> tuple[Carried, ...]:
+        """What each of the nets is."""
+        return tuple([self.carried[number] for number in self.nets])
+
+    def key(self) -> object:
+        """Equal for scopes that are joined alike."""
+        return tuple(map(tuple, self.nets.values())), len(self.entries), len(self.exits)
+
+    def level(self) -> Level:
+        """The same with names."""
+        nets = [
+            Net(carried, End(*ends[:2]), [End(*ends[at:at + 2]) for at in range(2, len(ends), 2)])
+            for carried, ends in zip(self.values(), self.nets.values())
+        ]
+        return Level(self.children, nets, len(self.entries), len(self.exits))
+
+
+def levels(items: Sequence[Item], links: Iterable[Link]) -> dict[int, Joined]:
     """What is in each scope, by the scope's number; -1 is the paper."""
     return _Levels(items).joined(links)
 
@@ -68,75 +107,81 @@ class _Levels:
         self.parent = [item.parent for item in items]
         self.depth: list[int] = []
         self.place: list[int] = []
-        self.found: dict[int, Level] = {-1: Level()}
+        self.numbers: dict[Carried, int] = {}
+        self.carried: list[Carried] = []
+        self.gathered: set[tuple[int, int]] = set()
+        self.entry: list[dict[Hashable, int]] = [{} for _ in items]
+        self.exit: list[dict[int, int]] = [{} for _ in items]
+        self.found: dict[int, Joined] = {-1: Joined(self.carried)}
         for number, item in enumerate(items):
             self.depth.append(0 if item.parent < 0 else self.depth[item.parent] + 1)
             siblings = self.found[item.parent].children
             self.place.append(len(siblings))
             siblings.append(number)
             if item.header is not None:
-                self.found[number] = Level()
-        self.nets: dict[tuple[int, Carried, End], Net] = {}
-        self.entry: dict[tuple[int, Carried, int], int] = {}
-        self.exit: dict[tuple[int, Carried], int] = {}
-        self.entries = [0] * len(items)
-        self.exits = [0] * len(items)
-        self.sunk: set[tuple[int, Carried, End, End]] = set()
+                ports = self.entry[number], self.exit[number]
+                self.found[number] = Joined(self.carried, *ports)
 
-    def joined(self, links: Iterable[Link]) -> dict[int, Level]:
+    def joined(self, links: Iterable[Link]) -> dict[int, Joined]:
         copies: dict[Link, int] = {}
         for link in links:
-            copies[link] = copies.get(link, -1) + 1
-            self._join(link, copies[link])
-        for number, level in self.found.items():
-            if number >= 0:
-                level.entries, level.exits = self.entries[number], self.exits[number]
+            copy = copies[link] = copies.get(link, -1) + 1
+            self._join(link, copy)
         return self.found
 
     def _join(self, link: Link, copy: int) -> None:
-        """Add a link to a net in every scope on its way: up to the common one, and down."""
-        tail, head = link.tail, link.head
-        carried, bundles = (tail, link.value), dict(link.bundles)
-        ups, downs = [], []
-        one, other = tail, head
-        while self.parent[one] != self.parent[other]:
-            if self.depth[one] >= self.depth[other]:
-                ups.append(one)
-                one = self.parent[one]
+        """Add a link to a net in every scope on its way: up to the common one, and down.
+
+        What has its port on the way down got its sink there together with it.
+        """
+        parent, depth, downs = self.parent, self.depth, []
+        one, other, carried = link.tail, link.head, self._number((link.tail, link.value))
+        bundles = dict(link.bundles) if link.bundles else {}
+        while parent[one] != parent[other]:
+            if depth[one] >= depth[other]:
+                carried = self._leave(one, carried, bundles)
+                one = parent[one]
             else:
                 downs.append(other)
-                other = self.parent[other]
-        for item in ups:
-            source = End(self.place[item], self._exit(item, carried))
-            around, inner = self.parent[item], carried
-            carried = (around, bundles[around]) if around in bundles else carried
-            self._sink(around, inner, source, End(OUTSIDE, self._exit(around, carried)))
-        source = End(self.place[one], self._exit(one, carried))
+                other = parent[other]
+        source = self.place[one], _port(self.exit[one], carried)
         for item in (other, *reversed(downs)):
-            port = self._entry(item, carried, copy if item == head else 0)
-            self._sink(self.parent[item], carried, source, End(self.place[item], port))
-            source = End(OUTSIDE, port)
+            entries, ports = self.entry[item], self._ends(parent[item], carried, source)
+            key: Hashable = (carried, copy) if copy and item == link.head else carried
+            if key not in entries:
+                ports += (self.place[item], _port(entries, key))
+            source = OUTSIDE, entries[key]
 
-    def _exit(self, item: int, carried: Carried) -> int:
-        key = (item, carried)
-        if key not in self.exit:
-            self.exit[key] = self.exits[item]
-            self.exits[item] += 1
-        return self.exit[key]
+    def _leave(self, item: int, carried: int, bundles: Mapping[int, str]) -> int:
+        """Lead a tensor from an item out of the scope around it; what it is part of outside."""
+        around = self.parent[item]
+        ends = self._ends(around, carried, (self.place[item], _port(self.exit[item], carried)))
+        outer, exits = carried, self.exit[around]
+        if around in bundles:
+            outer = self._number((around, bundles[around]))
+            is_new = (carried, outer) not in self.gathered
+            self.gathered.add((carried, outer))
+        else:
+            is_new = carried not in exits
+        if is_new:
+            ends += (OUTSIDE, _port(exits, outer))
+        return outer
 
-    def _entry(self, item: int, carried: Carried, copy: int) -> int:
-        key = (item, carried, copy)
-        if key not in self.entry:
-            self.entry[key] = self.entries[item]
-            self.entries[item] += 1
-        return self.entry[key]
+    def _number(self, carried: Carried) -> int:
+        """A small number that stands for a tensor."""
+        number = self.numbers.setdefault(carried, len(self.carried))
+        if number == len(self.carried):
+            self.carried.append(carried)
+        return number
 
-    def _sink(self, scope: int, carried: Carried, source: End, sink: End) -> None:
-        key = (scope, carried, source)
-        net = self.nets.get(key)
-        if net is None:
-            net = self.nets[key] = Net(carried, source)
-            self.found[scope].nets.append(net)
-        if (*key, sink) not in self.sunk:
-            self.sunk.add((*key, sink))
-            net.sinks.append(sink)
+    def _ends(self, scope: int, carried: int, source: tuple[int, int]) -> list[int]:
+        """The source and sinks of the net of a tensor in a scope."""
+        nets = self.found[scope].nets
+        if carried not in nets:
+            nets[carried] = [*source]
+        return nets[carried]
+
+
+def _port(ports: dict[_KeyT, int], key: _KeyT) -> int:
+    """The number of a port; ports are counted as they are needed."""
+    return ports.setdefault(key, len(ports))
