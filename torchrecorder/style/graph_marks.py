@@ -59,13 +59,16 @@ class GraphMarks:
 
     def group_look(self, cluster: Cluster, look: Look) -> Look:
         """The same for an open scope all of whose ops are in one graph."""
+        if not self.found:
+            return look
         scope = self.view.recording.scopes.get(ScopeId(cluster.id))  # not for a block of siblings
         ops = ops_inside(self.view.recording, [scope.id] if scope is not None else [])
         return self._outlined(look, self._only(ops), 1.8)
 
     def lines(self, box: Box) -> Iterator[Text]:
         """The captions of a box: the breaks in it."""
-        found = [item for member in box.members for item in self._breaks.get(member, ())]
+        members = box.members if self._breaks else ()
+        found = [item for member in members for item in self._breaks.get(member, ())]
         yield from self._told(found, len(found) > 1 or box.id not in self.view.recording.ops)
 
     def corner(self, cluster: Cluster) -> Iterator[Text]:
@@ -120,7 +123,8 @@ class GraphMarks:
     @cached_property
     def _graph_of(self) -> dict[str, float]:
         """The graph of each box whose ops are all in one graph; 0 for Python."""
-        found = {box.id: self._only(box.members) for box in self.view.boxes.values()}
+        boxes = self.view.boxes.values() if self._known else ()
+        found = {box.id: self._only(box.members) for box in boxes}
         return {box: graph for box, graph in found.items() if graph is not None}
 
     def _only(self, members: Iterable[str]) -> float | None:

@@ -48,14 +48,15 @@ class Weights:
     def call(self, scope: Scope, members: Iterable[str] = ()) -> str:
         """``call 2 of 3`` of a module with weights; empty if all are among *members*."""
         calls = self._calls(scope.module)
-        here = {scope.id, *members} & calls.keys()
+        here = calls.keys() & members | calls.keys() & {scope.id}
         if scope.id not in calls or len(here) == len(calls):
             return ""
         count = self._count(self.all, [scope.id])
         return f"call {calls[scope.id]} of {len(calls)}" if count else ""
 
     def _here(self, scope: Scope, box: Box) -> int:
-        return sum(1 for member in box.members if member in self._calls(scope.module))
+        calls = self._calls(scope.module)
+        return sum(map(calls.__contains__, box.members)) if len(calls) > 1 else len(calls)
 
     def _frozen(self, box: Box, each: int) -> str:
         """Whether they are trained, if some parameters of the model are and some are not.

@@ -7,7 +7,6 @@ counterpart that leaves or enters the fold: it is drawn parallel to that of the 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -95,10 +94,11 @@ class _Arrows:
         self.heads: dict[Ends, set[str]] = {}
         self.joined: dict[Entry, set[str]] = {}
         self.gates: dict[str, _Gate] = {}
-        self._seats: dict[str, dict[int, int]] = {}
+        self._seats: dict[str | None, Mapping[int, int]] = {None: {}}
         self._around: dict[str | None, tuple[tuple[int, int], ...]] = {None: ()}
         for cluster in tree.rows.view.clusters.values():
             self._around[cluster.id] = self._with(cluster.id, cluster.parent)
+            self._seats[cluster.id] = self._seats_of(cluster.id)
         self._sort()
 
     def united(self) -> Iterator[Arrow]:
@@ -123,22 +123,28 @@ class _Arrows:
 
     def _sort(self) -> None:
         """Tell the arrows that are drawn from those between siblings that are one."""
-        copies: Counter[tuple[str, str]] = Counter()
+        copies: dict[tuple[str, str], int] = {}
         own: set[Ends] = set()
         for arrow in self.tree.rows.view.arrows:
-            tails, heads = self._seated(arrow.tail), self._seated(arrow.head)
-            moved = self._moved(arrow)
-            crossed = next((n for n, place in heads.items() if tails.get(n, place) != place), None)
+            moved, crossed = self._moved(arrow), self._crossed(arrow)
             if crossed is not None:
                 self._cross(arrow, moved, crossed)
             elif moved.tail != moved.head:
-                copies[arrow.tail, arrow.head] += 1
-                ends = (moved.tail, moved.head, copies[arrow.tail, arrow.head])
+                between = arrow.tail, arrow.head
+                copy = copies[between] = copies.get(between, 0) + 1
+                ends = (moved.tail, moved.head, copy)
                 if arrow is moved and ends not in own:  # the first sibling's own goes first
                     own.add(ends)
                     self.drawn.pop(ends, None)
                 self.drawn.setdefault(ends, moved)
                 self.heads.setdefault(ends, set()).add(arrow.head)
+
+    def _crossed(self, arrow: Arrow) -> int | None:
+        """The innermost group that *arrow* leads from one sibling to another of, if any."""
+        tails, heads = self._seated(arrow.tail), self._seated(arrow.head)
+        if tails is heads or tails == heads:
+            return None
+        return next((n for n, place in heads.items() if tails.get(n, place) != place), None)
 
     def _moved(self, arrow: Arrow) -> Arrow:
         """*arrow* between what stays; itself if both of its ends do."""
@@ -166,17 +172,25 @@ class _Arrows:
             if item in self.gates:
                 self.gates[item].entries.setdefault((arrow.head, arrow.slot), arrow)
 
-    def _seated(self, box: str) -> dict[int, int]:
+    def _seated(self, box: str) -> Mapping[int, int]:
         """The groups a box is in, innermost first, with the index of its sibling in each."""
         if box not in self._seats:
-            seats: dict[int, int] = {}
-            found: str | None = box
-            while found is not None:
-                for number, place in self._with(found, self.tree.rows.items.parent[found]):
-                    seats.setdefault(number, place)
-                found = self.tree.stands.get(found)
-            self._seats[box] = seats
+            self._seats[box] = self._seats_of(box)
         return self._seats[box]
+
+    def _seats_of(self, item: str) -> Mapping[int, int]:
+        """The same; what is in equal siblings, and is none itself, has the seats around it."""
+        tree, parents = self.tree, self.tree.rows.items.parent
+        chain = [item]
+        while chain[-1] in tree.stands:
+            chain.append(tree.stands[chain[-1]])
+        if not tree.rows.similar and self.seat.keys().isdisjoint(chain):
+            return self._seats[parents[item]]
+        seats: dict[int, int] = {}
+        for found in chain:
+            for number, place in self._with(found, parents[found]):
+                seats.setdefault(number, place)
+        return seats
 
     def _with(self, item: str, parent: str | None) -> tuple[tuple[int, int], ...]:
         """The seats of what lies around an item, after its own."""

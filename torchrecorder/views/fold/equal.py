@@ -41,7 +41,9 @@ class Equal:
         for row in _rows(self.items, around, self.keys):
             start = 0
             while start < len(row):
-                end = max(_chain(self.wiring, row, start), _side_by_side(self.wiring, row, start))
+                end = _chain(self.wiring, row, start)
+                if end < len(row):
+                    end = max(end, _side_by_side(self.wiring, row, start))
                 yield tuple(row[start:end])
                 start = end
 

@@ -47,14 +47,15 @@ def repeats(view: View, similar: bool = False) -> tuple[View, tuple[tuple[str, .
     rows = Rows(view, similar)
     groups = tuple(FoldTree(rows).groups if similar else rows.every_group())
     folded = frozenset(item for group in groups for item in group)
-    return with_names(without_single_blocks(rows.view, folded)), groups
+    blocked = without_single_blocks(rows.view, folded)
+    return _with_names(blocked, rows.items if blocked is rows.view else None), groups
 
 
-def with_names(view: View) -> View:
-    """*view* with the names of the scopes and ops in each block."""
+def _with_names(view: View, items: Items | None) -> View:
+    """*view* with the names of the scopes and ops in each block; *items* are its own, if known."""
     if not any(map(is_block, view.clusters)):
         return view
-    items, recording = Items(view), view.recording
+    items, recording = items or Items(view), view.recording
     clusters = dict(view.clusters)
     for block in filter(is_block, view.clusters):
         inside = (
@@ -99,8 +100,8 @@ class Node:
         key: What it must have in common with its counterpart in another sibling.
         parent: The node around it.
         children: What lies in it.
-        instances: All boxes or clusters that it stands for, itself first.
-        homes: How many of the instances of its parent have it.
+        instances: Where siblings may differ, all that it stands for, itself first.
+        homes: There, how many of the instances of its parent have it.
         count: How many siblings it folds, at most.
         names: What these are called.
     """
@@ -239,8 +240,9 @@ class FoldTree:
             first = self.nodes[group[0]]
             first.count = len(group)
             first.names = names_of(self.rows.recording, group, self.rows.items.children)
+            join = self._join if self.rows.similar else self._join_equal
             for other in group[1:]:
-                self._join(first, self.nodes[other])
+                join(first, self.nodes[other])
         if groups:
             self.groups += groups
             row = self.roots if around is None else self.nodes[around].children
@@ -263,10 +265,16 @@ class FoldTree:
                 row.extend(filter(None, (mine or yours,)))
             one.children = row
 
+    def _join_equal(self, first: Node, other: Node) -> None:
+        """The same for siblings with the same in them, in which nothing is joined so far."""
+        waiting = [(first, other)]
+        while waiting:
+            one, two = waiting.pop()
+            self.stands[two.id] = one.id
+            waiting += zip(one.children, two.children)
+
     def _counterparts(self, one: Node, two: Node) -> Iterable[tuple[Node | None, Node | None]]:
         """What is in either of two siblings, in order, side by side where it is in both."""
-        if not self.rows.similar:
-            return zip(one.children, two.children)
         keys = [node.key for node in one.children], [node.key for node in two.children]
         return (
             (
