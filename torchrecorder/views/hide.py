@@ -249,18 +249,21 @@ def without(view: View, hidden: Iterable[str]) -> View:
     if not gone:
         return view
     behind = _behind(view, gone)
-    arrows: dict[Arrow, None] = {}
+    arrows: dict[tuple[object, ...], Arrow] = {}
     for arrow in view.arrows:
         if arrow.head in gone:
             continue
-        for tail in behind.get(arrow.tail, (arrow.tail,)):
-            if tail == arrow.tail:
-                arrows[arrow] = None
-            elif tail != arrow.head:
+        if arrow.tail not in behind:
+            key = arrow.tail, arrow.head, arrow.value, arrow.slot, arrow.some
+            arrows.setdefault(key, arrow)
+            continue
+        for tail in behind[arrow.tail]:
+            if tail != arrow.head:
                 value = _origin(view, arrow.value, gone)
-                arrows[Arrow(tail, arrow.head, value, arrow.slot, arrow.some)] = None
+                key = tail, arrow.head, value, arrow.slot, arrow.some
+                arrows.setdefault(key, Arrow(*key))
     boxes = {name: box for name, box in view.boxes.items() if name not in gone}
-    return View(view.recording, boxes, view.clusters, tuple(arrows))
+    return View(view.recording, boxes, view.clusters, tuple(arrows.values()))
 
 
 def _origin(view: View, value: ValueId | None, gone: Mapping[str, None]) -> ValueId | None:

@@ -27,7 +27,7 @@ class Equal:
     def __init__(self, items: Items, keys: Mapping[str, object]) -> None:
         self.items = items
         self.keys = keys
-        self.wiring = _Wiring(items)
+        self.wiring = Wiring(items)
 
     def alike(self, one: str, other: str) -> bool:
         """Whether two items show the same."""
@@ -62,7 +62,7 @@ def _rows(items: Items, around: str | None, keys: Mapping[str, object]) -> list[
     return [row for row in rows if len(row) > 1]
 
 
-def _chain(wiring: _Wiring, row: Sequence[str], start: int) -> int:
+def _chain(wiring: Wiring, row: Sequence[str], start: int) -> int:
     """Where the chain that begins at *start* ends."""
     end = start + 1
     pattern: Any = None
@@ -77,7 +77,7 @@ def _chain(wiring: _Wiring, row: Sequence[str], start: int) -> int:
     return end
 
 
-class _Wiring:
+class Wiring:
     """The arrows into and out of siblings, and the places where they end inside."""
 
     def __init__(self, items: Items) -> None:
@@ -128,10 +128,10 @@ class _Wiring:
 
     def _form(self, item: str) -> tuple[int, ...]:
         if item not in self._forms:
-            self._forms[item] = tuple(map(self._number, self.places(item)))
+            self._forms[item] = tuple(map(self.number, self.places(item)))
         return self._forms[item]
 
-    def _number(self, item: str) -> int:
+    def number(self, item: str) -> int:
         """A small number that stands for what is shown of an item by itself."""
         number = self._sorts.get(item)
         if number is None:
@@ -155,11 +155,15 @@ class _Wiring:
 
         So it may where the step of an optimizer has updated these parameters.
         """
+        return self.stored(arrow) or (arrow.tail, arrow.value)
+
+    def stored(self, arrow: Arrow) -> tuple[object, ...]:
+        """The role and shape of a parameter or buffer that an arrow brings; else empty."""
         value, kind = arrow.value, self.view.boxes[arrow.tail].kind
-        if value is not None and (value in self._stored or kind in STORED):
-            role = self._stored.get(value, kind)
-            return role.value, self.view.recording.values[value].shape
-        return arrow.tail, arrow.value
+        if value is None or not (value in self._stored or kind in STORED):
+            return ()
+        role = self._stored.get(value, kind)
+        return role.value, self.view.recording.values[value].shape
 
     def step(self, one: Arrow, other: Arrow) -> int:
         """By how many *other* is further among the results of an op that both come from.
@@ -181,7 +185,7 @@ class _Wiring:
 class _Link:
     """How one sibling of a chain hangs on the one before."""
 
-    def __init__(self, wiring: _Wiring, one: str, other: str) -> None:
+    def __init__(self, wiring: Wiring, one: str, other: str) -> None:
         self.wiring = wiring
         here, there = wiring.places(one), wiring.places(other)
         joins = [arrow for arrow in wiring.into(other) if arrow.tail in here]
@@ -224,7 +228,7 @@ def _counted(things: Iterable[Any]) -> dict[Any, int]:
     return found
 
 
-def _side_by_side(wiring: _Wiring, row: Sequence[str], start: int) -> int:
+def _side_by_side(wiring: Wiring, row: Sequence[str], start: int) -> int:
     """Where the siblings that stand beside the one at *start* end."""
     wanted = _surroundings(wiring, row[start])
     end = start + 1
@@ -235,7 +239,7 @@ def _side_by_side(wiring: _Wiring, row: Sequence[str], start: int) -> int:
     return end
 
 
-def _surroundings(wiring: _Wiring, item: str) -> Any:
+def _surroundings(wiring: Wiring, item: str) -> Any:
     places = wiring.places(item)
     before = _counted((wiring.start(arrow)[0], places[arrow.head]) for arrow in wiring.into(item))
     after = _counted(

@@ -205,7 +205,8 @@ class FoldTree:
         return replace(moved, **fields) if fields else moved
 
     def _cluster(self, cluster: Cluster) -> Cluster:
-        return replace(cluster, parent=self._home(cluster.id), **self._folded(cluster.id))
+        moved, fields = cluster.moved(self._home(cluster.id)), self._folded(cluster.id)
+        return replace(moved, **fields) if fields else moved
 
     def _home(self, item: str) -> str | None:
         parent = self.nodes[item].parent

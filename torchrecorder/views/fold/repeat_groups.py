@@ -128,11 +128,7 @@ def without_single_blocks(view: View, kept: Collection[str] = ()) -> View:
         view,
         boxes={name: box.moved(outside(box.cluster)) for name, box in view.boxes.items()},
         clusters={
-            name: (
-                replace(cluster, parent=outside(cluster.parent))
-                if cluster.parent in lone
-                else cluster
-            )
+            name: cluster.moved(outside(cluster.parent))
             for name, cluster in clusters.items()
             if name not in lone
         },
@@ -147,7 +143,7 @@ def _moved(view: View, parents: Mapping[str, str | None]) -> View:
     }
     added = {name: Cluster(name, around) for name, around in parents.items() if is_block(name)}
     old = {
-        name: replace(cluster, parent=parents[name]) if name in parents else cluster
+        name: cluster.moved(parents[name]) if name in parents else cluster
         for name, cluster in view.clusters.items()
     }
     inner = [box.cluster for box in boxes.values() if box.kind not in SOURCES]
@@ -181,7 +177,7 @@ def _own_constants(view: View) -> Mapping[str, Box]:
     nesting = view.nesting
     homes = {name: nesting.common(heads) for name, heads in readers.items()}
     return {
-        name: replace(view.boxes[name], cluster=home)
+        name: view.boxes[name].moved(home)
         for name, home in homes.items()
         if home is not None and is_block(home)
     }

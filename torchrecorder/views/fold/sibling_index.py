@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from torchrecorder.views.collapse import SOURCES
-from torchrecorder.views.view import Arrow, View
+from torchrecorder.views.view import Arrow, Box, View
 
 
 class Items:
@@ -18,16 +18,20 @@ class Items:
             **{cluster.id: cluster.parent for cluster in view.clusters.values()},
             **{box.id: box.cluster for box in view.boxes.values()},
         }
-        self._children: dict[str | None, dict[str, None]] = {}
-        placed: set[str] = set()
+        self._children: dict[str | None, dict[str, None]] = {None: {}}
         # Values that are only read have no place in the run order: they come last.
-        for box in sorted(view.boxes.values(), key=lambda box: box.kind in SOURCES):
-            item: str | None = box.id
-            while item is not None and item not in placed:
-                placed.add(item)
-                parent = self.parent[item]
-                self._children.setdefault(parent, {})[item] = None
-                item = parent
+        self._place(box for box in view.boxes.values() if box.kind not in SOURCES)
+        self._place(box for box in view.boxes.values() if box.kind in SOURCES)
+
+    def _place(self, boxes: Iterable[Box]) -> None:
+        """Put boxes into their clusters, and clusters into others where the first box is met."""
+        children = self._children
+        for box in boxes:
+            item, around = box.id, box.cluster
+            while around not in children:
+                children[around] = {item: None}
+                item, around = around, self.parent[around]
+            children[around][item] = None
 
     def children(self, cluster: str | None) -> Iterator[str]:
         """The items directly in a cluster, in run order; values that are only read come last."""

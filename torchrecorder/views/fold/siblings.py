@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from torchrecorder.events import ScopeId
 from torchrecorder.graph.recording import RecordedRun
@@ -11,6 +12,7 @@ from torchrecorder.views.fold.blocks import SAVED, Unit, is_block, loose_unit, u
 from torchrecorder.views.fold.equal import Equal
 from torchrecorder.views.fold.fold_key import enough
 from torchrecorder.views.fold.micro_batches import micro_batches
+from torchrecorder.views.fold.shared_groups import every_group
 from torchrecorder.views.fold.similar import Similar
 from torchrecorder.views.view import View
 
@@ -46,8 +48,10 @@ class Rows:
 
     def every_group(self) -> Iterator[tuple[str, ...]]:
         """The siblings in all clusters that fold."""
-        for around in (None, *self.view.clusters):
-            yield from self.groups(around)
+        if isinstance(self.rule, Equal) and not self.micro_batches:
+            shared = every_group(self.rule.wiring, self.rule.keys, self.groups)
+            return chain.from_iterable(shared)
+        return chain.from_iterable(map(self.groups, (None, *self.view.clusters)))
 
     def _parts_of_batches(self, around: str | None) -> Iterator[tuple[str, ...]]:
         """The siblings in a cluster that repeat with each micro-batch, and look the same."""
