@@ -1,0 +1,118 @@
+"""Shared groups: what folds in each cluster, found once for clusters that are wired alike.
+
+In a model of a hundred equal layers, the groups inside the first of them are found by comparing
+their wiring; those inside the others are at the same places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Optional
+
+from torchrecorder.events import OpId, ScopeId
+from torchrecorder.views.fold.equal import Wiring
+from torchrecorder.views.view import Arrow
+
+Groups = Sequence[tuple[str, ...]]
+
+Find = Callable[[Optional[str]], Groups]
+"""Returns the groups of siblings in a cluster."""
+
+
+def every_group(wiring: Wiring, keys: Mapping[str, object], find: Find) -> Iterator[Groups]:
+    """The groups of siblings in each cluster, in the order of the clusters; the top first.
+
+    Args:
+        wiring: That of the view.
+        keys: What scopes and blocks that repeat have in common; None if one cannot repeat.
+        find: Finds the groups of a cluster; these depend on nothing but its wiring and the keys.
+    """
+    alike = _Alike(wiring, keys).found()
+    found: dict[str | None, Groups] = {}
+    for around in (None, *wiring.view.clusters):
+        first, places = alike.get(around, (around, {}))
+        if first in found:
+            found[around] = [tuple([places[item] for item in group]) for group in found[first]]
+        else:
+            found[around] = find(around)
+        yield found[around]
+
+
+class _Alike:
+    """Finds clusters that have the same in them, wired in the same way inside and to the outside."""
+
+    def __init__(self, wiring: Wiring, keys: Mapping[str, object]) -> None:
+        self.wiring = wiring
+        self.items = wiring.items
+        self.keys = keys
+        self.recording = wiring.view.recording
+        self._numbers: dict[Hashable, int] = {}
+        self._carried: dict[tuple[str, str | None], int] = {}
+
+    def found(self) -> dict[str | None, tuple[str, Mapping[str, str]]]:
+        """For each cluster inside of a later one: the earlier, and what is at its places."""
+        structures, clusters = self.recording.structures, self.wiring.view.clusters
+        structure = {item: structures.get(ScopeId(item)) for item in clusters}
+        often = Counter(structure.values())
+        first: dict[Hashable, tuple[str, list[str]]] = {}
+        found: dict[str | None, tuple[str, Mapping[str, str]]] = {}
+        for around in clusters:
+            if around in found or structure[around] is None or often[structure[around]] < 2:
+                continue
+            inside = [*self.items.inside(around)]
+            one, counterparts = first.setdefault(self._key(inside), (around, inside))
+            if one != around:
+                places = dict(zip(counterparts, inside))
+                found.update(
+                    (places[item], (item, places)) for item in counterparts if item in clusters
+                )
+        return found
+
+    def _key(self, inside: Sequence[str]) -> Hashable:
+        """What is in a cluster, and the arrows that end there.
+
+        Args:
+            inside: The cluster, and all clusters and boxes in it.
+        """
+        end, number, parent = self.wiring.end, self._number, self.items.parent
+        place = {item: number for number, item in enumerate(inside)}
+        others: dict[str, int] = {}
+        values: dict[object, int] = {}
+        found: list[Hashable] = []
+        for item in inside:
+            found.append((number(self._sort(item)), place.get(parent[item] or "", -1)))
+            for arrow in self.items.entering.get(item, ()):
+                tail = place.get(arrow.tail)
+                if tail is None:
+                    tail = -1 - others.setdefault(arrow.tail, len(others))
+                value = values.setdefault(arrow.value, len(values))
+                found.append((tail, value, self._what(arrow), arrow.slot))
+            for arrow in self.items.leaving.get(item, ()):
+                if arrow.head not in place:
+                    head = others.setdefault(end(arrow.head), len(others))
+                    found.append((head, arrow.slot))
+        return tuple(found)
+
+    def _number(self, key: Hashable) -> int:
+        """A small number that stands for *key*."""
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def _sort(self, item: str) -> Hashable:
+        """What is shown of an item by itself, and what it may repeat."""
+        return self.wiring.number(item), self.keys.get(item)
+
+    def _what(self, arrow: Arrow) -> int:
+        """What matters of the tensor on an arrow, but for which one it is."""
+        known = arrow.tail, arrow.value
+        if known not in self._carried:
+            self._carried[known] = self._number((self.wiring.stored(arrow), self._result(arrow)))
+        return self._carried[known]
+
+    def _result(self, arrow: Arrow) -> Hashable:
+        """Which of the results of an op it is, if there are several."""
+        op = self.recording.ops.get(OpId(arrow.tail))
+        if op is None or len(op.outputs) < 2 or arrow.value not in op.outputs:
+            return None
+        value = self.recording.values[arrow.value]
+        return op.outputs.index(arrow.value), value.shape, value.dtype
