@@ -107,15 +107,22 @@ class _Keys:
     def _op(self, op: Op) -> Hashable:
         box = self.view.boxes.get(op.id)
         ops = self.recording.ops
-        if box is not None and any(member in ops and member != op.id for member in box.members):
+        if box is not None and len(ops.keys() & box.members) > 1:
             return op.id  # it stands for others too
-        scope = self.recording.scopes.get(op.scope) if op.scope is not None else None
-        module = self.recording.module_of(scope) if scope is not None else None
+        writes = op.writes
         return (
             op.kind, op.name, op.qualname, op.arguments, self._slots(op.inputs),
-            tuple([(self._value(output), output in op.writes) for output in op.outputs]),
+            tuple([(self._value(output), output in writes) for output in op.outputs]),
             tuple([grad.name for grad in self.recording.owned.get(op.id, ())]),
-            bool(module and module.detail),
+            op.scope in self._detailed,
+        )
+
+    @cached_property
+    def _detailed(self) -> frozenset[ScopeId]:
+        """The calls of modules that have settings."""
+        scopes, modules = self.recording.scopes.values(), self.recording.modules
+        return frozenset(
+            scope.id for scope in scopes if scope.module and modules[scope.module].detail
         )
 
     def _scope(self, scope: Scope) -> Hashable:
@@ -177,11 +184,12 @@ class _Keys:
 
     def _leaving(self, tail: str) -> Hashable:
         """What leaves a box, which is told on it: equal tensors have equal places in the list."""
-        view, found, places = self.view, [], dict[object, int]()
+        view, boxes, places = self.view, self.view.boxes, dict[object, tuple[int, int, int]]()
+        found = []
         for arrow, flow in self._arrows.get(tail, ()):
             value = view.given(arrow) or arrow.value
-            place = places.setdefault(value, len(places))
-            what = -1 if value is None else self._value(value)
-            order = result(self.recording, tail, value)
-            found.append((view.boxes[arrow.head].kind, place, what, order, flow))
+            if value not in places:
+                what = -1 if value is None else self._value(value)
+                places[value] = len(places), what, result(self.recording, tail, value)
+            found.append((boxes[arrow.head].kind, places[value], flow))
         return tuple(found)

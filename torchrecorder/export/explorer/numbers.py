@@ -103,8 +103,10 @@ class _Places:
 
     def column(self, annotation: Annotation, numbers: Mapping[str, float]) -> list[float | None]:
         """The number of each place."""
-        if annotation.merge is sum and all(map(float.is_integer, map(float, numbers.values()))):
-            return self._sums(numbers)
+        if annotation.merge is sum:
+            if all(map(float.is_integer, map(float, numbers.values()))):
+                return self._sums({node: int(amount) for node, amount in numbers.items()})
+            return [None if item is None else _shown(item) for item in self._sums(numbers)]
         found: list[list[float]] = [[] for _ in self.parents]
         innermost, owned = self.innermost, self._owned
         for node, amount in numbers.items():
@@ -119,19 +121,19 @@ class _Places:
         return [_one(annotation, item) if item else None for item in found]
 
     def _sums(self, numbers: Mapping[str, float]) -> list[float | None]:
-        """The sum of whole numbers for each place: adding them in steps loses nothing."""
+        """The sum for each place, of the sums of what is in it."""
         found: list[float | None] = [None] * len(self.parents)
         innermost, owned, parents = self.innermost, self._owned, self.parents
         for node, amount in numbers.items():
             if node not in owned and node in innermost:
-                found[innermost[node]] = (found[innermost[node]] or 0) + int(amount)
+                found[innermost[node]] = (found[innermost[node]] or 0) + amount
         for place in reversed(range(len(found))):
             inner, around = found[place], parents[place]
             if inner is not None and around >= 0:
                 found[around] = (found[around] or 0) + inner
         for node in (node for node in owned if node in numbers):
             for place in owned[node]:
-                found[place] = (found[place] or 0) + int(numbers[node])
+                found[place] = (found[place] or 0) + numbers[node]
         return found
 
     def _around(self, starts: Iterable[int]) -> Iterable[int]:
@@ -161,11 +163,13 @@ def _one(annotation: Annotation, found: list[float]) -> float | None:
     if len(found) > 1:
         merged = annotation.merge(found) if annotation.merge is not None else None
         found = [] if merged is None else [merged]
-    return _short(found[0]) if found and isfinite(found[0]) else None
+    return _shown(found[0]) if found else None
 
 
-def _short(value: float) -> float:
-    """Whole numbers in full, others in four digits."""
+def _shown(value: float) -> float | None:
+    """Whole numbers in full, others in four digits; nothing for what is not finite."""
+    if not isfinite(value):
+        return None
     if value == int(value):
         return int(value)
     return float(f"{value:.4g}")

@@ -58,12 +58,12 @@ def _with_names(view: View, items: Items | None) -> View:
     items, recording = items or Items(view), view.recording
     clusters = dict(view.clusters)
     for block in filter(is_block, view.clusters):
-        inside = (
+        inside = [
             recording.scopes.get(ScopeId(item)) or recording.ops.get(OpId(item))
             for item in items.children(block)
-        )
-        names = tuple(step.name for step in inside if step is not None)
-        clusters[block] = replace(clusters[block], names=names)
+        ]
+        names = tuple([step.name for step in inside if step is not None])
+        clusters[block] = Cluster(block, view.clusters[block].parent, names=names)
     return replace(view, clusters=clusters)
 
 
