@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
-from torchrecorder.events import OpKind, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import OpKind, Role, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.nesting import Nesting
@@ -50,14 +51,16 @@ class _Whole:
         self.nesting = Nesting({s.id: s.parent for s in self.scopes.values()})
         self.arrows: list[Arrow] = []
         self.stored = recording.stored
+        self.owned = recording.owned
         self.readers: dict[ValueId, list[str | None]] = {}
+        self.values = recording.values
 
     def view(self) -> View:
         empty = self._empty_scopes()
         for op in self.ops.values():
-            self._arrows_into(op)
+            self._into(op.id, op.scope, op.inputs)
         for scope in empty:
-            self._arrows_into_scope(scope)
+            self._into(scope.id, scope.parent, scope.inputs)
         outputs = list(self._outputs())
         boxes = [*self._sources(), *self._inner(empty), *self._written(), *outputs]
         inside = {scope.id for scope in empty}
@@ -74,34 +77,28 @@ class _Whole:
         full.update(op.scope for op in self.ops.values())
         return [scope for scope in self.scopes.values() if scope.id not in full]
 
-    def _tail(self, value: ValueId) -> str:
-        """The box a value comes from."""
-        producer = self.recording.values[value].producer
-        return producer if producer in self.ops else value
-
-    def _arrow(self, value: ValueId, head: str, cluster: str | None, slot: str) -> None:
-        self.arrows.append(Arrow(self._tail(value), head, value, slot))
-        self.readers.setdefault(value, []).append(cluster)
-
-    def _arrows_into(self, op: Op) -> None:
-        for slot in op.inputs:
-            self._arrow(slot.value, op.id, op.scope, slot.name)
-
-    def _arrows_into_scope(self, scope: Scope) -> None:
-        for slot in scope.inputs:
-            self._arrow(slot.value, scope.id, scope.parent, slot.name)
+    def _into(self, head: str, cluster: str | None, slots: Iterable[Slot]) -> None:
+        """The arrows into a box; what no drawn op made is read in its cluster."""
+        values, ops = self.values, self.ops
+        for name, value in slots:
+            producer = values[value].producer
+            if producer in ops:
+                self.arrows.append(Arrow(producer, head, value, name))
+            else:
+                self.arrows.append(Arrow(value, head, value, name))
+                self.readers.setdefault(value, []).append(cluster)
 
     def _outputs(self) -> Iterator[Box]:
         for number, slot in enumerate(self.recording.outputs):
             box = Box(f"out:{number}", BoxKind.OUTPUT, None, ())
-            self._arrow(slot.value, box.id, None, slot.name)
+            self._into(box.id, None, (slot,))
             yield box
 
     def _sources(self) -> Iterator[Box]:
         """Boxes of values that no drawn op made: inputs first, others in the order of reading."""
         first = dict.fromkeys(slot.value for slot in self.recording.inputs)
         for value in [*first, *(reader for reader in self.readers if reader not in first)]:
-            if self._tail(value) == value:
+            if self.values[value].producer not in self.ops:
                 yield self._source(value)
 
     def _source(self, value: ValueId) -> Box:
@@ -127,16 +124,19 @@ class _Whole:
             (scope.index, Box(scope.id, scope_kind(scope), scope.parent, (scope.id,)))
             for scope in empty
         )
-        return [box for _, box in sorted(indexed, key=lambda item: item[0])]
+        return [box for _, box in sorted(indexed, key=itemgetter(0))]
 
     def _op(self, op: Op) -> Box:
         kind = BoxKind.HIDDEN if op.kind is OpKind.HIDDEN else BoxKind.OP
         return Box(op.id, kind, op.scope, (op.id, *self._made_by(op)))
 
-    def _made_by(self, op: Op) -> Iterator[str]:
+    def _made_by(self, op: Op) -> list[str]:
         """Values and grad nodes that belong to the op alone."""
-        for value in dict.fromkeys(op.outputs):
-            mine = self.recording.values[value].producer == op.id
-            if mine and not (value in op.writes and value in self.stored):
-                yield value
-        yield from (grad.id for grad in self.recording.owned.get(op.id, ()))
+        values, stored = self.values, self.stored if op.writes else ()
+        made: list[str] = [
+            value
+            for value in dict.fromkeys(op.outputs)
+            if values[value].producer == op.id and not (value in op.writes and value in stored)
+        ]
+        made += [grad.id for grad in self.owned.get(op.id, ())]
+        return made

@@ -86,7 +86,7 @@ class Tree:
             found.setdefault(box.cluster, []).append(box.id)
         order = self._order
         for inside in found.values():
-            inside.sort(key=lambda item: order[item])
+            inside.sort(key=order.__getitem__)
         found.setdefault(None, [])
         return found
 
@@ -110,12 +110,15 @@ class Tree:
         return found
 
     def _moment(self, item: str) -> tuple[int, float]:
-        while is_block(item):
-            item = item.removeprefix(PREFIX)
         recording = self.view.recording
-        scope, op = recording.scopes.get(ScopeId(item)), recording.ops.get(OpId(item))
-        if op is not None or scope is not None:
-            return 1, (op or scope).index  # type: ignore[union-attr]
+        op = recording.ops.get(OpId(item))
+        if op is not None:
+            return 1, op.index
+        if is_block(item):
+            return self._moment(item.removeprefix(PREFIX))
+        scope = recording.scopes.get(ScopeId(item))
+        if scope is not None:
+            return 1, scope.index
         box = self.view.boxes[item]
         value = recording.values.get(ValueId(item))
         producer = recording.ops.get(value.producer) if value and value.producer else None

@@ -87,14 +87,16 @@ class _Keys:
         """What was recorded of a place, without what lies in it."""
         if place.fold:
             return self._fold(number, place)
+        op = self.recording.ops.get(OpId(place.id))
+        if op is not None:
+            return place.id not in self.view.clusters, self._op(op), self._leaving(op.id)
         cluster = self.view.clusters.get(place.id)
         if is_block(place.id):
             return number if cluster is None else ("block", cluster.names, cluster.count)
         scope = self.recording.scopes.get(ScopeId(place.id))
         if scope is not None:
             return cluster is None, self._scope(scope), self._leaving(place.id)
-        op = self.recording.ops.get(OpId(place.id))
-        return number if op is None else (cluster is None, self._op(op), self._leaving(op.id))
+        return number
 
     def _fold(self, number: int, place: Place) -> Hashable:
         """Siblings that may differ are described one by one."""

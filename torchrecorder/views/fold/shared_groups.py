@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from torchrecorder.events import OpId, ScopeId
+from torchrecorder.events import OpId, ScopeId, ValueId
+from torchrecorder.graph.nodes import Op
 from torchrecorder.views.fold.equal import Wiring
 from torchrecorder.views.view import Arrow
 
@@ -47,8 +48,6 @@ class _Alike:
         self.items = wiring.items
         self.keys = keys
         self.recording = wiring.view.recording
-        self._numbers: dict[Hashable, int] = {}
-        self._carried: dict[tuple[str, str | None], int] = {}
 
     def found(self) -> dict[str | None, tuple[str, Mapping[str, str]]]:
         """For each cluster inside of a later one: the earlier, and what is at its places."""
@@ -75,44 +74,35 @@ class _Alike:
         Args:
             inside: The cluster, and all clusters and boxes in it.
         """
-        end, number, parent = self.wiring.end, self._number, self.items.parent
+        end, sort, parent = self.wiring.end, self.wiring.number, self.items.parent
+        entering, leaving, keys = self.items.entering, self.items.leaving, self.keys
         place = {item: number for number, item in enumerate(inside)}
         others: dict[str, int] = {}
         values: dict[object, int] = {}
         found: list[Hashable] = []
         for item in inside:
-            found.append((number(self._sort(item)), place.get(parent[item] or "", -1)))
-            for arrow in self.items.entering.get(item, ()):
+            found.append((sort(item), keys.get(item), place.get(parent[item] or "", -1)))
+            for arrow in entering.get(item, ()):
                 tail = place.get(arrow.tail)
                 if tail is None:
                     tail = -1 - others.setdefault(arrow.tail, len(others))
                 value = values.setdefault(arrow.value, len(values))
                 found.append((tail, value, self._what(arrow), arrow.slot))
-            for arrow in self.items.leaving.get(item, ()):
+            for arrow in leaving.get(item, ()):
                 if arrow.head not in place:
                     head = others.setdefault(end(arrow.head), len(others))
                     found.append((head, arrow.slot))
         return tuple(found)
 
-    def _number(self, key: Hashable) -> int:
-        """A small number that stands for *key*."""
-        return self._numbers.setdefault(key, len(self._numbers))
-
-    def _sort(self, item: str) -> Hashable:
-        """What is shown of an item by itself, and what it may repeat."""
-        return self.wiring.number(item), self.keys.get(item)
-
-    def _what(self, arrow: Arrow) -> int:
+    def _what(self, arrow: Arrow) -> Hashable:
         """What matters of the tensor on an arrow, but for which one it is."""
-        known = arrow.tail, arrow.value
-        if known not in self._carried:
-            self._carried[known] = self._number((self.wiring.stored(arrow), self._result(arrow)))
-        return self._carried[known]
-
-    def _result(self, arrow: Arrow) -> Hashable:
-        """Which of the results of an op it is, if there are several."""
         op = self.recording.ops.get(OpId(arrow.tail))
-        if op is None or len(op.outputs) < 2 or arrow.value not in op.outputs:
+        several = op is not None and len(op.outputs) > 1
+        return self.wiring.stored(arrow), self._result(op, arrow.value) if several else None
+
+    def _result(self, op: Op, value: ValueId | None) -> Hashable:
+        """Which of the results of an op it is."""
+        if value is None or value not in op.outputs:
             return None
-        value = self.recording.values[arrow.value]
-        return op.outputs.index(arrow.value), value.shape, value.dtype
+        one = self.recording.values[value]
+        return op.outputs.index(value), one.shape, one.dtype
