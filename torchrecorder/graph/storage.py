@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
 import math
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from torchrecorder.checks import FLAG, advised, check_one, path_of, whole_number
 from torchrecorder.errors import InvalidArgument, InvalidRecording
 from torchrecorder.graph.codec import decode, encode
+from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.recording import Made, RecordedRun, check_recording
 
 SUFFIXES = (".json", ".json.gz")
 """The suffixes of saved recordings."""
+
+LONG = re.compile(rb"(?<![.\d])\d{19}")
+"""What may be a whole number of more than 64 bits."""
 
 
 @advised
@@ -79,11 +87,13 @@ def read(path: str | Path, limit: int) -> bytes:
     return data
 
 
+@uncollected()
 def dumps(recording: RecordedRun, *, times: bool = True) -> str:
     """*recording* as JSON text, one line per column."""
     return "".join(_lines(encode(recording, times=times)))
 
 
+@uncollected()
 def loads(text: str | bytes, make: type[Made]) -> Made:
     """The recording in JSON text, as an instance of *make*.
 
@@ -92,12 +102,21 @@ def loads(text: str | bytes, make: type[Made]) -> Made:
         InvalidRecording: It is not a saved recording, or damaged.
     """
     try:
-        data = json.loads(
-            text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse
-        )
+        data = _parsed(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
     except (ValueError, RecursionError) as error:
         raise InvalidRecording(f"this is not a saved recording: {error}") from None
     return decode(data, make)
+
+
+def _parsed(text: bytes) -> Any:
+    """What JSON *text* says.
+
+    What msgspec does not read is rare, such as half of a pair of surrogates in a path, or wrong.
+    """
+    if LONG.search(text) is None:
+        with contextlib.suppress(msgspec.DecodeError):
+            return msgspec.json.decode(text)
+    return json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_refuse)
 
 
 def packed(data: bytes) -> bytes:
