@@ -110,9 +110,14 @@ def page(data: dict[str, Any]) -> str:
 
 def embedded(data: dict[str, Any]) -> str:
     """*data* as JSON, escaped for a script element."""
-    text = json.dumps(
-        data, ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False
-    )
+    import msgspec
+
+    from torchrecorder.graph.codec import plain
+
+    try:
+        text = msgspec.json.encode(data, enc_hook=plain).decode()
+    except UnicodeEncodeError:  # half of a pair of surrogates, in a name
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for letter, escaped in ESCAPES.items():
         text = text.replace(letter, escaped)
     return text

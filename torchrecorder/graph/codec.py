@@ -107,8 +107,8 @@ def encode(recording: RecordedRun, *, times: bool = True) -> dict[str, Any]:
             if times or "seconds" not in quantity
         },
     }
-    plain: dict[str, Any] = msgspec.to_builtins(parts, enc_hook=_plain)
-    return plain
+    data: dict[str, Any] = msgspec.to_builtins(parts, enc_hook=plain)
+    return data
 
 
 @uncollected()
@@ -171,7 +171,7 @@ def _columns(make: Any, rows: Sequence[Any], times: bool) -> dict[str, Any]:
     return columns
 
 
-def _plain(fact: Any) -> Any:
+def plain(fact: Any) -> Any:
     """*fact* as the text or number that its class is based on."""
     for kind in (str, int, float):
         if isinstance(fact, kind):

@@ -73,6 +73,7 @@ class _Forms:
         self.idle = idle
         self.rank: dict[ValueId, int] = {}
         self.found: dict[ScopeId, _Form] = {}
+        self.digests: dict[tuple[Any, ...], str] = {}
         self._run_through()
         for scope in reversed(list(recording.scopes.values())):
             self._complete(scope)
@@ -91,8 +92,11 @@ class _Forms:
     def _complete(self, scope: Scope) -> None:
         """Join the steps of a scope; its children are complete, because they come later."""
         form = self.found[scope.id]
-        text = repr(list(self._parts(scope, form))).encode("utf-8", "backslashreplace")
-        form.digest = blake2b(text, digest_size=16).hexdigest()
+        parts = tuple(self._parts(scope, form))
+        if parts not in self.digests:
+            text = repr(parts).encode("utf-8", "backslashreplace")
+            self.digests[parts] = blake2b(text, digest_size=16).hexdigest()
+        form.digest = self.digests[parts]
 
     def _parts(self, scope: Scope, form: _Form) -> Iterator[Any]:
         module = self.recording.module_of(scope)
@@ -106,16 +110,16 @@ class _Forms:
             else:
                 inner = self.found[step.id]
                 yield step.name, inner.digest
-                yield [self._place(value, form) for value in inner.outside]
-        yield [(slot.name, self._place(slot.value, form)) for slot in scope.outputs]
+                yield tuple([self._place(value, form) for value in inner.outside])
+        yield tuple([(slot.name, self._place(slot.value, form)) for slot in scope.outputs])
         values = self.recording.values
-        yield [(self._look(values[value]), self._stored(value)) for value in form.outside]
+        yield tuple([(self._look(values[value]), self._stored(value)) for value in form.outside])
 
     def _op(self, op: Op, form: _Form, off: bool) -> Iterator[Any]:
         place, values = self._place, self.recording.values
         yield op.kind.value, op.qualname, () if off else op.arguments, op.failed, len(op.writes)
-        yield [(slot.name, place(slot.value, form)) for slot in op.inputs]
-        yield [self._look(values[value]) for value in op.outputs]
+        yield tuple([(name, place(value, form)) for name, value in op.inputs])
+        yield tuple([self._look(values[value]) for value in op.outputs])
 
     def _place(self, value: ValueId, form: _Form) -> int:
         """The number of a value: 0 or more for values made inside, negative for others."""

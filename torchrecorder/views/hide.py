@@ -82,16 +82,16 @@ class HideOps:
 
 def _last_of_all(view: View, hidden: Collection[str]) -> set[str]:
     """Regions among the *hidden* whose clusters would be empty without them."""
+    regions = {box for box in hidden if view.boxes[box].kind is BoxKind.REGION}
+    if not regions:
+        return regions
     filled: set[str | None] = {None}
     for box in view.boxes.values():
         around = box.cluster if box.id not in hidden else None
         while around not in filled:
             filled.add(around)
             around = view.clusters[around].parent if around is not None else None
-    return {
-        box for box in hidden
-        if view.boxes[box].kind is BoxKind.REGION and view.boxes[box].cluster not in filled
-    }
+    return {box for box in regions if view.boxes[box].cluster not in filled}
 
 
 @dataclass(frozen=True)
@@ -157,11 +157,12 @@ def _ends(recording: RecordedRun) -> Iterator[tuple[str, str]]:
 
 def _without_idle_constants(before: View, view: View) -> View:
     """Drop constants that only hidden ops had read, such as the gradient given to backward."""
-    used = {arrow.tail for arrow in view.arrows}
-    read = {arrow.tail for arrow in before.arrows} - used
-    return without(view, [
-        box.id for box in view.boxes.values() if box.kind is BoxKind.CONSTANT and box.id in read
-    ])
+    constants = {box.id for box in view.boxes.values() if box.kind is BoxKind.CONSTANT}
+    if not constants:
+        return view
+    idle = constants.difference([arrow.tail for arrow in view.arrows])
+    read = idle.intersection([arrow.tail for arrow in before.arrows])
+    return without(view, [box for box in view.boxes if box in read])
 
 
 @dataclass(frozen=True)
@@ -194,13 +195,14 @@ class HideStored:
     everywhere: bool = False
 
     def __call__(self, view: View) -> View:
-        spared = set() if self.everywhere else self._spared(view)
-        spared |= {arrow.tail for arrow in view.arrows if arrow.head.startswith("out:")}
-        stored = [box.id for box in view.boxes.values() if box.kind in STORED]
+        stored = {box.id: None for box in view.boxes.values() if box.kind in STORED}
+        read = [arrow for arrow in view.arrows if arrow.tail in stored]
+        spared = set() if self.everywhere else self._spared(view, read)
+        spared |= {arrow.tail for arrow in read if arrow.head.startswith("out:")}
         hidden = [box for box in stored if box not in spared]
         return without(_without_bookkeeping(view, set(hidden)), hidden)
 
-    def _spared(self, view: View) -> set[str]:
+    def _spared(self, view: View, read: Iterable[Arrow]) -> set[str]:
         composed = {cluster.parent for cluster in view.clusters.values()}
         composed.update(box.cluster for box in view.boxes.values() if _is_scope(view, box))
         leaves = {
@@ -217,9 +219,8 @@ class HideStored:
         steps = training_steps(view.recording)
         return {
             arrow.tail
-            for arrow in view.arrows
+            for arrow in read
             if arrow.slot not in WEIGHTS
-            and view.boxes[arrow.tail].kind in STORED
             and not _is_scope(view, view.boxes[arrow.head])
             and view.boxes[arrow.head].cluster not in steps
             and view.boxes[arrow.head].cluster not in leaves
@@ -234,6 +235,8 @@ def _is_scope(view: View, box: Box) -> bool:
 def _without_bookkeeping(view: View, hidden: set[str]) -> View:
     """Drop ops that only update hidden buffers, such as the count of batches."""
     keeps = view.recording.bookkeeping
+    if not keeps:
+        return view
     useful = {arrow.tail for arrow in view.arrows if arrow.head not in hidden}
     idle = [box for box in view.boxes if box in keeps and box not in useful]
     return without(view, idle)

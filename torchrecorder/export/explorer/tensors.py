@@ -222,9 +222,14 @@ def trunks(tree: Tree, flows: Sequence[Flow]) -> list[Trunk]:
     three from one box. The siblings of another fold are one place for those of a fold.
     """
     heads: dict[tuple[int, Flow, int, str], dict[int, None]] = {}
+    first: dict[str, str | None] = {}
+    several = {
+        arrow.tail for arrow in tree.view.arrows
+        if first.setdefault(arrow.tail, arrow.value) != arrow.value
+    }
     for arrow, flow in zip(tree.view.arrows, flows):
         tail, head = tree.leaf[arrow.tail], tree.leaf[arrow.head]
-        around = tail
+        around = tail if arrow.tail in several else tree.places[tail].parent
         while around >= 0 and not around < head < tree.ends[around]:
             if around == tail or flow is not Flow.TENSOR or tree.places[around].fold:
                 key = around, flow, tail, arrow.value or ""

@@ -41,7 +41,7 @@ def every_group(wiring: Wiring, keys: Mapping[str, object], find: Find) -> Itera
 
 
 class _Alike:
-    """Finds clusters that have the same in them, wired in the same way inside and to the outside."""
+    """Finds clusters that have the same in them, wired in the same way inside and outside."""
 
     def __init__(self, wiring: Wiring, keys: Mapping[str, object]) -> None:
         self.wiring = wiring
@@ -97,8 +97,9 @@ class _Alike:
     def _what(self, arrow: Arrow) -> Hashable:
         """What matters of the tensor on an arrow, but for which one it is."""
         op = self.recording.ops.get(OpId(arrow.tail))
-        several = op is not None and len(op.outputs) > 1
-        return self.wiring.stored(arrow), self._result(op, arrow.value) if several else None
+        if op is None or len(op.outputs) < 2:
+            return self.wiring.stored(arrow)
+        return self.wiring.stored(arrow), self._result(op, arrow.value)
 
     def _result(self, op: Op, value: ValueId | None) -> Hashable:
         """Which of the results of an op it is."""

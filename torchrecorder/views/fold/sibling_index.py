@@ -28,7 +28,7 @@ class Items:
         children = self._children
         for box in boxes:
             item, around = box.id, box.cluster
-            while around not in children:
+            while around is not None and around not in children:
                 children[around] = {item: None}
                 item, around = around, self.parent[around]
             children[around][item] = None
