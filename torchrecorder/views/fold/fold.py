@@ -100,8 +100,8 @@ class Node:
         key: What it must have in common with its counterpart in another sibling.
         parent: The node around it.
         children: What lies in it.
-        instances: Where siblings may differ, all that it stands for, itself first.
-        homes: There, how many of the instances of its parent have it.
+        instances: All boxes or clusters that it stands for, itself first.
+        homes: Where siblings may differ, how many of the instances of its parent have it.
         count: How many siblings it folds, at most.
         names: What these are called.
     """
@@ -271,7 +271,7 @@ class FoldTree:
         waiting = [(first, other)]
         while waiting:
             one, two = waiting.pop()
-            self.stands[two.id] = one.id
+            self._unite(one, two)
             waiting += zip(one.children, two.children)
 
     def _counterparts(self, one: Node, two: Node) -> Iterable[tuple[Node | None, Node | None]]:
