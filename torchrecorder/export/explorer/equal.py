@@ -62,7 +62,7 @@ class _Keys:
 
     def representatives(self) -> list[int]:
         places = self.tree.places
-        inside: list[list[tuple[int, str]]] = [[] for _ in places]
+        inside: dict[int, list[tuple[int, str]]] = {}
         depth = [0] * len(places)
         for number, place in enumerate(places):
             if place.parent >= 0:
@@ -71,11 +71,12 @@ class _Keys:
         scopes = self.recording.scopes
         for number in reversed(range(len(places))):
             place = places[number]
-            inner = tuple(reversed(inside[number]))
+            inner = tuple(reversed(inside.pop(number, ())))
             keys[number] = self._number((depth[number], inner, self._place(number, place)))
             if place.parent >= 0:
                 scope = scopes.get(ScopeId(place.id))
-                inside[place.parent].append((keys[number], scope.name if scope else ""))
+                beside = inside.setdefault(place.parent, [])
+                beside.append((keys[number], scope.name if scope else ""))
         first: dict[int, int] = {}
         return [first.setdefault(key, number) for number, key in enumerate(keys)]
 

@@ -52,7 +52,11 @@ def columns(
     chosen = [item for item in _chosen(style) if times or item.unit != "s"]
     computed = [(item, found) for item in chosen if (found := item.on(recording).by_node)]
     places = _Places(recording, members, parents)
-    values = [places.column(annotation, found) for annotation, found in computed]
+    values: list[Column] = []
+    for number, (annotation, found) in enumerate(computed):
+        before, last = computed[number - 1]  # without a backward pass, two times are the same
+        same = number and before.merge is annotation.merge and last == found
+        values.append(values[-1] if same else places.column(annotation, found))
     entries = [
         _entry(item, column, strings)
         for (item, _), column in zip(computed, values)

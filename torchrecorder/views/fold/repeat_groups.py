@@ -47,7 +47,7 @@ def with_block_clusters(
             keys[block] = key
             parents[block] = around
             parents.update(dict.fromkeys(members, block))
-    return (Items(_moved(view, parents)) if parents else items), keys
+    return (Items(_moved(view, parents), items) if parents else items), keys
 
 
 class _Place(NamedTuple):

@@ -10,10 +10,16 @@ from torchrecorder.views.view import Arrow, Box, View
 
 
 class Items:
-    """The nesting and order of boxes and clusters in a view."""
+    """The nesting and order of boxes and clusters in a view.
 
-    def __init__(self, view: View) -> None:
+    Args:
+        view: The view.
+        before: The items of a view with the same arrows, if these are known.
+    """
+
+    def __init__(self, view: View, before: Items | None = None) -> None:
         self.view = view
+        self._before = before
         self.parent: dict[str, str | None] = {
             **{cluster.id: cluster.parent for cluster in view.clusters.values()},
             **{box.id: box.cluster for box in view.boxes.values()},
@@ -56,6 +62,8 @@ class Items:
     @cached_property
     def leaving(self) -> Mapping[str, Sequence[Arrow]]:
         """The arrows of the view by their tail."""
+        if self._before is not None:
+            return self._before.leaving
         found: dict[str, list[Arrow]] = {}
         for arrow in self.view.arrows:
             found.setdefault(arrow.tail, []).append(arrow)
@@ -64,6 +72,8 @@ class Items:
     @cached_property
     def entering(self) -> Mapping[str, Sequence[Arrow]]:
         """The arrows of the view by their head."""
+        if self._before is not None:
+            return self._before.entering
         found: dict[str, list[Arrow]] = {}
         for arrow in self.view.arrows:
             found.setdefault(arrow.head, []).append(arrow)
