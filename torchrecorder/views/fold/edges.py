@@ -21,8 +21,12 @@ Entry = tuple[str, str]
 """A box inside a sibling, and the argument that something enters as."""
 
 
+Drawn = tuple[Iterable[Arrow], Mapping[str, tuple[Arrow, ...]]]
+"""The arrows of a view, and for each sibling that stands for others those from each to the next."""
+
+
 class Tree(Protocol):
-    """What is needed of siblings that were joined; see `fold.FoldTree`."""
+    """What is needed of siblings that were joined; see `fold.Joined`."""
 
     rows: Rows
     groups: list[tuple[str, ...]]
@@ -30,6 +34,10 @@ class Tree(Protocol):
 
     def of(self, item: str) -> str:
         """What stands for *item* in the end."""
+
+
+class SimilarTree(Tree, Protocol):
+    """What is needed where siblings may differ; see `fold.FoldTree`."""
 
     def instances(self, item: str) -> int:
         """How many boxes a box stands for."""
@@ -71,20 +79,25 @@ class _Gate:
                 yield replace(arrow, head=leaving.head, slot=leaving.slot)
 
 
-def fold_arrows(tree: Tree) -> tuple[Iterable[Arrow], Mapping[str, tuple[Arrow, ...]]]:
-    """The arrows of the view in which siblings are joined, and those from each to the next.
+def equal_arrows(tree: Tree) -> Drawn:
+    """The arrows of the view in which equal siblings are joined."""
+    found = _Arrows(tree)
+    return found.drawn.values(), found.carried()
+
+
+def similar_arrows(tree: SimilarTree) -> Drawn:
+    """The arrows of the view in which siblings that may differ are joined.
 
     Those that all repeats have come first: where several arrows share a trunk, it looks like
-    theirs. Those to the next sibling are given for each sibling that stands for others.
+    theirs.
     """
-    found = _Arrows(tree)
-    carried = {sibling: tuple(gate.joins.values()) for sibling, gate in found.gates.items()}
-    if not tree.rows.similar:
-        return found.drawn.values(), carried
-    return sorted(found.united(), key=lambda arrow: arrow.some), carried
+    found = _Similar(tree)
+    return sorted(found.united(), key=lambda arrow: arrow.some), found.carried()
 
 
 class _Arrows:
+    """Tells the arrows that are drawn from those between siblings that are one."""
+
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.seat: dict[str, tuple[int, int]] = {}
@@ -101,25 +114,9 @@ class _Arrows:
             self._seats[cluster.id] = self._seats_of(cluster.id)
         self._sort()
 
-    def united(self) -> Iterator[Arrow]:
-        """Each arrow once, marked where only some repeats have it."""
-        for arrow in self.drawn.values():
-            self._pass(arrow)
-        for ends, arrow in self.drawn.items():
-            yield replace(arrow, some=True) if self._lacks(ends, arrow) else arrow
-        seen = {ends[:2] for ends in self.drawn}
-        for arrow in (missing for gate in self.gates.values() for missing in gate.missing()):
-            if (arrow.tail, arrow.head) not in seen:
-                seen.add((arrow.tail, arrow.head))
-                yield replace(arrow, some=True)
-
-    def _lacks(self, ends: Ends, arrow: Arrow) -> bool:
-        """Whether some repeats lack an arrow, or one of its ends."""
-        tree = self.tree
-        if tree.part(arrow.tail) != tree.part(arrow.head):
-            return True
-        there = self.heads[ends] | self.joined.get((arrow.head, arrow.slot), set())
-        return len(there) < tree.instances(arrow.head)
+    def carried(self) -> Mapping[str, tuple[Arrow, ...]]:
+        """The arrows from each sibling to the next."""
+        return {sibling: tuple(gate.joins.values()) for sibling, gate in self.gates.items()}
 
     def _sort(self) -> None:
         """Tell the arrows that are drawn from those between siblings that are one."""
@@ -137,7 +134,8 @@ class _Arrows:
                     own.add(ends)
                     self.drawn.pop(ends, None)
                 self.drawn.setdefault(ends, moved)
-                self.heads.setdefault(ends, set()).add(arrow.head)
+                if self.tree.rows.similar:
+                    self.heads.setdefault(ends, set()).add(arrow.head)
 
     def _crossed(self, arrow: Arrow) -> int | None:
         """The innermost group that *arrow* leads from one sibling to another of, if any."""
@@ -158,19 +156,6 @@ class _Arrows:
         sibling, entry = self.tree.of(self.tree.groups[group][0]), (moved.head, moved.slot)
         self.gates.setdefault(sibling, _Gate()).joins.setdefault((moved.tail, entry), moved)
         self.joined.setdefault(entry, set()).add(arrow.head)
-
-    def _pass(self, arrow: Arrow) -> None:
-        """Register an arrow at each gate that it crosses."""
-        tails, heads = [*self.tree.around(arrow.tail)], [*self.tree.around(arrow.head)]
-        while tails and heads and tails[-1] == heads[-1]:
-            tails.pop()
-            heads.pop()
-        for item in tails:
-            if item in self.gates:
-                self.gates[item].exits.setdefault(arrow.tail, []).append(arrow)
-        for item in heads:
-            if item in self.gates:
-                self.gates[item].entries.setdefault((arrow.head, arrow.slot), arrow)
 
     def _seated(self, box: str) -> Mapping[int, int]:
         """The groups a box is in, innermost first, with the index of its sibling in each."""
@@ -196,3 +181,44 @@ class _Arrows:
         """The seats of what lies around an item, after its own."""
         around = self._around[parent]
         return (self.seat[item], *around) if item in self.seat else around
+
+
+class _Similar(_Arrows):
+    """The same where some repeats lack arrows that others have."""
+
+    def __init__(self, tree: SimilarTree) -> None:
+        super().__init__(tree)
+        self.similar = tree
+
+    def united(self) -> Iterator[Arrow]:
+        """Each arrow once, marked where only some repeats have it."""
+        for arrow in self.drawn.values():
+            self._pass(arrow)
+        for ends, arrow in self.drawn.items():
+            yield replace(arrow, some=True) if self._lacks(ends, arrow) else arrow
+        seen = {ends[:2] for ends in self.drawn}
+        for arrow in (missing for gate in self.gates.values() for missing in gate.missing()):
+            if (arrow.tail, arrow.head) not in seen:
+                seen.add((arrow.tail, arrow.head))
+                yield replace(arrow, some=True)
+
+    def _lacks(self, ends: Ends, arrow: Arrow) -> bool:
+        """Whether some repeats lack an arrow, or one of its ends."""
+        tree = self.similar
+        if tree.part(arrow.tail) != tree.part(arrow.head):
+            return True
+        there = self.heads[ends] | self.joined.get((arrow.head, arrow.slot), set())
+        return len(there) < tree.instances(arrow.head)
+
+    def _pass(self, arrow: Arrow) -> None:
+        """Register an arrow at each gate that it crosses."""
+        tails, heads = [*self.similar.around(arrow.tail)], [*self.similar.around(arrow.head)]
+        while tails and heads and tails[-1] == heads[-1]:
+            tails.pop()
+            heads.pop()
+        for item in tails:
+            if item in self.gates:
+                self.gates[item].exits.setdefault(arrow.tail, []).append(arrow)
+        for item in heads:
+            if item in self.gates:
+                self.gates[item].entries.setdefault((arrow.head, arrow.slot), arrow)

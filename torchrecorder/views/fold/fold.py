@@ -9,6 +9,7 @@ of a loop, fold in the same way.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +21,7 @@ from torchrecorder.views.fold.repeat_groups import without_single_blocks
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.fold.sibling_index import Items
 from torchrecorder.views.fold.siblings import Rows
-from torchrecorder.views.fold.edges import fold_arrows
+from torchrecorder.views.fold.edges import Drawn, equal_arrows, similar_arrows
 from torchrecorder.views.view import Box, Cluster, View
 
 
@@ -35,7 +36,8 @@ class Fold:
     similar: bool = False
 
     def __call__(self, view: View) -> View:
-        tree = FoldTree(Rows(view, self.similar))
+        rows = Rows(view, self.similar)
+        tree = FoldTree(rows) if self.similar else EqualTree(rows)
         return tree.view() if tree.groups else view
 
 
@@ -125,53 +127,25 @@ class Node:
         return (self.homes, there) if self.homes < there else None
 
 
-class FoldTree:
+class Joined(ABC):
     """The siblings of a view, joined where they repeat.
-
-    Equal siblings are joined from the outside in: what is in the first of them counts for all.
-    Similar ones are joined from the inside out: stages of three and of six blocks then have the
-    same in them.
 
     Attributes:
         rows: The siblings.
         groups: Those that are joined, in the order of joining.
         stands: For each item that goes, its counterpart in an earlier sibling.
-        nodes: Each item by its id, those that go included.
-        roots: What stays at the top.
     """
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self.groups: list[tuple[str, ...]] = []
         self.stands: dict[str, str] = {}
-        self.nodes: dict[str, Node] = {}
-        self.roots: list[Node] = []
-        self._grow()
-        outside_in = (None, *rows.view.clusters)
-        for around in reversed(outside_in) if rows.similar else outside_in:
-            if around not in self.stands:
-                self._fold(around)
 
     def of(self, item: str) -> str:
         """What stands for *item* in the end."""
         while item in self.stands:
             item = self.stands[item]
         return item
-
-    def instances(self, item: str) -> int:
-        """How many boxes a box stands for."""
-        return len(self.nodes[item].instances)
-
-    def part(self, item: str) -> str | None:
-        """The innermost thing around *item*, itself included, that only some repeats have."""
-        return next((outer for outer in self.around(item) if self.nodes[outer].share), None)
-
-    def around(self, item: str) -> Iterator[str]:
-        """What stays, and the clusters around it in the end, innermost first."""
-        node: Node | None = self.nodes[item]
-        while node is not None:
-            yield node.id
-            node = node.parent
 
     def view(self) -> View:
         """The view in which each group is one."""
@@ -188,7 +162,7 @@ class FoldTree:
             for cluster in old.clusters.values()
             if self._stays(cluster)
         }
-        arrows, carried = fold_arrows(self)
+        arrows, carried = self._arrows()
         for item, joins in carried.items():
             if item in boxes:
                 boxes[item] = replace(boxes[item], carried=joins)
@@ -208,12 +182,91 @@ class FoldTree:
         moved, fields = cluster.moved(self._home(cluster.id)), self._folded(cluster.id)
         return replace(moved, **fields) if fields else moved
 
+    @abstractmethod
+    def _arrows(self) -> Drawn:
+        """The arrows of the view, and those from each sibling to the next."""
+
+    @abstractmethod
+    def _home(self, item: str) -> str | None:
+        """The cluster around what stays."""
+
+    @abstractmethod
+    def _folded(self, item: str) -> dict[str, Any]:
+        """The fields of a box or cluster that say what it stands for."""
+
+
+class EqualTree(Joined):
+    """Equal siblings, joined from the outside in: what is in the first of them counts for all."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows)
+        self._named: dict[str, tuple[int, tuple[str, ...]]] = {}
+        items = rows.items
+        for around in (None, *rows.view.clusters):
+            found = rows.groups(around) if around not in self.stands else []
+            self.groups += found
+            for group in found:
+                first = [*items.inside(group[0])]
+                names = names_of(rows.recording, group, items.children)
+                self._named[group[0]] = len(group), names
+                for other in group[1:]:
+                    self.stands.update(zip(items.inside(other), first))
+
+    def _arrows(self) -> Drawn:
+        return equal_arrows(self)
+
+    def _home(self, item: str) -> str | None:
+        return self.rows.items.parent[item]
+
+    def _folded(self, item: str) -> dict[str, Any]:
+        count, names = self._named.get(item, (1, ()))
+        return {"count": count, "names": names} if count > 1 else {}
+
+
+class FoldTree(Joined):
+    """Siblings with all that they stand for, one by one, whether they are equal or differ.
+
+    Equal siblings are joined as in `EqualTree`. Similar ones are joined from the inside out: stages
+    of three and of six blocks then have the same in them.
+
+    Attributes:
+        nodes: Each item by its id, those that go included.
+        roots: What stays at the top.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows)
+        self.nodes: dict[str, Node] = {}
+        self.roots: list[Node] = []
+        self._grow()
+        outside_in = (None, *rows.view.clusters)
+        for around in reversed(outside_in) if rows.similar else outside_in:
+            if around not in self.stands:
+                self._fold(around)
+
+    def instances(self, item: str) -> int:
+        """How many boxes a box stands for."""
+        return len(self.nodes[item].instances)
+
+    def part(self, item: str) -> str | None:
+        """The innermost thing around *item*, itself included, that only some repeats have."""
+        return next((outer for outer in self.around(item) if self.nodes[outer].share), None)
+
+    def around(self, item: str) -> Iterator[str]:
+        """What stays, and the clusters around it in the end, innermost first."""
+        node: Node | None = self.nodes[item]
+        while node is not None:
+            yield node.id
+            node = node.parent
+
+    def _arrows(self) -> Drawn:
+        return similar_arrows(self) if self.rows.similar else equal_arrows(self)
+
     def _home(self, item: str) -> str | None:
         parent = self.nodes[item].parent
         return None if parent is None else parent.id
 
     def _folded(self, item: str) -> dict[str, Any]:
-        """The fields of a box or cluster that say what it stands for."""
         node, fields = self.nodes[item], dict[str, Any]()
         if self.rows.similar and len(node.instances) > 1:
             fields["instances"] = tuple(node.instances)
@@ -241,9 +294,8 @@ class FoldTree:
             first = self.nodes[group[0]]
             first.count = len(group)
             first.names = names_of(self.rows.recording, group, self.rows.items.children)
-            join = self._join if self.rows.similar else self._join_equal
             for other in group[1:]:
-                join(first, self.nodes[other])
+                self._join(first, self.nodes[other])
         if groups:
             self.groups += groups
             row = self.roots if around is None else self.nodes[around].children
@@ -266,16 +318,10 @@ class FoldTree:
                 row.extend(filter(None, (mine or yours,)))
             one.children = row
 
-    def _join_equal(self, first: Node, other: Node) -> None:
-        """The same for siblings with the same in them, in which nothing is joined so far."""
-        waiting = [(first, other)]
-        while waiting:
-            one, two = waiting.pop()
-            self._unite(one, two)
-            waiting += zip(one.children, two.children)
-
     def _counterparts(self, one: Node, two: Node) -> Iterable[tuple[Node | None, Node | None]]:
         """What is in either of two siblings, in order, side by side where it is in both."""
+        if not self.rows.similar:
+            return zip(one.children, two.children)
         keys = [node.key for node in one.children], [node.key for node in two.children]
         return (
             (
