@@ -53,9 +53,9 @@ def columns(
     computed = [(item, found) for item in chosen if (found := item.on(recording).by_node)]
     places = _Places(recording, members, parents)
     values: list[Column] = []
-    for number, (annotation, found) in enumerate(computed):
-        before, last = computed[number - 1]  # without a backward pass, two times are the same
-        same = number and before.merge is annotation.merge and last == found
+    for place, (annotation, found) in enumerate(computed):
+        before, last = computed[place - 1]  # without a backward pass, two times are the same
+        same = place and before.merge is annotation.merge and last == found
         values.append(values[-1] if same else places.column(annotation, found))
     entries = [
         _entry(item, column, strings)
