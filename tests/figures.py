@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torchrecorder.events import OpKind, ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
+from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import View
 
 
@@ -44,6 +47,13 @@ def regions() -> Recording:
         with run.scope("no_grad", "no_grad", kind=ScopeKind.NO_GRAD):
             run.op("mul", h, run.constant(), shape=(1, 192))
     return run.recording()
+
+
+def view_of(recording: Recording, **options: Any) -> View:
+    """A view that has been checked."""
+    view = make_view(recording, ViewOptions(**options))
+    view.check()
+    return view
 
 
 def arrows(view: View) -> list[str]:

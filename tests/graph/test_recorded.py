@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
@@ -20,16 +18,9 @@ from torchrecorder.style.style import Style
 from torchrecorder.views.auto_depth import max_depth
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # the warnings of the models are not ours
 each_case = pytest.mark.parametrize("case", zoo.CASES, ids=lambda case: case.name)
 LAID_OUT = (".svg", ".pdf", ".png", ".html")
-
-
-@pytest.fixture(autouse=True)
-def quiet() -> Iterator[None]:
-    """The warnings of the models are not ours."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def recorded(case: Any) -> Any:

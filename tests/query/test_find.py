@@ -6,8 +6,7 @@ import pytest
 import torch
 
 import torchrecorder as tr
-from tests.figures import network
-from tests.views.test_focus import view_of
+from tests.figures import network, view_of
 from torchrecorder.errors import InvalidArgument, NotThere
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.testing import Builder

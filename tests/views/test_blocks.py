@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import torchrecorder
-from tests.figures import arrows, boxes, linear
+from tests.figures import arrows, boxes, linear, view_of
 from tests.random_recordings import recordings
-from tests.views.test_fold import block, view_of
+from tests.views.test_fold import block
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder

@@ -7,21 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.figures import arrows, boxes, clusters, linear, network
+from tests.figures import arrows, boxes, clusters, linear, network, view_of
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import Role, Slot
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
-from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.view import View
-
-
-def view_of(recording: Recording, **options: Any) -> View:
-    """A view that has been checked."""
-    view = make_view(recording, ViewOptions(**options))
-    view.check()
-    return view
 
 
 def branches() -> Recording:

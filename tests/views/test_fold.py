@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.figures import arrows, boxes, clusters, linear
+from tests.figures import arrows, boxes, clusters, linear, view_of
 from torchrecorder.events import OpKind
 from torchrecorder.recording import Recording
 from torchrecorder.graph.structural_hash import structures
 from torchrecorder.style.draw import draw
 from torchrecorder.testing import Builder
-from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.view import View
 
 
 def block(run: Builder, name: str, x: str, *others: str) -> Any:
@@ -32,13 +30,6 @@ def stack(number: int) -> Recording:
             h = block(run, f"layers.{place}", h)
         linear(run, "head", h, "Head")
     return run.recording()
-
-
-def view_of(recording: Recording, **options: Any) -> View:
-    """A view that has been checked."""
-    view = make_view(recording, ViewOptions(**options))
-    view.check()
-    return view
 
 
 def test_chain_of_closed_blocks_is_one_box() -> None:

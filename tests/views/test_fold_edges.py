@@ -8,8 +8,7 @@ from types import MappingProxyType
 
 import pytest
 
-from tests.figures import arrows, boxes, linear
-from tests.views.test_fold import view_of
+from tests.figures import arrows, boxes, linear, view_of
 from torchrecorder.events import ScopeKind, SourceLine, ValueId
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder

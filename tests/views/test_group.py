@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.figures import arrows, boxes, clusters, linear
+from tests.figures import arrows, boxes, clusters, linear, view_of
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export.dot import given_out
 from torchrecorder.export.explorer.data import page_data, source
@@ -39,13 +39,6 @@ def convnet(blocks: int = 4) -> Recording:
                     x = run.op("add", h, x)
         run.returns(x)
     return run.recording()
-
-
-def view_of(recording: Recording, **options: Any) -> View:
-    """A view that has been checked."""
-    view = make_view(recording, ViewOptions(**options))
-    view.check()
-    return view
 
 
 def titles(view: View) -> list[str]:

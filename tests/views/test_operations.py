@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.figures import arrows, boxes, clusters, network
-from tests.views.test_views import view_of
+from tests.figures import arrows, boxes, clusters, network, view_of
 from torchrecorder.style.draw import draw
 from torchrecorder.views.auto_depth import max_depth
 from torchrecorder.views.pipeline import ViewOptions, make_view

@@ -6,19 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.figures import arrows, boxes, linear
+from tests.figures import arrows, boxes, linear, view_of
 from torchrecorder.events import ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
-from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.view import View
-
-
-def view_of(recording: Recording, **options: Any) -> View:
-    """A view that has been checked."""
-    view = make_view(recording, ViewOptions(**options))
-    view.check()
-    return view
 
 
 def ops(number: int) -> Recording:

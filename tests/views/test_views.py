@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.figures import arrows, boxes, clusters, linear, network, regions
+from tests.figures import arrows, boxes, clusters, linear, network, regions, view_of
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpKind, ScopeKind
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.auto_depth import max_depth
-from torchrecorder.views.pipeline import ViewOptions, make_view
-from torchrecorder.views.view import BoxKind, View
+from torchrecorder.views.pipeline import ViewOptions
+from torchrecorder.views.view import BoxKind
 from torchrecorder.views.full_view import whole
-
-
-def view_of(recording: Recording, **options: Any) -> View:
-    """A view that has been checked."""
-    view = make_view(recording, ViewOptions(**options))
-    view.check()
-    return view
 
 
 def test_depth_0_is_one_box_with_inputs_and_outputs() -> None:
