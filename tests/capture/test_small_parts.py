@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+import torchrecorder
 from torchrecorder.capture.autograd.walk import _parents_first
 from torchrecorder.capture.state.own_task import OwnTask
 from torchrecorder.capture.state.restore import restored
@@ -55,6 +56,14 @@ def test_buffers_that_are_alone_of_their_kind_are_put_back(kind: str) -> None:
         for name, buffer, numbers, version in before:
             assert getattr(model, name) is buffer and plain(buffer) == numbers
             assert buffer._version == version
+
+
+def test_a_place_without_a_module_is_no_module() -> None:
+    """Where one is left out, as for a shortcut without convolution, memory is recorded too."""
+    model = nn.Sequential(nn.Linear(2, 2))
+    model[0].register_module("shortcut", None)
+    memory = torchrecorder.record(model, torch.ones(1, 2), memory=True).memory
+    assert sum(one.bytes for one in memory.held(at=0) if one.kind == "parameters") == 24
 
 
 # Names and writes -------------------------------------------------------------------------

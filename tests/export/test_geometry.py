@@ -13,7 +13,7 @@ import pytest
 from tests import figures
 from tests.export.test_plain_svg import NO_FORMS, SVG
 from torchrecorder.export.dot import node_name
-from torchrecorder.export.nested import ARROW, arrow, closed_size, loop_way
+from torchrecorder.export.nested import ARROW, Placed, arrow, closed_size, loop_way, nested_text
 from torchrecorder.export.plain_svg import HALF_TIP, plain_svg
 from torchrecorder.export.svg import centred
 from torchrecorder.layout.layered import Drawn
@@ -138,7 +138,7 @@ def test_boxes_grow_with_their_text(outline: str) -> None:
     else:
         assert large[0] > usual[0] and large[1] > usual[1]
     again, once = (
-        closed_size(shown.shapes[0], shown, None) for shown in (alone(outline, 3), alone(outline))
+        closed_size(shown.shapes[0], shown, None) for shown in (alone(outline, 2), alone(outline))
     )
     assert again[0] > once[0] and again[1] > once[1]
 
@@ -236,6 +236,21 @@ def test_the_line_back_in_a_loop(direction: Any, up: bool, ends: tuple[str, str]
     places = {"left": left, "top": top, "right": right, "bottom": bottom}
     axis = 1 if direction in ("TB", "BT") else 0
     assert [way[0][axis], way[-1][axis]] == [places[end] for end in ends]
+
+
+def test_frames_of_open_modules_are_pinned() -> None:
+    """For Graphviz, by two corners, around all boxes in them; y points up there."""
+    figure = draw(make_view(figures.network(), ViewOptions(depth=5)))
+    placed, text = Placed.of(figure, None, 5.0), nested_text(figure)
+    found = {tuple(map(float, each.split(","))) for each in re.findall(r'bb="([-\d.,]+)"', text)}
+    high, boxes = placed.picture.height, placed.boxes()
+    drawn = [boxes[group.id] for group in figure.groups]
+    frames = {
+        (round(box.x, 2), round(high - box.y - box.height, 2), round(box.x + box.width, 2),
+         round(high - box.y, 2))
+        for box in drawn
+    }
+    assert frames <= found and len(frames) == len(figure.groups) > 2
 
 
 def test_labels_are_put_in_the_middle_of_their_outline() -> None:

@@ -56,6 +56,7 @@ def test_nothing_is_crossed(box: Drawn) -> None:
         (65.0, 113.0, True), (65.0, 112.9, False),  # below the line aside
         (65.0, 97.0, True), (65.0, 97.1, False),  # and above it
         (93.0, 105.0, True), (92.9, 105.0, False),  # beyond the corner
+        (91.0, 40.0, True),  # where the line runs already
     ],
 )
 def test_lines_keep_their_distance(left: float, top: float, free: bool, side: int) -> None:

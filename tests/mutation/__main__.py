@@ -124,8 +124,8 @@ def _unknown(keys: set[str], paths: list[str], found: list[Mutant]) -> list[str]
     return sorted(key for key in keys if key.split()[0] in paths and key not in known)
 
 
-def _run(copy: Path, chosen: list[Mutant], seconds: float) -> dict[Mutant, str]:
-    """For each mutant, the test that notices it: empty if none does."""
+def _run(copy: Path, chosen: list[Mutant], seconds: float) -> dict[Mutant, str | None]:
+    """For each mutant, the test that notices it: empty if none does, None if none runs it."""
     tests, imported = coverage_store.load(COVERAGE), coverage_store.imported(COVERAGE)
     trials = [_trial(mutant, tests, imported, seconds) for mutant in chosen]
     given, results = copy / "trials", copy / "results"
@@ -135,7 +135,10 @@ def _run(copy: Path, chosen: list[Mutant], seconds: float) -> dict[Mutant, str]:
     paths = {"MUTATION_TRIALS": str(given), "MUTATION_RESULTS": str(results)}
     _pytest(copy, [*plugin, *sorted(names)], paths)
     noticed = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
-    return dict(zip(chosen, noticed, strict=True))
+    return {
+        mutant: test if trial.tests else None
+        for mutant, trial, test in zip(chosen, trials, noticed, strict=True)
+    }
 
 
 def _trial(
@@ -158,11 +161,16 @@ def _pytest(copy: Path, arguments: list[str], environment: dict[str, str]) -> No
     subprocess.run([*PYTEST, *arguments], cwd=copy, env={**os.environ, **path, **environment})
 
 
-def _report(chosen: dict[str, list[Mutant]], outcomes: dict[Mutant, str]) -> None:
-    """Survivors with what they change, then how many were noticed."""
+def _report(chosen: dict[str, list[Mutant]], outcomes: dict[Mutant, str | None]) -> None:
+    """Survivors with what they change, then how many were noticed.
+
+    What only runs in child processes is not seen to run.
+    """
     survivors = [mutant for mutant, noticed in outcomes.items() if not noticed]
     for mutant in survivors:
         print(mutant.key, mutant.difference((ROOT / mutant.path).read_text()), sep="\n")
+        if outcomes[mutant] is None:
+            print("no measured test runs this line")
     SURVIVORS.write_text("\n".join(mutant.key for mutant in survivors), encoding="utf-8")
     for folder, found in chosen.items():
         if not found:
