@@ -58,6 +58,16 @@ def test_buffers_that_are_alone_of_their_kind_are_put_back(kind: str) -> None:
             assert buffer._version == version
 
 
+def test_a_buffer_that_was_taken_away_is_put_back() -> None:
+    """And one that another was put in the place of."""
+    model = Held(torch.ones(3), torch.zeros(2))
+    first, second = model.b0, model.b1
+    with restored(model):
+        del model.b0
+        model.b1 = torch.ones(2)
+    assert model.b0 is first and model.b1 is second and plain(first) == [1, 1, 1]
+
+
 def test_a_place_without_a_module_is_no_module() -> None:
     """Where one is left out, as for a shortcut without convolution, memory is recorded too."""
     model = nn.Sequential(nn.Linear(2, 2))
