@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 
 import pytest
@@ -97,3 +98,18 @@ def test_sources_add_up():
     """Each once, in order."""
     one, other = Sources(("b", "a"), ("q",)), Sources(("a", "c"), ("p", "q"))
     assert one + other == Sources(("a", "b", "c"), ("p", "q"))
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "said"),
+    [("", 0, ""), ("None", 0, ""), ("0", 0, ""), ("3", 3, ""), ("'no data'", 1, "no data")],
+)
+def test_a_script_ends_as_it_does_in_python(folder, given, code, said, capsys):
+    """Its exit code, and what it says with it."""
+    (folder / "job.py").write_text(
+        f"import sys, torch\ntorch.nn.Linear(2, 2)(torch.ones(1, 2))\nsys.exit({given})\n"
+    )
+    found, _, err = run(capsys, "run", "job.py")
+    assert found == code and (said in err if said else "Error" not in err)
+    plain = subprocess.run([sys.executable, "job.py"], capture_output=True, text=True)
+    assert plain.returncode == code and said in plain.stderr

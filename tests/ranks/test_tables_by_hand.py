@@ -226,3 +226,39 @@ def test_several_messages_of_one_op_are_one_line() -> None:
     assert [op.name for op in whole.ops.values()].count("empty") == 1
     lane = whole.scopes[ops["recv"].scope].parent
     assert ops["recv"].inputs[0] in whole.scopes[lane].inputs
+
+
+def test_a_collective_has_the_module_of_its_first_rank() -> None:
+    """Of all that a rank sends the sum is told; collectives can be kept in sets."""
+    run = torchrecorder.merge([
+        ran(0, sent(scope="s1"), sent(given=4)), ran(1, sent(scope="s2"), sent(given=4))
+    ])
+    assert [one.path for one in run.collectives] == ["body", ""]
+    assert run.lanes[0].sent_bytes == (12, 12) and len({*run.collectives}) == 2
+    assert not any(scope.failed for scope in run.whole.scopes.values())
+
+
+def test_one_of_two_results_is_one_of_several() -> None:
+    """Which of them a rank reads makes no difference; of one it does."""
+    def halves(read: int) -> Recording:
+        run = Builder("Net")
+        with run.scope("Net"):
+            run.op("chunk", run.input("x"), outputs=2)
+            run.op("relu", f"v{read}")  # type: ignore[arg-type]
+        return run.recording()
+
+    run = torchrecorder.merge([ran(rank, whole=halves(1 + rank)) for rank in range(2)])
+    assert len(run.lanes) == 1
+
+
+def test_only_views_in_regions_are_of_sharding() -> None:
+    """Not other ops that only it reads, nor what it does outside of all scopes."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        scaled = run.op("mul", run.parameter("weight"))
+        with run.scope("fsdp", "fsdp", kind=ScopeKind.NO_GRAD):
+            run.op("chunk_cat", scaled)
+    loose = run.op("chunk_cat", run.constant())
+    run.op("relu", loose)
+    found = without_sharding_ops(run.recording())
+    assert [op.name for op in found.ops.values()] == ["mul", "chunk_cat", "relu"]

@@ -54,7 +54,7 @@ def add_flags(parser: argparse._ActionsContainer, options: Iterable[Option]) -> 
     """
     for option in options:
         switch, on = option.check.switch, [option.flag, f"--{option.spelled}"]
-        if option.check.read is not None and not (switch and _only_off(option)):
+        if option.check.read is not None and not _only_off(option):
             parser.add_argument(*filter(None, on), dest=option.name, action=Flag, option=option)
         if switch and option.default is not False:
             flag, brief = option.negated
