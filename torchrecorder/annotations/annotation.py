@@ -126,8 +126,8 @@ class Numbers:
         back = [member for member in members if member in grads]
         forward = [member for member in members if member not in grads]
         found = {"forward": self.of(forward), "backward": self.of(back)}
-        told = [f"{show(number)} {when}" for when, number in found.items() if number]
-        return ", ".join(told) or ("" if self.of(members) is None else show(0))
+        parts = [f"{show(number)} {when}" for when, number in found.items() if number]
+        return ", ".join(parts) or ("" if self.of(members) is None else show(0))
 
     def total(self) -> float:
         """The number of the whole run; 0 without numbers or without ``merge``."""

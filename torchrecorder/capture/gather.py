@@ -50,14 +50,14 @@ def gather(recording: Recording, group: Any = None) -> Ranks | None:
     from gzip import decompress
 
     meeting = _Meeting(group)
-    told = meeting.collect(_digest_of(recording))
+    collected = meeting.collect(_digest_of(recording))
     wanted: Any = None
     digests: list[Digest] = []
-    if told is not None:
-        wrong = [item for item in told if isinstance(item, str)]
+    if collected is not None:
+        wrong = [item for item in collected if isinstance(item, str)]
         decoder = DigestDecoder()
         with uncollected():
-            digests = [decoder.decode(item) for item in told if not isinstance(item, str)]
+            digests = [decoder.decode(item) for item in collected if not isinstance(item, str)]
         wanted = wrong[0] if wrong else first_ranks(digests)
     wanted = meeting.announce(wanted)
     if isinstance(wanted, str):
@@ -89,15 +89,15 @@ class _Meeting:
         self.ranks = self.distributed.get_process_group_ranks(world if group is None else group)
         self.rank = self.distributed.get_rank()
 
-    def collect(self, told: Any) -> list[Any] | None:
+    def collect(self, message: Any) -> list[Any] | None:
         """The objects of all members, on the first; None on the others."""
         first = self.rank == self.ranks[0]
         found = [None for _ in self.ranks] if first else None
-        self.distributed.gather_object(told, found, dst=self.ranks[0], group=self.group)
+        self.distributed.gather_object(message, found, dst=self.ranks[0], group=self.group)
         return found
 
-    def announce(self, told: Any) -> Any:
+    def announce(self, message: Any) -> Any:
         """Broadcast an object of the first member to all."""
-        found = [told]
+        found = [message]
         self.distributed.broadcast_object_list(found, src=self.ranks[0], group=self.group)
         return found[0]

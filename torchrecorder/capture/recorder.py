@@ -322,10 +322,10 @@ def _warn_lost(count: int, events: tuple[Event, ...]) -> None:
     from torchrecorder.events import Lost
 
     first = next((event for event in events if isinstance(event, Lost)), None)
-    told = f"; the first in {first.where or 'the model'!r}: {first.error}" if first else ""
+    example = f"; the first in {first.where or 'the model'!r}: {first.error}" if first else ""
     facts = "1 fact" if count == 1 else f"{count} facts"
     warnings.warn(
-        f"torchrecorder could not record {facts} of this run{told}. "
+        f"torchrecorder could not record {facts} of this run{example}. "
         "The run itself is not affected.",
         stacklevel=3,
     )

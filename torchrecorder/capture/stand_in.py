@@ -65,14 +65,14 @@ def plain_detail(module: Module) -> str | None:
         if "extra_repr" in owner.__dict__:
             break
     if owner is Module:
-        return _untold(module)
+        return _attention_detail(module)
     if owner.__module__.partition(".")[0] != "torch":
         return None
     is_usual = owner is cls or cls.__module__.startswith("torch.nn.modules.")
     return _one_line(module if is_usual else _shallow(module, owner))
 
 
-def _untold(module: Module) -> str:
+def _attention_detail(module: Module) -> str:
     """The width and heads of attention of PyTorch, which has no ``extra_repr()`` of its own."""
     if not isinstance(module, MultiheadAttention):
         return ""

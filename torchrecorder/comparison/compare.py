@@ -217,13 +217,13 @@ class _Comparer:
             if one.qualname != other.qualname:
                 text = f"{one.name} → {other.name}"
                 yield place, Change(ChangeKind.REPLACED, left, right, where, text)
-            elif one.arguments != other.arguments and not self._retold(one, other):
+            elif one.arguments != other.arguments and not self._follows_from_module(one, other):
                 text = differences(dict(one.arguments), dict(other.arguments))
                 yield place, Change(ChangeKind.CHANGED, left, right, where, text)
             for text in self._rewired(one, other):
                 yield place, Change(ChangeKind.REWIRED, left, right, where, text)
 
-    def _retold(self, one: Op, other: Op) -> bool:
+    def _follows_from_module(self, one: Op, other: Op) -> bool:
         """Whether the module around has other hyperparameters, which are listed."""
         if one.scope is None or other.scope is None:
             return False

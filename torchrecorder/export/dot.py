@@ -120,11 +120,11 @@ def given_out(figure: Figure) -> dict[str, Text]:
     Graphviz reserves space for labels of edges, but inside clusters it bends edges around them and
     draws them over borders. So these labels are written in the boxes.
     """
-    told: dict[str, Counter[str]] = {}
+    outputs: dict[str, Counter[str]] = {}
     for line in sorted(figure.lines, key=lambda line: line.result):
         if line.label:
-            told.setdefault(line.tail, Counter())[line.label] += 1
-    return {tail: Text(in_a_line(labels)) for tail, labels in told.items()}
+            outputs.setdefault(line.tail, Counter())[line.label] += 1
+    return {tail: Text(in_a_line(labels)) for tail, labels in outputs.items()}
 
 
 def _statements(figure: Figure, pins: Pins = Pins()) -> Iterator[str]:
@@ -192,7 +192,7 @@ def _font(figure: Figure) -> str:
 
 def _nested(figure: Figure, pins: Pins) -> Iterator[str]:
     """Clusters and boxes, nested."""
-    told = given_out(figure)
+    outputs = given_out(figure)
     inside: dict[str | None, list[Shape | Group]] = {}
     for item in in_order(figure):
         around = item.group if isinstance(item, Shape) else item.parent
@@ -207,7 +207,7 @@ def _nested(figure: Figure, pins: Pins) -> Iterator[str]:
             yield f"{tabs}}}"
         elif isinstance(each, Shape):
             pinned = pins.shapes.get(each.id, {})
-            text = _shape(each, figure, told.get(each.id), pinned)
+            text = _shape(each, figure, outputs.get(each.id), pinned)
             yield f"{tabs}{quote(node_name(each.id))} [{text}]"
         else:
             yield f"{tabs}subgraph {quote('cluster_' + node_name(each.id))} {{"
@@ -233,10 +233,10 @@ def in_order(figure: Figure) -> Iterator[Shape | Group]:
 
 
 def _shape(
-    shape: Shape, figure: Figure, told: Text | None, pinned: Mapping[str, str]
+    shape: Shape, figure: Figure, outputs: Text | None, pinned: Mapping[str, str]
 ) -> str:
     own = shape.look.attributes
-    label = shape.label if told is None else (*shape.label, told)
+    label = shape.label if outputs is None else (*shape.label, outputs)
     attributes = {"label": _label(label, shape.look, figure)}
     if "label" not in own:
         attributes["class"] = quote(MARK)

@@ -131,8 +131,8 @@ def _with_resolution(png: bytes, dpi: float) -> bytes:
     head = 33  # bytes of the signature and of the first chunk with width and height
     per_metre = round(dpi / 0.0254)
     chunk = b"pHYs" + struct.pack(">IIB", per_metre, per_metre, 1)
-    told = struct.pack(">I", 9) + chunk + struct.pack(">I", zlib.crc32(chunk))
-    return png[:head] + told + png[head:]
+    density = struct.pack(">I", 9) + chunk + struct.pack(">I", zlib.crc32(chunk))
+    return png[:head] + density + png[head:]
 
 
 def is_nested(figure: Figure, layout: Layout) -> bool:

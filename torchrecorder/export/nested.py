@@ -127,11 +127,11 @@ class Placed(NamedTuple):
         return side_entries(ways, carried, circles, self.picture.boxes, self.upright)
 
 
-def closed_size(shape: Shape, figure: Figure, told: Text | None) -> tuple[float, float]:
+def closed_size(shape: Shape, figure: Figure, outputs: Text | None) -> tuple[float, float]:
     """Width and height of a box around its label, in points."""
-    if shape.look.outline == "circle" and told is None:
+    if shape.look.outline == "circle" and outputs is None:
         return figure.fontsize * ROUND, figure.fontsize * ROUND
-    label = shape.label if told is None else (*shape.label, told)
+    label = shape.label if outputs is None else (*shape.label, outputs)
     width, height = label_size(
         label, figure.fontsize, bold=shape.look.bold, fontname=figure.fontname
     )
@@ -145,13 +145,13 @@ def closed_size(shape: Shape, figure: Figure, told: Text | None) -> tuple[float,
 
 
 def _items(figure: Figure) -> Iterator[Item]:
-    told = given_out(figure)
+    outputs = given_out(figure)
     number: dict[str | None, int] = {None: -1}
     for item in in_order(replace(figure, shapes=tuple(_as_run(figure)))):
         around = number[item.group if isinstance(item, Shape) else item.parent]
         number[item.id] = len(number) - 1
         if isinstance(item, Shape):
-            size = closed_size(item, figure, told.get(item.id))
+            size = closed_size(item, figure, outputs.get(item.id))
             first, module = item.kind == "input", item.kind == BoxKind.MODULE.value
             yield Item(item.id, around, *size, first=first, module=module)
         else:

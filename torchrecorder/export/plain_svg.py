@@ -77,9 +77,9 @@ def plain_svg(
     for number, (line, points) in enumerate(zip(figure.lines, ways)):
         mark = _marked(marks[number], line, figure) if number in marks else ()
         parts += _line(line, points, number + 1, mark)
-    told = given_out(figure)
+    outputs = given_out(figure)
     for number, shape in enumerate(figure.shapes, 1):
-        label = (*shape.label, told[shape.id]) if shape.id in told else shape.label
+        label = (*shape.label, outputs[shape.id]) if shape.id in outputs else shape.label
         parts += _shape(shape, label, _box(boxes[shape.id]), figure, number)
     if figure.legend:
         parts += _legend(figure, placed, legend_below)

@@ -74,8 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         failed.__cause__ = error
         return _say(failed, options.traceback, FAILED)
     except (ModelFailed, LayoutFailed) as error:
-        told = getattr(options, "exit_code", False)  # 1 has another meaning there
-        return _say(error, options.traceback, MISUSED if told else FAILED)
+        has_codes = getattr(options, "exit_code", False)  # 1 has another meaning there
+        return _say(error, options.traceback, MISUSED if has_codes else FAILED)
     except (TorchRecorderError, OSError) as error:
         return _say(error, options.traceback, MISUSED)
 
@@ -169,11 +169,11 @@ def _say(error: Exception, with_traceback: bool, code: int) -> int:
     cause = error.__cause__ if isinstance(error, ModelFailed) else error
     if with_traceback and cause is not None:
         traceback.print_exception(type(cause), cause, cause.__traceback__)
-    print(f"torchrecorder: error: {_told(error)}", file=sys.stderr)
+    print(f"torchrecorder: error: {_message(error)}", file=sys.stderr)
     return code
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     return str(error) if isinstance(error, ModelFailed) else _in_shell(str(error))

@@ -260,10 +260,10 @@ def _size(dtype: str) -> int:
 
 def _place(node: Any) -> tuple[list[str], list[str]]:
     """The dotted paths of the scopes around a node, outermost first, and their classes."""
-    told = {prop.key: prop.value for prop in node.metadata_props}
-    if _SCOPES in told:
-        paths = [str(item) for item in ast.literal_eval(told[_SCOPES])[:-1]]
-        classes = [str(item) for item in ast.literal_eval(told.get(_CLASSES, "[]"))]
+    properties = {prop.key: prop.value for prop in node.metadata_props}
+    if _SCOPES in properties:
+        paths = [str(item) for item in ast.literal_eval(properties[_SCOPES])[:-1]]
+        classes = [str(item) for item in ast.literal_eval(properties.get(_CLASSES, "[]"))]
         pairs = dict(zip(paths, [cls.rpartition(".")[2] for cls in classes] or paths))
         pairs = {path: cls for path, cls in pairs.items() if path}
         return ["", *pairs], ["", *pairs.values()]

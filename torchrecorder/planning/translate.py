@@ -46,7 +46,7 @@ def translated(digest: Digest, rank: int, layout: Layout, known: KnownGroups) ->
     sent = digest.sent
     peers = [
         peer if peer < 0 else translation.peer(
-            peer, digest.rank.groups[group], kind.told.name in POINT_TO_POINT
+            peer, digest.rank.groups[group], kind.communication.name in POINT_TO_POINT
         )
         for kind, group, peer in zip(sent.kinds, sent.group, sent.peer)
     ]

@@ -188,7 +188,7 @@ def _relative(communications: CommunicationColumns, rank: Rank) -> list[tuple[st
     They are equal for ranks with corresponding groups and peers.
     """
     known: dict[tuple[int, int, bool], tuple[str, int, int]] = {}
-    messages = [kind.told.tag >= 0 for kind in communications.kinds]
+    messages = [kind.communication.tag >= 0 for kind in communications.kinds]
     found = []
     for key in zip(communications.group, communications.peer, messages):
         if key not in known:

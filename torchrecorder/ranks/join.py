@@ -146,7 +146,7 @@ class _Positions(NamedTuple):
         """Those of one rank."""
         positions = _Positions([array("i") for _ in found.rank.groups], array("i"))
         for place, (kind, group) in enumerate(zip(found.sent.kinds, found.sent.group)):
-            is_message = kind.told.name in POINT_TO_POINT
+            is_message = kind.communication.name in POINT_TO_POINT
             (positions.messages if is_message else positions.groups[group]).append(place)
         return positions
 
@@ -166,10 +166,10 @@ def _collect(
     if key not in known:
         known[key] = _Positions.of(found)
     for place in known[key].messages:
-        told, peer = sent.kinds[place].told, sent.peer[place]
-        ends = (rank, peer) if told.name == "send" else (peer, rank)
-        message = (found.rank.groups[sent.group[place]], *ends, told.tag)
-        pairs.setdefault(message, ([], []))[told.name != "send"].append(place)
+        communication, peer = sent.kinds[place].communication, sent.peer[place]
+        ends = (rank, peer) if communication.name == "send" else (peer, rank)
+        message = (found.rank.groups[sent.group[place]], *ends, communication.tag)
+        pairs.setdefault(message, ([], []))[communication.name != "send"].append(place)
     for entry, own in zip(found.rank.groups, known[key].groups):
         groups.setdefault(entry, {})[rank] = own  # also if it ran no collective in the group
 
@@ -225,7 +225,7 @@ class _Row(NamedTuple):
 
         For a message, it is how long each program was blocked: a send may complete long before.
         """
-        message = self.kinds[0].told.name in POINT_TO_POINT
+        message = self.kinds[0].communication.name in POINT_TO_POINT
         found = self.blocked if message else self.seconds
         return None if len(found) < 2 or isnan(sum(found)) else found
 
@@ -274,7 +274,7 @@ def _fit(row: _Row) -> bool:
 
 def _signature(kind: Sent) -> tuple[object, ...]:
     """What members of a collective have in common."""
-    sent = kind.told
+    sent = kind.communication
     return sent.name, sent.reduction, 0 if sent.name in UNEVEN else sent.given
 
 
@@ -310,7 +310,7 @@ def _describe(parts: Sequence[tuple[int, Sent]]) -> str:
 def _collective(
     group: RankGroup, order: int, members: tuple[Digest, ...], row: _Row
 ) -> Collective:
-    first = row.kinds[0].told
+    first = row.kinds[0].communication
     last, waited = None, None
     durations = row.durations()
     if durations is not None:
@@ -321,7 +321,7 @@ def _collective(
         "send" if first.name in POINT_TO_POINT else first.name,
         group,
         order,
-        max(size(kind.told) for kind in row.distinct()),
+        max(size(kind.communication) for kind in row.distinct()),
         first.backward,
         last,
         waited,
@@ -348,7 +348,7 @@ def _sent_and_received(
     members = recorded[source], recorded[target]
     for order, row in enumerate(_rows(members, places)):
         yield _collective(group, order, members, row)
-        send, receive = (kind.told for kind in row.kinds)
+        send, receive = (kind.communication for kind in row.kinds)
         if send.given != receive.received:
             problems.append(
                 f"rank {source} sent {send.given:,} B, but rank {target} received "

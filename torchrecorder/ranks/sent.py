@@ -24,12 +24,12 @@ class Sent(NamedTuple):
     """One communication of a process, with its module and source line.
 
     Attributes:
-        told: The recorded communication.
+        communication: The recorded communication.
         path: Dotted path of the module it ran in; empty for the root module.
         line: The source line, ``"train.py:12"``; empty in backward.
     """
 
-    told: Communication
+    communication: Communication
     path: str
     line: str
 
@@ -89,31 +89,34 @@ class CommunicationColumns(NamedTuple):
     def at(self, place: int) -> Sent:
         """The communication at index *place*."""
         kind = self.kinds[place]
-        communication = kind.told._replace(
+        communication = kind.communication._replace(
             group=self.names[self.group[place]],
             order=self.order[place],
             peer=self.peer[place],
             seconds=_known(self.seconds[place]),
             blocked_seconds=_known(self.blocked[place]),
         )
-        return kind._replace(told=communication)
+        return kind._replace(communication=communication)
 
     def total_bytes(self) -> int:
         """The total size of all communications, in bytes."""
-        return sum(size(kind.told) for kind in self.kinds)
+        return sum(size(kind.communication) for kind in self.kinds)
 
     def peers(self) -> frozenset[tuple[str, int]]:
         """The operation and rank of each send and receive."""
         return frozenset(
-            (kind.told.name, peer)
-            for kind, peer in zip(self.kinds, self.peer) if kind.told.name in POINT_TO_POINT
+            (kind.communication.name, peer)
+            for kind, peer in zip(self.kinds, self.peer)
+            if kind.communication.name in POINT_TO_POINT
         )
 
 
 def without_rank(sent: Sent) -> Sent:
     """*sent* without its rank-specific fields."""
     return sent._replace(
-        told=sent.told._replace(group="", order=0, peer=-1, seconds=None, blocked_seconds=None)
+        communication=sent.communication._replace(
+            group="", order=0, peer=-1, seconds=None, blocked_seconds=None
+        )
     )
 
 

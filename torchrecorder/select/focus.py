@@ -237,11 +237,11 @@ class _Part:
 
     def _communications(self, grads: Container[GradId]) -> Iterator[Communication]:
         """The communication in kept scopes."""
-        for told in self.whole.communications:
-            if told.scope in self.scopes:
-                yield told._replace(
-                    op=told.op if told.op in self.ops else None,
-                    grad=told.grad if told.grad in grads else None,
+        for communication in self.whole.communications:
+            if communication.scope in self.scopes:
+                yield communication._replace(
+                    op=communication.op if communication.op in self.ops else None,
+                    grad=communication.grad if communication.grad in grads else None,
                 )
 
     def _breaks(self) -> Iterator[GraphBreak]:
@@ -298,12 +298,12 @@ class _Part:
         """Results of the scopes, outputs of the run, and results that no kept op reads."""
         given = [slot for root in self.roots for slot in self._at(root).outputs]
         own = [slot for slot in self.whole.outputs if slot.value in self.made]
-        told = {slot.value for slot in given}
-        given.extend(slot for slot in own if slot.value not in told)
-        told.update(slot.value for slot in own)
+        values = {slot.value for slot in given}
+        given.extend(slot for slot in own if slot.value not in values)
+        values.update(slot.value for slot in own)
         read = {slot.value for op in self.ops.values() for slot in op.inputs}
         loose = (value for op in self.ops.values() for value in op.outputs if value not in read)
-        ends = (value for value in dict.fromkeys(loose) if value not in told)
+        ends = (value for value in dict.fromkeys(loose) if value not in values)
         return (*given, *(Slot("", value) for value in ends if self._leaves(value)))
 
     def _leaves(self, value: ValueId) -> bool:

@@ -174,8 +174,8 @@ def _said(recording: RecordedRun, parents: Iterable[ScopeId | None]) -> str:
     paths = [
         recording.scopes[parent].path if parent is not None else "" for parent in parents
     ]
-    told = [repr(path) if path else "the model itself" for path in dict.fromkeys(paths)]
-    return ", ".join(told[:3]) + (" …" if len(told) > 3 else "")
+    names = [repr(path) if path else "the model itself" for path in dict.fromkeys(paths)]
+    return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")
 
 
 class _Gathered:

@@ -20,19 +20,19 @@ def is_symbol(view: View, box: str) -> bool:
     return op is not None and op.name in SYMBOLS
 
 
-def circles(view: View, told: Collection[str]) -> dict[str, str]:
+def circles(view: View, captioned: Collection[str]) -> dict[str, str]:
     """The names of the operations that can be circles, by box.
 
     Args:
         view: The view that is drawn.
-        told: Boxes whose captions show their outputs.
+        captioned: Boxes whose captions show their outputs.
     """
     reads = Counter(arrow.head for arrow in view.arrows)
     return {
         box.id: view.recording.ops[OpId(box.id)].name
         for box in view.boxes.values()
         if box.kind is BoxKind.OP and box.count == 1 and is_symbol(view, box.id)
-        if box.id not in told and reads[box.id] == 2
+        if box.id not in captioned and reads[box.id] == 2
     }
 
 

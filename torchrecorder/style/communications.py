@@ -28,15 +28,15 @@ class SentCaptions:
         self._inside: dict[ScopeId, list[Communication]] = {}
         self._own: dict[ScopeId, list[Communication]] = {}
         self._of: dict[str, list[Communication]] = {}
-        for told in recording.communications:
-            around = recording.within(told.scope)
+        for communication in recording.communications:
+            around = recording.within(communication.scope)
             for scope in around:
-                self._inside.setdefault(scope, []).append(told)
+                self._inside.setdefault(scope, []).append(communication)
             called = next((outer for outer in around if _is_called(recording, outer)), None)
-            if told.op is not None:
-                self._of.setdefault(told.op, []).append(told)
+            if communication.op is not None:
+                self._of.setdefault(communication.op, []).append(communication)
             elif called is not None:
-                self._own.setdefault(called, []).append(told)
+                self._own.setdefault(called, []).append(communication)
 
     def closed(self, scope: ScopeId, count: int = 1) -> list[str]:
         """Communication in a closed scope; of *count* folded siblings, in most of them."""
@@ -76,10 +76,11 @@ def _is_called(recording: RecordedRun, scope: ScopeId) -> bool:
 
 def _lines(sent: Iterable[Communication], purposes: dict[str, str]) -> list[str]:
     found: dict[tuple[bool, str, str], list[Communication]] = {}
-    for told in sent:
-        purpose = purposes.get(told.group, "")
+    for communication in sent:
+        purpose = purposes.get(communication.group, "")
         place = purpose.removeprefix("mesh_") if purpose.startswith("mesh_") else ""
-        found.setdefault((told.backward, told.name, place), []).append(told)
+        kind = communication.backward, communication.name, place
+        found.setdefault(kind, []).append(communication)
     lines = list(_texts(sorted(found.items(), key=lambda item: item[0][0])))
     more = len(lines) - MOST
     return lines if more <= 0 else [*lines[: MOST - 1], f"{more + 1} more"]
@@ -91,9 +92,9 @@ def _texts(
     for (backward, name, place), sent in found:
         times = f" ×{len(sent)}" if len(sent) > 1 else ""
         amount = sum(map(size, sent))
-        told = f"{name}{times}{' ' + place if place else ''}"
-        told += f", {of_bytes(amount)}" if amount else ""
-        yield f"backward: {told}" if backward else told
+        line = f"{name}{times}{' ' + place if place else ''}"
+        line += f", {of_bytes(amount)}" if amount else ""
+        yield f"backward: {line}" if backward else line
         waited = _waited(sent)
         if waited:
             yield waited
@@ -101,8 +102,8 @@ def _texts(
 
 def _waited(sent: Iterable[Communication]) -> str:
     """The longest wait and its rank; empty if it is short."""
-    known = [told for told in sent if told.waited_seconds is not None]
-    longest = max(known, key=lambda told: told.waited_seconds or 0.0, default=None)
+    known = [item for item in sent if item.waited_seconds is not None]
+    longest = max(known, key=lambda item: item.waited_seconds or 0.0, default=None)
     if longest is None or (longest.waited_seconds or 0.0) < SHORTEST:
         return ""
     return f"waited {of_seconds(longest.waited_seconds or 0.0)} for rank {longest.last}"

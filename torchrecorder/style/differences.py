@@ -260,8 +260,8 @@ def _sizes(repeats: Sequence[_Repeat]) -> Iterator[Facet]:
         yield from _differing("size", "gives", [labels.shape(shape) for shape in shapes])
         return
     places = [at for at, sizes in enumerate(zip(*shapes)) if len(set(sizes)) > 1]
-    told = (at for at in places if all(repeat.shape[at] in repeat.features for repeat in repeats))
-    wide = next(told, -1)
+    named = (at for at in places if all(item.shape[at] in item.features for item in repeats))
+    wide = next(named, -1)
     if wide >= 0:
         title = "channels" if len(shapes[0]) > 3 else "features"
         yield from _differing("size", title, [str(shape[wide]) for shape in shapes])

@@ -157,13 +157,13 @@ def _shapes(
             look = marks.look(box, look, style.theme, heated=heated)
         if box.id in round_:
             label, look = encircled(label, look, round_[box.id])
-        told = graphs.tooltip(box.members) if graphs else ()
+        about = graphs.tooltip(box.members) if graphs else ()
         yield Shape(
             id=box.id,
             group=box.cluster,
             label=label,
             look=look,
-            tooltip="\n".join(filter(None, [captions.tooltip(box), *told])),
+            tooltip="\n".join(filter(None, [captions.tooltip(box), *about])),
             count=box.count,
             kind=box.kind.value,
             name=captions.full_name(box.id),

@@ -69,11 +69,11 @@ class GraphMarks:
         """The captions of a box: the breaks in it."""
         members = box.members if self._breaks else ()
         found = [item for member in members for item in self._breaks.get(member, ())]
-        yield from self._told(found, len(found) > 1 or box.id not in self.view.recording.ops)
+        yield from self._texts(found, len(found) > 1 or box.id not in self.view.recording.ops)
 
     def corner(self, cluster: Cluster) -> Iterator[Text]:
         """The captions of an open scope: the breaks in it that are not at an op."""
-        yield from self._told(self._breaks.get(cluster.id, ()), True)
+        yield from self._texts(self._breaks.get(cluster.id, ()), True)
 
     def tooltip(self, members: Iterable[str]) -> list[str]:
         """The graphs of *members*, and PyTorch's explanations of the breaks among them."""
@@ -141,7 +141,7 @@ class GraphMarks:
         hue = HUES[(int(graph) - 1) % len(HUES)]
         return replace(look, stroke=mix(hue, self.theme.ink, 0.1), width=width, dash="solid")
 
-    def _told(self, found: Iterable[GraphBreak], placed: bool) -> Iterator[Text]:
+    def _texts(self, found: Iterable[GraphBreak], placed: bool) -> Iterator[Text]:
         several = list(found)
         if len(several) > 1:
             yield Text(f"{len(several)} graph breaks")

@@ -36,11 +36,11 @@ def line_labels(view: View, drawn: Sequence[Bundle], captions: Captions) -> dict
     would seem to show all of its results. Gradients and updated weights are counted.
     """
     found: dict[int, str] = {}
-    told: dict[str, set[object]] = {}
+    shown: dict[str, set[object]] = {}
     numbers = _numbers(drawn)
     for number, bundle in sorted(enumerate(drawn), key=lambda item: is_final(view, item[1].first)):
         tail, final = bundle.first.tail, is_final(view, bundle.first)
-        before = told.setdefault(tail, set())
+        before = shown.setdefault(tail, set())
         text = counted(bundle.flow, numbers.get((tail, bundle.flow), 0))
         carried: object = bundle.flow if text else bundle.trunk or same(view, bundle.first)
         if carried in before or (final and not before):

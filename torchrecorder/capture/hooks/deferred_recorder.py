@@ -112,8 +112,8 @@ class DeferredRecorder:
         if self._recorder is not None and not self._over:
             self._recorder.lose("steps of the model", error)
         else:
-            told = f"torchrecorder could not record the model: {type(error).__name__}: {error}"
-            warnings.warn(told, stacklevel=2)
+            message = f"torchrecorder could not record the model: {type(error).__name__}: {error}"
+            warnings.warn(message, stacklevel=2)
 
     def _begin_or_end(self, module: Module, args: tuple[Any, ...], frame: FrameType) -> None:
         begins = self.model is None and self._chosen(module, caller_of_module(frame))

@@ -256,8 +256,8 @@ def cell_name(filename: str) -> str:
     if not re.search(r"[/\\]ipykernel_\d+[/\\]|ipython-input-\d+-", filename):
         return ""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    told = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)
-    known = told(filename)
+    format_name = getattr(getattr(shell, "compile", None), "format_code_name", lambda name: None)
+    known = format_name(filename)
     number = re.search(r"\d+", known[1] if known else filename if filename[0] == "<" else "")
     return f"In [{number[0]}]" if number else "<cell>"
 

@@ -73,11 +73,11 @@ class Call:
             if self.facts.dispatched or self.writes(name):
                 return True
         if entry.version < 0:
-            told = self.facts.in_place or _told_to(self.arguments)
-            return name == "out" or first and told
+            writes = self.facts.in_place or _asks_for_in_place(self.arguments)
+            return name == "out" or first and writes
         return tensor._version != entry.version
 
 
-def _told_to(arguments: tuple[tuple[str, str], ...]) -> bool:
+def _asks_for_in_place(arguments: tuple[tuple[str, str], ...]) -> bool:
     """Whether the arguments request an in-place write; False for dropout in evaluation mode."""
     return ("inplace", "True") in arguments and ("training", "False") not in arguments

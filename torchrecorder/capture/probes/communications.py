@@ -56,10 +56,10 @@ class _Open:
     """A communication during the run."""
 
     def __init__(
-        self, tape: Tape, told: Communication, received: list[Tensor], timed: bool
+        self, tape: Tape, communication: Communication, received: list[Tensor], timed: bool
     ) -> None:
         self.tape = tape
-        self.told = told
+        self.communication = communication
         self.timed = timed
         self.received = [weakref.ref(item) for item in received]
         self.began = tape.clock()
@@ -74,7 +74,7 @@ class _Open:
         """The program has waited for it."""
         now = self.tape.clock()
         self.blocked = (self.blocked or 0.0) + now - since
-        if self.seconds is None and self.told.name != "send":
+        if self.seconds is None and self.communication.name != "send":
             self.seconds = now - self.began
 
 
@@ -122,8 +122,9 @@ class Communications(Observer):
         try:
             self._pause()
             sent = communication_of(operator, args, made)
-            told = self._describe(sent)
-            opened = _Open(self.tape, told, sent.received, self._is_timed(told, sent))
+            communication = self._describe(sent)
+            timed = self._is_timed(communication, sent)
+            opened = _Open(self.tape, communication, sent.received, timed)
             for tensor in sent.received if made is None else ():
                 self.values.storages.expect(tensor)
                 self._writing[self.values.storages.of(tensor).number] = opened
@@ -194,9 +195,9 @@ class Communications(Observer):
         if threading.get_ident() == self.tape.thread:
             self.tape.resume()
 
-    def _is_timed(self, told: Communication, sent: RawCommunication) -> bool:
+    def _is_timed(self, communication: Communication, sent: RawCommunication) -> bool:
         on_cpu = all(item.device.type == "cpu" for item in (*sent.given, *sent.received))
-        return on_cpu and self._groups[told.group].backend not in UNTIMED
+        return on_cpu and self._groups[communication.group].backend not in UNTIMED
 
     def _arrive(self, opened: _Open) -> None:
         for ref in opened.received:
@@ -255,7 +256,7 @@ class Communications(Observer):
     def backward_ended(self) -> None:
         """C++ has waited for the communication of this pass; parameters have their gradients."""
         for opened in self._found:
-            if opened.told.backward:
+            if opened.communication.backward:
                 self._arrive(opened)
         for ref, _, _ in list(self.values.named.values()):
             parameter = ref()
@@ -280,8 +281,10 @@ class Communications(Observer):
         """The run is over: write the communications."""
         self._last = None
         for opened in self._found:
-            told = opened.told._replace(seconds=opened.seconds, blocked_seconds=opened.blocked)
-            self.tape.write(told)
+            seconds, blocked = opened.seconds, opened.blocked
+            self.tape.write(
+                opened.communication._replace(seconds=seconds, blocked_seconds=blocked)
+            )
         for value, size in self._gradients.items():
             self.tape.write(Measured(BYTES_OF_GRADIENT, value, size))
         self._works.clear()

@@ -364,16 +364,18 @@ class Values:
     def pass_on(self, tensor: Tensor, alias: Tensor) -> ValueId:
         """A scope returns *tensor* unchanged; *alias* replaces it."""
         before = self.read(tensor)
-        told = self.passed
-        same = told is not None and (told.scope, told.inputs[0].value) == (self.tape.scope, before)
-        op = told.op if told is not None and same else self.tape.next_op()
+        passed = self.passed
+        here = self.tape.scope, before
+        if passed is not None and (passed.scope, passed.inputs[0].value) != here:
+            passed = None
+        op = self.tape.next_op() if passed is None else passed.op
         source = self.source(tensor)
         self.autograd.stand_for(alias, source)
         value = self.note(alias, op)
         self.entries[id(alias)].original = source
         self.aliases.add(id(alias))
-        if told is not None and same:
-            self.tape.write(told._replace(outputs=(value,)))
+        if passed is not None:
+            self.tape.write(passed._replace(outputs=(value,)))
         else:
             self._write_pass(op, "pass", (Slot("0", before),), value)
         return value

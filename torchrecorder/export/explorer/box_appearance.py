@@ -201,14 +201,14 @@ class Drawn:
                 continue
             text, value = carried(view, arrow, self.captions), same(view, arrow)
             while text and around >= 0 and not around < head < ends[around]:
-                told, final = found.setdefault(around, {}), is_final(view, arrow)
-                if value not in told:
+                outputs, final = found.setdefault(around, {}), is_final(view, arrow)
+                if value not in outputs:
                     which = result(view.recording, places[around].id, value)
-                    told[value] = _Given(which, len(told), text, final, flow)
+                    outputs[value] = _Given(which, len(outputs), text, final, flow)
                 elif not final:
-                    told[value] = told[value]._replace(final=False)
+                    outputs[value] = outputs[value]._replace(final=False)
                 around = places[around].parent
-        lines = ((number, _line(tuple(told.values()))) for number, told in found.items())
+        lines = ((number, _line(tuple(outputs.values()))) for number, outputs in found.items())
         return {number: text for number, text in lines if text}
 
 

@@ -78,8 +78,8 @@ class Facts:
         for entry in self._breaks.get(item, ()):
             line = f" at {labels.source(entry.source)}" if entry.source is not None else ""
             yield "graph break", f"{entry.reason}{line}"
-            told = [entry.explanation, *entry.hints, entry.link]
-            yield from (("graph break", text) for text in told if text)
+            texts = [entry.explanation, *entry.hints, entry.link]
+            yield from (("graph break", text) for text in texts if text)
 
     @cached_property
     def _kernels(self) -> Mapping[str, list[FusedKernel]]:

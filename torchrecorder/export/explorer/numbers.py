@@ -65,9 +65,9 @@ def columns(
     owned, by_key = Owned(recording), {entry["key"]: entry for entry in entries}
     for element, found in computed:
         if element.passes and element.name in by_key:
-            told = Numbers(element, found, owned)
+            numbers = Numbers(element, found, owned)
             by_key[element.name]["texts"] = [
-                _text(told.text(inside), strings) for inside in members
+                _text(numbers.text(inside), strings) for inside in members
             ]
     return entries
 

@@ -112,15 +112,15 @@ class Tensors:
         leaf = self.drawn.tree.leaf
         makers = list(self.number)[: len(self.arrows)]
         found = [values.get(ValueId(value)) for _, value in makers]
-        told = [*self._told(found)]
+        lines = [*self._lines(found)]
         readers = [[self.view.arrows[place] for place in row] for row in self.arrows]
         columns: dict[str, list[Any]] = {
-            "text": [text for text, _ in told],
+            "text": [text for text, _ in lines],
             "producer": [maker for maker, _ in makers],
             "consumers": [[leaf[arrow.head] for arrow in row] for row in readers],
             "slots": [[say.strings(_slot(arrow)) for arrow in row] for row in readers],
             "bytes": [item.bytes if item else 0 for item in found],
-            "facts": [facts for _, facts in told],
+            "facts": [facts for _, facts in lines],
             "look": [self._look(row) for row in self.arrows],
         }
         for trunk in self.trunks:
@@ -128,7 +128,7 @@ class Tensors:
                 columns[name].append(text)
         return columns
 
-    def _told(self, found: Iterable[Value | None]) -> Iterator[tuple[int, int]]:
+    def _lines(self, found: Iterable[Value | None]) -> Iterator[tuple[int, int]]:
         """The numbers of the text and the facts of each tensor; equal tensors have the same."""
         say, known = self.columns_of, dict[object, tuple[int, int]]()
         for item in found:
