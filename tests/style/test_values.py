@@ -159,6 +159,13 @@ def test_a_rule_a_theme_and_a_styler_are_told_the_same() -> None:
         replace(LIGHT, heat=("white", "hot"))
 
 
+def test_what_is_equal_to_a_valid_value_may_still_be_wrong() -> None:
+    """True equals 1.0, which was checked before, and is no width."""
+    assert replace(LIGHT.line, width=1.0).width == 1
+    with pytest.raises(InvalidArgument, match="^width must be .*, not True"):
+        replace(LIGHT.line, width=True)
+
+
 def test_an_attribute_that_graphviz_does_not_have_is_warned_of() -> None:
     """Of a rule or a styler; scripts for torchrecorder 1.x run on."""
     with pytest.warns(NothingFound, match="no attribute 'fillcolour'; did you mean 'fillcolor'"):

@@ -31,11 +31,10 @@ CHECKS: Mapping[str, Check] = {
 """Checks of the fields of a look, from rules, themes or stylers."""
 
 
-@lru_cache(maxsize=4096)
-def _check_look(*given: object) -> None:
-    """Check equal looks only once, because a figure has many."""
-    for (name, wanted), value in zip(CHECKS.items(), given):
-        check_one(name, value, wanted)
+@lru_cache(maxsize=4096, typed=True)
+def _check_field(name: str, value: object) -> None:
+    """Check equal values only once, because a figure has many looks."""
+    check_one(name, value, CHECKS[name])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,8 @@ class Look:
 
     def __post_init__(self) -> None:
         try:
-            _check_look(self.fill, self.stroke, self.text, self.outline, self.dash, self.width)
+            for name in CHECKS:
+                _check_field(name, getattr(self, name))
         except TypeError:  # an unhashable value, which is invalid
             check(self, CHECKS)
         if self.attributes:

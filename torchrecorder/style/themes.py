@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 from torchrecorder.checks import Check, check, check_one
 from torchrecorder.style.color import COLOR, mix
-from torchrecorder.style.figure import Look, Outline
+from torchrecorder.style.figure import Dash, Look, Outline
 
 
 NAMES = frozenset(
@@ -101,13 +102,11 @@ class _Palette:
     stroke: float
     """The share of the text colour in outlines."""
 
-    def look(self, hue: str, outline: Outline, **more: object) -> Look:
+    def look(self, hue: str, outline: Outline, dash: Dash = "solid", **more: Any) -> Look:
+        """A look with outline and fill in this hue, unless *more* has another fill."""
         color = self.hues[hue]
-        fill = mix(self.paper, color, self.fill)
-        return replace(
-            Look(fill, mix(color, self.ink, self.stroke), self.ink, outline),
-            **more,  # type: ignore[arg-type]
-        )
+        fill = more.pop("fill", None) or mix(self.paper, color, self.fill)
+        return Look(fill, mix(color, self.ink, self.stroke), self.ink, outline, dash, **more)
 
 
 LIGHT_HUES = {
@@ -132,19 +131,19 @@ LIGHT_HUES = {
 def _looks(palette: _Palette) -> dict[str, Look]:
     """The look of each kind and family."""
     look = palette.look
-    quiet = replace(look("op", "rounded"), fill=palette.paper)
+    paper = palette.paper
     return {
         "input": look("input", "parallelogram", width=1.2),
         "output": look("output", "octagon", width=1.2),
         "parameter": look("parameter", "cylinder"),
         "buffer": look("buffer", "note"),
-        "constant": look("constant", "note", dash="dotted"),
-        "tensor": replace(look("tensor", "ellipse"), fill=palette.paper),
+        "constant": look("constant", "note", "dotted"),
+        "tensor": look("tensor", "ellipse", fill=paper),
         "module": look("module", "box", width=1.2),
-        "region": look("constant", "rounded", dash="dashed"),
-        "op": quiet,
-        "hidden": replace(quiet, dash="dashed"),
-        "grad": replace(look("op", "rounded", dash="dotted"), fill=palette.paper),
+        "region": look("constant", "rounded", "dashed"),
+        "op": look("op", "rounded", fill=paper),
+        "hidden": look("op", "rounded", "dashed", fill=paper),
+        "grad": look("op", "rounded", "dotted", fill=paper),
         "failed": look("failed", "octagon", width=2.2, bold=True),
         **{
             family: look(family, "rounded")
