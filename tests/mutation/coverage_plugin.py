@@ -45,9 +45,14 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         not_passed.add(report.nodeid)
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write what was measured, also for files in which no test passed."""
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Write what was measured, also for files in which no test passed.
+
+    If a file could not be imported, no test has run.
+    """
     measuring.stop()
+    if exitstatus == pytest.ExitCode.INTERRUPTED:
+        return
     lines = _lines_by_test(measuring.get_data())
     tests: dict[str, dict[str, Any]] = {name: {} for name in session.config.args}
     for test in sorted(set(seconds) - not_passed):

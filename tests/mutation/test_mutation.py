@@ -154,6 +154,15 @@ def test_survivors_again_after_a_new_test(project, run):
     assert f"2 of {len(SURVIVORS)} noticed" in out
 
 
+def test_coverage_of_tests_that_could_not_be_imported_is_measured_again(project, run):
+    """What was wrong may lie elsewhere."""
+    (project / "tests" / "test_unused.py").write_text("import helper\n" + TEST_OF_UNUSED)
+    with pytest.raises(FileNotFoundError):
+        run()
+    (project / "helper.py").touch()
+    assert "coverage of 2 test files" in run()
+
+
 def test_equivalent_mutants_are_left_out(project, run):
     """One that is listed does not run; one that is listed and gone is told."""
     listed = [f"torchrecorder/sums.py {key}" for key in ("gone off_by_one: 1 -> 2", SURVIVORS[0])]
