@@ -377,10 +377,16 @@ def mesh_facts(mesh: Any) -> Mesh:
     return Mesh(tuple(names), tuple(mesh.shape), tuple(place) if place is not None else ())
 
 
-def when_done(work: Any, callback: Callable[[], None]) -> bool:
-    """Call *callback* in any thread when *work* is done; False if this is not possible."""
+def when_done(work: Any, callback: Callable[[], None]) -> Any:
+    """Call *callback* in any thread when *work* is done.
+
+    Returns:
+        The future of the work, which holds its tensors; None for a backend without futures, which
+        does not call *callback*.
+    """
     try:
-        work.get_future().add_done_callback(lambda future: callback())
-    except (RuntimeError, NotImplementedError):  # a backend without futures
-        return False
-    return True
+        future = work.get_future()
+        future.add_done_callback(lambda _: callback())
+    except (RuntimeError, NotImplementedError):
+        return None
+    return future

@@ -65,10 +65,19 @@ class _Open:
         self.began = tape.clock()
         self.seconds: float | None = None
         self.blocked: float | None = None
+        self.future: Any = None  # while it runs
 
     def done(self) -> None:
         """It is done; called in a thread of PyTorch."""
-        self.seconds = self.tape.clock() - self.began
+        if self.seconds is None:
+            self.seconds = self.tape.clock() - self.began
+        self.future = None
+
+    def settle(self) -> None:
+        """If it is done, but its thread has not called `done` yet: it is done now."""
+        future = self.future
+        if future is not None and future.done():
+            self.done()
 
     def waited(self, since: float) -> None:
         """The program has waited for it."""
@@ -143,7 +152,8 @@ class Communications(Observer):
             if work is not None:
                 self._works[id(work)] = weakref.ref(work), begun
                 if begun.timed:
-                    when_done(work, begun.done)
+                    future = when_done(work, begun.done)
+                    begun.future = future if begun.seconds is None else None
         except Exception as error:
             self.tape.lose("communications", error)
 
@@ -257,6 +267,7 @@ class Communications(Observer):
         """C++ has waited for the communication of this pass; parameters have their gradients."""
         for opened in self._found:
             if opened.communication.backward:
+                opened.settle()
                 self._arrive(opened)
         for ref, _, _ in list(self.values.named.values()):
             parameter = ref()
@@ -281,6 +292,8 @@ class Communications(Observer):
         """The run is over: write the communications."""
         self._last = None
         for opened in self._found:
+            opened.settle()
+            opened.future = None
             seconds, blocked = opened.seconds, opened.blocked
             self.tape.write(
                 opened.communication._replace(seconds=seconds, blocked_seconds=blocked)
