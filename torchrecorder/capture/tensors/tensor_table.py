@@ -364,8 +364,7 @@ class Values:
     def pass_on(self, tensor: Tensor, alias: Tensor) -> ValueId:
         """A scope returns *tensor* unchanged; *alias* replaces it."""
         before = self.read(tensor)
-        passed = self.passed
-        here = self.tape.scope, before
+        passed, here = self.passed, (self.tape.scope, before)
         if passed is not None and (passed.scope, passed.inputs[0].value) != here:
             passed = None
         op = self.tape.next_op() if passed is None else passed.op
