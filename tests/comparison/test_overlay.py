@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.comparison.test_compare import stack
 from tests.figures import network, regions
 from tests.random_recordings import recordings
 from torchrecorder import record
+from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.overlay import Overlay, overlay
@@ -257,3 +259,34 @@ def test_the_first_keeps_its_order(before: Recording, after: Recording) -> None:
         by_scope.setdefault(op.scope, []).append(before.ops[OpId(op.id[4:])].index)
         assert found.marks[op.id] is ChangeKind.REMOVED
     assert all(places == sorted(places) for places in by_scope.values())
+
+
+def test_a_module_is_counted_without_what_was_removed() -> None:
+    """Also where that had the same path, or was replaced by it."""
+    found = laid(stack("Linear", "Linear", "ReLU", "Linear"), stack("ReLU", "ReLU")).recording
+    counts = [
+        (scope.cls, PARAMETERS.on(found).of([scope.id]) or 0)
+        for scope in found.scopes.values()
+        if scope.name.isdigit()
+    ]
+    assert counts == [("ReLU", 0), ("Linear", 16), ("ReLU", 0), ("Linear", 16)]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_is_returned_instead(turned: bool, tmp_path: Path) -> None:
+    """The way to the output is marked in an open module, and the former one is drawn."""
+    long, x = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4)), torch.ones(1, 4)
+    pair = [record(long, x), record(long[:2], x)]
+    before, after = pair[::-1] if turned else pair
+    for other, marks in ((after, ["added", "removed"]), (before, [""])):
+        drawn = compare(before, other).render(tmp_path / "model.dot", depth=9).read_text()
+        ways = [line for line in drawn.splitlines() if '-> "out_0"' in line]
+        colors = {"added": stroke_of(drawn, "added"), "removed": stroke_of(drawn, "removed")}
+        found = [name for way in ways for name, color in colors.items() if color in way]
+        assert sorted(found) == [mark for mark in marks if mark] and len(ways) == len(marks)
+
+
+def stroke_of(drawn: str, word: str) -> str:
+    """The colour of a mark, from the legend of a figure."""
+    entry = next(line for line in drawn.splitlines() if word in line and " -> " not in line)
+    return re.search(r'\bcolor="([^"]+)"', entry)[1]

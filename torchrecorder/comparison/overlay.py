@@ -34,7 +34,8 @@ class Overlay:
         gone: What is read in the first recording only: pairs of value and op.
         new: What is read in the second recording only.
         instead: For what is read as the result of the same module, but of another part of
-            it than in the first recording: what was read there.
+            it than in the first recording: what was read there. The same for what the run
+            returns, by its value and box.
         notes: A text for each thing that differs, by its id.
     """
 
@@ -209,8 +210,12 @@ class _Merger:
     def _instead(
         self, ops: Mapping[OpId, Op], made: Mapping[ValueId, int]
     ) -> Mapping[tuple[str, str], ValueId]:
-        """What ops that both have read before, where it is the same only from outside."""
+        """What ops that both have read before, where it is the same only from outside, and what
+        the run returned before."""
         found: dict[tuple[str, str], ValueId] = {}
+        for number, (gave, gives) in enumerate(zip(self.before.outputs, self.after.outputs)):
+            if self._there(gave.value) != gives.value:
+                found[gives.value, f"out:{number}"] = self._there(gave.value)
         for new, old in self._back.items():
             op, was = ops[OpId(new)], self.before.ops[OpId(old)].inputs
             here = frozenset(slot.value for slot in op.inputs)
@@ -262,22 +267,14 @@ class _Merger:
         for scope in scopes:
             if scope.module is not None:
                 calls.setdefault(scope.module, []).append(scope.id)
-        back = {new: old for old, new in self.matching.modules.items()}
         for module in self.after.modules.values():
-            old = self.before.modules[back[module.id]] if module.id in back else None
-            lost = (
-                [parameter for parameter in old.parameters if parameter.value not in self.twins]
-                if old
-                else []
-            )
-            parameters = (*module.parameters, *self._slots(lost))
-            mine = tuple(calls.get(module.id, ()))
-            yield module.id, module._replace(calls=mine, parameters=parameters)
+            yield module.id, module._replace(calls=tuple(calls.get(module.id, ())))
         for module in self.before.modules.values():
             if module.id not in self.twins:
                 there = self._there(module.id)
                 yield there, module._replace(
                     id=there,
+                    names=(),  # by path, they would belong to modules of the second
                     calls=tuple(calls.get(there, ())),
                     parameters=self._slots(module.parameters),
                     buffers=self._slots(module.buffers),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from torchrecorder.events import OpId
 from torchrecorder.style.color import mix
 from torchrecorder.style.figure import Figure, LegendEntry, Line, Look
 from torchrecorder.style.style import RULES, Style
 from torchrecorder.style.themes import Theme
 from torchrecorder.views.bundles import bundles
+from torchrecorder.views.removed_edges import readers
 from torchrecorder.views.view import Arrow, Box, View
 
 HUES = {"added": "#009e73", "removed": "#d55e00", "": "#e69f00"}
@@ -88,14 +88,8 @@ class Marked:
     def _mark(self, arrow: Arrow, view: View) -> str:
         """The mark of an arrow, empty for one that both runs have."""
         members = view.boxes[arrow.head].members
-        readers = [
-            member
-            for member in members
-            if (op := view.recording.ops.get(OpId(member))) is not None
-            and any(slot.value == arrow.value for slot in op.inputs)
-        ]
-        pairs = [(arrow.value or "", reader) for reader in readers]
-        former = not readers and any((arrow.value, member) in self.gone for member in members)
+        pairs = [(arrow.value or "", reader) for reader in readers(view, arrow)]
+        former = not pairs and any((arrow.value, member) in self.gone for member in members)
         if former or (pairs and all(pair in self.gone for pair in pairs)):
             return "removed"
         return "added" if pairs and all(pair in self.new for pair in pairs) else ""

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from torchrecorder.events import OpId, ValueId
-from torchrecorder.graph.nodes import Op
-from torchrecorder.views.view import Arrow, View
+from torchrecorder.views.view import Arrow, BoxKind, View
 
 Read = tuple[str, str]
-"""A value, and the op that reads it."""
+"""A value, and the op that reads it, or the box of an output."""
 
 
 def with_former(view: View, instead: Mapping[Read, ValueId]) -> tuple[View, frozenset[Read]]:
@@ -23,7 +22,7 @@ def with_former(view: View, instead: Mapping[Read, ValueId]) -> tuple[View, froz
     turned: set[Read] = set()
     for arrow in view.arrows:
         arrows.append(arrow)
-        reads = [(str(arrow.value), op.id) for op in _readers(view, arrow)]
+        reads = [(str(arrow.value), reader) for reader in readers(view, arrow)]
         olds = {instead.get(read) for read in reads}
         old = olds.pop() if len(olds) == 1 else None
         if old is None:
@@ -35,9 +34,12 @@ def with_former(view: View, instead: Mapping[Read, ValueId]) -> tuple[View, froz
     return (replace(view, arrows=tuple(arrows)) if turned else view), frozenset(turned)
 
 
-def _readers(view: View, arrow: Arrow) -> Iterator[Op]:
-    """The ops in the head of an arrow that read what it carries."""
-    for member in view.boxes[arrow.head].members:
+def readers(view: View, arrow: Arrow) -> Iterator[str]:
+    """The ops in the head of an arrow that read what it carries, or the box of an output."""
+    head = view.boxes[arrow.head]
+    if head.kind is BoxKind.OUTPUT:
+        yield head.id
+    for member in head.members:
         op = view.recording.ops.get(OpId(member))
         if op is not None and any(slot.value == arrow.value for slot in op.inputs):
-            yield op
+            yield op.id
