@@ -154,6 +154,8 @@ class Faults:
 
     def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
+        if self.place is not None and (code is not self.place.code or self.raised):
+            return None
         if event != "call" or not _is_ours(code) or code.co_name.startswith("<"):
             return None
         name, _ = find(code)
