@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from torch.nn import Module, MultiheadAttention
 
 _PLAIN = frozenset((bool, int, float, complex, str, type(None)))
-_UNTOLD = ("embed_dim", "num_heads")
+_SIZES = ("embed_dim", "num_heads")
 """What attention of PyTorch does not tell about itself."""
 
 _HELD = ("_parameters", "_buffers", "_modules")
@@ -61,9 +61,7 @@ def plain_detail(module: Module) -> str | None:
     gets a copy of the class that defines it.
     """
     cls = type(module)
-    for owner in cls.__mro__:
-        if "extra_repr" in owner.__dict__:
-            break
+    owner = next(base for base in cls.__mro__ if "extra_repr" in vars(base))
     if owner is Module:
         return _attention_detail(module)
     if owner.__module__.partition(".")[0] != "torch":
@@ -77,7 +75,7 @@ def _attention_detail(module: Module) -> str:
     if not isinstance(module, MultiheadAttention):
         return ""
     held = vars(module)
-    return ", ".join(f"{name}={held[name]}" for name in _UNTOLD if type(held.get(name)) in _PLAIN)
+    return ", ".join(f"{name}={held[name]}" for name in _SIZES if type(held.get(name)) in _PLAIN)
 
 
 def detail_of(module: Module) -> str:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, UntypedStorage
 
-from torchrecorder.capture.internals.access import SEES_STORAGES_END, USUAL_TYPES
+from torchrecorder.capture.internals.access import SEES_STORAGES_END
 from torchrecorder.capture.internals.processes import is_pending
 from torchrecorder.capture.tensors.describe import UNVERSIONED, bearer, version_of
 from torchrecorder.events import OpId, ValueId, made
@@ -104,8 +104,7 @@ class Storages:
     def of(self, tensor: Tensor) -> Storage:
         """The storage of *tensor*; a new one if it has none."""
         try:
-            usual = type(tensor) in USUAL_TYPES
-            memory = (tensor if usual else bearer(tensor)).untyped_storage()
+            memory = bearer(tensor).untyped_storage()
         except (NotImplementedError, RuntimeError):  # sparse, or a wrapper without memory
             return Storage(0, NO_STORAGE)
         address = memory._cdata

@@ -254,8 +254,7 @@ class Values:
             entry = self.entries[key] = Entry(tensor, self._forget)
             entry.key = key
             entry.original = None
-            entry.storage = storage = self.storages.of(tensor)
-            storage.tensors[key] = None
+            entry.lie_in(self.storages.of(tensor))
         entry.names = names
         return self._renote(tensor, entry, producer, role, grad, value)
 
