@@ -4,41 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchrecorder.build import build
+from torchrecorder.build import Event, build
 from torchrecorder.events import (
-    BackwardRan,
-    Event,
     GradEdge,
     GradId,
-    Gradient,
-    GradNodeFound,
     GradNodeMade,
-    GradNodeRan,
+    Gradient,
     Measured,
     ModuleId,
-    ModuleSeen,
-    OpCalled,
     OpId,
     OpKind,
     Role,
     RunDone,
-    RunFailed,
-    ScopeEntered,
     ScopeId,
     ScopeKind,
     ScopeLeft,
     Slot,
     Statistics,
     ValueId,
-    ValueSeen,
 )
+from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
+from torchrecorder.graph.recording import Failure
 from torchrecorder.recording import Recording
 
 FORM = Gradient((2, 4), "float32", "cpu", 32)
 
 
-def _value(number: int, role: Role, name: str, producer: str | None, grad: str | None) -> ValueSeen:
-    return ValueSeen(
+def _value(number: int, role: Role, name: str, producer: str | None, grad: str | None) -> Value:
+    return Value(
         ValueId(f"v{number}"),
         (2, 4),
         "float32",
@@ -63,8 +56,8 @@ def _op(
     reads: str,
     gives: str,
     seconds: float,
-) -> OpCalled:
-    return OpCalled(
+) -> Op:
+    return Op(
         OpId(f"o{number}"),
         ScopeId(scope) if scope else None,
         index,
@@ -77,17 +70,18 @@ def _op(
         (),
         None,
         seconds,
+        False,
     )
 
 
-def _module(number: int, path: str, parameter: str | None) -> ModuleSeen:
+def _module(number: int, path: str, parameter: str | None) -> Module:
     slots = (Slot("weight", ValueId(parameter)),) if parameter else ()
     cls = "Linear" if parameter else "Net"
-    return ModuleSeen(ModuleId(f"m{number}"), (path,), cls, f"x.{cls}", "", slots, (), True)
+    return Module(ModuleId(f"m{number}"), (path,), cls, f"x.{cls}", "", slots, (), True, ())
 
 
-def _enter(number: int, parent: str | None, index: int, path: str) -> ScopeEntered:
-    return ScopeEntered(
+def _enter(number: int, parent: str | None, index: int, path: str) -> Scope:
+    return Scope(
         ScopeId(f"s{number}"),
         ScopeId(parent) if parent else None,
         index,
@@ -98,6 +92,11 @@ def _enter(number: int, parent: str | None, index: int, path: str) -> ScopeEnter
         ModuleId(f"m{number}"),
         0,
         None,
+        False,
+        (),
+        (),
+        None,
+        True,
     )
 
 
@@ -118,9 +117,9 @@ def _found(
     scope: str | None,
     nexts: str,
     leaf: str | None = None,
-) -> GradNodeFound:
+) -> GradNode:
     edges = tuple(None if each == "-" else GradEdge(GradId(each), 0) for each in nexts.split())
-    return GradNodeFound(
+    return GradNode(
         GradId(f"g{number}"),
         name,
         OpId(owner) if owner else None,
@@ -132,8 +131,8 @@ def _found(
 
 def _ran(
     number: int, order: int, seconds: float, *, leaf: bool = False, failed: bool = False
-) -> GradNodeRan:
-    return GradNodeRan(
+) -> GradRun:
+    return GradRun(
         GradId(f"g{number}"), 0, order, seconds, (FORM,), () if leaf else (FORM,), failed
     )
 
@@ -182,10 +181,10 @@ def events(*, failed: bool = False) -> list[Event]:
         _ran(2, 2, 0.5, leaf=True),
         _ran(1, 3, 2.0, failed=failed),
         *([] if failed else [_ran(0, 4, 0.25, leaf=True)]),
-        BackwardRan(0, OpId("o2"), 11.0, False, failed),
+        BackwardRun(0, OpId("o2"), 11.0, False, failed),
         _op(2, None, 5, "backward", "v4", "", 11.0),
         *(
-            [RunFailed("ValueError", "no", ScopeId("s1"), OpId("o0"), True, GradId("g1"))]
+            [Failure("ValueError", "no", ScopeId("s1"), OpId("o0"), True, GradId("g1"))]
             if failed
             else []
         ),

@@ -13,22 +13,10 @@ from torch import nn
 import torchrecorder
 from tests.stepped import events, stepped
 from torchrecorder.build import build
-from torchrecorder.events import (
-    GradNodeFound,
-    GradNodeRan,
-    Measured,
-    ModuleSeen,
-    OpCalled,
-    OpKind,
-    Role,
-    RunDone,
-    ScopeEntered,
-    ScopeLeft,
-    Statistics,
-    ValueSeen,
-)
+from torchrecorder.events import Measured, OpKind, Role, RunDone, ScopeLeft, Statistics
 from torchrecorder.export import EXPORTERS
 from torchrecorder.graph.consistency import problems
+from torchrecorder.graph.nodes import GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.storage import dumps, loads
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
@@ -58,7 +46,7 @@ def test_events_end_with_the_end_of_the_run() -> None:
 
 def test_a_producer_that_nobody_saw_is_a_hidden_op() -> None:
     """The tensor comes out of an op of its own, right before the one that reads it."""
-    recording = _without(lambda each: isinstance(each, OpCalled) and each.op == "o0")
+    recording = _without(lambda each: isinstance(each, Op) and each.id == "o0")
     made, reader = recording.ops["o0"], recording.ops["o1"]
     assert (made.kind, made.name, made.outputs) == (OpKind.HIDDEN, "unknown", ("v2",))
     assert recording.values["v2"].producer == "o0"
@@ -70,7 +58,7 @@ def test_a_producer_that_nobody_saw_is_a_hidden_op() -> None:
 
 def test_a_producer_whose_result_no_op_reads_comes_last() -> None:
     """It has no reader to stand before."""
-    recording = _without(lambda each: isinstance(each, OpCalled) and each.op in ("o1", "o2"))
+    recording = _without(lambda each: isinstance(each, Op) and each.id in ("o1", "o2"))
     assert [step.id for step in _steps(recording)] == ["s0", "s1", "o0", "s2", "o1", "o2"]
     assert recording.ops["o1"].outputs == ("v4",)
     assert recording.ops["o1"].scope is None
@@ -78,7 +66,7 @@ def test_a_producer_whose_result_no_op_reads_comes_last() -> None:
 
 def test_a_tensor_that_nobody_saw_is_a_constant_or_comes_from_its_op() -> None:
     """One that an op gave is its result; another one was there before."""
-    recording = _without(lambda each: isinstance(each, ValueSeen) and each.value in ("v0", "v2"))
+    recording = _without(lambda each: isinstance(each, Value) and each.id in ("v0", "v2"))
     assert (recording.values["v0"].role, recording.values["v0"].producer) == (Role.CONSTANT, None)
     assert (recording.values["v2"].role, recording.values["v2"].producer) == (Role.INNER, "o0")
     assert {slot.value for slot in recording.ops["o1"].inputs} == {"v2", "v3"}
@@ -86,14 +74,14 @@ def test_a_tensor_that_nobody_saw_is_a_constant_or_comes_from_its_op() -> None:
 
 def test_a_scope_that_nobody_saw_is_left_out() -> None:
     """What was in it lies at the top."""
-    recording = _without(lambda each: isinstance(each, ScopeEntered) and each.scope == "s1")
+    recording = _without(lambda each: isinstance(each, Scope) and each.id == "s1")
     assert recording.ops["o0"].scope is recording.grad_nodes["g1"].scope is None
     assert recording.modules["m1"].calls == ()
 
 
 def test_a_grad_node_that_nobody_saw_is_made_up() -> None:
     """What leads to it and what is known of its run stay."""
-    recording = _without(lambda each: isinstance(each, GradNodeFound) and each.grad == "g1")
+    recording = _without(lambda each: isinstance(each, GradNode) and each.id == "g1")
     assert recording.grad_nodes["g1"].name == "unknown"
     assert recording.values["v2"].grad.grad == "g1"
     assert [ran.grad for ran in recording.grad_runs] == ["g4", "g3", "g2", "g1", "g0"]
@@ -140,7 +128,7 @@ def test_a_run_without_scopes_has_no_place_for_strays() -> None:
     assert recording.measured == {"flops": {}}
 
 
-KINDS = (ModuleSeen, ValueSeen, OpCalled, ScopeEntered, ScopeLeft, GradNodeFound, GradNodeRan)
+KINDS = (Module, Value, Op, Scope, ScopeLeft, GradNode, GradRun)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -1,51 +1,70 @@
-"""Events -> recording: one pure pass over a finished run."""
+"""Events -> recording: one pure pass over a finished run.
+
+Most events are rows of the recording, such as an `Op`, and are taken as they are; a row with the
+same id as an earlier one replaces it. The others add to a row that came before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Union
 
 from torchrecorder.events import (
     BYTES_PEAK,
     MODES,
     Allocation,
-    BackwardRan,
     Communication,
     CompiledGraph,
-    Event,
     FunctionCall,
     FunctionId,
     FusedKernel,
     GradId,
-    GradNodeFound,
     GradNodeMade,
-    GradNodeRan,
     GraphBreak,
     Lost,
     Measured,
     ModuleId,
-    ModuleSeen,
-    OpCalled,
     OpId,
     Role,
     RunDone,
-    RunFailed,
-    ScopeEntered,
     ScopeId,
     ScopeLeft,
     Shard,
     Slot,
     Statistics,
     ValueId,
-    ValueSeen,
-    made,
 )
 from torchrecorder.graph.gc_pause import uncollected
-from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
 from torchrecorder.graph.recording import Failure, LiveObjects, Made, RunFacts
 from torchrecorder.graph.repair import repaired
+from torchrecorder.graph.retained_tensors import Kept
+
+Event = Union[
+    Module,
+    Value,
+    Op,
+    Scope,
+    ScopeLeft,
+    GradNode,
+    BackwardRun,
+    GradRun,
+    GradNodeMade,
+    Measured,
+    Statistics,
+    Shard,
+    Communication,
+    CompiledGraph,
+    GraphBreak,
+    FusedKernel,
+    FunctionCall,
+    Allocation,
+    Failure,
+    Lost,
+    RunDone,
+]
+"""What the instruments write."""
 
 
 @uncollected()
@@ -74,9 +93,8 @@ class _Builder:
     """Collects nodes while the events go by."""
 
     def __init__(self) -> None:
-        self.entered: dict[ScopeId, ScopeEntered] = {}
-        self.left: dict[ScopeId, ScopeLeft] = {}
-        self.modules: dict[ModuleId, ModuleSeen] = {}
+        self.scopes: dict[ScopeId, Scope] = {}
+        self.modules: dict[ModuleId, Module] = {}
         self.ops: dict[OpId, Op] = {}
         self.values: dict[ValueId, Value] = {}
         self.grads: dict[GradId, GradNode] = {}
@@ -98,14 +116,14 @@ class _Builder:
     def actions(self) -> dict[type, Callable[[Any], None]]:
         """What to do with each kind of event."""
         return {
-            ModuleSeen: self._module,
-            ValueSeen: self._value,
-            OpCalled: self._op,
-            ScopeEntered: self._enter,
+            Module: _by_id(self.modules),
+            Value: _by_id(self.values),
+            Op: _by_id(self.ops),
+            Scope: _by_id(self.scopes),
             ScopeLeft: self._leave,
-            GradNodeFound: self._grad,
-            BackwardRan: self._backward,
-            GradNodeRan: self._grad_ran,
+            GradNode: _by_id(self.grads),
+            BackwardRun: self.backward_runs.append,
+            GradRun: self._grad_ran,
             GradNodeMade: self._grad_made,
             Measured: self._measured,
             Statistics: self.statistics.append,
@@ -116,41 +134,29 @@ class _Builder:
             FusedKernel: self.kernels.append,
             FunctionCall: self._function,
             Allocation: self.allocations.append,
-            RunFailed: self._failed,
+            Failure: self._failed,
             Lost: self._lost,
             RunDone: self._done,
         }
-
-    def _module(self, event: ModuleSeen) -> None:
-        self.modules[event.module] = event
-
-    def _value(self, event: ValueSeen) -> None:
-        self.values[event.value] = made(Value, event)
-
-    def _op(self, event: OpCalled) -> None:
-        self.ops[event.op] = made(Op, (*event, False))
-
-    def _enter(self, event: ScopeEntered) -> None:
-        self.entered[event.scope] = event
 
     def _function(self, event: FunctionCall) -> None:
         """A call, with what of it was recorded; all of that was stated before."""
         self.calls[event.id] = event._replace(
             ops=tuple(op for op in event.ops if op in self.ops),
-            scopes=tuple(scope for scope in event.scopes if scope in self.entered),
+            scopes=tuple(scope for scope in event.scopes if scope in self.scopes),
         )
 
     def _leave(self, event: ScopeLeft) -> None:
-        self.left[event.scope] = event
+        if event.scope in self.scopes:
+            self.scopes[event.scope] = self.scopes[event.scope]._replace(
+                inputs=event.inputs,
+                outputs=event.outputs,
+                seconds=event.seconds,
+                failed=event.failed,
+            )
 
-    def _grad(self, event: GradNodeFound) -> None:
-        self.grads[event.grad] = made(GradNode, (*event, None, False))
-
-    def _backward(self, event: BackwardRan) -> None:
-        self.backward_runs.append(BackwardRun(*event))
-
-    def _grad_ran(self, event: GradNodeRan) -> None:
-        self.grad_runs.append(GradRun(*event))
+    def _grad_ran(self, event: GradRun) -> None:
+        self.grad_runs.append(event)
         if event.failed and event.grad in self.grads:
             self.grads[event.grad] = self.grads[event.grad]._replace(failed=True)
 
@@ -162,8 +168,8 @@ class _Builder:
         amounts = self.measured.setdefault(event.quantity, {})
         amounts[event.node] = _together(event.quantity, amounts.get(event.node, 0), event.amount)
 
-    def _failed(self, event: RunFailed) -> None:
-        self.failures.append(Failure(*event))
+    def _failed(self, event: Failure) -> None:
+        self.failures.append(event)
         if event.op in self.ops:
             self.ops[event.op] = self.ops[event.op]._replace(failed=True)
         if event.grad in self.grads:
@@ -180,8 +186,7 @@ class _Builder:
         if self.done is None:
             raise ValueError("the events do not end with RunDone")
         self._give_aliases()
-        scopes = {scope: self._scope(event) for scope, event in self.entered.items()}
-        inputs, outputs = self._ends(scopes)
+        inputs, outputs = self._ends()
         facts = RunFacts(
             torch_version=self.done.torch_version,
             grad_mode=self.done.grad_mode,
@@ -194,8 +199,8 @@ class _Builder:
         )
         return make(
             name=self.done.name,
-            scopes=MappingProxyType(scopes),
-            modules=MappingProxyType(self._called_modules(scopes)),
+            scopes=MappingProxyType(self.scopes),
+            modules=MappingProxyType(self._called_modules()),
             ops=MappingProxyType(dict(sorted(self.ops.items(), key=lambda item: item[1].index))),
             values=MappingProxyType(self.values),
             grad_nodes=MappingProxyType(self.grads),
@@ -220,26 +225,26 @@ class _Builder:
     def _placed(self, found: Communication) -> Communication:
         """The communication with those of its scope, op and grad node that were recorded."""
         return found._replace(
-            scope=found.scope if found.scope in self.entered else None,
+            scope=found.scope if found.scope in self.scopes else None,
             op=found.op if found.op in self.ops else None,
             grad=found.grad if found.grad in self.grads else None,
         )
 
     def _of_known(self, found: Allocation) -> Allocation:
         """The allocation with references only to nodes that were recorded."""
-        known = self.entered, self.ops, self.grads
+        known = self.scopes, self.ops, self.grads
         nodes = (found.made_in, found.freed_in)
         first, last = (node if any(node in one for one in known) else "" for node in nodes)
         return found._replace(made_in=first, freed_in=last)
 
     def _amounts(self) -> Mapping[str, Mapping[str, float]]:
         """Amounts by quantity and node; amounts of unrecorded nodes go to the outermost scope."""
-        known = {*self.entered, *self.ops, *self.values, *self.grads}
+        known = {*self.scopes, *self.ops, *self.values, *self.grads}
         amounts = {}
         for quantity, found in self.measured.items():
             placed: dict[str, float] = {}
             for node, amount in found.items():
-                place = node if node in known else next(iter(self.entered), None)
+                place = node if node in known else next(iter(self.scopes), None)
                 if place is not None:
                     placed[place] = _together(quantity, placed.get(place, 0), amount)
             amounts[quantity] = MappingProxyType(placed)
@@ -258,23 +263,17 @@ class _Builder:
                     outputs=(*op.outputs, value.id), writes=(*op.writes, value.id)
                 )
 
-    def _scope(self, event: ScopeEntered) -> Scope:
-        left = self.left.get(event.scope)
-        if left is None:
-            return Scope(*event, inputs=(), outputs=(), seconds=None, failed=True)
-        return made(Scope, (*event, left.inputs, left.outputs, left.seconds, left.failed))
-
-    def _called_modules(self, scopes: dict[ScopeId, Scope]) -> dict[ModuleId, Module]:
+    def _called_modules(self) -> dict[ModuleId, Module]:
         calls: dict[ModuleId, list[ScopeId]] = {module: [] for module in self.modules}
-        for scope in scopes.values():
+        for scope in self.scopes.values():
             if scope.module in calls:
                 calls[scope.module].append(scope.id)
         return {
-            module: made(Module, (*event, tuple(calls[module])))
-            for module, event in self.modules.items()
+            module: row._replace(calls=tuple(calls[module]))
+            for module, row in self.modules.items()
         }
 
-    def _ends(self, scopes: dict[ScopeId, Scope]) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
+    def _ends(self) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
         """The inputs and outputs of the run; inputs get their role and name.
 
         These are the arguments and results of the outermost calls; modes such as ``no_grad`` do not
@@ -283,7 +282,7 @@ class _Builder:
         inputs: dict[ValueId, Slot] = {}
         outputs: list[Slot] = []
         around: set[ScopeId | None] = {None}
-        for scope in scopes.values():
+        for scope in self.scopes.values():
             if scope.parent not in around:
                 continue
             if scope.kind in MODES:
@@ -300,6 +299,15 @@ class _Builder:
             if value.role is Role.INPUT and value.id not in inputs:
                 inputs[value.id] = Slot(value.names[0], value.id)
         return tuple(inputs.values()), tuple(outputs)
+
+
+def _by_id(rows: dict[Any, Any]) -> Callable[[Any], None]:
+    """The action that adds a row to a table, or replaces the one with its id."""
+
+    def add(event: Any) -> None:
+        rows[event.id] = event
+
+    return add
 
 
 def _together(quantity: str, one: float, other: float) -> float:

@@ -6,20 +6,11 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+from torchrecorder.build import Event
 from torchrecorder.checks import Check, check_one
-from torchrecorder.events import (
-    Event,
-    GradId,
-    GradNodeFound,
-    GradNodeRan,
-    OpCalled,
-    RunFailed,
-    ScopeEntered,
-    ScopeId,
-    ScopeKind,
-    SourceLine,
-    ValueSeen,
-)
+from torchrecorder.events import GradId, ScopeId, ScopeKind, SourceLine
+from torchrecorder.graph.nodes import GradNode, GradRun, Op, Scope, Value
+from torchrecorder.graph.recording import Failure
 from torchrecorder.recording import Recording
 
 _ATTRIBUTE = "torchrecorder_recorder"
@@ -35,7 +26,7 @@ class HasRecording(Protocol):
 
 
 def explain(
-    error: BaseException, failure: RunFailed, events: Sequence[Event], raised: SourceLine | None
+    error: BaseException, failure: Failure, events: Sequence[Event], raised: SourceLine | None
 ) -> None:
     """Attach a note to *error* that names the place in the model.
 
@@ -82,19 +73,19 @@ def recording_of(error: BaseException) -> Recording | None:
 
 
 def describe(
-    failure: RunFailed, events: Sequence[Event], raised: SourceLine | None = None
+    failure: Failure, events: Sequence[Event], raised: SourceLine | None = None
 ) -> str:
     """*while running `encoder.layer.3` (Attention), op `matmul` at model.py:57, inputs ...*"""
-    scopes: dict[ScopeId, ScopeEntered] = {}
+    scopes: dict[ScopeId, Scope] = {}
     op = None
     shapes = {}
     for event in events:
-        if isinstance(event, ScopeEntered):
-            scopes[event.scope] = event
-        elif isinstance(event, OpCalled) and event.op == failure.op:
+        if isinstance(event, Scope):
+            scopes[event.id] = event
+        elif isinstance(event, Op) and event.id == failure.op:
             op = event
-        elif isinstance(event, ValueSeen):
-            shapes[event.value] = f"{event.dtype}{list(event.shape)}"
+        elif isinstance(event, Value):
+            shapes[event.id] = f"{event.dtype}{list(event.shape)}"
     scope = scopes.get(failure.scope) if failure.scope is not None else None
     if scope is None and op is None:
         return ""
@@ -117,7 +108,7 @@ def describe(
 
 
 def _describe_scopes(
-    scope: ScopeEntered | None, scopes: Mapping[ScopeId, ScopeEntered]
+    scope: Scope | None, scopes: Mapping[ScopeId, Scope]
 ) -> Iterator[str]:
     """The module that was running, then the regions inside it, such as a custom function."""
     regions: list[str] = []
@@ -136,9 +127,9 @@ def _describe_node(grad: GradId, events: Sequence[Event]) -> str:
     """*`AddmmBackward0`, given gradients float32[2, 8]*"""
     name, given = "", "nothing"
     for event in events:
-        if isinstance(event, GradNodeFound) and event.grad == grad:
+        if isinstance(event, GradNode) and event.id == grad:
             name = event.name
-        elif isinstance(event, GradNodeRan) and event.grad == grad:
+        elif isinstance(event, GradRun) and event.grad == grad:
             forms = [
                 "none" if item is None else f"{item.dtype}{list(item.shape)}"
                 for item in event.given

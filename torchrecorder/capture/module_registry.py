@@ -15,7 +15,8 @@ from torch.nn.parameter import is_lazy
 from torchrecorder.capture.internals.access import USUAL_TYPES
 from torchrecorder.capture.stand_in import StandIn, detail_of, plain_detail, stand_in
 from torchrecorder.capture.state.random_state import random_state_kept
-from torchrecorder.events import ModuleId, ModuleSeen, Role, ScopeKind, Slot, ValueId, made
+from torchrecorder.events import ModuleId, Role, ScopeKind, Slot, ValueId, made
+from torchrecorder.graph import nodes
 
 if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
@@ -82,7 +83,7 @@ class Catalog:
         self.numbers: dict[ModuleId, CatalogEntry] = {}
         self._classes: dict[type[Module], ClassFacts] = {}
         self._shapeless: dict[int, ValueId] = {}  # lazy parameters before their initialization
-        self._undescribed: list[tuple[weakref.ref[Module], ModuleSeen]] = []
+        self._undescribed: list[tuple[weakref.ref[Module], nodes.Module]] = []
         if root is not None:
             with tape.losing("names of modules"):
                 self._enter_all(root)
@@ -195,9 +196,10 @@ class Catalog:
             slots.get(Role.PARAMETER, ()),
             slots.get(Role.BUFFER, ()),
             _is_training(module, entry.kind),
+            (),
         )
         entry.stand_in = stand_in(module)
-        self.tape.write(event := made(ModuleSeen, facts))
+        self.tape.write(event := made(nodes.Module, facts))
         if detail is None:
             self._undescribed.append((entry.ref, event))
         entry.stated = True

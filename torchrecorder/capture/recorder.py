@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.nn import Module
 
-from torchrecorder.build import build
+from torchrecorder.build import Event, build
 from torchrecorder.capture.compiled.second_run import SecondRun
 from torchrecorder.capture.failures import attach, explain
 from torchrecorder.capture.hooks.recorded_threads import RecordedThreads
@@ -31,7 +31,7 @@ from torchrecorder.capture.state.own_task import OTHER_TASKS
 from torchrecorder.capture.tape import Tape
 from torchrecorder.checks import FLAG, TEXT, Check, advised, check_one, warn
 from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
-from torchrecorder.events import Event, RunDone
+from torchrecorder.events import RunDone
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.recording import Recording
 from torchrecorder.trace.slices import profiled

@@ -10,8 +10,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from torchrecorder.build import Event
 from torchrecorder.capture.internals.access import current_graph_task
-from torchrecorder.events import Event, GradId, GradNodeFound, ScopeEntered, ScopeId
+from torchrecorder.events import GradId, ScopeId
+from torchrecorder.graph.nodes import GradNode, Scope
 
 if TYPE_CHECKING:
     from torchrecorder.capture.hooks.backward import BackwardRuns
@@ -26,7 +28,7 @@ class Running:
         self.backward = backward
         self._read = 0
         self._reading = threading.RLock()
-        self._entered: dict[ScopeId, ScopeEntered] = {}
+        self._entered: dict[ScopeId, Scope] = {}
         self._homes: dict[GradId, ScopeId | None] = {}
         self._feeders: dict[GradId, ScopeId | None] = {}
 
@@ -84,10 +86,10 @@ class Running:
                 self._read += 1
 
     def _take(self, event: Event) -> None:
-        if isinstance(event, ScopeEntered):
-            self._entered[event.scope] = event
-        elif isinstance(event, GradNodeFound):
-            self._homes[event.grad] = event.scope
+        if isinstance(event, Scope):
+            self._entered[event.id] = event
+        elif isinstance(event, GradNode):
+            self._homes[event.id] = event.scope
             for edge in event.next:
                 if edge is not None:
                     self._feeders.setdefault(edge.grad, event.scope)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from torchrecorder.events import ScopeEntered, ScopeId
+from torchrecorder.events import ScopeId
+from torchrecorder.graph.nodes import Scope
 
 Called = Callable[[Any, tuple[Any, ...], Mapping[str, Any], ScopeId], None]
 """Called for every call, with the callee, its arguments and its scope."""
@@ -19,9 +20,9 @@ class OpenScope:
     begun = 0  # position in the run after the arguments were read
     cleanup: Callable[[], None] | None = None
 
-    def __init__(self, event: ScopeEntered, state: Any, started: float) -> None:
+    def __init__(self, event: Scope, state: Any, started: float) -> None:
         self.event = event
-        self.scope = event.scope
+        self.scope = event.id
         self.recompute = event.recompute
         self.state = state  # grad mode and other modes at the start
         self.started = started

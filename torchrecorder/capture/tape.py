@@ -14,20 +14,17 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from torchrecorder.build import Event
 from torchrecorder.capture.observer import Observer
 from torchrecorder.capture.scope import OpenScope
 from torchrecorder.capture.state.own_task import OwnTask
 from torchrecorder.events import (
-    Event,
     FunctionId,
     GradId,
     Lost,
     ModuleId,
-    OpCalled,
     OpId,
     OpKind,
-    RunFailed,
-    ScopeEntered,
     ScopeId,
     ScopeKind,
     Slot,
@@ -35,6 +32,8 @@ from torchrecorder.events import (
     ValueId,
     made,
 )
+from torchrecorder.graph.nodes import Op, Scope
+from torchrecorder.graph.recording import Failure
 
 
 _IDS = 1_000_000
@@ -192,10 +191,8 @@ class Tape:
         parent = self.around
         if stack:
             parent, recompute = stack[-1].scope, recompute or stack[-1].recompute
-        event = made(
-            ScopeEntered,
-            (scope, parent, index, kind, name, path, cls, module, call, source, recompute),
-        )
+        facts = scope, parent, index, kind, name, path, cls, module, call, source, recompute
+        event = made(Scope, (*facts, (), (), None, True))  # until it is left
         self.write(event)
         opened = OpenScope(event, state, self.time())
         stack.append(opened)
@@ -211,8 +208,9 @@ class Tape:
     ) -> None:
         """Record an op that was not called from Python, in the current scope."""
         index = self.next_index()
-        scope = self.scope
-        self.write(OpCalled(op, scope, index, kind, name, "", inputs, outputs, (), (), None, None))
+        self.write(
+            Op(op, self.scope, index, kind, name, "", inputs, outputs, (), (), None, None, False)
+        )
 
     def fail(self, error: BaseException, op: OpId | None) -> None:
         """Record the place of *error*; the first report is the closest."""
@@ -237,10 +235,10 @@ class Tape:
         self.failed_grad = grad
         self.failed_backward = True
 
-    def conclude_failure(self, error: BaseException) -> RunFailed:
+    def conclude_failure(self, error: BaseException) -> Failure:
         """Record that *error* ended the run."""
         known = self.failed == (id(error), type(error))
-        event = RunFailed(
+        event = Failure(
             error=type(error).__name__,
             message=_first_line(error),
             scope=self.failed_scope if known else self.scope,

@@ -1,13 +1,12 @@
 """Events of a run: immutable data without references to torch.
 
-Instruments write events, `build` turns them into a recording. Ids and enumerations (kinds and
-roles) are shared with the recording, so they are defined here too. Events are named tuples,
+Instruments write events, `build` turns them into a recording. Many events are rows of the recording
+themselves: those here, and the nodes of the graph in `torchrecorder.graph.nodes`. The others add to
+one of them. Ids and enumerations (kinds and roles) are defined here too. Events are named tuples,
 because these are the fastest to create.
 """
 
 from __future__ import annotations
-
-from typing import Union
 
 from torchrecorder.events.compiler import (
     COMPILED_GRAPH,
@@ -43,22 +42,14 @@ from torchrecorder.events.run import (
     SECONDS_ON_CPU,
     SECONDS_ON_DEVICE,
     Allocation,
-    BackwardRan,
     FunctionCall,
-    GradNodeFound,
     GradNodeMade,
-    GradNodeRan,
     Gradient,
     Lost,
     Measured,
-    ModuleSeen,
-    OpCalled,
     RunDone,
-    RunFailed,
-    ScopeEntered,
     ScopeLeft,
     Statistics,
-    ValueSeen,
 )
 from torchrecorder.events.vocabulary import (
     MODES,
@@ -80,30 +71,6 @@ from torchrecorder.events.vocabulary import (
     ValueId,
     made,
 )
-
-Event = Union[
-    ModuleSeen,
-    ValueSeen,
-    OpCalled,
-    ScopeEntered,
-    ScopeLeft,
-    GradNodeFound,
-    BackwardRan,
-    GradNodeRan,
-    GradNodeMade,
-    Measured,
-    Statistics,
-    Shard,
-    Communication,
-    CompiledGraph,
-    GraphBreak,
-    FusedKernel,
-    FunctionCall,
-    Allocation,
-    RunFailed,
-    Lost,
-    RunDone,
-]
 
 __all__ = [
     "BYTES_ALLOCATED",
@@ -130,35 +97,27 @@ __all__ = [
     "TRAINING",
     "UNMATCHED",
     "Allocation",
-    "BackwardRan",
     "Communication",
     "CompiledGraph",
-    "Event",
     "FunctionCall",
     "FunctionId",
     "FusedKernel",
     "GradEdge",
     "GradId",
-    "GradNodeFound",
     "GradNodeMade",
-    "GradNodeRan",
     "Gradient",
     "GraphBreak",
     "Lost",
     "Measured",
     "Mesh",
     "ModuleId",
-    "ModuleSeen",
     "NodeId",
-    "OpCalled",
     "OpId",
     "OpKind",
     "Rank",
     "RankGroup",
     "Role",
     "RunDone",
-    "RunFailed",
-    "ScopeEntered",
     "ScopeId",
     "ScopeKind",
     "ScopeLeft",
@@ -168,6 +127,5 @@ __all__ = [
     "Statistics",
     "UnmatchedCall",
     "ValueId",
-    "ValueSeen",
     "made",
 ]

@@ -1,89 +1,11 @@
-"""Events of a run."""
+"""Events of a run that are no nodes of its graph."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from torchrecorder.events.processes import Rank
-from torchrecorder.events.vocabulary import (
-    FunctionId,
-    GradEdge,
-    GradId,
-    ModuleId,
-    OpId,
-    OpKind,
-    Role,
-    ScopeId,
-    ScopeKind,
-    Slot,
-    SourceLine,
-    ValueId,
-)
-
-
-class ModuleSeen(NamedTuple):
-    """A module object; written once, before its first call or at the end of the run."""
-
-    module: ModuleId
-    names: tuple[str, ...]  # dotted paths from the recorded root; "" is the root itself
-    cls: str
-    qualname: str
-    detail: str  # extra_repr(), on one line
-    parameters: tuple[Slot, ...]  # without those of its children
-    buffers: tuple[Slot, ...]
-    training: bool
-
-
-class ValueSeen(NamedTuple):
-    """A tensor was met for the first time, or written since it was last met."""
-
-    value: ValueId
-    shape: tuple[int, ...]
-    dtype: str  # "float32"
-    device: str  # "cpu", "cuda:0", "meta"
-    role: Role  # build may change CONSTANT to INPUT
-    names: tuple[str, ...]  # dotted names of a parameter or buffer
-    producer: OpId | None
-    requires_grad: bool
-    grad: GradEdge | None  # the grad node behind it
-    bytes: int
-    kind: str  # "Tensor", "Parameter", the subclass, or a layout other than strided
-    trainable: bool = False  # a parameter that requires grad
-    storage: int = -1  # equal numbers share memory; -1 where the tensor has no storage
-
-
-class OpCalled(NamedTuple):
-    """A torch function ran."""
-
-    op: OpId
-    scope: ScopeId | None
-    index: int  # type: ignore[assignment]  # position among scopes and ops of the run
-    kind: OpKind
-    name: str  # "linear"
-    qualname: str  # "torch.nn.functional.linear"
-    inputs: tuple[Slot, ...]  # one per tensor argument, in order: x * x has two
-    outputs: tuple[ValueId, ...]
-    writes: tuple[ValueId, ...]  # the outputs that were written in place
-    arguments: tuple[tuple[str, str], ...]  # the other arguments, as short text
-    source: SourceLine | None
-    seconds: float | None
-    recompute: bool = False
-
-
-class ScopeEntered(NamedTuple):
-    """A module, function or region begins."""
-
-    scope: ScopeId
-    parent: ScopeId | None
-    index: int  # type: ignore[assignment]
-    kind: ScopeKind
-    name: str  # last piece of the path, or the class or function name
-    path: str  # dotted path from the recorded root
-    cls: str  # "Conv2d"; for regions, what identifies them
-    module: ModuleId | None
-    call: int  # 0 for the first call of this module
-    source: SourceLine | None
-    recompute: bool = False
+from torchrecorder.events.vocabulary import FunctionId, GradId, OpId, ScopeId, Slot, SourceLine
 
 
 class FunctionCall(NamedTuple):
@@ -121,17 +43,6 @@ class ScopeLeft(NamedTuple):
     failed: bool
 
 
-class GradNodeFound(NamedTuple):
-    """A node of the autograd graph, and the next nodes."""
-
-    grad: GradId
-    name: str  # "AddmmBackward0"
-    owner: OpId | None
-    scope: ScopeId | None
-    next: tuple[GradEdge | None, ...]
-    variable: ValueId | None  # the leaf an AccumulateGrad adds to
-
-
 class Gradient(NamedTuple):
     """Shape, dtype and size of a gradient."""
 
@@ -139,28 +50,6 @@ class Gradient(NamedTuple):
     dtype: str
     device: str
     bytes: int
-
-
-class BackwardRan(NamedTuple):
-    """A call of ``backward()`` or ``grad()``: one run through the autograd graph."""
-
-    run: int  # counted from 0
-    op: OpId  # the call
-    seconds: float | None
-    create_graph: bool  # create_graph=True
-    failed: bool
-
-
-class GradNodeRan(NamedTuple):
-    """A node of the autograd graph ran."""
-
-    grad: GradId
-    run: int
-    order: int  # position among the nodes of that run
-    seconds: float | None
-    given: tuple[Gradient | None, ...]  # one per output of the forward
-    gave: tuple[Gradient | None, ...]  # one per input of the forward
-    failed: bool
 
 
 class GradNodeMade(NamedTuple):
@@ -232,17 +121,6 @@ class Allocation(NamedTuple):
     end: int | None
     role: str
     leaf: int
-
-
-class RunFailed(NamedTuple):
-    """The user's code raised."""
-
-    error: str  # the exception's class name
-    message: str
-    scope: ScopeId | None
-    op: OpId | None
-    backward: bool
-    grad: GradId | None = None  # the grad node that was running
 
 
 class Lost(NamedTuple):

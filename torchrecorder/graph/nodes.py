@@ -1,7 +1,7 @@
 """Scope, Module, Op, Value, GradNode, and the edges between them: the parts of a recording.
 
-Nodes are named tuples, which are created four times faster than frozen dataclasses; a run has tens
-of thousands.
+Instruments write them as events. They are named tuples, which are created four times faster than
+frozen dataclasses; a run has tens of thousands.
 """
 
 from __future__ import annotations

@@ -12,26 +12,22 @@ from math import prod
 from os import PathLike
 from typing import Any
 
-from torchrecorder.build import build
+from torchrecorder.build import Event, build
 from torchrecorder.checks import path_of
 from torchrecorder.errors import InvalidRecording, TorchRecorderError
 from torchrecorder.events import (
-    Event,
     ModuleId,
-    ModuleSeen,
-    OpCalled,
     OpId,
     OpKind,
     Role,
     RunDone,
-    ScopeEntered,
     ScopeId,
     ScopeKind,
     ScopeLeft,
     Slot,
     ValueId,
-    ValueSeen,
 )
+from torchrecorder.graph.nodes import Module, Op, Scope, Value
 from torchrecorder.recording import Recording
 
 _DTYPES = {
@@ -91,7 +87,7 @@ class _Writer:
         }
         self.stored = {item.name: item for item in graph.initializer}
         self.values: dict[str, ValueId] = {}
-        self.forms: dict[ValueId, ValueSeen] = {}
+        self.forms: dict[ValueId, Value] = {}
         self.written: list[Event] = []
         self.index = 0
         self.paths: dict[str, ModuleId] = {}
@@ -152,8 +148,9 @@ class _Writer:
         around = self.open[-1][1] if self.open else ""
         name = path.removeprefix(f"{around}.") if around else path or cls
         self.written.append(
-            ScopeEntered(
-                scope, parent, self._next(), ScopeKind.MODULE, name, path, cls, module, call, None
+            Scope(
+                scope, parent, self._next(), ScopeKind.MODULE, name, path, cls, module, call, None,
+                False, (), (), None, True,
             )
         )
         self.scopes += 1
@@ -177,14 +174,14 @@ class _Writer:
             )
         )
 
-    def _modules(self) -> Iterator[ModuleSeen]:
+    def _modules(self) -> Iterator[Module]:
         for path, module in self.paths.items():
             owned = tuple(
                 Slot(name.rpartition(".")[2], value)
                 for name, value in self.owned.get(path, {}).items()
             )
             cls = self.classes[path]
-            yield ModuleSeen(module, (path,), cls, cls, "", owned, (), False)
+            yield Module(module, (path,), cls, cls, "", owned, (), False, ())
 
     # Operations and values ------------------------------------------------------------
 
@@ -204,10 +201,10 @@ class _Writer:
             outputs.update(dict.fromkeys(made))
         domain = f"{node.domain}." if node.domain else "onnx."
         self.written.append(
-            OpCalled(
+            Op(
                 op, self.open[-1][0], self._next(), OpKind.CALLED, node.op_type,
                 f"{domain}{node.op_type}", tuple(read), tuple(made), (),
-                tuple(_arguments(node)), None, None,
+                tuple(_arguments(node)), None, None, False,
             )
         )
 
@@ -224,9 +221,9 @@ class _Writer:
         value = self.values[name] = ValueId(f"v{len(self.values)}")
         shape, dtype = self._form(name)
         names = (name,) if role is Role.PARAMETER else ()
-        seen = ValueSeen(
+        seen = Value(
             value, shape, dtype, "onnx", role, names, producer, False, None,
-            abs(prod(shape)) * _size(dtype), "Tensor",
+            abs(prod(shape)) * _size(dtype), "Tensor", False, -1,
         )
         self.forms[value] = seen
         self.written.append(seen)

@@ -7,29 +7,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
-from torchrecorder.build import build
+from torchrecorder.build import Event, build
 from torchrecorder.events import (
-    Event,
     GradEdge,
     GradId,
-    GradNodeFound,
     ModuleId,
-    ModuleSeen,
-    OpCalled,
     OpId,
     OpKind,
     Role,
     RunDone,
-    RunFailed,
-    ScopeEntered,
     ScopeId,
     ScopeKind,
     ScopeLeft,
     Slot,
     SourceLine,
     ValueId,
-    ValueSeen,
 )
+from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
+from torchrecorder.graph.recording import Failure
 from torchrecorder.recording import Recording
 
 
@@ -71,7 +66,7 @@ class Builder:
         self._ends: dict[str, int] = {"scopes": 0, "ops": 0, "values": 0, "grads": 0, "index": 0}
         self._modules: dict[str, ModuleId] = {}
         self._calls: dict[str, int] = {}
-        self._seen: dict[ValueId, ValueSeen] = {}
+        self._seen: dict[ValueId, Value] = {}
         self._paths: dict[str, ValueId] = {}
         self._stated: set[ModuleId] = set()
         self._failed = False
@@ -105,8 +100,9 @@ class Builder:
         call = self._calls[path] = self._calls.get(path, -1) + 1
         opened = _Open(scope, path, module, cls)
         around = parent.scope if parent else None
-        entered = ScopeEntered(
-            scope, around, self._next("index"), kind, name, path, cls, module, call, None, recompute
+        entered = Scope(
+            scope, around, self._next("index"), kind, name, path, cls, module, call, None,
+            recompute, (), (), None, True,
         )
         self.events.append(entered)
         self._open.append(opened)
@@ -133,7 +129,7 @@ class Builder:
     def _state_module(self, opened: _Open) -> None:
         assert opened.module is not None
         self.events.append(
-            ModuleSeen(
+            Module(
                 opened.module,
                 (opened.path,),
                 opened.cls,
@@ -142,6 +138,7 @@ class Builder:
                 tuple(opened.parameters),
                 tuple(opened.buffers),
                 opened.training,
+                (),
             )
         )
 
@@ -215,9 +212,9 @@ class Builder:
         where = self._open[-1].scope if self._open else None
         source = SourceLine("/home/me/net.py", 10 + number, "forward")
         self.events.append(
-            OpCalled(
+            Op(
                 op, where, number, kind, name, f"torch.{name}", read, tuple(made), written,
-                arguments, source, 0.0,
+                arguments, source, 0.0, False,
             )
         )
         if self._open:
@@ -229,8 +226,8 @@ class Builder:
         """The op made last raised; the scopes that are open now fail with it."""
         self._failed = True
         where = self._open[-1].scope if self._open else None
-        op = next(event.op for event in reversed(self.events) if isinstance(event, OpCalled))
-        self.events.append(RunFailed(error, message, where, op, False))
+        op = next(event.id for event in reversed(self.events) if isinstance(event, Op))
+        self.events.append(Failure(error, message, where, op, False))
 
     def recording(self) -> Recording:
         """The recording of what was built."""
@@ -256,7 +253,7 @@ class Builder:
         where = self._open[-1].scope if self._open else None
         for name in names:
             grad = GradId(f"g{self._next('grads')}")
-            self.events.append(GradNodeFound(grad, name, op, where, edges, None))
+            self.events.append(GradNode(grad, name, op, where, edges, None))
             edges = (GradEdge(grad, 0),)
         return edges[0] if names else None
 
@@ -272,9 +269,9 @@ class Builder:
         kind: str = "Tensor",
     ) -> ValueId:
         value = ValueId(f"v{self._next('values')}")
-        seen = ValueSeen(
+        seen = Value(
             value, shape, dtype, "cpu", role, names, producer, grad is not None, grad,
-            4 * prod(shape), kind, role is Role.PARAMETER,
+            4 * prod(shape), kind, role is Role.PARAMETER, -1,
         )
         self.events.append(seen)
         self._seen[value] = seen

@@ -20,7 +20,8 @@ from torchrecorder.capture.autograd.node_facts import name_of
 from torchrecorder.capture.internals.access import next_node_number
 from torchrecorder.capture.tape import home_of
 from torchrecorder.capture.tensors.describe import node_behind, version_of
-from torchrecorder.events import GradEdge, GradId, GradNodeFound, ValueId
+from torchrecorder.events import GradEdge, GradId, ValueId
+from torchrecorder.graph.nodes import GradNode
 
 if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
@@ -100,7 +101,7 @@ class ForeignNodes:
     def __init__(self, walk: Walk) -> None:
         self.walk = walk
         self.held: dict[int, tuple[Any, int]] = {}
-        self._found: dict[GradId, GradNodeFound] = {}
+        self._found: dict[GradId, GradNode] = {}
         self._numbers: dict[GradId, int] = {}
         self._events = 0
 
@@ -222,8 +223,8 @@ class ForeignNodes:
         events = self.walk.tape.events
         for position in range(self._events, len(events)):
             event = events[position]
-            if isinstance(event, GradNodeFound):
-                self._found[event.grad] = event
+            if isinstance(event, GradNode):
+                self._found[event.id] = event
         self._events = len(events)
         known = self.walk.known
         for number, grad in itertools.islice(known.items(), len(self._numbers), None):

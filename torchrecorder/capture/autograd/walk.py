@@ -20,21 +20,11 @@ from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import get_gradient_edge
 
 from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
+from torchrecorder.capture.autograd.thread_nodes import LEAF, ForeignNodes
 from torchrecorder.capture.internals.access import current_node, next_node_number
 from torchrecorder.capture.tensors.describe import node_behind
-from torchrecorder.capture.autograd.thread_nodes import LEAF, ForeignNodes
-from torchrecorder.events import (
-    GradEdge,
-    GradId,
-    GradNodeFound,
-    OpId,
-    Role,
-    ScopeId,
-    Slot,
-    ValueId,
-    ValueSeen,
-    made,
-)
+from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, Slot, ValueId, made
+from torchrecorder.graph.nodes import GradNode, Value
 
 if TYPE_CHECKING:
     from torchrecorder.capture.tape import Tape
@@ -276,7 +266,7 @@ class AutogradWalk:
             if maker is not None:
                 self._write(grad, item, maker, place, following)
             elif self.is_older(item):
-                self.tape.write(GradNodeFound(grad, name_of(item), None, None, following, None))
+                self.tape.write(GradNode(grad, name_of(item), None, None, following, None))
             else:
                 op = self.tape.next_op()
                 self._write(grad, item, op, scope, following)
@@ -292,7 +282,7 @@ class AutogradWalk:
     ) -> None:
         self.owners[grad] = owner
         name = self._names.get(type(node)) or self._name_of(node)
-        self.tape.write(made(GradNodeFound, (grad, name, owner, scope, following, None)))
+        self.tape.write(made(GradNode, (grad, name, owner, scope, following, None, None, False)))
         self.met(grad, owner, node)
 
     def _name_of(self, node: Any) -> str:
@@ -320,8 +310,8 @@ class AutogradWalk:
         known = self.leaves.get(value)
         if known is None:
             known = self.leaves[value] = self.tape.next_grad()
-            found = (known, "AccumulateGrad", None, None, (), value)
-            self.tape.write(made(GradNodeFound, found))
+            found = (known, "AccumulateGrad", None, None, (), value, None, False)
+            self.tape.write(made(GradNode, found))
             self.made[made(GradEdge, (known, 0))] = value
         return known
 
@@ -371,9 +361,8 @@ class AutogradWalk:
     ) -> ValueId:
         value = self.tape.next_value()
         role = Role.CONSTANT if producer is None else Role.INNER
-        self.tape.write(
-            ValueSeen(value, shape, dtype, device, role, (), producer, True, edge, size, "Tensor")
-        )
+        facts = (value, shape, dtype, device, role, (), producer, True, edge, size)
+        self.tape.write(Value(*facts, kind="Tensor", trainable=False, storage=-1))
         self.made[edge] = value
         return value
 

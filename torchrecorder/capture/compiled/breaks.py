@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from torchrecorder.build import Event
 from torchrecorder.capture.compiled.match import Matched
 from torchrecorder.capture.compiled.traced import Stop, Traced
-from torchrecorder.events import Event, GraphBreak, OpId, ScopeEntered, ScopeId, SourceLine
+from torchrecorder.events import GraphBreak, OpId, ScopeId, SourceLine
+from torchrecorder.graph.nodes import Scope
 
 _PARTS = re.compile(r"^ *(Explanation|Hint|Developer debug context): ?", re.MULTILINE)
 _LINK = re.compile(r"https?://\S+")
@@ -61,9 +63,9 @@ class _Places:
 
     def __init__(self, matched: Matched, events: Sequence[Event]) -> None:
         self.matched = matched
-        entered = [event for event in events if isinstance(event, ScopeEntered)]
-        self.scopes = {event.scope: event for event in entered}
-        self.children: dict[ScopeId | None, list[ScopeEntered]] = {}
+        entered = [event for event in events if isinstance(event, Scope)]
+        self.scopes = {event.id: event for event in entered}
+        self.children: dict[ScopeId | None, list[Scope]] = {}
         for event in entered:
             self.children.setdefault(event.parent, []).append(event)
 
@@ -73,7 +75,7 @@ class _Places:
         line = stop.lines[0] if stop.lines else None
         for op, *_ in self.matched.candidates[begin:end]:
             if _same_line(op.source, line):
-                return op.op, op.scope
+                return op.id, op.scope
         return None, self._inner(self._frame(number), stop, begin)
 
     def _between(self, number: int) -> tuple[int, int]:
@@ -95,7 +97,7 @@ class _Places:
                 return called[-1].parent if called else scope
         return None
 
-    def _around(self, scope: ScopeId | None) -> Iterator[ScopeEntered]:
+    def _around(self, scope: ScopeId | None) -> Iterator[Scope]:
         """A scope and all scopes around it, innermost first."""
         while scope is not None:
             yield self.scopes[scope]
@@ -110,7 +112,7 @@ class _Places:
             ]
             later = [item for item in called if item.index > now]
             if called:
-                scope = (later or called[-1:])[0].scope
+                scope = (later or called[-1:])[0].id
         return scope
 
 

@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 
 from torchrecorder.capture.compiled.in_order import in_order
 from torchrecorder.capture.compiled.traced import Traced, TracedOp, canonical
-from torchrecorder.events import ModuleId, OpCalled, OpId, OpKind, UnmatchedCall
+from torchrecorder.events import ModuleId, OpId, OpKind, UnmatchedCall
+from torchrecorder.graph.nodes import Op
 
 _Key = tuple[Any, ...]
 _Shapes = tuple[tuple[int, ...], ...]
@@ -33,7 +34,7 @@ _SLACK = 16
 class Candidate(NamedTuple):
     """An op that may be in a graph, the modules in whose calls it ran, and its results' shapes."""
 
-    op: OpCalled
+    op: Op
     modules: frozenset[ModuleId]
     shapes: _Shapes
 
@@ -108,12 +109,12 @@ class Matched:
                 inside += 1
             before = self.spans[inside - 1].graph if inside else None
             after = self.spans[inside] if inside < len(self.spans) else None
-            if op.op in self.graphs or after is not None and after.first < place:
+            if op.id in self.graphs or after is not None and after.first < place:
                 continue
             near = [before, after.graph if after is not None else None]
             lost = {call.name for item in near if item is not None for call in self.unmatched[item]}
             if op.outputs and op.kind is OpKind.CALLED and canonical(op.name) not in lost:
-                yield op.op
+                yield op.id
 
     def _index(self) -> dict[_Key, list[int]]:
         """Where the ops of a name lie, those of a name on a line, and those of a line."""
@@ -220,7 +221,7 @@ class Matched:
         """Keep what was found of one run of a graph."""
         found = [(call.op, call.place) for call in calls if call.place is not None]
         for _, place in found:
-            self.graphs.setdefault(self.candidates[place].op.op, number)
+            self.graphs.setdefault(self.candidates[place].op.id, number)
         if found:
             places = [place for _, place in found]
             self.spans.append(Span(number, min(places), max(places)))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch.nn import Module
 
+from torchrecorder.build import Event
 from torchrecorder.capture.compiled.breaks import breaks
 from torchrecorder.capture.compiled.match import Candidate, Matched
 from torchrecorder.capture.compiled.traced import Traced
@@ -25,18 +26,15 @@ from torchrecorder.events import (
     COMPILED_GRAPH,
     FUSED_KERNEL,
     CompiledGraph,
-    Event,
     FusedKernel,
     Measured,
     ModuleId,
-    OpCalled,
     OpId,
     OpKind,
-    ScopeEntered,
     ScopeId,
     ValueId,
-    ValueSeen,
 )
+from torchrecorder.graph.nodes import Op, Scope, Value
 
 if TYPE_CHECKING:
     from torchrecorder.capture.hooks.source import Sources
@@ -128,18 +126,18 @@ def _candidates(events: Sequence[Event], calls: set[ScopeId | None]) -> Iterator
     inside: dict[ScopeId, bool] = {}
     modules: dict[ScopeId | None, frozenset[ModuleId]] = {None: frozenset()}
     shapes: dict[ValueId, tuple[int, ...]] = {}
-    ops: list[OpCalled] = []
+    ops: list[Op] = []
     for event in events:
-        if isinstance(event, ScopeEntered):
+        if isinstance(event, Scope):
             around = event.parent
-            inside[event.scope] = event.scope in calls or around is not None and inside[around]
+            inside[event.id] = event.id in calls or around is not None and inside[around]
             own = () if event.module is None else (event.module,)
-            modules[event.scope] = modules[around].union(own)
-        elif isinstance(event, OpCalled) and event.scope is not None:
+            modules[event.id] = modules[around].union(own)
+        elif isinstance(event, Op) and event.scope is not None:
             if event.kind is not OpKind.HIDDEN and not event.recompute and inside[event.scope]:
                 ops.append(event)
-        elif isinstance(event, ValueSeen):
-            shapes[event.value] = event.shape
+        elif isinstance(event, Value):
+            shapes[event.id] = event.shape
     for op in sorted(ops, key=lambda op: op.index):
         yield Candidate(op, modules[op.scope], tuple(shapes[value] for value in op.outputs))
 
@@ -165,7 +163,7 @@ def _kernels(traced: Traced, matched: Matched) -> Iterator[FusedKernel]:
     ]
     for place, (number, kernel) in enumerate(made):
         found = matched.found.get(number, ())
-        ops = {call.node: matched.candidates[where].op.op for call, where in found}
+        ops = {call.node: matched.candidates[where].op.id for call, where in found}
         chosen = dict.fromkeys(op for node, op in ops.items() if node in kernel.nodes)
         yield FusedKernel(place + 1, number + 1, kernel.name, tuple(chosen), kernel.code)
 

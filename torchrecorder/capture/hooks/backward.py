@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from torchrecorder.build import Event
 from torchrecorder.capture.internals.access import (
     ACCUMULATION,
     DisableTorchFunction,
@@ -29,18 +30,8 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.observer import Given
 from torchrecorder.capture.tensors.describe import Names, shape_of
-from torchrecorder.events import (
-    BackwardRan,
-    Event,
-    GradId,
-    Gradient,
-    GradNodeFound,
-    GradNodeMade,
-    GradNodeRan,
-    OpId,
-    ScopeId,
-    made,
-)
+from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId, ScopeId, made
+from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun
 
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
@@ -103,7 +94,7 @@ class BackwardRuns:
             run = self.running[-1]
             run.leave(failed=failed)
             self.running.pop()
-            self.tape.write(BackwardRan(run.number, op, seconds, run.create_graph, failed))
+            self.tape.write(BackwardRun(run.number, op, seconds, run.create_graph, failed))
             self.left()
 
     def abandon(self, op: OpId | None) -> None:
@@ -308,16 +299,16 @@ class _Listener:
         seconds = None if failed else max(0.0, now - self.started)
         run = self.run
         ran = (self.grad, run.number, self.order, seconds, self.given, self.gave, failed)
-        run.tape.write(made(GradNodeRan, ran))
+        run.tape.write(made(GradRun, ran))
 
 
 def home(grad: GradId, events: Sequence[Event]) -> tuple[OpId | None, ScopeId | None]:
     """The op and scope that created *grad*; for an accumulation, those of its first source."""
     feeder: tuple[OpId | None, ScopeId | None] = (None, None)
     for event in events:
-        if not isinstance(event, GradNodeFound):
+        if not isinstance(event, GradNode):
             continue
-        if event.grad == grad and event.owner is not None:
+        if event.id == grad and event.owner is not None:
             return event.owner, event.scope
         if feeder[0] is None and any(edge and edge.grad == grad for edge in event.next):
             feeder = (event.owner, event.scope)

@@ -20,7 +20,8 @@ from torchrecorder.capture.internals.access import (
     PIPELINE_SCALING,
     any_autocast,
 )
-from torchrecorder.events import ScopeEntered, ScopeId, ScopeKind, ScopeLeft, SourceLine
+from torchrecorder.events import ScopeId, ScopeKind, ScopeLeft, SourceLine
+from torchrecorder.graph.nodes import Scope
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -72,7 +73,7 @@ class Regions:
         self.lingering: DeferredExits
         self.outside = self.state = mode_state()
         self._synced: tuple[OpenScope | None, ModeState] = None, self.state
-        self.entered: Callable[[ScopeEntered, Any], None] = lambda event, key: None
+        self.entered: Callable[[Scope, Any], None] = lambda event, key: None
 
     def locate(self, frame: FrameType | None) -> SourceLine | None:
         """The user's line at *frame*; opens and closes the regions around it."""
@@ -160,7 +161,7 @@ class Regions:
         opened.key = key
         self.entered(opened.event, key)
         if kind is ScopeKind.CUSTOM_FUNCTION:
-            self.tape.functions.add(opened.event.scope)
+            self.tape.functions.add(opened.scope)
         return opened.scope
 
     def _enter_mode(self, kind: ScopeKind, state: ModeState) -> None:
@@ -174,7 +175,7 @@ class Regions:
         assert popped is opened
         seconds = self.tape.time() - opened.started
         opened.key = None
-        self.tape.write(ScopeLeft(opened.event.scope, (), (), seconds, failed))
+        self.tape.write(ScopeLeft(opened.scope, (), (), seconds, failed))
 
     def left(self, frame: FrameType) -> None:
         """The function that runs in *frame* is about to return: its region ends now."""

@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
-from torchrecorder.capture.tensors.argument_objects import takes_part, tensors_in_objects
-from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
-from torchrecorder.capture.modes.call import Call
-from torchrecorder.capture.modes.call_site import CallSites, DirectCalls
-from torchrecorder.capture.modes.composed import body_of, run_heard
+from torchrecorder.capture.hooks.accumulation import Accumulation
+from torchrecorder.capture.hooks.source import InternalWork
 from torchrecorder.capture.internals.access import (
     USUAL_TYPES, DisableTorchFunction,
     count_function_modes, get_frame, leave_function_mode, peek_transformations,
 )
+from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
+from torchrecorder.capture.modes.call import Call
+from torchrecorder.capture.modes.call_site import CallSites, DirectCalls
+from torchrecorder.capture.modes.composed import body_of, run_heard
 from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
-from torchrecorder.capture.hooks.accumulation import Accumulation
-from torchrecorder.capture.hooks.source import InternalWork
+from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
+from torchrecorder.capture.tensors.argument_objects import takes_part, tensors_in_objects
 from torchrecorder.capture.tensors.describe import innermost, tensors_in
-from torchrecorder.events import OpCalled, OpId, OpKind, ValueId, made
+from torchrecorder.events import OpId, OpKind, ValueId, made
+from torchrecorder.graph.nodes import Op
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -297,7 +298,7 @@ class Calls:
         outputs: tuple[ValueId, ...],
         writes: tuple[ValueId, ...],
         seconds: float | None,
-    ) -> OpCalled:
+    ) -> Op:
         facts, place = call.facts, call.place
         if call.function is not None:
             call.function.inside.append(call.op)
@@ -316,8 +317,9 @@ class Calls:
             call.source,
             seconds,
             place is not None and place.recompute,
+            False,
         )
-        self.tape.write(called := made(OpCalled, event))
+        self.tape.write(called := made(Op, event))
         return called
 
 

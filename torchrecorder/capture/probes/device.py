@@ -85,7 +85,7 @@ class DeviceWatched(Observer):
         now, highest = self._memory()
         if highest > self._highest:
             now = self._highest = highest
-        around = [item.event.scope for item in self.tape.stack]
+        around = [item.scope for item in self.tape.stack]
         for place in [*around, *([node] if node is not None else [])]:
             self._peaks[place] = max(now, self._peaks.get(place, 0))
 

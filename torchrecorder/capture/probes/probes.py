@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Union
 
+from torchrecorder.build import Event
 from torchrecorder.capture.internals import processes
 from torchrecorder.capture.probes.device import DeviceWatched, in_use
 from torchrecorder.capture.probes.profiled import PROFILER, Ranges
 from torchrecorder.capture.probes.statistics import Choice
 from torchrecorder.checks import FLAG, TEXTS, Check, check, one_of, warn_unmatched
-from torchrecorder.events import Event, OpCalled, ScopeEntered, ScopeId
+from torchrecorder.events import ScopeId
+from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.retained_tensors import Kept
 
 if TYPE_CHECKING:
@@ -78,13 +80,13 @@ class Extras:
         if isinstance(self.stats, bool) and not self.keep:
             return
         events = list(events)
-        entered = {event.scope: event for event in events if isinstance(event, ScopeEntered)}
+        entered = {event.id: event for event in events if isinstance(event, Scope)}
         names = [item.path or item.name for item in entered.values()]
         if self.keep and not isinstance(self.keep, bool):
             from torchrecorder.capture.probes.retained_tensors import op_place
 
             for event in events:
-                if isinstance(event, OpCalled):
+                if isinstance(event, Op):
                     names.append(f"{op_place(_around(entered, event.scope))}: {event.name}")
         for option, choice in (("stats", self.stats), ("keep", self.keep)):
             if not isinstance(choice, bool):
@@ -157,8 +159,8 @@ class Started:
 
 
 def _around(
-    entered: Mapping[ScopeId, ScopeEntered], scope: ScopeId | None
-) -> Iterator[ScopeEntered]:
+    entered: Mapping[ScopeId, Scope], scope: ScopeId | None
+) -> Iterator[Scope]:
     """A scope and the scopes around it."""
     while scope is not None:
         yield entered[scope]

@@ -16,7 +16,8 @@ from torch import Tensor
 from torchrecorder.capture.internals.access import DisableTorchFunction
 from torchrecorder.capture.observer import Given, Observer
 from torchrecorder.capture.probes.statistics import Choice, chooses
-from torchrecorder.events import GradEdge, GradId, OpId, ScopeEntered, ValueId
+from torchrecorder.events import GradEdge, GradId, OpId, ValueId
+from torchrecorder.graph.nodes import Scope
 from torchrecorder.graph.retained_tensors import Tensors
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def of_ops(choice: Choice) -> list[str]:
     return [pattern for pattern in patterns if ": " in pattern]
 
 
-def op_place(around: Iterable[ScopeEntered]) -> str:
+def op_place(around: Iterable[Scope]) -> str:
     """The place of an operation as in rankings, from the scopes *around* it, innermost first."""
     names: list[str] = []
     for scope in around:

@@ -16,7 +16,8 @@ from torch import Tensor, UntypedStorage
 from torch.nn import Parameter
 
 from torchrecorder.capture.internals.access import saved_attributes, without_dispatch_modes
-from torchrecorder.events import BYTES_SAVED, GradId, Measured, OpId, Role, ScopeEntered, ScopeKind
+from torchrecorder.events import BYTES_SAVED, GradId, Measured, OpId, Role, ScopeKind
+from torchrecorder.graph.nodes import Scope
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -54,7 +55,7 @@ class SavedTensors:
         if amount:
             self.tape.write(Measured(BYTES_SAVED, grad, amount))
 
-    def entered(self, event: ScopeEntered, frame: FrameType) -> None:
+    def entered(self, event: Scope, frame: FrameType) -> None:
         """A checkpointed call saves its arguments instead of tensors from inside."""
         if event.kind is not ScopeKind.CHECKPOINT or not torch.is_grad_enabled():
             return
@@ -64,7 +65,7 @@ class SavedTensors:
         tensors = [item for item in found.get("args", ()) if isinstance(item, Tensor)]
         amount = sum(self._bytes(tensor) for tensor in tensors)
         if amount:
-            self.tape.write(Measured(BYTES_SAVED, event.scope, amount))
+            self.tape.write(Measured(BYTES_SAVED, event.id, amount))
 
     def _saved(self, node: Any) -> list[Tensor]:
         """The saved tensors of *node*."""

@@ -17,11 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from torchrecorder.capture.tensors.entries import Aside, Entry, Foreign, around_in, forgetting
 from torchrecorder.capture.internals.access import USUAL_TYPES, is_wrapped
 from torchrecorder.capture.internals.processes import is_dtensor
-from torchrecorder.capture.tensors.leaf_gradients import LeafGradients
-from torchrecorder.capture.tensors.storage import Storage, Storages, Write
 from torchrecorder.capture.tensors.describe import (
     UNSETTLED,
     UNVERSIONED,
@@ -34,17 +31,11 @@ from torchrecorder.capture.tensors.describe import (
     shape_of,
     version_of,
 )
-from torchrecorder.events import (
-    GradEdge,
-    OpCalled,
-    OpId,
-    OpKind,
-    Role,
-    Slot,
-    ValueId,
-    ValueSeen,
-    made,
-)
+from torchrecorder.capture.tensors.entries import Aside, Entry, Foreign, around_in, forgetting
+from torchrecorder.capture.tensors.leaf_gradients import LeafGradients
+from torchrecorder.capture.tensors.storage import Storage, Storages, Write
+from torchrecorder.events import GradEdge, OpId, OpKind, Role, Slot, ValueId, made
+from torchrecorder.graph.nodes import Op, Value
 
 _STRIDED, _PARAMETER = torch.strided, Role.PARAMETER
 
@@ -67,7 +58,7 @@ class Values:
         self.search_names: Callable[[Tensor], tuple[Role, str] | None] = lambda tensor: None
         self.autograd: GradSource
         self.gradients = LeafGradients()
-        self.passed: OpCalled | None = None
+        self.passed: Op | None = None
         self.foreign: dict[int, Foreign] = {}
         self.aside: dict[int, Aside] = {}
         self.storages: Storages = known.get("storages") or Storages()
@@ -348,7 +339,7 @@ class Values:
             requires_grad and role is _PARAMETER,
             entry.storage.number,
         )
-        self.tape.write(made(ValueSeen, event))
+        self.tape.write(made(Value, event))
         return value
 
     def write_hidden(
@@ -366,7 +357,7 @@ class Values:
         passed, here = self.passed, (self.tape.scope, before)
         if passed is not None and (passed.scope, passed.inputs[0].value) != here:
             passed = None
-        op = self.tape.next_op() if passed is None else passed.op
+        op = self.tape.next_op() if passed is None else passed.id
         source = self.source(tensor)
         self.autograd.stand_for(alias, source)
         value = self.note(alias, op)
