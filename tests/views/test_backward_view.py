@@ -178,7 +178,7 @@ def test_folded_siblings_have_the_number_of_all():
     """And say so; their colour is that of one of them, as the legend says."""
     view = make_view(stepped(), ViewOptions(depth=1, fold=False))
     both = (*view.boxes["s1"].members, *view.boxes["s2"].members)
-    folded = replace(view.boxes["s1"], members=both, count=2, names=("a", "b"))
+    folded = view.boxes["s1"].replace(members=both, count=2, names=("a", "b"))
     boxes = {name: box for name, box in view.boxes.items() if name != "s2"}
     view = replace(view, boxes={**boxes, "s1": folded}, arrows=())
     figure = draw(view, Style(color_by="saved_bytes"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import fields, replace
 from types import MappingProxyType
 
 import pytest
@@ -210,6 +210,6 @@ def test_views_and_their_steps_do_not_change() -> None:
         *plan(recording, options), options,
     ]  # fmt: skip
     for part in parts:
-        for field in fields(part):  # type: ignore[arg-type]
-            with pytest.raises(FrozenInstanceError):
-                setattr(part, field.name, None)
+        for name in getattr(part, "__struct_fields__", ()) or [item.name for item in fields(part)]:
+            with pytest.raises(AttributeError):
+                setattr(part, name, None)

@@ -7,7 +7,6 @@ the lines enter a box in this order.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from torchrecorder.events import OpId, ScopeId, Slot, ValueId
@@ -116,7 +115,7 @@ def _into(scope: Scope, bundle: Bundle) -> Bundle:
     }
     return bundle._replace(
         arrows=tuple(
-            replace(arrow, head=scope.id, slot=names.get(arrow.value, ""))
+            arrow.replace(head=scope.id, slot=names.get(arrow.value, ""))
             for arrow in bundle.arrows
         )
     )

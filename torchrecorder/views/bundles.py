@@ -9,7 +9,6 @@ that is query, key and value. No arrow is left out, and none is in two bundles.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from enum import Enum
 from operator import itemgetter
 from typing import NamedTuple
@@ -126,7 +125,7 @@ def bundles(view: View, flows: Sequence[Flow] | None = None) -> tuple[Bundle, ..
     attended: dict[Arrow, list[int]] = {}
     for place, arrow in enumerate(view.arrows):
         if arrow.slot in ROLES:
-            attended.setdefault(replace(arrow, slot=""), []).append(place)
+            attended.setdefault(arrow.replace(slot=""), []).append(place)
             continue
         key = arrow.tail, arrow.head, flows[place], arrow.some
         together.setdefault(key, []).append(place)

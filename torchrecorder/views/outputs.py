@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -93,7 +93,7 @@ def joined(view: View, stands: Mapping[str, str]) -> View:
         slot = view.recording.outputs[_number(head)]
         names.setdefault(first, []).append(slot.name)
     boxes = {
-        box.id: replace(box, count=counts[box.id], names=tuple(names[box.id]))
+        box.id: box.replace(count=counts[box.id], names=tuple(names[box.id]))
         if box.id in counts
         else box
         for box in view.boxes.values()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torchrecorder.events import ValueId
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
@@ -51,6 +51,6 @@ class ShowTensors:
         boxes: dict[str, Box] = {}
         for box in view.boxes.values():
             kept = tuple(member for member in box.members if member not in flows)
-            boxes[box.id] = box if len(kept) == len(box.members) else replace(box, members=kept)
+            boxes[box.id] = box if len(kept) == len(box.members) else box.replace(members=kept)
             boxes.update((tensor.id, tensor) for tensor in made.get(box.id, ()))
         return boxes

@@ -46,7 +46,7 @@ def joined_outputs(view: View, repeats: Sequence[Sequence[str]]) -> View:
     groups = large_groups(view, _stand_ins(view, repeats))
     first = {head: group[0] for group in groups for head in group}
     arrows = dict.fromkeys(
-        replace(arrow, head=first[arrow.head]) if arrow.head in first else arrow
+        arrow.replace(head=first[arrow.head]) if arrow.head in first else arrow
         for arrow in view.arrows
     )
     return joined(replace(view, arrows=tuple(arrows)), first)

@@ -7,10 +7,15 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from math import prod
+from typing import Any, TypeVar
+
+import msgspec
 
 from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.nesting import Nesting
+
+PartT = TypeVar("PartT", bound="Part")
 
 
 class BoxKind(str, Enum):
@@ -29,8 +34,15 @@ class BoxKind(str, Enum):
     TENSOR = "tensor"  # an inner value drawn as a node
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """A box, cluster or arrow: plain data, of which a large view has hundreds of thousands."""
+
+    def replace(self: PartT, **fields: Any) -> PartT:
+        """The same with other values of these *fields*."""
+        return msgspec.structs.replace(self, **fields)
+
+
+class Box(Part, frozen=True, gc=False):
     """One thing to draw.
 
     Attributes:
@@ -58,17 +70,11 @@ class Box:
     carried: tuple[Arrow, ...] = ()
 
     def moved(self, cluster: str | None) -> Box:
-        """The same box in another cluster; faster than ``dataclasses.replace``."""
-        if cluster == self.cluster:
-            return self
-        return Box(
-            self.id, self.kind, cluster, self.members, self.count, self.names, self.instances,
-            self.share, self.carried,
-        )
+        """The same box in another cluster."""
+        return self if cluster == self.cluster else self.replace(cluster=cluster)
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Part, frozen=True, gc=False):
     """An open scope, or an op opened to its grad nodes.
 
     Attributes:
@@ -90,16 +96,11 @@ class Cluster:
     carried: tuple[Arrow, ...] = ()
 
     def moved(self, parent: str | None) -> Cluster:
-        """The same cluster in another one; faster than ``dataclasses.replace``."""
-        if parent == self.parent:
-            return self
-        return Cluster(
-            self.id, parent, self.count, self.names, self.instances, self.share, self.carried
-        )
+        """The same cluster in another one."""
+        return self if parent == self.parent else self.replace(parent=parent)
 
 
-@dataclass(frozen=True, slots=True)
-class Arrow:
+class Arrow(Part, frozen=True, gc=False):
     """A flow from one box to another.
 
     Attributes:

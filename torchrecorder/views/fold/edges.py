@@ -8,7 +8,7 @@ counterpart that leaves or enters the fold: it is drawn parallel to that of the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from torchrecorder.views.fold.siblings import Rows
@@ -74,9 +74,9 @@ class _Gate:
                 exits.setdefault(entry, self.exits[tail])
         for (tail, entry), arrow in self.joins.items():
             if entry not in self.entries and tail in origin:
-                yield replace(arrow, tail=origin[tail].tail, value=origin[tail].value)
+                yield arrow.replace(tail=origin[tail].tail, value=origin[tail].value)
             for leaving in exits.get(entry, ()) if tail not in self.exits else ():
-                yield replace(arrow, head=leaving.head, slot=leaving.slot)
+                yield arrow.replace(head=leaving.head, slot=leaving.slot)
 
 
 def equal_arrows(tree: Tree) -> Drawn:
@@ -195,12 +195,12 @@ class _Similar(_Arrows):
         for arrow in self.drawn.values():
             self._pass(arrow)
         for ends, arrow in self.drawn.items():
-            yield replace(arrow, some=True) if self._lacks(ends, arrow) else arrow
+            yield arrow.replace(some=True) if self._lacks(ends, arrow) else arrow
         seen = {ends[:2] for ends in self.drawn}
         for arrow in (missing for gate in self.gates.values() for missing in gate.missing()):
             if (arrow.tail, arrow.head) not in seen:
                 seen.add((arrow.tail, arrow.head))
-                yield replace(arrow, some=True)
+                yield arrow.replace(some=True)
 
     def _lacks(self, ends: Ends, arrow: Arrow) -> bool:
         """Whether some repeats lack an arrow, or one of its ends."""

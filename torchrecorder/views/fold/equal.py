@@ -7,6 +7,7 @@ What else they read or feed must be the same for all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from torchrecorder.events import GradId, OpId
@@ -86,58 +87,41 @@ class Wiring:
         self._into: dict[str, list[Arrow]] = {}
         self._out_of: dict[str, list[Arrow]] = {}
         self._stored = items.view.recording.stored
-        self._places: dict[str, dict[str, int]] = {}
-        self._forms: dict[str, tuple[int, ...]] = {}
-        self._sorts: dict[str, int] = {}
-        self._numbers: dict[object, int] = {}
 
     def into(self, item: str) -> Sequence[Arrow]:
         """The arrows that enter an item."""
         if item not in self._into:
-            inside, entering = self.places(item), self.items.entering
+            span, at, entering = self.items.span(item), self.items.at, self.items.entering
             self._into[item] = [
                 arrow
-                for box in inside
+                for box in self.items.inside(item)
                 for arrow in entering.get(box, ())
-                if arrow.tail not in inside
+                if at[arrow.tail] not in span
             ]
         return self._into[item]
 
     def out_of(self, item: str) -> Sequence[Arrow]:
         """The arrows that leave an item."""
         if item not in self._out_of:
-            inside, leaving = self.places(item), self.items.leaving
+            span, at, leaving = self.items.span(item), self.items.at, self.items.leaving
             self._out_of[item] = [
                 arrow
-                for box in inside
+                for box in self.items.inside(item)
                 for arrow in leaving.get(box, ())
-                if arrow.head not in inside
+                if at[arrow.head] not in span
             ]
         return self._out_of[item]
 
-    def places(self, item: str) -> Mapping[str, int]:
-        """The position of each box and cluster inside *item*."""
-        if item not in self._places:
-            inside = self.items.inside(item)
-            self._places[item] = {item: place for place, item in enumerate(inside)}
-        return self._places[item]
-
     def alike(self, one: str, other: str) -> bool:
         """Whether two items show the same boxes and clusters in the same places."""
-        return self._form(one) == self._form(other)
+        here, there = self.items.span(one), self.items.span(other)
+        return self.sorts[here.start:here.stop] == self.sorts[there.start:there.stop]
 
-    def _form(self, item: str) -> tuple[int, ...]:
-        if item not in self._forms:
-            self._forms[item] = tuple(map(self.number, self.places(item)))
-        return self._forms[item]
-
-    def number(self, item: str) -> int:
-        """A small number that stands for what is shown of an item by itself."""
-        number = self._sorts.get(item)
-        if number is None:
-            number = self._numbers.setdefault(self._sort(item), len(self._numbers))
-            self._sorts[item] = number
-        return number
+    @cached_property
+    def sorts(self) -> Sequence[int]:
+        """For each item in order a small number that stands for what is shown of it by itself."""
+        numbers: dict[object, int] = {}
+        return [numbers.setdefault(self._sort(item), len(numbers)) for item in self.items.order]
 
     def _sort(self, item: str) -> tuple[object, ...]:
         if item in self.view.clusters:
@@ -187,13 +171,16 @@ class _Link:
 
     def __init__(self, wiring: Wiring, one: str, other: str) -> None:
         self.wiring = wiring
-        here, there = wiring.places(one), wiring.places(other)
-        joins = [arrow for arrow in wiring.into(other) if arrow.tail in here]
-        before = {(arrow.tail, here[arrow.head], arrow.slot): arrow for arrow in wiring.into(one)}
+        at, here, there = wiring.items.at, wiring.items.span(one), wiring.items.span(other)
+        joins = [arrow for arrow in wiring.into(other) if at[arrow.tail] in here]
+        before = {
+            (arrow.tail, at[arrow.head] - here.start, arrow.slot): arrow
+            for arrow in wiring.into(one)
+        }
         self.beside, self.stepping = set[Any](), set[tuple[str, int, str]]()
         for arrow in wiring.into(other):
-            if arrow.tail not in here:
-                spot = (arrow.tail, there[arrow.head], arrow.slot)
+            if at[arrow.tail] not in here:
+                spot = (arrow.tail, at[arrow.head] - there.start, arrow.slot)
                 step = wiring.step(before[spot], arrow) if spot in before else 0
                 if step:
                     self.stepping.add(spot)
@@ -201,19 +188,21 @@ class _Link:
                 else:
                     self.beside.add((*wiring.start(arrow), *spot[1:]))
         leaves = _counted(
-            (wiring.end(arrow.head), here[arrow.tail])
+            (wiring.end(arrow.head), at[arrow.tail] - here.start)
             for arrow in wiring.out_of(one)
-            if arrow.head not in there
+            if at[arrow.head] not in there
         )
-        self.joins = _counted((here[join.tail], there[join.head], join.slot) for join in joins)
+        self.joins = _counted(
+            (at[join.tail] - here.start, at[join.head] - there.start, join.slot) for join in joins
+        )
         self.pattern = (self.joins, self.beside, leaves)
 
     def begins_at(self, first: str) -> bool:
         """Whether *first* has the chain's entries where the others hang on."""
-        places = self.wiring.places(first)
+        at = self.wiring.items.at
         entries: dict[tuple[int, str], None] = {}
         for arrow in self.wiring.into(first):
-            place = places[arrow.head]
+            place = at[arrow.head] - at[first]
             stepping = (arrow.tail, place, arrow.slot) in self.stepping
             if not stepping and (*self.wiring.start(arrow), place, arrow.slot) not in self.beside:
                 entries[place, arrow.slot] = None
@@ -240,10 +229,12 @@ def _side_by_side(wiring: Wiring, row: Sequence[str], start: int) -> int:
 
 
 def _surroundings(wiring: Wiring, item: str) -> Any:
-    places = wiring.places(item)
-    before = _counted((wiring.start(arrow)[0], places[arrow.head]) for arrow in wiring.into(item))
+    at, start = wiring.items.at, wiring.items.at[item]
+    before = _counted(
+        (wiring.start(arrow)[0], at[arrow.head] - start) for arrow in wiring.into(item)
+    )
     after = _counted(
-        (wiring.end(arrow.head), without_numbers(arrow.slot), places[arrow.tail])
+        (wiring.end(arrow.head), without_numbers(arrow.slot), at[arrow.tail] - start)
         for arrow in wiring.out_of(item)
     )
     return before, after

@@ -156,7 +156,7 @@ class Joined(ABC):
             if not self._stays(box):
                 members.setdefault(self.of(box.id), []).extend(box.members)
         for name, more in members.items():
-            boxes[name] = replace(boxes[name], members=(*boxes[name].members, *more))
+            boxes[name] = boxes[name].replace(members=(*boxes[name].members, *more))
         clusters = {
             cluster.id: self._cluster(cluster)
             for cluster in old.clusters.values()
@@ -165,9 +165,9 @@ class Joined(ABC):
         arrows, carried = self._arrows()
         for item, joins in carried.items():
             if item in boxes:
-                boxes[item] = replace(boxes[item], carried=joins)
+                boxes[item] = boxes[item].replace(carried=joins)
             elif item in clusters:
-                clusters[item] = replace(clusters[item], carried=joins)
+                clusters[item] = clusters[item].replace(carried=joins)
         folded = replace(old, boxes=boxes, clusters=clusters, arrows=tuple(arrows))
         return without_single_blocks(folded)
 
@@ -176,11 +176,11 @@ class Joined(ABC):
 
     def _box(self, box: Box) -> Box:
         moved, fields = box.moved(self._home(box.id)), self._folded(box.id)
-        return replace(moved, **fields) if fields else moved
+        return moved.replace(**fields) if fields else moved
 
     def _cluster(self, cluster: Cluster) -> Cluster:
         moved, fields = cluster.moved(self._home(cluster.id)), self._folded(cluster.id)
-        return replace(moved, **fields) if fields else moved
+        return moved.replace(**fields) if fields else moved
 
     @abstractmethod
     def _arrows(self) -> Drawn:
@@ -206,7 +206,7 @@ class EqualTree(Joined):
             found = rows.groups(around) if around not in self.stands else []
             self.groups += found
             for group in found:
-                first = [*items.inside(group[0])]
+                first = items.inside(group[0])
                 names = names_of(rows.recording, group, items.children)
                 self._named[group[0]] = len(group), names
                 for other in group[1:]:

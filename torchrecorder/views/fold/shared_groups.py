@@ -52,15 +52,16 @@ class _Alike:
     def found(self) -> dict[str | None, tuple[str, Mapping[str, str]]]:
         """For each cluster inside of a later one: the earlier, and what is at its places."""
         structures, clusters = self.recording.structures, self.wiring.view.clusters
-        structure = {item: structures.get(ScopeId(item)) for item in clusters}
+        shown = [item for item in clusters if item in self.items.at]  # others are empty
+        structure = {item: structures.get(ScopeId(item)) for item in shown}
         often = Counter(structure.values())
-        first: dict[Hashable, tuple[str, list[str]]] = {}
+        first: dict[Hashable, tuple[str, Sequence[str]]] = {}
         found: dict[str | None, tuple[str, Mapping[str, str]]] = {}
-        for around in clusters:
+        for around in shown:
             if around in found or structure[around] is None or often[structure[around]] < 2:
                 continue
-            inside = [*self.items.inside(around)]
-            one, counterparts = first.setdefault(self._key(inside), (around, inside))
+            inside = self.items.inside(around)
+            one, counterparts = first.setdefault(self._key(around, inside), (around, inside))
             if one != around:
                 places = dict(zip(counterparts, inside))
                 found.update(
@@ -68,28 +69,30 @@ class _Alike:
                 )
         return found
 
-    def _key(self, inside: Sequence[str]) -> Hashable:
+    def _key(self, around: str, inside: Sequence[str]) -> Hashable:
         """What is in a cluster, and the arrows that end there.
 
         Args:
+            around: The cluster.
             inside: The cluster, and all clusters and boxes in it.
         """
-        end, sort, parent = self.wiring.end, self.wiring.number, self.items.parent
+        at, span, parent = self.items.at, self.items.span(around), self.items.parent
         entering, leaving, keys = self.items.entering, self.items.leaving, self.keys
-        place = {item: number for number, item in enumerate(inside)}
+        end, start, sorts = self.wiring.end, span.start, self.wiring.sorts[span.start:span.stop]
         others: dict[str, int] = {}
         values: dict[object, int] = {}
         found: list[Hashable] = []
-        for item in inside:
-            found.append((sort(item), keys.get(item), place.get(parent[item] or "", -1)))
+        for item, sort in zip(inside, sorts):
+            place = -1 if item == around else at[parent[item] or ""] - start
+            found.append((sort, keys.get(item), place))
             for arrow in entering.get(item, ()):
-                tail = place.get(arrow.tail)
-                if tail is None:
+                tail = at[arrow.tail] - start
+                if not 0 <= tail < len(inside):
                     tail = -1 - others.setdefault(arrow.tail, len(others))
                 value = values.setdefault(arrow.value, len(values))
                 found.append((tail, value, self._what(arrow), arrow.slot))
             for arrow in leaving.get(item, ()):
-                if arrow.head not in place:
+                if at[arrow.head] not in span:
                     head = others.setdefault(end(arrow.head), len(others))
                     found.append((head, arrow.slot))
         return tuple(found)

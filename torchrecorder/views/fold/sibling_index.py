@@ -51,13 +51,43 @@ class Items:
         """Whether an item is a value that is only read."""
         return item in self.view.boxes and self.view.boxes[item].kind in SOURCES
 
-    def inside(self, item: str) -> Iterator[str]:
-        """*item* and all clusters and boxes in it, in run order."""
-        waiting = [item]
+    @cached_property
+    def order(self) -> Sequence[str]:
+        """All clusters and boxes in run order, each cluster before what is in it."""
+        order: list[str] = []
+        waiting = [*reversed(self._children[None])]
         while waiting:
-            found = waiting.pop()
-            yield found
-            waiting.extend(reversed(self._children.get(found, {})))
+            item = waiting.pop()
+            order.append(item)
+            if item in self._children:
+                waiting.extend(reversed(self._children[item]))
+        return order
+
+    @cached_property
+    def at(self) -> Mapping[str, int]:
+        """The position of each item in this order."""
+        return {item: position for position, item in enumerate(self.order)}
+
+    @cached_property
+    def _ends(self) -> Mapping[str | None, int]:
+        """The position after the last item in each cluster."""
+        ends: dict[str | None, int] = {}
+        for position, item in enumerate(self.order, 1):
+            ends[self.parent[item]] = position
+        for cluster in reversed([item for item in self.order if item in ends]):
+            around = self.parent[cluster]
+            ends[around] = max(ends[around], ends[cluster])
+        return ends
+
+    def span(self, item: str) -> range:
+        """The positions of *item* and of all that is in it."""
+        start = self.at[item]
+        return range(start, self._ends.get(item, start + 1))
+
+    def inside(self, item: str) -> Sequence[str]:
+        """*item* and all clusters and boxes in it, in run order."""
+        span = self.span(item)
+        return self.order[span.start:span.stop]
 
     @cached_property
     def leaving(self) -> Mapping[str, Sequence[Arrow]]:
@@ -81,7 +111,9 @@ class Items:
 
     def readers(self, row: Iterable[str]) -> Mapping[str, Sequence[str]]:
         """For each of these siblings, those of them that read something computed in it."""
-        home = {inner: item for item in row for inner in self.inside(item)}
+        home: dict[str, str] = {}
+        for item in row:
+            home.update(dict.fromkeys(self.inside(item), item))
         found: dict[str, dict[str, None]] = {}
         for tail, item in home.items():
             for arrow in self.leaving.get(tail, ()):
