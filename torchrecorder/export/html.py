@@ -115,12 +115,12 @@ def embedded(data: dict[str, Any]) -> str:
     from torchrecorder.graph.codec import plain
 
     try:
-        text = msgspec.json.encode(data, enc_hook=plain).decode()
+        text = msgspec.json.encode(data, enc_hook=plain)
     except UnicodeEncodeError:  # half of a pair of surrogates, in a name
-        text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(data, allow_nan=False, separators=(",", ":")).encode()
     for letter, escaped in ESCAPES.items():
-        text = text.replace(letter, escaped)
-    return text
+        text = text.replace(letter.encode(), escaped.encode())
+    return text.decode()
 
 
 def policy(scripts: Sequence[str], css: str) -> str:

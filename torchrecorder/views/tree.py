@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -75,6 +75,22 @@ class Tree:
             if place.parent >= 0:
                 ends[place.parent] = max(ends[place.parent], ends[number])
         return tuple(ends)
+
+    @cached_property
+    def lines(self) -> Sequence[tuple[int, int]]:
+        """For each arrow of the view the places of its tail and its head."""
+        leaf = self.leaf
+        return [(leaf[arrow.tail], leaf[arrow.head]) for arrow in self.view.arrows]
+
+    @cached_property
+    def leaving(self) -> Sequence[int]:
+        """The arrows, by index, that leave the scope or fold around their tail."""
+        around, ends = [place.parent for place in self.places], self.ends
+        return [
+            number
+            for number, (tail, head) in enumerate(self.lines)
+            if around[tail] >= 0 and not around[tail] < head < ends[around[tail]]
+        ]
 
     @cached_property
     def _children(self) -> Mapping[str | None, list[str]]:

@@ -193,12 +193,11 @@ class Drawn:
 
     def _given(self) -> Mapping[int, str]:
         """What each scope and fold gives to what lies outside of it, as one line."""
-        view, places, leaf, ends = self.tree.view, self.tree.places, self.tree.leaf, self.tree.ends
+        tree, view, places, ends = self.tree, self.tree.view, self.tree.places, self.tree.ends
         found: dict[int, dict[str | None, _Given]] = {}
-        for arrow, flow in zip(view.arrows, self.flows) if self.style.shapes else ():
-            head, around = leaf[arrow.head], places[leaf[arrow.tail]].parent
-            if around < 0 or around < head < ends[around]:
-                continue
+        for number in tree.leaving if self.style.shapes else ():
+            arrow, flow, (tail, head) = view.arrows[number], self.flows[number], tree.lines[number]
+            around = places[tail].parent
             text, value = carried(view, arrow, self.captions), same(view, arrow)
             while text and around >= 0 and not around < head < ends[around]:
                 outputs, final = found.setdefault(around, {}), is_final(view, arrow)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from torchrecorder.events import OpId, ScopeId
@@ -61,18 +62,18 @@ class Columns:
         self.tree = tree
         self.facts = facts
         self.equal = equal
-        self.strings: Table[str] = Table(printable)
+        strings = self.strings = Table[str](printable)
         self.labels: Table[tuple[Text, ...]] = Table(
-            lambda label: [[self.strings(line.text), PARTS[line.part]] for line in label]
+            lambda label: [[strings(line.text), PARTS[line.part]] for line in label]
         )
         self.looks: Table[tuple[Any, Any]] = Table(
             lambda looks: {"light": dict(looks[0]), "dark": dict(looks[1])}
         )
-        self.lists: Table[tuple[Row, ...]] = Table(self.rows)
+        self.lists: Table[tuple[Row, ...]] = Table(partial(_rows, strings))
 
     def rows(self, rows: Iterable[Row]) -> list[list[int]]:
         """Titles and texts by their numbers."""
-        return [[self.strings(title), self.strings(text)] for title, text in rows]
+        return _rows(self.strings, rows)
 
     def look(self, looks: Looks) -> int:
         """The number of a pair of looks."""
@@ -178,6 +179,10 @@ class Columns:
             "facts": self.lists.rows,
             "strings": self.strings.rows,
         }
+
+
+def _rows(strings: Table[str], rows: Iterable[Row]) -> list[list[int]]:
+    return [[strings(title), strings(text)] for title, text in rows]
 
 
 def _plain(look: Look) -> tuple[tuple[str, Any], ...]:

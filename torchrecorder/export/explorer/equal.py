@@ -18,7 +18,6 @@ from torchrecorder.style.merge_captions import result
 from torchrecorder.views.bundles import Flow
 from torchrecorder.views.fold.blocks import is_block
 from torchrecorder.views.tree import Place, Tree
-from torchrecorder.views.view import Arrow
 
 
 def representatives(tree: Tree, style: Style, flows: Sequence[Flow]) -> Sequence[int]:
@@ -109,8 +108,7 @@ class _Keys:
 
     def _op(self, op: Op) -> Hashable:
         box = self.view.boxes.get(op.id)
-        ops = self.recording.ops
-        if box is not None and len(ops.keys() & box.members) > 1:
+        if box is not None and sum(map(self.recording.ops.__contains__, box.members)) > 1:
             return op.id  # it stands for others too
         writes = op.writes
         return (
@@ -178,21 +176,22 @@ class _Keys:
         return found
 
     @cached_property
-    def _arrows(self) -> dict[str, list[tuple[Arrow, Flow]]]:
-        """The arrows that leave each box, with what they carry."""
-        found: dict[str, list[tuple[Arrow, Flow]]] = {}
-        for arrow, flow in zip(self.view.arrows, self.flows):
-            found.setdefault(arrow.tail, []).append((arrow, flow))
+    def _arrows(self) -> dict[str, list[int]]:
+        """The arrows that leave each box, by index."""
+        found: dict[str, list[int]] = {}
+        for number, arrow in enumerate(self.view.arrows):
+            found.setdefault(arrow.tail, []).append(number)
         return found
 
     def _leaving(self, tail: str) -> Hashable:
         """What leaves a box, which is told on it: equal tensors have equal places in the list."""
-        view, boxes, places = self.view, self.view.boxes, dict[object, tuple[int, int, int]]()
+        places: dict[object, tuple[int, int, int]] = {}
         found = []
-        for arrow, flow in self._arrows.get(tail, ()):
-            value = view.given(arrow) or arrow.value
+        for number in self._arrows.get(tail, ()):
+            arrow = self.view.arrows[number]
+            value = self.view.given(arrow) or arrow.value
             if value not in places:
                 what = -1 if value is None else self._value(value)
                 places[value] = len(places), what, result(self.recording, tail, value)
-            found.append((boxes[arrow.head].kind, places[value], flow))
+            found.append((self.view.boxes[arrow.head].kind, places[value], self.flows[number]))
         return tuple(found)

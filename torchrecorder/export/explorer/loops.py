@@ -26,10 +26,11 @@ def loops(tree: Tree, folds: Mapping[str, Box]) -> list[int]:
 
 def _between_siblings(tree: Tree) -> Iterator[tuple[int, str]]:
     """Each arrow from one sibling of a fold to another: the place of the fold, and its head."""
-    places, ends, leaf = tree.places, tree.ends, tree.leaf
-    for arrow in tree.view.arrows:
-        head, around = leaf[arrow.head], places[leaf[arrow.tail]].parent
+    places, ends = tree.places, tree.ends
+    for number in tree.leaving:
+        tail, head = tree.lines[number]
+        around = places[tail].parent
         while around >= 0 and not around < head < ends[around]:
             around = places[around].parent
         if around >= 0 and places[around].fold:
-            yield around, arrow.head
+            yield around, places[head].id

@@ -38,8 +38,8 @@ class Tensors:
         self.view = drawn.tree.view
         self.number: dict[tuple[int, str], int] = {}
         self.arrows: list[list[int]] = []
-        for place, arrow in enumerate(self.view.arrows):
-            key = drawn.tree.leaf[arrow.tail], arrow.value or ""
+        for place, (arrow, (tail, _)) in enumerate(zip(self.view.arrows, drawn.tree.lines)):
+            key = tail, arrow.value or ""
             row = self.number.setdefault(key, len(self.arrows))
             if row == len(self.arrows):
                 self.arrows.append([])
@@ -76,8 +76,7 @@ class Tensors:
             if not place.fold and (scope := scopes.get(ScopeId(place.id))) and attends(scope)
         }
         found: dict[tuple[int, int], Mark] = {}
-        for arrow in self.view.arrows if taking else ():
-            tail, around = tree.leaf[arrow.tail], tree.leaf[arrow.head]
+        for arrow, (tail, around) in zip(self.view.arrows, tree.lines) if taking else ():
             while around >= 0 and not around < tail < tree.ends[around]:
                 if around in taking:
                     row = self.number[tail, arrow.value or ""]
@@ -90,14 +89,12 @@ class Tensors:
 
         Those that share a trunk from the box that they leave are one link to each head.
         """
-        leaf = self.drawn.tree.leaf
         within: dict[tuple[int, str], dict[int, str]] = {}
         for trunk in self.trunks:
             for item in trunk.carried:
                 within.setdefault(item, {})[trunk.place] = trunk.name
         joined: set[Link] = set()
-        for arrow in self.view.arrows:
-            tail, head = leaf[arrow.tail], leaf[arrow.head]
+        for arrow, (tail, head) in zip(self.view.arrows, self.drawn.tree.lines):
             shared = dict(within.get((tail, arrow.value or ""), {}))
             name = shared.pop(tail, None)
             link = Link(tail, head, name or arrow.value or "", tuple(shared.items()))
@@ -109,7 +106,7 @@ class Tensors:
     def columns(self) -> dict[str, list[Any]]:
         """One list for each thing that is said of every tensor."""
         say, values = self.columns_of, self.view.recording.values
-        leaf = self.drawn.tree.leaf
+        lines_of = self.drawn.tree.lines
         makers = list(self.number)[: len(self.arrows)]
         found = [values.get(ValueId(value)) for _, value in makers]
         lines = [*self._lines(found)]
@@ -117,7 +114,7 @@ class Tensors:
         columns: dict[str, list[Any]] = {
             "text": [text for text, _ in lines],
             "producer": [maker for maker, _ in makers],
-            "consumers": [[leaf[arrow.head] for arrow in row] for row in readers],
+            "consumers": [[lines_of[place][1] for place in row] for row in self.arrows],
             "slots": [[say.strings(_slot(arrow)) for arrow in row] for row in readers],
             "bytes": [item.bytes if item else 0 for item in found],
             "facts": [facts for _, facts in lines],
@@ -227,8 +224,7 @@ def trunks(tree: Tree, flows: Sequence[Flow]) -> list[Trunk]:
         arrow.tail for arrow in tree.view.arrows
         if first.setdefault(arrow.tail, arrow.value) != arrow.value
     }
-    for arrow, flow in zip(tree.view.arrows, flows):
-        tail, head = tree.leaf[arrow.tail], tree.leaf[arrow.head]
+    for arrow, flow, (tail, head) in zip(tree.view.arrows, flows, tree.lines):
         around = tail if arrow.tail in several else tree.places[tail].parent
         while around >= 0 and not around < head < tree.ends[around]:
             if around == tail or flow is not Flow.TENSOR or tree.places[around].fold:
