@@ -96,14 +96,14 @@ def _odd(draw: Any, recording: Recording) -> Recording:
     flag = st.booleans()
     sources = st.one_of(st.none(), st.builds(SourceLine, TEXTS, WHOLES, TEXTS))
     scopes = {
-        each.id: each._replace(
+        each.id: each.replace(
             name=draw(TEXTS), path=draw(TEXTS), cls=draw(TEXTS), seconds=draw(TIMES),
             source=draw(sources), failed=draw(flag),
         )
         for each in recording.scopes.values()
     }
     ops = {
-        each.id: each._replace(
+        each.id: each.replace(
             name=draw(TEXTS), qualname=draw(TEXTS), seconds=draw(TIMES),
             source=draw(sources), failed=draw(flag), recompute=draw(flag),
             arguments=tuple(draw(st.lists(st.tuples(TEXTS, TEXTS), max_size=2))),
@@ -111,7 +111,7 @@ def _odd(draw: Any, recording: Recording) -> Recording:
         for each in recording.ops.values()
     }
     values = {
-        each.id: each._replace(
+        each.id: each.replace(
             shape=draw(SHAPES), dtype=draw(TEXTS), device=draw(TEXTS), bytes=draw(WHOLES),
             storage=draw(st.integers(-1, 5)), trainable=draw(flag),
         )

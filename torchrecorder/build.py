@@ -148,7 +148,7 @@ class _Builder:
 
     def _leave(self, event: ScopeLeft) -> None:
         if event.scope in self.scopes:
-            self.scopes[event.scope] = self.scopes[event.scope]._replace(
+            self.scopes[event.scope] = self.scopes[event.scope].replace(
                 inputs=event.inputs,
                 outputs=event.outputs,
                 seconds=event.seconds,
@@ -158,11 +158,11 @@ class _Builder:
     def _grad_ran(self, event: GradRun) -> None:
         self.grad_runs.append(event)
         if event.failed and event.grad in self.grads:
-            self.grads[event.grad] = self.grads[event.grad]._replace(failed=True)
+            self.grads[event.grad] = self.grads[event.grad].replace(failed=True)
 
     def _grad_made(self, event: GradNodeMade) -> None:
         if event.grad in self.grads:
-            self.grads[event.grad] = self.grads[event.grad]._replace(made_by=event.by)
+            self.grads[event.grad] = self.grads[event.grad].replace(made_by=event.by)
 
     def _measured(self, event: Measured) -> None:
         amounts = self.measured.setdefault(event.quantity, {})
@@ -171,9 +171,9 @@ class _Builder:
     def _failed(self, event: Failure) -> None:
         self.failures.append(event)
         if event.op in self.ops:
-            self.ops[event.op] = self.ops[event.op]._replace(failed=True)
+            self.ops[event.op] = self.ops[event.op].replace(failed=True)
         if event.grad in self.grads:
-            self.grads[event.grad] = self.grads[event.grad]._replace(failed=True)
+            self.grads[event.grad] = self.grads[event.grad].replace(failed=True)
 
     def _lost(self, event: Lost) -> None:
         self.lost += 1
@@ -259,7 +259,7 @@ class _Builder:
         for value in self.values.values():
             op = self.ops.get(value.producer) if value.producer is not None else None
             if op is not None and value.id not in op.outputs:
-                self.ops[op.id] = op._replace(
+                self.ops[op.id] = op.replace(
                     outputs=(*op.outputs, value.id), writes=(*op.writes, value.id)
                 )
 
@@ -269,7 +269,7 @@ class _Builder:
             if scope.module in calls:
                 calls[scope.module].append(scope.id)
         return {
-            module: row._replace(calls=tuple(calls[module]))
+            module: row.replace(calls=tuple(calls[module]))
             for module, row in self.modules.items()
         }
 
@@ -294,7 +294,7 @@ class _Builder:
                     continue
                 if value.role in (Role.CONSTANT, Role.INPUT):
                     inputs[slot.value] = slot
-                    self.values[slot.value] = value._replace(role=Role.INPUT, names=(slot.name,))
+                    self.values[slot.value] = value.replace(role=Role.INPUT, names=(slot.name,))
         for value in self.values.values():  # those inside objects are known once they are read
             if value.role is Role.INPUT and value.id not in inputs:
                 inputs[value.id] = Slot(value.names[0], value.id)

@@ -14,6 +14,7 @@ from torchrecorder.build import build
 from torchrecorder.errors import InvalidArgument, UnknownAnnotation
 from torchrecorder.events import ScopeId, ScopeKind, Statistics
 from torchrecorder.graph.median_runs import medians
+from torchrecorder.graph.nodes import Row
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -157,7 +158,7 @@ def test_the_first_bad_gradient_in_words():
     found = with_bad(g4=(1, 2))
     (text,) = describe(found)
     assert text == "first NaN or Inf in backward: MmBackward0 of linear() in b (1 NaN, 2 Inf)"
-    loose = found.grad_nodes["g4"]._replace(owner=None)
+    loose = found.grad_nodes["g4"].replace(owner=None)
     grads = {**found.grad_nodes, "g4": loose}
     (text,) = describe(replace(found, grad_nodes=grads))
     assert text == "first NaN or Inf in backward: MmBackward0 of no op (1 NaN, 2 Inf)"
@@ -208,7 +209,9 @@ def test_medians_of_repeats_add_up():
 
     def slower(factor):
         told = [
-            each._replace(seconds=each.seconds * factor)
+            (each.replace if isinstance(each, Row) else each._replace)(
+                seconds=each.seconds * factor
+            )
             if getattr(each, "seconds", None) is not None and type(each).__name__ != "RunDone"
             else each
             for each in events()

@@ -44,7 +44,7 @@ def measured(recording: Recording, quantity: str, **amounts: float) -> Recording
 def on_device(recording: Recording, *grads: str) -> Recording:
     """*recording*, in which these grad nodes received gradients on a device."""
     runs = (
-        run._replace(given=(None, ON_DEVICE)) if run.grad in grads else run
+        run.replace(given=(None, ON_DEVICE)) if run.grad in grads else run
         for run in recording.grad_runs
     )
     return replace(recording, grad_runs=tuple(runs))
@@ -96,7 +96,7 @@ def test_weights_that_no_gradient_reached() -> None:
     assert not Owned(changed(some, "values", "v1", trainable=False)).unreached
     assert not Owned(replace(run, grad_runs=())).unreached
     assert not Owned(measured(some, BYTES_OF_GRADIENT, v1=8.0)).unreached
-    missed = run.grad_runs[-1]._replace(given=(None,))
+    missed = run.grad_runs[-1].replace(given=(None,))
     assert Owned(replace(run, grad_runs=(*run.grad_runs[:-1], missed))).unreached == {"v1"}
     assert not Owned(changed(some, "scopes", "s1", recompute=True)).unreached
     quiet = changed(some, "values", "v2", requires_grad=False)

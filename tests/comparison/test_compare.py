@@ -247,9 +247,9 @@ def test_frozen_and_tied() -> None:
     """Whether weights are trained and shared is part of a model."""
     before = stack("Linear")
     weight = next(each for each in before.values.values() if each.trainable)
-    after = _with_value(before, weight._replace(trainable=False))
+    after = _with_value(before, weight.replace(trainable=False))
     assert lines(before, after) == ["changed body.0.weight trainable → frozen"]
-    after = _with_value(before, weight._replace(names=("body.0.weight", "head.weight")))
+    after = _with_value(before, weight.replace(names=("body.0.weight", "head.weight")))
     assert lines(before, after) == [
         "changed body.0.weight names: body.0.weight → body.0.weight, head.weight"
     ]
@@ -272,8 +272,8 @@ def test_training() -> None:
 def test_times_only_on_request() -> None:
     """Times differ in every run; a factor says from when on they matter."""
     before = network()
-    scopes = {key: each._replace(seconds=0.1) for key, each in before.scopes.items()}
-    slower = {key: each._replace(seconds=0.3) for key, each in before.scopes.items()}
+    scopes = {key: each.replace(seconds=0.1) for key, each in before.scopes.items()}
+    slower = {key: each.replace(seconds=0.3) for key, each in before.scopes.items()}
     one = replace(before, scopes=MappingProxyType(scopes))
     other = replace(before, scopes=MappingProxyType(slower))
     assert not compare(one, other)

@@ -152,7 +152,7 @@ def test_numbers_of_a_module_are_compared_where_both_have_them() -> None:
 def test_totals_are_of_what_is_counted_or_asked_for() -> None:
     """Times vary from run to run: they are told if somebody asks."""
     def timed(seconds: float) -> Recording:
-        scopes = {key: each._replace(seconds=seconds) for key, each in net().scopes.items()}
+        scopes = {key: each.replace(seconds=seconds) for key, each in net().scopes.items()}
         return replace(net(), scopes=MappingProxyType(scopes))
 
     plain = {total.name for total in compare(timed(1.0), timed(3.0)).totals}

@@ -111,9 +111,9 @@ def test_forms_are_told_apart() -> None:
     told = facts(network())
     value = network().values["v0"]
     forms = [
-        value, value._replace(shape=()), value._replace(dtype="int64"),
-        value._replace(device="cuda:0"), value._replace(kind="sparse"),
-        value._replace(kind="Parameter", requires_grad=True), value._replace(kind="Parameter"),
+        value, value.replace(shape=()), value.replace(dtype="int64"),
+        value.replace(device="cuda:0"), value.replace(kind="sparse"),
+        value.replace(kind="Parameter", requires_grad=True), value.replace(kind="Parameter"),
     ]
     texts = [told.form(each) for each in forms]
     assert texts[0] == texts[-1] == TENSOR and len({*texts}) == len(texts) - 1

@@ -44,9 +44,9 @@ def odd() -> Recording:
     modules = dict(found.modules)
     by_name = {module.names[0]: key for key, module in modules.items()}
     embed, head = by_name["embed"], by_name["head"]
-    modules[head] = modules[head]._replace(parameters=modules[embed].parameters)
+    modules[head] = modules[head].replace(parameters=modules[embed].parameters)
     root = by_name[""]
-    modules[root] = modules[root]._replace(parameters=())
+    modules[root] = modules[root].replace(parameters=())
     for name, weight in (("lost", lost), ("used", used)):
         held = (Slot("weight", weight),)
         modules[ModuleId(name)] = Module(
@@ -62,9 +62,9 @@ def odd() -> Recording:
         slot.value for slot in found.modules[head].parameters if slot.value not in (tied, frozen)
     )
     kept = {key: value for key, value in found.values.items() if key != unused}
-    kept[frozen] = kept[frozen]._replace(trainable=False)
+    kept[frozen] = kept[frozen].replace(trainable=False)
     ops = {
-        key: op._replace(
+        key: op.replace(
             inputs=tuple(Slot(s.name, tied if s.value == unused else s.value) for s in op.inputs)
         )
         for key, op in found.ops.items()
@@ -334,12 +334,12 @@ def test_views_and_recomputation_take_no_memory() -> None:
     found = run.recording()
     view, ran_again = list(found.values.values())[-2:]
     values = dict(found.values)
-    values[view.id] = view._replace(storage=7)
+    values[view.id] = view.replace(storage=7)
     linear_made = next(value for value in found.values.values() if value.producer == "o0")
-    values[linear_made.id] = linear_made._replace(storage=7)
-    values[ran_again.id] = ran_again._replace(storage=8)
+    values[linear_made.id] = linear_made.replace(storage=7)
+    values[ran_again.id] = ran_again.replace(storage=8)
     ops = {
-        key: op._replace(recompute=key == ran_again.producer) for key, op in found.ops.items()
+        key: op.replace(recompute=key == ran_again.producer) for key, op in found.ops.items()
     }
     changed = replace(found, values=MappingProxyType(values), ops=MappingProxyType(ops))
     assert total(changed, "Forward pass size") == "32 B"

@@ -82,7 +82,7 @@ def test_every_part_is_saved() -> None:
     """A part added to a recording, a row, its run or its failure is saved."""
     whole = network()
     asked: dict[str, Any] = {
-        name: (make(*[None] * len(make._fields)),) for name, make in OPTIONAL_TABLES.items()
+        name: (make(*[None] * len(make.__annotations__)),) for name, make in OPTIONAL_TABLES.items()
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("torchrecorder.graph.consistency.problems", lambda recording: [])
@@ -92,7 +92,7 @@ def test_every_part_is_saved() -> None:
     }
     tables = {**TABLES, **OPTIONAL_TABLES}
     assert {name: list(data[name]) for name in tables} == {
-        name: list(make._fields) for name, make in tables.items()
+        name: list(make.__annotations__) for name, make in tables.items()
     }
     assert list(data["run"]) == [each.name for each in fields(RunFacts)]
     failed = encode(replace(network(), run=replace(network().run, failure=Failure(

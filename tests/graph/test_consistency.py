@@ -24,7 +24,7 @@ from torchrecorder.recording import Recording
 
 def blank(row: Any, /, **facts: Any) -> Any:
     """A row of this class with nothing in it but *facts*."""
-    return row(**{**dict.fromkeys(row._fields), **facts})
+    return row(**{**dict.fromkeys(row.__annotations__), **facts})
 
 
 def keyed(rows: Iterable[Any]) -> Any:
@@ -35,7 +35,7 @@ def keyed(rows: Iterable[Any]) -> Any:
 def changed(recording: Recording, table: str, row: str, **facts: Any) -> Recording:
     """*recording* with other facts in one row."""
     rows = getattr(recording, table)
-    rows = MappingProxyType({**rows, row: rows[row]._replace(**facts)})
+    rows = MappingProxyType({**rows, row: rows[row].replace(**facts)})
     return replace(recording, **{table: rows})
 
 
@@ -79,7 +79,7 @@ X = (Slot("", "v99"),)
         (changed(nested(), "scopes", "s2", module="x99"), "modules"),
         (changed(nested(), "values", "v1", producer="x99"), "ops"),
         (changed(stepped(), "grad_nodes", "g1", owner="x99"), "ops"),
-        (replace(stepped(), backward_runs=(stepped().backward_runs[0]._replace(op="x99"),)), "ops"),
+        (replace(stepped(), backward_runs=(stepped().backward_runs[0].replace(op="x99"),)), "ops"),
         (sent(op="x99"), "ops"),
         (broken(op="x99"), "ops"),
         (replace(nested(), fused_kernels=(blank(FusedKernel, ops=("x99",)),)), "ops"),
@@ -98,7 +98,7 @@ X = (Slot("", "v99"),)
         (changed(nested(), "values", "v1", grad=GradEdge("x99", 0)), "grad_nodes"),
         (changed(stepped(), "grad_nodes", "g1", next=(None, GradEdge("x99", 0))), "grad_nodes"),
         (changed(stepped(), "grad_nodes", "g1", made_by="x99"), "grad_nodes"),
-        (replace(stepped(), grad_runs=(stepped().grad_runs[0]._replace(grad="x99"),)),
+        (replace(stepped(), grad_runs=(stepped().grad_runs[0].replace(grad="x99"),)),
          "grad_nodes"),
         (sent(grad="x99"), "grad_nodes"),
         (failed(grad="x99"), "grad_nodes"),
@@ -193,7 +193,7 @@ def test_ops_that_nobody_saw_come_in_the_order_of_their_numbers() -> None:
     reads = (*last.inputs, *X, Slot("", "v100"))
     recording = changed(recording, "ops", "o4", inputs=reads, recompute=True)
     values = {"v99": "o10", "v100": "o9"}
-    made = [first_value(recording)._replace(id=key, producer=op) for key, op in values.items()]
+    made = [first_value(recording).replace(id=key, producer=op) for key, op in values.items()]
     found = repaired(replace(recording, values=keyed([*recording.values.values(), *made])))
     order = sorted(found.ops.values(), key=lambda op: op.index)
     assert [op.id for op in order] == ["o0", "o1", "o2", "o3", "o9", "o10", "o4"]

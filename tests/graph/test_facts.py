@@ -133,9 +133,9 @@ def timed(*seconds: float, whole: float = 10.0) -> Recording:
     """The nested run, of which the ops took so long, and each scope as long as all of it."""
     recording = nested()
     ops = {
-        key: op._replace(seconds=taken) for (key, op), taken in zip(recording.ops.items(), seconds)
+        key: op.replace(seconds=taken) for (key, op), taken in zip(recording.ops.items(), seconds)
     }
-    scopes = {key: scope._replace(seconds=whole) for key, scope in recording.scopes.items()}
+    scopes = {key: scope.replace(seconds=whole) for key, scope in recording.scopes.items()}
     facts = replace(recording.run, seconds=whole, notes=(COUNTING, "other"))
     return replace(
         recording, ops=MappingProxyType(ops), scopes=MappingProxyType(scopes), run=facts,
@@ -147,7 +147,7 @@ def test_own_time_is_what_nothing_inside_took() -> None:
     """Of ops and of scopes; never less than nothing."""
     recording = timed(1, 2, 3, 4, 5)
     inner, outer = (
-        scope._replace(seconds=taken) for scope, taken in
+        scope.replace(seconds=taken) for scope, taken in
         zip(list(recording.scopes.values())[:0:-1], (8.0, 9.0))
     )
     scopes = MappingProxyType({**recording.scopes, inner.id: inner, outer.id: outer})
@@ -188,7 +188,7 @@ def test_times_can_be_taken_out() -> None:
     steps: list[Any] = [*found.ops.values(), *found.scopes.values(), found.run]
     assert all(step.seconds is None for step in steps)
     assert not found.measured and found.run.overhead is None
-    assert {key: op._replace(seconds=0.0) for key, op in found.ops.items()} == nested().ops
+    assert {key: op.replace(seconds=0.0) for key, op in found.ops.items()} == nested().ops
     assert found.run.notes == (COUNTING, "other") and len(found.scopes) == 3
 
 
@@ -331,7 +331,7 @@ def test_what_failed() -> None:
     recording = stepped()
     parts: dict[str, Any] = {
         table: MappingProxyType({
-            key: row._replace(failed=key in ("s1", "o1", "g3"))
+            key: row.replace(failed=key in ("s1", "o1", "g3"))
             for key, row in getattr(recording, table).items()
         })
         for table in ("scopes", "ops", "grad_nodes")
@@ -346,5 +346,5 @@ def test_memory_of_weights_has_their_role() -> None:
     assert recording.stored_memory == {
         key: role for key, role in roles.items() if role is Role.PARAMETER
     }
-    values = {key: value._replace(storage=-1) for key, value in recording.values.items()}
+    values = {key: value.replace(storage=-1) for key, value in recording.values.items()}
     assert not replace(recording, values=MappingProxyType(values)).stored_memory

@@ -320,7 +320,7 @@ def _resized() -> Recording:
     """The network, its first layer set up in another way."""
     recording = network()
     modules = {
-        name: each._replace(detail="in_features=4, out_features=8, bias=False")
+        name: each.replace(detail="in_features=4, out_features=8, bias=False")
         if each.names == ("body.0",)
         else each
         for name, each in recording.modules.items()

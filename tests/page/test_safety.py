@@ -28,7 +28,7 @@ def test_times_can_be_left_out() -> None:
     with run.scope("Timed"):
         run.op("relu", run.input())
     recording = run.recording()
-    timed = {op: found._replace(seconds=0.5) for op, found in recording.ops.items()}
+    timed = {op: found.replace(seconds=0.5) for op, found in recording.ops.items()}
     view = make_view(replace(recording, ops=timed))
     keys = [
         {each["key"] for each in page_data(source(view, Style(), times))["annotations"]}

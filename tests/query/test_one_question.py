@@ -153,7 +153,7 @@ def taped(recording: Recording, weight: Any) -> Recording:
     leaf = GradNode(GradId("leaf"), "AccumulateGrad", None, None, (), weight)
     read = recording.consumers.get(weight, ())
     grads = [
-        grad._replace(next=(*grad.next, GradEdge(leaf.id, 0))) if grad.owner in read else grad
+        grad.replace(next=(*grad.next, GradEdge(leaf.id, 0))) if grad.owner in read else grad
         for grad in recording.grad_nodes.values()
     ]
     return replace(recording, grad_nodes=keyed([leaf, *grads]))
@@ -271,7 +271,7 @@ def test_what_backward_did_not_reach() -> None:
 def test_a_custom_function_that_returns_nothing() -> None:
     """Is named with its op; a node of PyTorch that passes nothing on is none."""
     whole = stepped()
-    runs = [run._replace(gave=(None, None)) for run in whole.grad_runs if run.grad in ("g4", "g1")]
+    runs = [run.replace(gave=(None, None)) for run in whole.grad_runs if run.grad in ("g4", "g1")]
     mine = replace(changed(whole, "grad_nodes", "g1", name="MineBackward"), grad_runs=tuple(runs))
     reason, text, ops = why(mine, "a.weight")
     assert (reason, ops) == ("not propagated", ["linear"])
@@ -280,10 +280,10 @@ def test_a_custom_function_that_returns_nothing() -> None:
     assert why(theirs, "a.weight")[1].startswith("the backward pass computed")
     loose = changed(mine, "grad_nodes", "g1", owner=None)
     assert why(loose, "a.weight")[1:] == ("MineBackward returned no gradient for it", [])
-    given = replace(mine, grad_runs=(runs[0], runs[1]._replace(gave=(None, runs[1].given[0]))))
+    given = replace(mine, grad_runs=(runs[0], runs[1].replace(gave=(None, runs[1].given[0]))))
     assert why(given, "a.weight")[1].startswith("the backward pass computed")
-    unsaid = runs[1]._replace(gave=())
-    leaf = whole.grad_runs[-1]._replace(given=(None,))
+    unsaid = runs[1].replace(gave=())
+    leaf = whole.grad_runs[-1].replace(given=(None,))
     assert why(replace(mine, grad_runs=(unsaid, leaf)), "a.weight")[1] == text
     assert why(replace(mine, grad_runs=(unsaid,)), "a.weight")[1].startswith("the backward pass")
 

@@ -241,7 +241,7 @@ def test_a_tooltip_says_where_the_module_was_called() -> None:
     recording = network()
     called_at = SourceLine("/home/me/net.py", 7, "forward")
     scopes = {
-        key: scope._replace(source=called_at if scope.name == "skip" else None)
+        key: scope.replace(source=called_at if scope.name == "skip" else None)
         for key, scope in recording.scopes.items()
     }
     view = make_view(replace(recording, scopes=MappingProxyType(scopes)), ViewOptions(depth=1))
@@ -337,7 +337,7 @@ def test_a_grad_node_that_no_recorded_op_made_says_its_name() -> None:
     """And of the others who made them, and where."""
     recording = network()
     first = next(iter(recording.grad_nodes.values()))
-    nodes = {**recording.grad_nodes, first.id: first._replace(owner=None, scope=None)}
+    nodes = {**recording.grad_nodes, first.id: first.replace(owner=None, scope=None)}
     found = replace(recording, grad_nodes=MappingProxyType(nodes))
     tooltips = {
         shape.id: shape.tooltip

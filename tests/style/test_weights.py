@@ -17,7 +17,7 @@ from torchrecorder.testing import Builder
 def with_frozen(recording: Recording, frozen: Collection[str]) -> Recording:
     """*recording*, in which the parameters with these names are not trained."""
     values = {
-        each.id: each._replace(trainable=False) if set(each.names) & set(frozen) else each
+        each.id: each.replace(trainable=False) if set(each.names) & set(frozen) else each
         for each in recording.values.values()
     }
     return replace(recording, values=values)

@@ -100,7 +100,7 @@ def test_nodes_tell_when_they_ran():
 
 def test_of_several_backward_runs_nodes_tell_which():
     """A loss for each of two optimizers, or a graph that is retained."""
-    again = [ran._replace(run=run) for run in (1, 2) for ran in stepped().grad_runs[:run]]
+    again = [ran.replace(run=run) for run in (1, 2) for ran in stepped().grad_runs[:run]]
     recording = replace(stepped(), grad_runs=(*stepped().grad_runs, *again))
     said = lines(draw(backward_view(recording)))
     assert said["g4"][1] == "run 1 no. 1 … run 3 no. 1"

@@ -174,7 +174,7 @@ def test_hide_what_goes_in_and_comes_out_by_name(hide: str, gone: set[str]) -> N
         x, unread = run.input("x"), run.input("unread")
         y = run.op("add", x, run.parameter("table"))
     recording = run.recording()
-    values = {**recording.values, unread: recording.values[unread]._replace(role=Role.INPUT)}
+    values = {**recording.values, unread: recording.values[unread].replace(role=Role.INPUT)}
     recording = replace(
         recording,
         values=values,

@@ -191,7 +191,7 @@ def test_rounds_of_other_sizes_are_told_by_their_lines(known: bool) -> None:
     recording = run.recording()
     lines = {"start": 1, "tanh": 2, "cat": 3}
     ops = {
-        op.id: op._replace(source=SourceLine("net.py", lines[op.name], "f") if known else None)
+        op.id: op.replace(source=SourceLine("net.py", lines[op.name], "f") if known else None)
         for op in recording.ops.values()
     }
     view = view_of(replace(recording, ops=MappingProxyType(ops)), fold="similar")

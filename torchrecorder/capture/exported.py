@@ -73,11 +73,11 @@ class Exported(NamedTuple):
             return self.classes.get(path, cls).rpartition(".")[2]
 
         scopes = {
-            key: scope._replace(cls=renamed(scope.path, scope.cls)) if scope.module else scope
+            key: scope.replace(cls=renamed(scope.path, scope.cls)) if scope.module else scope
             for key, scope in recording.scopes.items()
         }
         modules = {
-            key: module._replace(
+            key: module.replace(
                 cls=renamed(module.names[0], module.cls),
                 qualname=self.classes.get(module.names[0], module.qualname),
             )

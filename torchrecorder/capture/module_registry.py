@@ -187,7 +187,7 @@ class Catalog:
     def _state(self, entry: CatalogEntry, module: Module) -> None:
         slots = {role: self._slots(held, role) for role, held in _holdings(module)}
         detail = plain_detail(module)
-        facts = (
+        row = nodes.Module(
             entry.module,
             tuple(entry.names),
             entry.cls,
@@ -199,9 +199,9 @@ class Catalog:
             (),
         )
         entry.stand_in = stand_in(module)
-        self.tape.write(event := made(nodes.Module, facts))
+        self.tape.write(row)
         if detail is None:
-            self._undescribed.append((entry.ref, event))
+            self._undescribed.append((entry.ref, row))
         entry.stated = True
 
     def _describe(self) -> None:
@@ -211,10 +211,10 @@ class Catalog:
         """
         if self._undescribed:
             with random_state_kept():
-                for ref, event in self._undescribed:
+                for ref, row in self._undescribed:
                     module = ref()
                     if module is not None:
-                        self.tape.write(event._replace(detail=detail_of(module)))
+                        self.tape.write(row.replace(detail=detail_of(module)))
             self._undescribed.clear()
 
     def _slots(self, held: _Held, role: Role) -> tuple[Slot, ...]:

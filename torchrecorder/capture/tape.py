@@ -30,7 +30,6 @@ from torchrecorder.events import (
     Slot,
     SourceLine,
     ValueId,
-    made,
 )
 from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import Failure
@@ -185,16 +184,19 @@ class Tape:
         recompute: bool = False,
     ) -> OpenScope:
         """Open a scope inside the current one."""
-        scope, index = f"s{self.scopes}", self.next_index()
+        scope, index = ScopeId(f"s{self.scopes}"), self.next_index()
         self.scopes += 1
         stack = self.stack
         parent = self.around
         if stack:
             parent, recompute = stack[-1].scope, recompute or stack[-1].recompute
-        facts = scope, parent, index, kind, name, path, cls, module, call, source, recompute
-        event = made(Scope, (*facts, (), (), None, True))  # until it is left
-        self.write(event)
-        opened = OpenScope(event, state, self.time())
+        inputs, outputs, seconds, failed = (), (), None, True  # until it is left
+        row = Scope(
+            scope, parent, index, kind, name, path, cls, module, call, source, recompute,
+            inputs, outputs, seconds, failed,
+        )
+        self.write(row)
+        opened = OpenScope(row, state, self.time())
         stack.append(opened)
         return opened
 

@@ -112,7 +112,7 @@ class _Merger:
         waiting, index = list(reversed(inside.get(None, []))), 0
         while waiting:
             step = waiting.pop()
-            yield step._replace(index=index)
+            yield step.replace(index=index)
             index += 1
             if isinstance(step, Scope):
                 waiting.extend(reversed(inside.get(step.id, [])))
@@ -153,14 +153,14 @@ class _Merger:
     def _old(self, step: Step) -> Step:
         """A step of the first recording as part of the overlay."""
         if isinstance(step, Op):
-            return step._replace(
+            return step.replace(
                 id=self._there(step.id),
                 scope=self._there(step.scope),
                 inputs=self._slots(step.inputs),
                 outputs=tuple(self._there(output) for output in step.outputs),
                 writes=tuple(self._there(write) for write in step.writes),
             )
-        return step._replace(
+        return step.replace(
             id=self._there(step.id),
             parent=self._there(step.parent),
             module=self._there(step.module),
@@ -194,7 +194,7 @@ class _Merger:
             self.new.update((slot.value, op.id) for slot in op.inputs if slot.value in got)
         inputs = (*op.inputs, *lost)
         reads = tuple(slot for slot in inputs if made.get(slot.value, -1) < op.index)
-        return op._replace(inputs=reads, outputs=self._outputs(op))
+        return op.replace(inputs=reads, outputs=self._outputs(op))
 
     def _differing(self, op: Op) -> Turn:
         """What an op no longer reads, and what it did not read before."""
@@ -256,7 +256,7 @@ class _Merger:
             if value.id not in self.twins:
                 there = self._there(value.id)
                 producer = self._there(value.producer) if self._shown(value) else None
-                yield there, value._replace(id=there, producer=producer, grad=None)
+                yield there, value.replace(id=there, producer=producer, grad=None)
 
     def _shown(self, value: Value) -> bool:
         """Whether what made a value is part of the overlay."""
@@ -268,11 +268,11 @@ class _Merger:
             if scope.module is not None:
                 calls.setdefault(scope.module, []).append(scope.id)
         for module in self.after.modules.values():
-            yield module.id, module._replace(calls=tuple(calls.get(module.id, ())))
+            yield module.id, module.replace(calls=tuple(calls.get(module.id, ())))
         for module in self.before.modules.values():
             if module.id not in self.twins:
                 there = self._there(module.id)
-                yield there, module._replace(
+                yield there, module.replace(
                     id=there,
                     names=(),  # by path, they would belong to modules of the second
                     calls=tuple(calls.get(there, ())),

@@ -2,8 +2,8 @@
 
 Instruments write events, `build` turns them into a recording. Many events are rows of the recording
 themselves: those here, and the nodes of the graph in `torchrecorder.graph.nodes`. The others add to
-one of them. Ids and enumerations (kinds and roles) are defined here too. Events are named tuples,
-because these are the fastest to create.
+one of them. Ids and enumerations (kinds and roles) are defined here too. Events are named tuples or
+structs, because these are the fastest to create.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from inspect import signature
+from operator import attrgetter
 from types import GenericAlias, MappingProxyType
 from typing import Any, Literal, Union, get_type_hints
 
@@ -161,8 +163,9 @@ def _rows(recording: RecordedRun, table: str) -> Sequence[Any]:
 
 
 def _columns(make: Any, rows: Sequence[Any], times: bool) -> dict[str, Any]:
-    cells = zip(*rows) if rows else itertools.repeat(())
-    columns: dict[str, Any] = dict(zip(make._fields, cells))
+    columns: dict[str, Any] = {
+        name: [*map(attrgetter(name), rows)] for name in signature(make).parameters
+    }
     for name in columns if not times else ():
         if name.endswith("seconds"):
             columns[name] = [None] * len(rows)
@@ -222,9 +225,9 @@ def table_type(name: str, make: Any) -> Any:
     """The type of a table whose rows are *make*; a column with a default may be left out."""
     hints = get_type_hints(make)
     columns: list[Any] = []
-    for column in make._fields:
+    for column, parameter in signature(make).parameters.items():
         cells = GenericAlias(list, (Number if hints[column] is float else hints[column],))
-        if column in make._field_defaults:
+        if parameter.default is not parameter.empty:
             columns.append((column, Union[cells, msgspec.UnsetType], msgspec.UNSET))
         else:
             columns.append((column, cells))
@@ -233,17 +236,18 @@ def table_type(name: str, make: Any) -> Any:
 
 def _read(name: str, make: Any, table: Any) -> Any:
     """The rows of a table, by id where they have one."""
-    columns = [getattr(table, column) for column in make._fields]
+    fields = signature(make).parameters
+    columns = [getattr(table, column) for column in fields]
     if len({len(column) for column in columns if column is not msgspec.UNSET}) > 1:
         raise InvalidRecording(f"{name}: its columns differ in length")
     cells = [
-        itertools.repeat(make._field_defaults[field]) if column is msgspec.UNSET else column
-        for field, column in zip(make._fields, columns)
+        itertools.repeat(field.default) if column is msgspec.UNSET else column
+        for field, column in zip(fields.values(), columns)
     ]
     if make is Statistics:
         cells = [_floats(column) for column in cells]
-    rows = tuple(map(make._make, zip(*cells)))
-    if "id" not in make._fields:
+    rows = tuple(itertools.starmap(make, zip(*cells)))
+    if "id" not in fields:
         return rows
     keyed = {row.id: row for row in rows}
     if len(keyed) < len(rows):

@@ -52,7 +52,7 @@ def without_times(recording: Made) -> Made:
     """*recording* without measured times, which are meaningless for a run on fake tensors."""
 
     def untimed(facts: Mapping[Any, Any]) -> Mapping[Any, Any]:
-        return MappingProxyType({key: one._replace(seconds=None) for key, one in facts.items()})
+        return MappingProxyType({key: one.replace(seconds=None) for key, one in facts.items()})
 
     measured = {key: one for key, one in recording.measured.items() if key != SECONDS_ON_DEVICE}
     return replace(
@@ -60,8 +60,8 @@ def without_times(recording: Made) -> Made:
         run=replace(recording.run, seconds=None, overhead=None),
         ops=untimed(recording.ops),
         scopes=untimed(recording.scopes),
-        grad_runs=tuple(one._replace(seconds=None) for one in recording.grad_runs),
-        backward_runs=tuple(one._replace(seconds=None) for one in recording.backward_runs),
+        grad_runs=tuple(one.replace(seconds=None) for one in recording.grad_runs),
+        backward_runs=tuple(one.replace(seconds=None) for one in recording.backward_runs),
         measured=MappingProxyType(measured),
     )
 
@@ -84,7 +84,7 @@ def _middle(found: Iterable[float | None]) -> float | None:
 def _keyed(into: Mapping[Any, Any], repeats: Sequence[Mapping[Any, Any]]) -> Mapping[Any, Any]:
     return MappingProxyType(
         {
-            key: item._replace(seconds=_middle(repeat[key].seconds for repeat in repeats))
+            key: item.replace(seconds=_middle(repeat[key].seconds for repeat in repeats))
             for key, item in into.items()
         }
     )
@@ -108,7 +108,7 @@ def _scopes(
             seconds[scope.parent] += seconds[scope.id]
     return MappingProxyType(
         {
-            scope.id: scope._replace(seconds=seconds.get(scope.id))
+            scope.id: scope.replace(seconds=seconds.get(scope.id))
             for scope in recording.scopes.values()
         }
     )
@@ -132,7 +132,7 @@ def own_seconds(recording: RecordedRun) -> dict[ScopeId, float]:
 
 def _listed(into: Sequence[Any], repeats: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
     return tuple(
-        item._replace(seconds=_middle(repeat[place].seconds for repeat in repeats))
+        item.replace(seconds=_middle(repeat[place].seconds for repeat in repeats))
         for place, item in enumerate(into)
     )
 

@@ -1,13 +1,15 @@
 """Scope, Module, Op, Value, GradNode, and the edges between them: the parts of a recording.
 
-Instruments write them as events. They are named tuples, which are created four times faster than
-frozen dataclasses; a run has tens of thousands.
+Instruments write them as events. A run has tens of thousands, so they are structs of msgspec: these
+are created fifteen times faster than frozen dataclasses, and the garbage collector skips them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, TypeVar
+
+import msgspec
 
 from torchrecorder.events import (
     GradEdge,
@@ -24,8 +26,18 @@ from torchrecorder.events import (
     ValueId,
 )
 
+RowT = TypeVar("RowT", bound="Row")
 
-class Module(NamedTuple):
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """A part of a recording: plain data, with references by id."""
+
+    def replace(self: RowT, **fields: Any) -> RowT:
+        """The same with other values of these *fields*."""
+        return msgspec.structs.replace(self, **fields)
+
+
+class Module(Row, frozen=True, gc=False):
     """One module object of the model, called or not.
 
     Attributes:
@@ -58,7 +70,7 @@ class Module(NamedTuple):
         return (*self.parameters, *self.buffers)
 
 
-class Scope(NamedTuple):
+class Scope(Row, frozen=True, gc=False):
     """One call of a module or function, or a region such as ``no_grad``.
 
     Attributes:
@@ -79,7 +91,7 @@ class Scope(NamedTuple):
 
     id: ScopeId
     parent: ScopeId | None
-    index: int  # type: ignore[assignment]
+    index: int
     kind: ScopeKind
     name: str
     path: str
@@ -94,7 +106,7 @@ class Scope(NamedTuple):
     failed: bool
 
 
-class Op(NamedTuple):
+class Op(Row, frozen=True, gc=False):
     """One call of a torch function.
 
     Attributes:
@@ -115,7 +127,7 @@ class Op(NamedTuple):
 
     id: OpId
     scope: ScopeId | None
-    index: int  # type: ignore[assignment]
+    index: int
     kind: OpKind
     name: str
     qualname: str
@@ -129,7 +141,7 @@ class Op(NamedTuple):
     failed: bool = False
 
 
-class Value(NamedTuple):
+class Value(Row, frozen=True, gc=False):
     """A tensor between two writes; written in place, it becomes another value.
 
     Attributes:
@@ -163,7 +175,7 @@ class Value(NamedTuple):
     storage: int
 
 
-class GradNode(NamedTuple):
+class GradNode(Row, frozen=True, gc=False):
     """One node of the autograd graph.
 
     Attributes:
@@ -186,7 +198,7 @@ class GradNode(NamedTuple):
     failed: bool = False
 
 
-class BackwardRun(NamedTuple):
+class BackwardRun(Row, frozen=True, gc=False):
     """One call of ``backward()`` or ``grad()``.
 
     Attributes:
@@ -204,7 +216,7 @@ class BackwardRun(NamedTuple):
     failed: bool
 
 
-class GradRun(NamedTuple):
+class GradRun(Row, frozen=True, gc=False):
     """One run of a grad node.
 
     Attributes:

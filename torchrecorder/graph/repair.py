@@ -82,14 +82,14 @@ def _without_scopes(
         recording,
         run=replace(recording.run, failure=failure),
         scopes=_by_id(
-            scope._replace(
+            scope.replace(
                 parent=kept(scope.parent), module=None if scope.module in modules else scope.module
             )
             for scope in recording.scopes.values()
         ),
-        ops=_by_id(op._replace(scope=kept(op.scope)) for op in recording.ops.values()),
+        ops=_by_id(op.replace(scope=kept(op.scope)) for op in recording.ops.values()),
         grad_nodes=_by_id(
-            grad._replace(scope=kept(grad.scope)) for grad in recording.grad_nodes.values()
+            grad.replace(scope=kept(grad.scope)) for grad in recording.grad_nodes.values()
         ),
     )
 
@@ -113,7 +113,7 @@ def _with_hidden(recording: RecordedRun, missing_ops: Collection[str]) -> Iterat
         before.setdefault(reader.id if reader is not None else None, []).append(hidden)
     ordered = [item for step in steps for item in (*before.get(step.id, ()), step)]
     for index, step in enumerate([*ordered, *before.get(None, ())]):
-        yield step._replace(index=index) if missing_ops else step
+        yield step.replace(index=index) if missing_ops else step
 
 
 def _first_reader(recording: RecordedRun, values: Collection[ValueId]) -> Op | None:

@@ -184,8 +184,8 @@ def portable(recording: Recording) -> Recording:
     """*recording* without facts that depend on the machine: source lines, versions,
     measurements."""
     run = replace(recording.run, torch_version="", notes=(), lost=0)
-    scopes = {key: scope._replace(source=None) for key, scope in recording.scopes.items()}
-    ops = {key: op._replace(source=None) for key, op in recording.ops.items()}
+    scopes = {key: scope.replace(source=None) for key, scope in recording.scopes.items()}
+    ops = {key: op.replace(source=None) for key, op in recording.ops.items()}
     return replace(
         recording,
         run=run,

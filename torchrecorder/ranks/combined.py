@@ -125,7 +125,7 @@ class _CombinedTables:
             False, new.slots(recording.inputs), new.slots(outputs), lane.seconds, False,
         )
         for scope in recording.scopes.values():
-            self.scopes[new.id(scope.id)] = scope._replace(
+            self.scopes[new.id(scope.id)] = scope.replace(
                 id=new.id(scope.id),
                 parent=top if scope.parent is None else new.id(scope.parent),
                 index=new.index(scope.index),
@@ -135,7 +135,7 @@ class _CombinedTables:
                 outputs=new.slots(scope.outputs),
             )
         for module in recording.modules.values():
-            self.modules[new.id(module.id)] = module._replace(
+            self.modules[new.id(module.id)] = module.replace(
                 id=new.id(module.id),
                 names=tuple(_with_prefix(prefix, name) for name in module.names),
                 parameters=new.slots(module.parameters),
@@ -143,7 +143,7 @@ class _CombinedTables:
                 calls=new.ids(module.calls),
             )
         for op in recording.ops.values():
-            self.ops[new.id(op.id)] = op._replace(
+            self.ops[new.id(op.id)] = op.replace(
                 id=new.id(op.id),
                 scope=top if op.scope is None else new.id(op.scope),
                 index=new.index(op.index),
@@ -153,7 +153,7 @@ class _CombinedTables:
             )
         for value in recording.values.values():
             stored = value.role in (Role.PARAMETER, Role.BUFFER)
-            self.values[new.id(value.id)] = value._replace(
+            self.values[new.id(value.id)] = value.replace(
                 id=new.id(value.id),
                 names=tuple(_with_prefix(prefix, name) for name in value.names) if stored
                 else value.names,
@@ -162,7 +162,7 @@ class _CombinedTables:
                 storage=value.storage if value.storage < 0 else value.storage + self.storages,
             )
         for grad in recording.grad_nodes.values():
-            self.grads[new.id(grad.id)] = grad._replace(
+            self.grads[new.id(grad.id)] = grad.replace(
                 id=new.id(grad.id),
                 owner=new.id(grad.owner),
                 scope=new.id(grad.scope),
@@ -183,11 +183,11 @@ class _CombinedTables:
         lists = self.lists
         runs = len(lists["backward_runs"])
         lists["backward_runs"] += [
-            run._replace(run=run.run + runs, op=new.id(run.op))
+            run.replace(run=run.run + runs, op=new.id(run.op))
             for run in recording.backward_runs
         ]
         lists["grad_runs"] += [
-            run._replace(run=run.run + runs, grad=new.id(run.grad))
+            run.replace(run=run.run + runs, grad=new.id(run.grad))
             for run in recording.grad_runs
         ]
         lists["statistics"] += [
@@ -256,7 +256,7 @@ class _CombinedTables:
             if op is not None and not op.inputs and read.isdisjoint(op.outputs):
                 del self.ops[op.id]
                 for output in op.outputs:
-                    self.values[output] = self.values[output]._replace(producer=None)
+                    self.values[output] = self.values[output].replace(producer=None)
                 for amounts in self.measured.values():
                     amounts.pop(op.id, None)
 
@@ -267,20 +267,20 @@ class _CombinedTables:
         sender, receiver = self.ops[source], self.ops[target]
         inputs = [self.values[slot.value] for slot in sender.inputs]
         like = next((item for item in inputs if item.bytes == sent.given), inputs[0])
-        self.values[value] = like._replace(
+        self.values[value] = like.replace(
             id=value, role=Role.INNER, names=(), producer=source, grad=None, storage=-1,
             kind="Tensor", trainable=False, requires_grad=False,
         )
-        self.ops[source] = sender._replace(outputs=(*sender.outputs, value))
+        self.ops[source] = sender.replace(outputs=(*sender.outputs, value))
         slot = GRADIENT_MESSAGE if self._is_gradient(like) else MESSAGE
         kept = receiver.inputs
         if receiver.name in ("recv", "irecv"):  # the former content of the buffer is overwritten
             kept = tuple(item for item in kept if item.name in (MESSAGE, GRADIENT_MESSAGE))
             self.buffers += [item.value for item in receiver.inputs if item not in kept]
         message = Slot(slot, value)
-        self.ops[target] = receiver._replace(inputs=(*kept, message))
+        self.ops[target] = receiver.replace(inputs=(*kept, message))
         lane = self.scopes[home]
-        self.scopes[home] = lane._replace(inputs=(*lane.inputs, message))
+        self.scopes[home] = lane.replace(inputs=(*lane.inputs, message))
 
     def _is_gradient(self, value: Value) -> bool:
         """Whether *value* is the output of a backward pass."""

@@ -40,7 +40,7 @@ def without_sharding_ops(recording: Recording) -> Recording:
     return replace(
         recording,
         scopes=MappingProxyType({
-            scope.id: scope._replace(
+            scope.id: scope.replace(
                 parent=home[scope.parent],
                 call=scope.call - before.get(scope.module, 0),
                 inputs=bypass.slots(scope.inputs),
@@ -49,21 +49,21 @@ def without_sharding_ops(recording: Recording) -> Recording:
             for scope in recording.scopes.values() if scope.id not in empty
         }),
         modules=MappingProxyType({
-            module.id: module._replace(
+            module.id: module.replace(
                 calls=tuple(call for call in module.calls if call not in empty)
             )
             for module in recording.modules.values()
         }),
         ops=MappingProxyType({
-            op.id: op._replace(scope=home[op.scope], inputs=bypass.slots(op.inputs, every=True))
+            op.id: op.replace(scope=home[op.scope], inputs=bypass.slots(op.inputs, every=True))
             for op in recording.ops.values() if op.id not in removed
         }),
         values=MappingProxyType({
-            value.id: value._replace(producer=None if value.producer in removed else value.producer)
+            value.id: value.replace(producer=None if value.producer in removed else value.producer)
             for value in recording.values.values()
         }),
         grad_nodes=MappingProxyType({
-            grad.id: grad._replace(
+            grad.id: grad.replace(
                 owner=None if grad.owner in removed else grad.owner, scope=home[grad.scope]
             )
             for grad in recording.grad_nodes.values()

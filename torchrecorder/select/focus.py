@@ -260,13 +260,13 @@ class _Part:
                 inside.add(scope)
         top = set(self.roots)
         return {
-            scope.id: scope._replace(parent=None) if scope.id in top else scope
+            scope.id: scope.replace(parent=None) if scope.id in top else scope
             for scope in self.whole.scopes.values()
             if scope.id in inside
         }
 
     def _module(self, module: Module) -> Module:
-        return module._replace(calls=tuple(call for call in module.calls if call in self.scopes))
+        return module.replace(calls=tuple(call for call in module.calls if call in self.scopes))
 
     def _inputs(self) -> tuple[Slot, ...]:
         """Values from outside, named as the scope's arguments or by their producer."""
@@ -314,7 +314,7 @@ class _Part:
     def _values(self, inputs: tuple[Slot, ...]) -> dict[ValueId, Value]:
         names = {slot.value: slot.name for slot in inputs}
         return {
-            value.id: value._replace(role=Role.INPUT, names=(names[value.id],), producer=None)
+            value.id: value.replace(role=Role.INPUT, names=(names[value.id],), producer=None)
             if value.id in names
             else value
             for value in self.whole.values.values()
@@ -327,7 +327,7 @@ class _Part:
             if grad.owner in self.ops or grad.variable is not None
         }
         return {
-            grad.id: grad._replace(
+            grad.id: grad.replace(
                 next=tuple(edge if edge and edge.grad in kept else None for edge in grad.next)
             )
             for grad in kept.values()

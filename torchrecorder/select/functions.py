@@ -181,11 +181,11 @@ class _Grouping:
         """The recording with the new scopes."""
         old, parent = self.old, self.parent
         ops = {
-            op.id: op._replace(scope=parent[op.id]) if op.id in parent else op
+            op.id: op.replace(scope=parent[op.id]) if op.id in parent else op
             for op in old.ops.values()
         }
         grads = {
-            grad.id: grad._replace(scope=parent[grad.owner]) if grad.owner in parent else grad
+            grad.id: grad.replace(scope=parent[grad.owner]) if grad.owner in parent else grad
             for grad in old.grad_nodes.values()
         }
         nested = replace(
@@ -196,7 +196,7 @@ class _Grouping:
         )
         ends = Boundaries(nested, self.calls)
         scopes = {
-            scope.id: scope._replace(inputs=ends.inputs(scope.id), outputs=ends.outputs(scope.id))
+            scope.id: scope.replace(inputs=ends.inputs(scope.id), outputs=ends.outputs(scope.id))
             if scope.id in self.calls
             else scope
             for scope in nested.scopes.values()
@@ -215,7 +215,7 @@ class _Grouping:
                 yield scope
             if isinstance(item, Scope):
                 paths[item.id] = item.path or paths[item.parent]
-                yield item._replace(parent=self.parent.get(item.id, item.parent))
+                yield item.replace(parent=self.parent.get(item.id, item.parent))
 
     def _scope(self, name: ScopeId, first: Item, around: str) -> Scope:
         call, inside = self.calls[name], self._members[name]

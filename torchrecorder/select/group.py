@@ -198,11 +198,11 @@ class _Gathered:
             self.old,
             scopes=MappingProxyType(dict(self._scopes())),
             ops=MappingProxyType({
-                op.id: op._replace(scope=self.id) if op.id in self.moved else op
+                op.id: op.replace(scope=self.id) if op.id in self.moved else op
                 for op in self.old.ops.values()
             }),
             grad_nodes=MappingProxyType({
-                grad.id: grad._replace(scope=self.id) if grad.owner in self.moved else grad
+                grad.id: grad.replace(scope=self.id) if grad.owner in self.moved else grad
                 for grad in self.old.grad_nodes.values()
             }),
         )
@@ -225,7 +225,7 @@ class _Gathered:
             if new is not None and scope.index >= new.index:
                 yield new.id, new
                 new = None
-            yield scope.id, scope._replace(parent=self.id) if scope.id in self.moved else scope
+            yield scope.id, scope.replace(parent=self.id) if scope.id in self.moved else scope
         if new is not None:
             yield new.id, new
 

@@ -282,7 +282,7 @@ class AutogradWalk:
     ) -> None:
         self.owners[grad] = owner
         name = self._names.get(type(node)) or self._name_of(node)
-        self.tape.write(made(GradNode, (grad, name, owner, scope, following, None, None, False)))
+        self.tape.write(GradNode(grad, name, owner, scope, following, None))
         self.met(grad, owner, node)
 
     def _name_of(self, node: Any) -> str:
@@ -310,8 +310,7 @@ class AutogradWalk:
         known = self.leaves.get(value)
         if known is None:
             known = self.leaves[value] = self.tape.next_grad()
-            found = (known, "AccumulateGrad", None, None, (), value, None, False)
-            self.tape.write(made(GradNode, found))
+            self.tape.write(GradNode(known, "AccumulateGrad", None, None, (), value))
             self.made[made(GradEdge, (known, 0))] = value
         return known
 

@@ -30,7 +30,7 @@ from torchrecorder.capture.internals.access import (
 )
 from torchrecorder.capture.observer import Given
 from torchrecorder.capture.tensors.describe import Names, shape_of
-from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId, ScopeId, made
+from torchrecorder.events import GradId, GradNodeMade, Gradient, OpId, ScopeId
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun
 
 if TYPE_CHECKING:
@@ -298,8 +298,10 @@ class _Listener:
             self._tell_end()
         seconds = None if failed else max(0.0, now - self.started)
         run = self.run
-        ran = (self.grad, run.number, self.order, seconds, self.given, self.gave, failed)
-        run.tape.write(made(GradRun, ran))
+        ran = GradRun(
+            self.grad, run.number, self.order, seconds, self.given, self.gave, failed
+        )
+        run.tape.write(ran)
 
 
 def home(grad: GradId, events: Sequence[Event]) -> tuple[OpId | None, ScopeId | None]:

@@ -28,7 +28,7 @@ from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
 from torchrecorder.capture.tensors.alias import holds_alias, run_on_originals
 from torchrecorder.capture.tensors.argument_objects import takes_part, tensors_in_objects
 from torchrecorder.capture.tensors.describe import innermost, tensors_in
-from torchrecorder.events import OpId, OpKind, ValueId, made
+from torchrecorder.events import OpId, OpKind, ValueId
 from torchrecorder.graph.nodes import Op
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ class Calls:
         if call.function is not None:
             call.function.inside.append(call.op)
         arguments = self.tape.shared.setdefault(call.arguments, call.arguments)
-        event = (
+        called = Op(
             call.op,
             place.scope if place is not None else None,
             call.index,
@@ -317,9 +317,8 @@ class Calls:
             call.source,
             seconds,
             place is not None and place.recompute,
-            False,
         )
-        self.tape.write(called := made(Op, event))
+        self.tape.write(called)
         return called
 
 

@@ -324,7 +324,7 @@ class Values:
             self.spread(value, tensor)
         role = entry.role
         requires_grad = entry.requires_grad
-        event = (
+        row = Value(
             value,
             shape,
             dtype,
@@ -339,7 +339,7 @@ class Values:
             requires_grad and role is _PARAMETER,
             entry.storage.number,
         )
-        self.tape.write(made(Value, event))
+        self.tape.write(row)
         return value
 
     def write_hidden(
@@ -364,7 +364,7 @@ class Values:
         self.entries[id(alias)].original = source
         self.aliases.add(id(alias))
         if passed is not None:
-            self.tape.write(passed._replace(outputs=(value,)))
+            self.tape.write(passed.replace(outputs=(value,)))
         else:
             self._write_pass(op, "pass", (Slot("0", before),), value)
         return value
