@@ -13,9 +13,11 @@ from torch import nn
 
 from tests.comparison.test_compare import stack
 from tests.figures import network, regions
+from tests.page.test_data import data_of
 from tests.random_recordings import recordings
 from torchrecorder import record
 from torchrecorder.annotations.parameters import PARAMETERS
+from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.comparison.kinds import ChangeKind
 from torchrecorder.comparison.compare import compare
 from torchrecorder.comparison.overlay import Overlay, overlay
@@ -270,6 +272,38 @@ def test_a_module_is_counted_without_what_was_removed() -> None:
         if scope.name.isdigit()
     ]
     assert counts == [("ReLU", 0), ("Linear", 16), ("ReLU", 0), ("Linear", 16)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(recordings(), recordings())
+def test_numbers_of_what_both_have(before: Recording, after: Recording) -> None:
+    """They are those of the second run, without what was removed; also on a page."""
+    merged = laid(before, after).recording
+    now, then = PARAMETERS.on(merged), PARAMETERS.on(after)
+    for scope in after.scopes:
+        inside, expected = Inside(merged).of_scope(scope), Inside(after).of_scope(scope)
+        assert now.of(inside) == then.of(expected)
+    here, there = on_a_page(merged), on_a_page(after)
+    assert {item: here.get(item) for item in there} == there
+
+
+def on_a_page(recording: Recording) -> dict[str, float | None]:
+    """The parameters of every scope that the page of a recording shows."""
+    data = data_of(recording, fold=False)
+    for column in data["annotations"]:
+        if column["key"] == "parameters":
+            found = zip(data["items"]["id"], column["values"])
+            return {item: value for item, value in found if item in recording.scopes}
+    return {}
+
+
+def test_a_closed_box_is_counted_without_what_was_removed(tmp_path: Path) -> None:
+    """A figure has the parameters of the second run on it, and those of what is gone where
+    it stands alone."""
+    pair = compare(stack("Linear", "Linear", "ReLU"), stack("Linear", "ReLU"))
+    for depth, counts in ((0, ["16"]), (2, ["16", "16"])):
+        drawn = pair.render(tmp_path / "both.dot", depth=depth).read_text()
+        assert re.findall(r"(\d+) params", drawn) == counts
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -46,8 +46,13 @@ class Owned:
         return owned
 
     def within(self, members: Iterable[str]) -> dict[str, None]:
-        """*members*, with the parameters and buffers of all modules and scopes among them."""
+        """*members*, with the parameters and buffers of all modules and scopes among them.
+
+        What only a former run had is left out, unless there is nothing else.
+        """
         found: dict[str, None] = dict.fromkeys(members)
+        former = self.recording.former
+        found = {member: None for member in found if member not in former} or found
         covered: set[ModuleId] = set()
         for module in filter(None, map(self._module, list(found))):
             if module not in covered:

@@ -22,6 +22,9 @@ Turn = tuple[tuple[Slot, ...], frozenset[ValueId]]
 GONE = "old_"
 """The prefix of the ids of what only the first recording has."""
 
+PARTS = ("scopes", "ops", "values", "modules")
+"""The tables of a recording whose entries are marked."""
+
 
 @dataclass(frozen=True)
 class Overlay:
@@ -95,6 +98,7 @@ class _Merger:
             values=MappingProxyType(dict(self._values())),
             modules=MappingProxyType(dict(self._modules(scopes.values()))),
             live=None,
+            former=frozenset(self._former()),
         )
         marks = MappingProxyType(dict(self._marks()))
         gone, new, instead = frozenset(self.gone), frozenset(self.new), self._instead(ops, made)
@@ -291,14 +295,18 @@ class _Merger:
                 yield value.producer, entry.kind
             if entry.after:
                 yield entry.after, entry.kind
+        for former in self._former():
+            yield former, ChangeKind.REMOVED
         there = set(self.twins.values())
-        for name in ("scopes", "ops", "values", "modules"):
-            for old in getattr(self.before, name):
-                if old not in self.twins:
-                    yield GONE + old, ChangeKind.REMOVED
+        for name in PARTS:
             for new, item in getattr(self.after, name).items():
                 if new not in there and self._there_before(item) not in self.replaced:
                     yield new, ChangeKind.ADDED
+
+    def _former(self) -> Iterator[str]:
+        """The ids of what only the first recording has."""
+        for name in PARTS:
+            yield from (GONE + old for old in getattr(self.before, name) if old not in self.twins)
 
     def _notes(self) -> Mapping[str, tuple[str, ...]]:
         """The changes of each scope, op, value and module; of a value also where it is made."""

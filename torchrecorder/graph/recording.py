@@ -99,6 +99,8 @@ class RecordedRun:
         graph_breaks: Where and why one of them ends and execution continues in Python.
         fused_kernels: The kernels that Inductor generates for these graphs, on request.
         function_calls: Calls of Python functions between modules and operations.
+        former: Ids of what only another run had, over which this one is laid; numbers leave it
+            out of what both have.
     """
 
     name: str
@@ -127,6 +129,7 @@ class RecordedRun:
     function_calls: Mapping[FunctionId, FunctionCall] = field(
         default_factory=lambda: MappingProxyType({})
     )
+    former: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     def __repr__(self) -> str:
         counts = (len(self.scopes), "scope"), (len(self.ops), "op"), (len(self.values), "value")

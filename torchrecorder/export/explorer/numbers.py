@@ -94,7 +94,7 @@ class _Places:
         self, recording: RecordedRun, members: Sequence[Sequence[str]], parents: Sequence[int]
     ) -> None:
         self.recording = recording
-        self.parents = parents
+        self.parents = [*_counted_in(recording, members, parents)]
         self.innermost: dict[str, int] = {}
         for place, inside in enumerate(members):
             self.innermost.update(dict.fromkeys(inside, place))
@@ -161,6 +161,15 @@ class _Places:
         owners.update((one.id, one) for path in names if (one := self._by_name.get(path)))
         nodes = (node for one in owners.values() for node in (one.id, *one.calls))
         return [self.innermost[node] for node in nodes if node in self.innermost]
+
+
+def _counted_in(
+    recording: RecordedRun, members: Sequence[Sequence[str]], parents: Sequence[int]
+) -> Iterator[int]:
+    """The parent of each place; -1 where only a former run had the place, but not its parent."""
+    former = [bool(inside) and recording.former.issuperset(inside) for inside in members]
+    for place, parent in enumerate(parents):
+        yield parent if former[place] <= former[parent] else -1
 
 
 def _one(annotation: Annotation, found: list[float]) -> float | None:
