@@ -17,7 +17,10 @@ from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.style.themes import THEMES
 from torchrecorder.views.backward import backward_view
+from torchrecorder.views.collapse import Collapse
+from torchrecorder.views.expand_ops import OpenOps
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.tensors import ShowTensors
 from torchrecorder.views.view import BoxKind
 
 
@@ -60,6 +63,14 @@ def test_closed_to_a_depth():
     view.check()
     assert [(each.tail, each.head) for each in view.arrows] == [("s2", "s1")]
     assert list(make_view(stepped(), ViewOptions(view="backward", depth=0)).boxes) == ["s0"]
+
+
+@pytest.mark.parametrize("step", [Collapse(), Collapse(1), OpenOps(), ShowTensors()])
+def test_a_step_keeps_the_direction(step):
+    """Whatever is made smaller, gradients still run in it, and nodes that did not run say so."""
+    view = step(backward_view(stepped()))
+    view.check()
+    assert view.backward
 
 
 def test_equal_blocks_fold():

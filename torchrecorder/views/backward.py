@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, ValueId
@@ -40,7 +39,7 @@ def backward_view(recording: RecordedRun, depth: int | None = None) -> View:
     deepest = max(depths.values()) + 1
     if depth is None:
         depth = _fitting(view, depths, deepest)
-    return replace(Collapse(depth)(view) if depth < deepest else view, backward=True)
+    return Collapse(depth)(view) if depth < deepest else view
 
 
 def _fitting(view: View, depths: Mapping[str | None, int], deepest: int) -> int:
@@ -70,6 +69,7 @@ class _Backward:
             {box.id: box for box in boxes},
             {cluster.id: cluster for cluster in self._clusters(boxes)},
             tuple(self._arrows(grads)),
+            backward=True,
         )
 
     def _place(self, grad: GradNode) -> tuple[int, int]:

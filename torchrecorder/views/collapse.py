@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Op
@@ -58,12 +58,12 @@ def close(view: View, closes: Callable[[str], bool]) -> View:
     home = _closed_by(view.clusters, closes)
     if not any(home.values()):
         arrows = tuple(arrow for arrow in view.arrows if arrow.tail != arrow.head)
-        return View(view.recording, view.boxes, view.clusters, arrows)
+        return replace(view, arrows=arrows)
     boxes = _boxes(view, home)
     clusters = {
         cluster.id: cluster for cluster in view.clusters.values() if home[cluster.id] is None
     }
-    return View(view.recording, boxes, clusters, tuple(_rewired(view, home)))
+    return replace(view, boxes=boxes, clusters=clusters, arrows=tuple(_rewired(view, home)))
 
 
 def _closed_by(

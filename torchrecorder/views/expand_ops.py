@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torchrecorder.events import GradEdge, GradId, OpId
 from torchrecorder.graph.nodes import GradNode
@@ -34,7 +34,7 @@ class OpenOps:
             if len(inside.grads) > 1
         }
         clusters = {**view.clusters, **framed}
-        return View(view.recording, _boxes(view, opened), clusters, tuple(arrows))
+        return replace(view, boxes=_boxes(view, opened), clusters=clusters, arrows=tuple(arrows))
 
 
 class Inside:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from torchrecorder.checks import warn_unmatched
@@ -266,7 +266,7 @@ def without(view: View, hidden: Iterable[str]) -> View:
                 key = tail, arrow.head, value, arrow.slot, arrow.some
                 arrows.setdefault(key, Arrow(*key))
     boxes = {name: box for name, box in view.boxes.items() if name not in gone}
-    return View(view.recording, boxes, view.clusters, tuple(arrows.values()))
+    return replace(view, boxes=boxes, arrows=tuple(arrows.values()))
 
 
 def _origin(view: View, value: ValueId | None, gone: Mapping[str, None]) -> ValueId | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -100,4 +100,4 @@ def joined(view: View, stands: Mapping[str, str]) -> View:
         if stands.get(box.id, box.id) == box.id
     }
     arrows = tuple(arrow for arrow in view.arrows if arrow.head in boxes)
-    return View(view.recording, boxes, view.clusters, arrows)
+    return replace(view, boxes=boxes, arrows=arrows)

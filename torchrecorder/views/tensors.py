@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torchrecorder.events import ValueId
 from torchrecorder.views.view import Arrow, Box, BoxKind, View
@@ -24,7 +24,7 @@ class ShowTensors:
             arrows.extend(Arrow(tail, value, value) for tail in tails)
             heads = dict.fromkeys((arrow.head, arrow.slot) for arrow in parts)
             arrows.extend(Arrow(value, head, value, slot) for head, slot in heads)
-        return View(view.recording, boxes, view.clusters, tuple(arrows))
+        return replace(view, boxes=boxes, arrows=tuple(arrows))
 
     def _flows(self, view: View) -> dict[ValueId, list[Arrow]]:
         """The arrows of each value that is to get a box."""
