@@ -111,10 +111,18 @@ def test_paths_around_a_path() -> None:
 # Communication --------------------------------------------------------------------------
 
 
-def sent(op: str | None, grad: str | None, scope: str | None, given: int, received: int) -> Any:
+def sent(
+    op: str | None,
+    grad: str | None,
+    scope: str | None,
+    given: int,
+    received: int,
+    backward: bool = False,
+) -> Any:
     """One communication."""
     times = {"seconds": float(given), "blocked_seconds": None, "waited_seconds": 2.0}
     facts = {"op": op, "grad": grad, "scope": scope, "given": given, "received": received}
+    facts["backward"] = backward
     return blank(Communication, **times, **facts)
 
 
@@ -143,6 +151,22 @@ def test_communication_of_a_node_without_op_counts_at_one_of_its_scope() -> None
     both = keyed([GradNode("g9", "A", None, "s2", (), None), *stepped().grad_nodes.values()])
     run = replace(stepped(), grad_nodes=both)
     assert communicated(run, "communication_bytes", sent(None, "g9", "s2", 1, 0)) == {"g3": 1}
+
+
+def test_communication_at_the_end_of_a_pass_counts_at_its_call() -> None:
+    """Of several passes, that of the last node before; not in another process's part of a run."""
+    last, end = sent(None, "g4", "s2", 1, 1), sent(None, None, None, 4, 8, backward=True)
+    once = stepped()
+    assert communicated(once, "communication_bytes", last, end) == {"g4": 1, "o2": 8}
+    second = once.backward_runs[0]._replace(run=1, op="o1")
+    ran = tuple(each._replace(run=int(each.grad == "g4")) for each in once.grad_runs)
+    twice = replace(once, backward_runs=(*once.backward_runs, second), grad_runs=ran)
+    assert communicated(twice, "communication_bytes", end, last) == {"o2": 8, "g4": 1}
+    assert communicated(twice, "communication_bytes", last, end) == {"g4": 1, "o1": 8}
+    elsewhere = end._replace(scope="s1")
+    assert communicated(once, "communication_bytes", elsewhere) == {"s1": 8}
+    text = replace(once, communications=(end,)).annotations["communication_bytes"].text
+    assert text(["o0", "o2"]) == "8 B backward"
 
 
 # Numbers in general ---------------------------------------------------------------------

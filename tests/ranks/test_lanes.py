@@ -12,6 +12,8 @@ from torch import nn
 
 import torchrecorder
 from torchrecorder import Recorder
+from torchrecorder.annotations.amounts import of_bytes
+from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.capture.internals.table import COLLECTIVE_CALLS
 from torchrecorder.graph.consistency import problems
 
@@ -112,6 +114,20 @@ def test_what_is_sent_stands_at_the_module():
     assert "all_gather, 160 B" in text
     assert "backward: reduce_scatter ×2, 304 B" in text
     assert "ranks 0–3" in text and "×4" in text
+
+
+def test_what_is_sent_counts_in_its_pass():
+    """Also what FSDP sends at the end of the backward pass, where no grad node runs."""
+    recording = torchrecorder.merge(_parallel(sharded)).recording
+    assert any(told.backward and told.grad is None for told in recording.communications)
+    sums = [
+        sum(max(told.given, told.received) for told in recording.communications
+            if told.backward is backward)
+        for backward in (False, True)
+    ]  # fmt: skip
+    numbers = recording.annotations["communication_bytes"]
+    text = numbers.text(Inside(recording).of_scope(recording.roots[0]))
+    assert text == "{} forward, {} backward".format(*map(of_bytes, sums))
 
 
 def test_what_is_sent_elsewhere_is_not_in_a_part():

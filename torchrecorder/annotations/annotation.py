@@ -122,9 +122,12 @@ class Numbers:
         return "" if number is None else self.annotation.show(number)
 
     def _by_pass(self, members: tuple[str, ...]) -> str:
-        grads, show = self.owned.recording.grad_nodes, self.annotation.show
-        back = [member for member in members if member in grads]
-        forward = [member for member in members if member not in grads]
+        show, recording = self.annotation.show, self.owned.recording
+        calls = {run.op for run in recording.backward_runs}
+        passes: tuple[list[str], list[str]] = [], []
+        for member in members:
+            passes[member in recording.grad_nodes or member in calls].append(member)
+        forward, back = passes
         found = {"forward": self.of(forward), "backward": self.of(back)}
         parts = [f"{show(number)} {when}" for when, number in found.items() if number]
         return ", ".join(parts) or ("" if self.of(members) is None else show(0))

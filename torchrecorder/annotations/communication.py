@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from torchrecorder.annotations.amounts import of_bytes, of_seconds
 from torchrecorder.annotations.annotation import JOINED, PROCESSES, Annotation
-from torchrecorder.events import Communication, GradId, ScopeId
+from torchrecorder.events import Communication, GradId, OpId, ScopeId
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -21,7 +21,8 @@ def _by_node(
     """Amounts of communications by the op or grad node that ran them, otherwise by scope.
 
     In joined recordings, the op of a grad node may be removed. Then the amount belongs to the first
-    grad node of its scope that has one.
+    grad node of its scope that has one. What is sent at the end of a backward pass, when no node
+    runs, belongs to the call of that pass.
     """
 
     def compute(recording: RecordedRun) -> dict[str, float]:
@@ -30,16 +31,30 @@ def _by_node(
         for grad in recording.grad_nodes.values():
             if grad.owner is not None:
                 owned.setdefault(grad.scope, grad.id)
-        for sent in recording.communications:
+        for sent, call in _with_calls(recording):
             ran = sent.grad
             if ran is not None and recording.grad_nodes[ran].owner is None:
                 ran = owned.get(sent.scope, ran)
-            node, number = sent.op or ran or sent.scope, amount(sent)
+            node, number = sent.op or ran or call or sent.scope, amount(sent)
             if node is not None and number is not None:
                 found[node] = found.get(node, 0) + number
         return found
 
     return compute
+
+
+def _with_calls(recording: RecordedRun) -> Iterator[tuple[Communication, OpId | None]]:
+    """Each communication, and for one of a backward pass the call: that of the last one before
+    which a node ran, in the same process."""
+    ops = {run.run: run.op for run in recording.backward_runs if run.op in recording.ops}
+    calls = {ran.grad: ops.get(ran.run) for ran in reversed(recording.grad_runs)}
+    call = next(iter(ops.values()), None)
+    for sent in recording.communications:
+        call = calls.get(sent.grad, call) if sent.grad is not None else call
+        here = call is not None and (
+            sent.scope is None or sent.scope in recording.within(recording.ops[call].scope)
+        )
+        yield sent, call if sent.backward and here else None
 
 
 COMMUNICATION_BYTES = Annotation(
