@@ -11,6 +11,7 @@ from typing import NamedTuple
 from torchrecorder.events import ScopeId
 from torchrecorder.export.dot import given_out, in_two
 from torchrecorder.export.explorer.equal import representatives
+from torchrecorder.export.explorer.loops import loops
 from torchrecorder.export.explorer.themes import pair
 from torchrecorder.export.nested import closed_size, header_size
 from torchrecorder.style.captions import Captions
@@ -19,6 +20,7 @@ from torchrecorder.style.line_labels import carried, counted, is_final
 from torchrecorder.style.figure import Figure, Group, LegendEntry, Look, Shape, Text
 from torchrecorder.style.graph_marks import GraphMarks
 from torchrecorder.style.legend import legend
+from torchrecorder.style.loops import next_round
 from torchrecorder.style.style import Style
 from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.merge_captions import result, same
@@ -101,6 +103,12 @@ class Drawn:
         places = enumerate(self.tree.places)
         return frozenset(place.id for number, place in places if self.equal[number] == number)
 
+    @cached_property
+    def rounds(self) -> Mapping[int, str]:
+        """What each loop passes to its next round, by the place of its fold."""
+        found = loops(self.tree, self.fold_boxes)
+        return {fold: next_round(self.tree.view, back) for fold, back in found.items()}
+
     def legends(self) -> tuple[tuple[LegendEntry, ...], ...]:
         """For each theme what colours and outlines mean, of closed boxes too."""
         if self.style.finish is not None or not self.style.legend:
@@ -136,14 +144,14 @@ class Drawn:
         closed = _shapes(self._closed(self.closed_boxes))
         folds = _shapes(self._closed(self.fold_boxes))
         leaf = {name: text.text for name, text in given_out(self.opened[0]).items()}
-        made: dict[tuple[int, str, str | None], Face] = {}
+        made: dict[tuple[int, str, str | None, str | None], Face] = {}
         for number, first in enumerate(self.equal):
             title = self._title(number) if self.is_shared else ""
-            key = first, title, given.get(number)
+            key = first, title, given.get(number), self.rounds.get(number)
             if key not in made:
                 place = self.tree.places[first]
                 if place.fold:
-                    made[key] = self._fold(folds[place.id], key[2])
+                    made[key] = self._fold(folds[place.id], key[2], key[3])
                 elif place.id in groups:
                     face = self._face(closed[place.id], title, key[2])
                     light, dark = groups[place.id]
@@ -175,12 +183,22 @@ class Drawn:
             self._sizes[key] = closed_size(whole, self.opened[0], None)
         return self._sizes[key]
 
-    def _fold(self, shapes: tuple[Shape, Shape], given: str | None) -> Face:
-        """A fold has the title of its box in its corner, a wide frame, and no colour of its own."""
+    def _fold(
+        self, shapes: tuple[Shape, Shape], given: str | None, next_: str | None
+    ) -> Face:
+        """A fold has the title of its box in its corner, a wide frame, and no colour of its own.
+
+        Args:
+            shapes: Its closed box.
+            given: What it gives to what lies outside of it.
+            next_: What it passes to its next round, if it is a loop.
+        """
         light, dark = (replace(theme.region, dash="solid", width=2.0) for theme in self.themes)
-        title = tuple(item for item in shapes[0].label if item.part == "title")
-        face = self._face(shapes, "", given)
-        return self._openable(face, Group(shapes[0].id, None, title, light), dark)
+        drawn, said = shapes[0], (Text(next_),) if next_ else ()
+        title = tuple(item for item in drawn.label if item.part == "title")
+        closed = replace(drawn, label=(*drawn.label, *said))
+        face = self._face((closed, shapes[1]), "", given)
+        return self._openable(face, Group(drawn.id, None, (*title, *said), light), dark)
 
     def _openable(self, face: Face, group: Group, dark: Look) -> Face:
         header = tuple(in_two(group.label, self.opened[0]))

@@ -11,7 +11,6 @@ from torchrecorder.export.explorer import numbers, themes
 from torchrecorder.export.explorer.columns import Columns
 from torchrecorder.export.explorer.box_appearance import Drawn, Face
 from torchrecorder.export.explorer.facts import Facts
-from torchrecorder.export.explorer.loops import loops
 from torchrecorder.export.explorer.tensors import Tensors
 from torchrecorder.layout import engine
 from torchrecorder.layout.layered import Item, Plan, constants, plan
@@ -78,7 +77,7 @@ def page_data(given: Source) -> dict[str, Any]:
         "values": [[tensors.number[tensor] for tensor in scope] for scope in laid.carried],
         "tensors": tensors.columns(),
         "bundles": tensors.members(),
-        "loops": loops(tree, drawn.fold_boxes),
+        "loops": [*drawn.rounds],
         "marks": tensors.marks(),
         "closedmarks": tensors.closed_marks(),
         "annotations": numbers.columns(

@@ -6,26 +6,25 @@ from collections.abc import Iterator, Mapping
 
 from torchrecorder.style.loops import runs_again
 from torchrecorder.views.tree import Tree
-from torchrecorder.views.view import Box
+from torchrecorder.views.view import Arrow, Box
 
 
-def loops(tree: Tree, folds: Mapping[str, Box]) -> list[int]:
-    """The places of folds whose siblings are the same modules or lines and feed each other.
+def loops(tree: Tree, folds: Mapping[str, Box]) -> dict[int, tuple[Arrow, ...]]:
+    """The arrows between siblings that are the same modules or lines, by the place of the fold.
 
     Args:
         tree: The places.
         folds: For the id of each fold the box that it is when closed.
     """
-    found: dict[int, None] = {}
-    for fold, head in _between_siblings(tree) if folds else ():
-        box = folds[tree.places[fold].id]
-        if fold not in found and runs_again(tree.view.recording, box, head):
-            found[fold] = None
-    return sorted(found)
+    found: dict[int, list[Arrow]] = {}
+    for fold, arrow in _between_siblings(tree) if folds else ():
+        if runs_again(tree.view.recording, folds[tree.places[fold].id], arrow.head):
+            found.setdefault(fold, []).append(arrow)
+    return {fold: tuple(arrows) for fold, arrows in sorted(found.items())}
 
 
-def _between_siblings(tree: Tree) -> Iterator[tuple[int, str]]:
-    """Each arrow from one sibling of a fold to another: the place of the fold, and its head."""
+def _between_siblings(tree: Tree) -> Iterator[tuple[int, Arrow]]:
+    """Each arrow from one sibling of a fold to another, with the place of the fold."""
     places, ends = tree.places, tree.ends
     for number in tree.leaving:
         tail, head = tree.lines[number]
@@ -33,4 +32,4 @@ def _between_siblings(tree: Tree) -> Iterator[tuple[int, str]]:
         while around >= 0 and not around < head < ends[around]:
             around = places[around].parent
         if around >= 0 and places[around].fold:
-            yield around, places[head].id
+            yield around, tree.view.arrows[number]
