@@ -57,26 +57,25 @@ def _with_calls(recording: RecordedRun) -> Iterator[tuple[Communication, OpId | 
         yield sent, call if sent.backward and here else None
 
 
-COMMUNICATION_BYTES = Annotation(
-    "communication_bytes", "Sent", "B", _by_node(size), sum, of_bytes, needs=(PROCESSES,),
-    passes=True,
-)
-"""Bytes of collectives, sends and receives: the larger of input and output."""
+def _timed(
+    name: str, title: str, need: str, seconds: Callable[[Communication], float | None]
+) -> Annotation:
+    return Annotation(
+        name, title, "s", _by_node(seconds), sum, of_seconds, needs=(need,), passes=True
+    )
 
-COMMUNICATION_TIME = Annotation(
-    "communication_time", "Sending", "s", _by_node(lambda sent: sent.seconds), sum, of_seconds,
-    needs=(PROCESSES,), passes=True,
-)
-"""Seconds from the call of a collective, send or receive until its completion."""
 
-BLOCKED_TIME = Annotation(
-    "blocked_time", "Blocked", "s", _by_node(lambda sent: sent.blocked_seconds), sum, of_seconds,
-    needs=(PROCESSES,), passes=True,
+COMMUNICATION = (
+    # the larger of input and output
+    Annotation(
+        "communication_bytes", "Sent", "B", _by_node(size), sum, of_bytes, needs=(PROCESSES,),
+        passes=True,
+    ),
+    # from the call until its completion
+    _timed("communication_time", "Sending", PROCESSES, lambda sent: sent.seconds),
+    # for which the program was blocked waiting for other processes
+    _timed("blocked_time", "Blocked", PROCESSES, lambda sent: sent.blocked_seconds),
+    # that ranks waited for the one that came last; known in joined recordings only
+    _timed("waited_time", "Waited", JOINED, lambda sent: sent.waited_seconds),
 )
-"""Seconds for which the program was blocked waiting for other processes."""
-
-WAITED_TIME = Annotation(
-    "waited_time", "Waited", "s", _by_node(lambda sent: sent.waited_seconds), sum, of_seconds,
-    needs=(JOINED,), passes=True,
-)
-"""Seconds that ranks waited for the one that came last; known in joined recordings only."""
+"""Bytes and seconds of collectives, sends and receives."""

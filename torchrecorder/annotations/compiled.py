@@ -102,11 +102,14 @@ COMPILED = Annotation(
 )
 """The number of the compiled graph of an op, counted from 1; 0 is Python between two graphs."""
 
-BREAKS = Annotation("breaks", "Breaks", "", _breaks, sum, exact, needs=("compiled",))
-"""The number of graph breaks: places where the compiler ends a graph and continues in Python."""
-
-KERNEL = Annotation(
-    "kernel", "Kernel", "", measured(FUSED_KERNEL), common, exact,
-    needs=(INDUCTOR,), discrete=True,
+COMPILATION = (
+    COMPILED,
+    # places where the compiler ends a graph and continues in Python
+    Annotation("breaks", "Breaks", "", _breaks, sum, exact, needs=("compiled",)),
+    # that computes an op: ops with the same number are fused
+    Annotation(
+        "kernel", "Kernel", "", measured(FUSED_KERNEL), common, exact,
+        needs=(INDUCTOR,), discrete=True,
+    ),
 )
-"""The number of the Inductor kernel that computes an op: ops with the same number are fused."""
+"""The number of the compiled graph, of graph breaks, and of Inductor's kernel."""

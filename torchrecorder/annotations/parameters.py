@@ -56,11 +56,18 @@ TRAINABLE = Annotation("trainable", "Trainable", "", _trainable, sum, exact)
 PARAMETER_BYTES = Annotation("parameter_bytes", "Params size", "B", _bytes, sum, of_bytes)
 """Bytes of weights; for a sharded weight, bytes of the shard in this process."""
 
-GLOBAL_PARAMETER_BYTES = Annotation(
-    "global_parameter_bytes", "Params size, all ranks", "B", _global_bytes, sum, of_bytes,
-    needs=(PROCESSES,),
-)
-"""Bytes of weights, including the shards in other processes; only if some are sharded."""
-
 BUFFER_BYTES = Annotation("buffer_bytes", "Buffers size", "B", _buffer_bytes, sum, of_bytes)
 """Bytes of buffers."""
+
+STORED_NUMBERS = (
+    PARAMETERS,
+    TRAINABLE,
+    PARAMETER_BYTES,
+    # including the shards in other processes; only if some are sharded
+    Annotation(
+        "global_parameter_bytes", "Params size, all ranks", "B", _global_bytes, sum, of_bytes,
+        needs=(PROCESSES,),
+    ),
+    BUFFER_BYTES,
+)
+"""Number and bytes of parameters and buffers."""

@@ -1,12 +1,16 @@
-"""Profile: measurements of ops and grad nodes by a profiler."""
+"""Profile: operations counted by PyTorch's formulas, and measurements by a profiler."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
 from torchrecorder.annotations.annotation import DEVICE, Annotation, measured
 from torchrecorder.events import (
     BYTES_ALLOCATED,
     BYTES_FREED,
+    FLOPS_BACKWARD,
+    FLOPS_FORWARD,
     FLOPS_PROFILED,
     KERNELS,
     SECONDS_ON_CPU,
@@ -14,44 +18,40 @@ from torchrecorder.events import (
     SECONDS_OF_KERNELS,
 )
 
-NEEDS = ("profile",)
-ON_DEVICE = ("profile", DEVICE)
-
-CPU_TIME = Annotation(
-    "cpu_time", "CPU", "s", measured(SECONDS_ON_CPU), sum, of_seconds, needs=NEEDS, passes=True
+FLOPS = (
+    # in forward, by op; by scope if no op was recorded
+    Annotation("flops", "FLOPs", "FLOP", measured(FLOPS_FORWARD), sum, of_flops, needs=("flops",)),
+    # in backward, by grad node
+    Annotation(
+        "backward_flops", "Backward FLOPs", "FLOP", measured(FLOPS_BACKWARD), sum, of_flops,
+        needs=("flops", "backward"),
+    ),
 )
-"""Seconds in PyTorch's operators on the CPU, as the profiler measured them."""
+"""Floating-point operations, counted by PyTorch's formulas."""
 
-DEVICE_TIME = Annotation(
-    "device_time", "Device", "s", measured(SECONDS_OF_KERNELS), sum, of_seconds, needs=ON_DEVICE,
-    passes=True,
-)
-"""Seconds of the kernels that it launched, including copies and memsets."""
 
-KERNEL_COUNT = Annotation(
-    "kernels", "Kernels", "", measured(KERNELS), sum, exact, needs=ON_DEVICE, passes=True
-)
-"""Number of kernels, copies and memsets that it launched."""
+def _profiled(
+    name: str, title: str, unit: str, quantity: str, show: Callable[[float], str], *needs: str
+) -> Annotation:
+    """What a profiler measured of ops and grad nodes."""
+    needed = ("profile", *needs)
+    return Annotation(name, title, unit, measured(quantity), sum, show, needs=needed, passes=True)
 
-LAUNCH_GAP = Annotation(
-    "launch_gap", "Launch gap", "s", measured(SECONDS_OF_GAPS), sum, of_seconds, needs=ON_DEVICE,
-    passes=True,
-)
-"""Seconds between the launch and the start of its kernels."""
 
-ALLOCATED = Annotation(
-    "memory_allocated", "Allocated", "B", measured(BYTES_ALLOCATED), sum, of_bytes, needs=NEEDS,
-    passes=True,
+PROFILE = (
+    # in PyTorch's operators on the CPU
+    _profiled("cpu_time", "CPU", "s", SECONDS_ON_CPU, of_seconds),
+    # of the kernels that it launched, including copies and memsets
+    _profiled("device_time", "Device", "s", SECONDS_OF_KERNELS, of_seconds, DEVICE),
+    # that it launched, including copies and memsets
+    _profiled("kernels", "Kernels", "", KERNELS, exact, DEVICE),
+    # between the launch and the start of its kernels
+    _profiled("launch_gap", "Launch gap", "s", SECONDS_OF_GAPS, of_seconds, DEVICE),
+    # net, by operators that allocated more than they freed
+    _profiled("memory_allocated", "Allocated", "B", BYTES_ALLOCATED, of_bytes),
+    # net, by operators that freed more than they allocated
+    _profiled("memory_freed", "Freed", "B", BYTES_FREED, of_bytes),
+    # of operators that the profiler has formulas for
+    _profiled("profiled_flops", "Profiled FLOPs", "FLOP", FLOPS_PROFILED, of_flops),
 )
-"""Net bytes that its operators allocated, for operators that allocated more than they freed."""
-
-FREED = Annotation(
-    "memory_freed", "Freed", "B", measured(BYTES_FREED), sum, of_bytes, needs=NEEDS, passes=True
-)
-"""Net bytes that its operators freed, for operators that freed more than they allocated."""
-
-PROFILED_FLOPS = Annotation(
-    "profiled_flops", "Profiled FLOPs", "FLOP", measured(FLOPS_PROFILED), sum, of_flops,
-    needs=NEEDS, passes=True,
-)
-"""Floating-point operations, for operators that the profiler has formulas for."""
+"""Measurements by a profiler."""

@@ -94,32 +94,31 @@ def gradient_norms(recording: RecordedRun) -> dict[str, float]:
     return found
 
 
-ACTIVATION_MEAN = _activation("activation_mean", "Mean", lambda item: item.mean)
-ACTIVATION_STD = _activation("activation_std", "Std", lambda item: item.std)
-ACTIVATION_NORM = Annotation(
-    "activation_norm", "Norm", "", activation_norms, None, number, needs=("stats",)
-)
-"""Norm of outputs of ops; NaN or infinite if they contain such a number."""
-
-ACTIVATION_LOW = _activation("activation_min", "Min", lambda item: item.low, min)
-ACTIVATION_HIGH = _activation("activation_max", "Max", lambda item: item.high, max)
-ZEROS = _activation("zeros", "Zeros", _zeros, None, share)
-"""Share of zeros in outputs of ops."""
-
 NOT_FINITE = Annotation(
     "not_finite", "NaN, Inf", "", bad_numbers, sum, exact, needs=("stats", "backward"),
     passes=True,
 )
 """Count of NaNs and infinities, in values and gradients."""
 
-GRADIENT_NORM = Annotation(
-    "gradient_norm", "Grad norm", "", gradient_norms, None, number, logarithmic=True,
-    needs=("stats", "backward"),
+STATISTICS = (
+    _activation("activation_mean", "Mean", lambda item: item.mean),
+    _activation("activation_std", "Std", lambda item: item.std),
+    _activation("activation_min", "Min", lambda item: item.low, min),
+    _activation("activation_max", "Max", lambda item: item.high, max),
+    # of outputs of ops; NaN or infinite if they contain such a number
+    Annotation("activation_norm", "Norm", "", activation_norms, None, number, needs=("stats",)),
+    # the share of zeros in outputs of ops
+    _activation("zeros", "Zeros", _zeros, None, share),
+    NOT_FINITE,
+    # of the gradient of an op's output
+    Annotation(
+        "gradient_norm", "Grad norm", "", gradient_norms, None, number, logarithmic=True,
+        needs=("stats", "backward"),
+    ),
+    # of the gradients of parameters; for several parameters, the joint norm
+    Annotation(
+        "parameter_gradient_norm", "Weight grad norm", "", parameter_gradient_norms,
+        root_of_squares, number, logarithmic=True, needs=("stats", "backward"),
+    ),
 )
-"""Norm of the gradient of an op's output."""
-
-PARAMETER_GRADIENT_NORM = Annotation(
-    "parameter_gradient_norm", "Weight grad norm", "", parameter_gradient_norms,
-    root_of_squares, number, logarithmic=True, needs=("stats", "backward"),
-)
-"""Norm of the gradients of parameters; for several parameters, the joint norm."""
+"""Statistics of outputs, and norms of gradients."""

@@ -78,15 +78,11 @@ def total_seconds(recording: RecordedRun) -> dict[str, float]:
     return {**forward_seconds(recording), **backward_seconds(recording)}
 
 
-FORWARD_TIME = Annotation(
-    "forward_time", "Forward", "s", forward_seconds, sum, of_seconds, needs=(TIMES,)
+TIMING = (
+    Annotation("forward_time", "Forward", "s", forward_seconds, sum, of_seconds, needs=(TIMES,)),
+    Annotation(
+        "backward_time", "Backward", "s", backward_seconds, sum, of_seconds, needs=("backward",)
+    ),
+    Annotation("time", "Time", "s", total_seconds, sum, of_seconds, needs=(TIMES,)),
 )
-"""Seconds in forward."""
-
-BACKWARD_TIME = Annotation(
-    "backward_time", "Backward", "s", backward_seconds, sum, of_seconds, needs=("backward",)
-)
-"""Seconds in backward."""
-
-TIME = Annotation("time", "Time", "s", total_seconds, sum, of_seconds, needs=(TIMES,))
-"""Seconds in forward and backward."""
+"""Seconds in forward, in backward, and in both."""
