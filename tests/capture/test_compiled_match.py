@@ -12,8 +12,7 @@ from torch import nn
 
 import torchrecorder as tr
 from torchrecorder.capture.compiled import second_run
-from torchrecorder.capture.compiled.in_order import in_order
-from torchrecorder.capture.compiled.match import Matched
+from torchrecorder.capture.compiled.match import Matched, in_order
 from torchrecorder.capture.compiled.traced import Traced
 from torchrecorder.events import UNMATCHED
 from torchrecorder.export.explorer.facts import Facts

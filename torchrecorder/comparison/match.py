@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Union
 
-from torchrecorder.comparison.scope_digest import Skeleton, skeletons
 from torchrecorder.events import ModuleId, OpId, ScopeId, Slot, ValueId
 from torchrecorder.graph.align import Pair, align, between
 from torchrecorder.graph.nodes import Op, Scope, Value
@@ -288,3 +288,48 @@ def _seen(value: Value) -> Hashable:
 
 def _both_ops(a: Step, b: Step) -> bool:
     return isinstance(a, Op) and isinstance(b, Op)
+
+
+@dataclass(frozen=True, slots=True)
+class Skeleton:
+    """What one scope is made of, whatever the shapes of its tensors.
+
+    Attributes:
+        digest: Equal for scopes with the same classes, hyperparameters and functions
+            inside, in the same order.
+        weights: How many parameters the modules in it have.
+        scopes: How many scopes it has, with itself.
+    """
+
+    digest: str
+    weights: int
+    scopes: int
+
+
+def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
+    """The skeleton of every scope; children come later in a run, so from the end."""
+    found: dict[ScopeId, Skeleton] = {}
+    for scope in reversed(list(recording.scopes.values())):
+        digest = blake2b(digest_size=16)
+        for part in _parts(recording, scope, found):
+            digest.update(repr(part).encode("utf-8", "backslashreplace"))
+        module = recording.module_of(scope)
+        weights = len(module.parameters) if module is not None else 0
+        steps = recording.children[scope.id]
+        inside = [found[child.id] for child in steps if isinstance(child, Scope)]
+        weights += sum(child.weights for child in inside)
+        scopes = 1 + sum(child.scopes for child in inside)
+        found[scope.id] = Skeleton(digest.hexdigest(), weights, scopes)
+    return found
+
+
+def _parts(
+    recording: RecordedRun, scope: Scope, found: Mapping[ScopeId, Skeleton]
+) -> Iterator[tuple[Any, ...]]:
+    module = recording.module_of(scope)
+    yield scope.kind.value, scope.cls, module.detail if module is not None else ""
+    for step in recording.children[scope.id]:
+        if isinstance(step, Op):
+            yield step.kind.value, step.qualname
+        else:
+            yield step.name, found[step.id].digest

@@ -7,19 +7,27 @@ are those from before afterwards, and so is the compiler's own state.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch.nn import Module
 
 from torchrecorder.build import Event
 from torchrecorder.capture.compiled.breaks import breaks
 from torchrecorder.capture.compiled.match import Candidate, Matched
 from torchrecorder.capture.compiled.traced import Traced
-from torchrecorder.capture.internals.access import compiled_from
+from torchrecorder.capture.internals.access import (
+    TorchFunctionMode,
+    any_autocast,
+    compiled_from,
+    function_modes,
+    pop_function_mode,
+    push_function_mode,
+)
 from torchrecorder.capture.internals.compiler import compile_with, compiler_set_aside
 from torchrecorder.capture.modes.function_mode import FunctionCalls
-from torchrecorder.capture.state.call_modes import CallModes, call_modes
 from torchrecorder.capture.state.restore import restored
 from torchrecorder.checks import warn
 from torchrecorder.events import (
@@ -173,3 +181,50 @@ def _first_line(error: BaseException) -> str:
         return next(iter(str(error).strip().splitlines()), "")[:300]
     except Exception:  # the user's own __str__ may raise
         return ""
+
+
+_DEVICES = ("cpu", "cuda", "mps", "xpu")
+
+
+class CallModes(NamedTuple):
+    """Grad mode, inference mode, autocast, and function modes such as the default device.
+
+    Attributes:
+        autocast: The device types with autocast enabled, and their dtypes.
+        functions: The function modes other than the recorder's, outermost first.
+    """
+
+    grad: bool
+    inference: bool
+    autocast: tuple[tuple[str, torch.dtype], ...]
+    functions: tuple[TorchFunctionMode, ...]
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """A context with these modes; function modes that are active are not entered again."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.inference_mode(self.inference))
+            stack.enter_context(torch.set_grad_enabled(self.grad))
+            for device, dtype in self.autocast:
+                stack.enter_context(torch.autocast(device, dtype))
+            present = function_modes()
+            for mode in self.functions:
+                if not any(mode is item for item in present):
+                    push_function_mode(mode)
+                    stack.callback(pop_function_mode)
+            yield
+
+
+def call_modes(ours: type[TorchFunctionMode]) -> CallModes:
+    """The modes of this thread, without function modes of the class *ours*."""
+    return CallModes(
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        _autocast() if any_autocast() else (),
+        tuple(mode for mode in function_modes() if not isinstance(mode, ours)),
+    )
+
+
+def _autocast() -> tuple[tuple[str, torch.dtype], ...]:
+    on = filter(torch.is_autocast_enabled, _DEVICES)
+    return tuple((device, torch.get_autocast_dtype(device)) for device in on)

@@ -16,9 +16,9 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn import Module
 
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
-from torchrecorder.capture.hooks.ran_eagerly import RanEagerly
 from torchrecorder.capture.internals.access import (
     CALL_CODE,
     CHECKPOINT_CODE,
@@ -30,6 +30,7 @@ from torchrecorder.capture.internals.access import (
     FakeTensor,
     FakeTensorMode,
     apply_codes,
+    compiled_call,
     compiled_codes,
     pipeline_functions,
 )
@@ -266,3 +267,31 @@ def _import_roots() -> list[str]:
     """The folders of ``sys.path``, the longest first."""
     found = {os.path.dirname(os.__file__), os.getcwd(), *(path for path in sys.path if path)}
     return sorted((os.path.join(path, "") for path in found), key=lambda item: (-len(item), item))
+
+
+class RanEagerly:
+    """Collects the names of compiled functions and modules, by backend."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, dict[str, None]] = {}
+
+    def meet(self, frame: FrameType) -> None:
+        """An op runs inside *frame*, which calls a compiled function."""
+        function, backend = compiled_call(frame)
+        if backend != "eager":  # whose results are the same
+            self._names.setdefault(backend, {})[_name_of(function)] = None
+
+    def notes(self) -> list[str]:
+        """A sentence per backend."""
+        return [
+            f"{', '.join(names)} ran eagerly while it was recorded, and not as compiled by "
+            f"{backend or 'its backend'}: numbers may differ in their last bits"
+            for backend, names in self._names.items()
+        ]
+
+
+def _name_of(function: Any) -> str:
+    owner = getattr(function, "__self__", function)
+    if isinstance(owner, Module):
+        return type(owner).__name__
+    return str(getattr(function, "__name__", type(function).__name__))

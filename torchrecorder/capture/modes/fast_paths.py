@@ -3,18 +3,22 @@
 In evaluation mode, ``nn.TransformerEncoder``, its layers and ``nn.MultiheadAttention`` use fused
 kernels, but not under a function mode: results would differ in their last bits. In such a module,
 dispatched operators are recorded instead. The same holds for a scripted module, in which no torch
-function is called from Python.
+function is called from Python: its interpreter calls operators through the dispatcher. Only fused
+kernels and forks bypass that; a scripted module that may contain some is recorded as one op.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import Parameter
 
+from torchrecorder.capture.internals.access import FakeTensor, fuses
 from torchrecorder.capture.modes.dispatch_mode import Below, DispatchCalls
-from torchrecorder.capture.modes.scripted import FORK, graph_of, restore_message, shows_inside
+from torchrecorder.capture.state.restore import without_modes
 
 if TYPE_CHECKING:
     from torchrecorder.capture.modes.function_mode import FunctionCalls
@@ -80,3 +84,40 @@ def _plausible(module: nn.Module, inputs: list[Tensor]) -> bool:
     if not torch.is_grad_enabled():
         return True
     return not any(tensor.requires_grad for tensor in (*inputs, *module.parameters()))
+
+
+FORK = "prim::fork"
+"""Starts a task in another thread, which numbers grad nodes separately."""
+
+_PLAIN = (Tensor, Parameter, FakeTensor)
+_PAST_DISPATCH = ("MKLDNN", FORK, "Fusion", "TensorExpr", "StaticSubgraph")
+
+
+def graph_of(module: Any) -> str:
+    """The graph of a scripted *module* as text; empty if it has no forward."""
+    try:
+        with without_modes():  # printing it reads its constants
+            return str(module.inlined_graph)
+    except (AttributeError, RuntimeError):
+        return ""
+
+
+def shows_inside(module: Any, graph: str, inputs: Iterable[Tensor]) -> bool:
+    """Whether all operators of scripted *module* on these *inputs* go through the dispatcher."""
+    tensors = [*inputs, *module.parameters(), *module.buffers()]
+    if any(type(tensor) not in _PLAIN for tensor in tensors):  # its outputs are wrapped again
+        return False
+    devices = {tensor.device.type for tensor in tensors}
+    if any(fuses(device) for device in devices):
+        return False
+    return bool(graph) and not any(word in graph for word in _PAST_DISPATCH)
+
+
+def restore_message(error: BaseException, raised: str) -> None:
+    """Put the message of an operator's exception back into the interpreter's *error*.
+
+    The interpreter appends it to its own message, but not for exceptions that pass through Python.
+    """
+    text = error.args[0] if error.args else None
+    if isinstance(text, str) and text.endswith("\nRuntimeError: \n"):
+        error.args = (f"{text[:-1]}{raised}\n", *error.args[1:])

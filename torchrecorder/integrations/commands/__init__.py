@@ -1,4 +1,4 @@
-"""Subcommands of the command line: one file each, all listed here."""
+"""Subcommands of the command line, all listed here."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from torchrecorder.integrations.commands.command import Command
 from torchrecorder.integrations.commands.compare import Compare
 from torchrecorder.integrations.commands.completion import Completion
 from torchrecorder.integrations.commands.doctor import Doctor
-from torchrecorder.integrations.commands.html import Html
 from torchrecorder.integrations.commands.merge import Merge
 from torchrecorder.integrations.commands.open import Open
 from torchrecorder.integrations.commands.plan import Plan
-from torchrecorder.integrations.commands.render import Render
+from torchrecorder.integrations.commands.render import Html, Render
 from torchrecorder.integrations.commands.run import Run
 from torchrecorder.integrations.commands.serve import Serve
 from torchrecorder.integrations.commands.summary import Summary

@@ -1,4 +1,4 @@
-"""torchrecorder render: draw a model or a saved recording."""
+"""torchrecorder render, torchrecorder html: draw a model or a saved recording."""
 
 from __future__ import annotations
 
@@ -85,3 +85,19 @@ def _write_what_ran(
             print(f"torchrecorder: the run until the failure is drawn in {path}", file=sys.stderr)
     except (TorchRecorderError, OSError) as error:
         print(f"torchrecorder: the run until the failure cannot be drawn: {error}", file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Html(Render):
+    """Write a page: the whole model in one file, to open, search and explore in a browser.
+
+    examples:
+      torchrecorder html torchvision.models:resnet18 --eval --shape 1,3,224,224
+      torchrecorder html nets.py:make --device meta --backward -o net.html --theme dark
+      torchrecorder html run.json.gz -o run.html
+
+    The page needs no server and no network. It is named after the model if -o is not given.
+    """
+
+    name: str = "html"
+    format: str = "html"
