@@ -222,20 +222,20 @@ class _Builder:
             function_calls=MappingProxyType(self.calls),
         )
 
-    def _placed(self, found: Communication) -> Communication:
+    def _placed(self, communication: Communication) -> Communication:
         """The communication with those of its scope, op and grad node that were recorded."""
-        return found._replace(
-            scope=found.scope if found.scope in self.scopes else None,
-            op=found.op if found.op in self.ops else None,
-            grad=found.grad if found.grad in self.grads else None,
+        return communication._replace(
+            scope=communication.scope if communication.scope in self.scopes else None,
+            op=communication.op if communication.op in self.ops else None,
+            grad=communication.grad if communication.grad in self.grads else None,
         )
 
-    def _of_known(self, found: Allocation) -> Allocation:
+    def _of_known(self, allocation: Allocation) -> Allocation:
         """The allocation with references only to nodes that were recorded."""
         known = self.scopes, self.ops, self.grads
-        nodes = (found.made_in, found.freed_in)
+        nodes = (allocation.made_in, allocation.freed_in)
         first, last = (node if any(node in one for one in known) else "" for node in nodes)
-        return found._replace(made_in=first, freed_in=last)
+        return allocation._replace(made_in=first, freed_in=last)
 
     def _amounts(self) -> Mapping[str, Mapping[str, float]]:
         """Amounts by quantity and node; amounts of unrecorded nodes go to the outermost scope."""
@@ -250,9 +250,9 @@ class _Builder:
             amounts[quantity] = MappingProxyType(placed)
         return MappingProxyType(amounts)
 
-    def _is_of_known(self, found: Statistics) -> bool:
+    def _is_of_known(self, statistics: Statistics) -> bool:
         """Whether the value or grad node that has these statistics was recorded."""
-        return found.node in (self.values if found.run < 0 else self.grads)
+        return statistics.node in (self.values if statistics.run < 0 else self.grads)
 
     def _give_aliases(self) -> None:
         """Add to the outputs of an op the aliases of the memory that it wrote."""

@@ -223,20 +223,20 @@ class Memory:
             found.setdefault(value.storage, value)
         return found
 
-    def _kind(self, found: Allocation) -> str:
-        value = self._values.get(found.storage)
+    def _kind(self, allocation: Allocation) -> str:
+        value = self._values.get(allocation.storage)
         role = value.role if value is not None and value.producer is None else None
-        if found.role == "parameter" or role is Role.PARAMETER:
+        if allocation.role == "parameter" or role is Role.PARAMETER:
             return "parameters"
-        if found.role == "buffer" or role is Role.BUFFER:
+        if allocation.role == "buffer" or role is Role.BUFFER:
             return "buffers"
-        if found.role == "gradient" or found.storage in self._grads:
+        if allocation.role == "gradient" or allocation.storage in self._grads:
             return "gradients"
-        if not found.begin:
+        if not allocation.begin:
             if role is Role.INPUT:
                 return "inputs"
-            return "optimizer" if found.storage in self._stepped else "others"
-        phase = self._phase(found.made_in)
+            return "optimizer" if allocation.storage in self._stepped else "others"
+        phase = self._phase(allocation.made_in)
         return {"backward": "backward", "optimizer": "optimizer"}.get(phase or "", "activations")
 
     @cached_property
@@ -250,17 +250,17 @@ class Memory:
                 found[storage] = found.get(storage, True) and inside
         return {storage for storage, inside in found.items() if inside}
 
-    def _held(self, found: Allocation) -> Held:
-        value = self._values.get(found.storage)
-        kind = self._kind(found)
+    def _held(self, allocation: Allocation) -> Held:
+        value = self._values.get(allocation.storage)
+        kind = self._kind(allocation)
         named = value is not None and value.names and value.producer is None
         name = value.names[0] if value is not None and named else ""
         if not name and kind == "gradients":
-            leaf = self._values.get(found.leaf)
+            leaf = self._values.get(allocation.leaf)
             name = f"gradient of {leaf.names[0]}" if leaf is not None and leaf.names else "gradient"
-        name = name or self._maker(found.made_in) or kind
+        name = name or self._maker(allocation.made_in) or kind
         shape = value.shape if value is not None else ()
-        return Held(found.bytes, name, kind, shape, found.made_in, found.freed_in)
+        return Held(allocation.bytes, name, kind, shape, allocation.made_in, allocation.freed_in)
 
     def _maker(self, node: str) -> str:
         """A short name of an op, grad node or scope."""

@@ -354,10 +354,10 @@ def _point(
     )
 
 
-def _remark(what: str, found: Mapping[str, str]) -> Iterator[str]:
-    """One line about the scopes in *found*, which names at most six of them."""
-    if found:
-        named = [f"{scope} ({text})" for scope, text in found.items()]
+def _remark(what: str, texts: Mapping[str, str]) -> Iterator[str]:
+    """One line about the scopes in *texts*, which names at most six of them."""
+    if texts:
+        named = [f"{scope} ({text})" for scope, text in texts.items()]
         more = f" and {len(named) - 6} more" if len(named) > 6 else ""
         yield f"{what}: {', '.join(named[:6])}{more}"
 

@@ -55,8 +55,8 @@ def _first(recording: RecordedRun, bad: Mapping[str, Statistics]) -> FirstBad | 
     return None
 
 
-def _index(recording: RecordedRun, found: FirstBad) -> int:
-    return recording.ops[OpId(found.node)].index
+def _index(recording: RecordedRun, first: FirstBad) -> int:
+    return recording.ops[OpId(first.node)].index
 
 
 def first_bad_grad(recording: RecordedRun) -> FirstBad | None:
@@ -131,6 +131,6 @@ def describe(recording: RecordedRun) -> Iterator[str]:
         yield f"first NaN or Inf in backward: {node.name} of {owner} ({_counts(grad)})"
 
 
-def _counts(found: FirstBad) -> str:
-    texts = [f"{found.nans} NaN" * bool(found.nans), f"{found.infs} Inf" * bool(found.infs)]
+def _counts(first: FirstBad) -> str:
+    texts = [f"{first.nans} NaN" * bool(first.nans), f"{first.infs} Inf" * bool(first.infs)]
     return ", ".join(filter(None, texts))

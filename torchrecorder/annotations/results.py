@@ -97,9 +97,9 @@ def top(
     return sorted(ranked, key=_rank)[:n]
 
 
-def _rank(found: Ranked) -> float:
+def _rank(ranked: Ranked) -> float:
     """Sort key: the largest numbers first, NaN before all others."""
-    return -math.inf if math.isnan(found.number) else -found.number
+    return -math.inf if math.isnan(ranked.number) else -ranked.number
 
 
 @advised

@@ -11,19 +11,19 @@ from torchrecorder.events import GradId, Statistics, ValueId
 from torchrecorder.graph.recording import RecordedRun
 
 
-def number(found: float) -> str:
+def number(amount: float) -> str:
     """Three digits: ``0.0123``, ``1.2e-09``; thousands in full."""
-    return f"{found:,.0f}" if 999.5 <= abs(found) < 1e6 else f"{found:.3g}"
+    return f"{amount:,.0f}" if 999.5 <= abs(amount) < 1e6 else f"{amount:.3g}"
 
 
-def share(found: float) -> str:
+def share(part: float) -> str:
     """``12 %``."""
-    return f"{100 * found:.3g} %"
+    return f"{100 * part:.3g} %"
 
 
-def root_of_squares(found: Iterable[float]) -> float:
+def root_of_squares(norms: Iterable[float]) -> float:
     """The joint norm of several tensors, from their norms."""
-    return math.sqrt(sum(item * item for item in found))
+    return math.sqrt(sum(item * item for item in norms))
 
 
 def values(recording: RecordedRun) -> Iterator[Statistics]:

@@ -203,11 +203,11 @@ def _swap_all(
     }
 
 
-def _swap(found: Any, swapped: dict[int, Tensor]) -> Any:
-    if isinstance(found, Tensor):
-        return swapped.get(id(found), found)
-    if type(found) in (tuple, list):
-        return type(found)(_swap(item, swapped) for item in found)
-    if type(found) is dict:
-        return {key: _swap(item, swapped) for key, item in found.items()}
-    return found
+def _swap(value: Any, swapped: dict[int, Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        return swapped.get(id(value), value)
+    if type(value) in (tuple, list):
+        return type(value)(_swap(item, swapped) for item in value)
+    if type(value) is dict:
+        return {key: _swap(item, swapped) for key, item in value.items()}
+    return value

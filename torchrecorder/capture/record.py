@@ -266,8 +266,8 @@ def _faked(
     """Enter fake mode, and the arguments as fake tensors."""
     mode = FakeTensorMode(allow_non_fake_inputs=True)
 
-    def fake(found: Any) -> Any:
-        return mode.from_tensor(found, static_shapes=True) if isinstance(found, Tensor) else found
+    def fake(value: Any) -> Any:
+        return mode.from_tensor(value, static_shapes=True) if isinstance(value, Tensor) else value
 
     positional, named = pytree.tree_map(fake, (args, kwargs))
     stack.enter_context(mode)

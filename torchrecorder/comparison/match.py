@@ -324,7 +324,7 @@ def skeletons(recording: RecordedRun) -> Mapping[ScopeId, Skeleton]:
 
 
 def _parts(
-    recording: RecordedRun, scope: Scope, found: Mapping[ScopeId, Skeleton]
+    recording: RecordedRun, scope: Scope, skeletons: Mapping[ScopeId, Skeleton]
 ) -> Iterator[tuple[Any, ...]]:
     module = recording.module_of(scope)
     yield scope.kind.value, scope.cls, module.detail if module is not None else ""
@@ -332,4 +332,4 @@ def _parts(
         if isinstance(step, Op):
             yield step.kind.value, step.qualname
         else:
-            yield step.name, found[step.id].digest
+            yield step.name, skeletons[step.id].digest

@@ -59,8 +59,8 @@ def centred(svg: str) -> str:
     return _BOX.sub(_box, _SPACE.sub("", svg))
 
 
-def _box(found: re.Match[str]) -> str:
-    start, rest = found.groups()
+def _box(match: re.Match[str]) -> str:
+    start, rest = match.groups()
     outline = _OUTLINE.search(rest)
     if outline is None:
         return f"{start}{rest}"
@@ -82,8 +82,8 @@ def _generic(family: str) -> str:
     return "serif" if serif else "sans-serif"
 
 
-def _with_fallback(found: re.Match[str]) -> str:
-    families = escape(unescape(found[1]))
+def _with_fallback(match: re.Match[str]) -> str:
+    families = escape(unescape(match[1]))
     whole = "," in families or families.strip().lower() in _GENERIC
     behind = "" if whole else f",{_generic(families)}"
     return f'font-family="{families}{behind}"'

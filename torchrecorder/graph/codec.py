@@ -259,8 +259,8 @@ def _floats(numbers: Iterable[Any]) -> list[Any]:
     return [float(number) if number in ("nan", "inf", "-inf") else number for number in numbers]
 
 
-def _measured(found: Mapping[str, Amounts]) -> Mapping[str, Mapping[str, float]]:
-    for quantity, amounts in found.items():
+def _measured(tables: Mapping[str, Amounts]) -> Mapping[str, Mapping[str, float]]:
+    for quantity, amounts in tables.items():
         if len(amounts.node) != len(amounts.amount):
             raise InvalidRecording(
                 f"measured {quantity!r}: the numbers of amounts and nodes differ"
@@ -268,6 +268,6 @@ def _measured(found: Mapping[str, Amounts]) -> Mapping[str, Mapping[str, float]]
     return MappingProxyType(
         {
             quantity: MappingProxyType(dict(zip(amounts.node, _floats(amounts.amount))))
-            for quantity, amounts in found.items()
+            for quantity, amounts in tables.items()
         }
     )

@@ -27,11 +27,12 @@ def problems(recording: RecordedRun) -> Iterator[str]:
         yield from _allocation(recording, allocation)
 
 
-def _allocation(recording: RecordedRun, found: Allocation) -> Iterator[str]:
+def _allocation(recording: RecordedRun, allocation: Allocation) -> Iterator[str]:
     """Problems of an allocation: its size, its times, the nodes that it names."""
-    if min(found.bytes, found.begin) < 0 or (found.end is not None and found.end <= found.begin):
-        yield f"allocations: the one of {found.bytes} bytes at {found.begin} is not possible"
-    for node in (found.made_in, found.freed_in):
+    size, begin, end = allocation.bytes, allocation.begin, allocation.end
+    if min(size, begin) < 0 or (end is not None and end <= begin):
+        yield f"allocations: the one of {size} bytes at {begin} is not possible"
+    for node in (allocation.made_in, allocation.freed_in):
         tables = recording.ops, recording.grad_nodes, recording.scopes
         if node and not any(node in table for table in tables):
             yield f"allocations: there is no {node!r}, which another part refers to"

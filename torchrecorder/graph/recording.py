@@ -377,14 +377,14 @@ Made = TypeVar("Made", bound=RecordedRun)
 """The class of recording that is to be made."""
 
 
-def check_recording(given: object) -> None:
-    """Check that *given* is a recording.
+def check_recording(value: object) -> None:
+    """Check that *value* is a recording.
 
     Raises:
-        InvalidArgument: *given* is something else; the message says how to get one.
+        InvalidArgument: *value* is something else; the message says how to get one.
     """
-    if not isinstance(given, RecordedRun):
+    if not isinstance(value, RecordedRun):
         raise InvalidArgument(
-            f"expected a recording, not a {type(given).__name__}: "
+            f"expected a recording, not a {type(value).__name__}: "
             "torchrecorder.record(model, inputs) and torchrecorder.load(path) give one"
         )

@@ -309,5 +309,5 @@ def _recorded(
         raise ModelFailed("the model", error, recording) from error
 
 
-def _a(thing: Any) -> str:
-    return f"an object of type {type(thing).__name__}"
+def _a(value: Any) -> str:
+    return f"an object of type {type(value).__name__}"

@@ -86,7 +86,7 @@ class _Translation:
         self.target = layout.place(target)
         self.rank = target
 
-    def group(self, group: RankGroup, digest: Digest, known: KnownGroups) -> RankGroup | None:
+    def group(self, group: RankGroup, digest: Digest, groups: KnownGroups) -> RankGroup | None:
         """The corresponding group of the target; None if it has none."""
         fixed = self._fixed(group)
         places = [self.layout.place(member) for member in group.ranks]
@@ -98,7 +98,7 @@ class _Translation:
             if (other.ranks, other.purpose) == (group.ranks, group.purpose)
         ]
         number = sorted(equal, key=_creation_order).index(group)
-        found = known.get((ranks, group.purpose), [])
+        found = groups.get((ranks, group.purpose), [])
         return found[number] if number < len(found) else group._replace(ranks=ranks)
 
     def peer(self, peer: int, group: RankGroup, is_message: bool) -> int | None:

@@ -142,17 +142,17 @@ class _Positions(NamedTuple):
     messages: array[int]
 
     @staticmethod
-    def of(found: Digest) -> _Positions:
+    def of(digest: Digest) -> _Positions:
         """Those of one rank."""
-        positions = _Positions([array("i") for _ in found.rank.groups], array("i"))
-        for place, (kind, group) in enumerate(zip(found.sent.kinds, found.sent.group)):
+        positions = _Positions([array("i") for _ in digest.rank.groups], array("i"))
+        for place, (kind, group) in enumerate(zip(digest.sent.kinds, digest.sent.group)):
             is_message = kind.communication.name in POINT_TO_POINT
             (positions.messages if is_message else positions.groups[group]).append(place)
         return positions
 
 
 def _collect(
-    found: Digest,
+    digest: Digest,
     groups: dict[RankGroup, dict[int, _Places]],
     pairs: _Pairs,
     known: dict[object, _Positions],
@@ -161,16 +161,16 @@ def _collect(
 
     *known* has the positions of ranks with the same communications, whose digests share `kinds`.
     """
-    rank, sent = found.rank.rank, found.sent
-    key = id(sent.kinds), sent.group.tobytes(), len(found.rank.groups)
+    rank, sent = digest.rank.rank, digest.sent
+    key = id(sent.kinds), sent.group.tobytes(), len(digest.rank.groups)
     if key not in known:
-        known[key] = _Positions.of(found)
+        known[key] = _Positions.of(digest)
     for place in known[key].messages:
         communication, peer = sent.kinds[place].communication, sent.peer[place]
         ends = (rank, peer) if communication.name == "send" else (peer, rank)
-        message = (found.rank.groups[sent.group[place]], *ends, communication.tag)
+        message = (digest.rank.groups[sent.group[place]], *ends, communication.tag)
         pairs.setdefault(message, ([], []))[communication.name != "send"].append(place)
-    for entry, own in zip(found.rank.groups, known[key].groups):
+    for entry, own in zip(digest.rank.groups, known[key].groups):
         groups.setdefault(entry, {})[rank] = own  # also if it ran no collective in the group
 
 

@@ -39,9 +39,9 @@ class Lane(NamedTuple):
         return ranks_text(self.ranks)
 
 
-def equality_key(found: Digest) -> tuple[str, bool]:
+def equality_key(digest: Digest) -> tuple[str, bool]:
     """A key that is equal for ranks that ran the same operations, apart from sizes."""
-    return found.similar, bool(found.failure)
+    return digest.similar, bool(digest.failure)
 
 
 def first_ranks(digests: Sequence[Digest]) -> list[int]:

@@ -139,12 +139,12 @@ def _sharded_views(recording: Recording, regions: Collection[ScopeId]) -> set[Op
     return views
 
 
-def _only_views(recording: Recording, op: Op, found: set[OpId]) -> bool:
-    """Whether an op only views the outputs of *found*, as FSDP does to create parameters."""
+def _only_views(recording: Recording, op: Op, ops: set[OpId]) -> bool:
+    """Whether an op only views the outputs of *ops*, as FSDP does to create parameters."""
     if op.name not in ("as_strided", "detach") and op.kind is not OpKind.PASS:
         return False
     makers = {recording.values[slot.value].producer for slot in op.inputs}
-    return bool(makers) and makers <= found
+    return bool(makers) and makers <= ops
 
 
 def _empty_regions(recording: Recording, removed: set[OpId]) -> set[ScopeId]:

@@ -153,7 +153,7 @@ def _run_through(recording: RecordedRun) -> Iterator[tuple[ScopeId | None, Item]
 def _check(
     recording: RecordedRun,
     name: str,
-    found: Mapping[ScopeId | None, Sequence[Item]],
+    children: Mapping[ScopeId | None, Sequence[Item]],
     hits: Mapping[str, set[ScopeId | None]],
 ) -> None:
     """Check that every pattern matches, and that the members of a group are siblings."""
@@ -161,11 +161,11 @@ def _check(
         if not parents:
             known = (_path(recording, item) for _, item in _run_through(recording))
             raise InvalidArgument(f"group {name!r}: {advice('scope or op', pattern, known)}")
-    scattered = [pattern for pattern, parents in hits.items() if parents != set(found)]
+    scattered = [pattern for pattern, parents in hits.items() if parents != set(children)]
     if scattered:
         raise InvalidArgument(
             f"group {name!r}: its members must be siblings in one scope, and "
-            f"{', '.join(map(repr, hits))} lie in {_said(recording, found)}. Name siblings, or "
+            f"{', '.join(map(repr, hits))} lie in {_said(recording, children)}. Name siblings, or "
             "make a group of each"
         )
 

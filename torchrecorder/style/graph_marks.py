@@ -141,8 +141,8 @@ class GraphMarks:
         hue = HUES[(int(graph) - 1) % len(HUES)]
         return replace(look, stroke=mix(hue, self.theme.ink, 0.1), width=width, dash="solid")
 
-    def _texts(self, found: Iterable[GraphBreak], placed: bool) -> Iterator[Text]:
-        several = list(found)
+    def _texts(self, breaks: Iterable[GraphBreak], placed: bool) -> Iterator[Text]:
+        several = list(breaks)
         if len(several) > 1:
             yield Text(f"{len(several)} graph breaks")
             return

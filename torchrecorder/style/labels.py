@@ -52,10 +52,10 @@ def shape(sizes: tuple[int, ...]) -> str:
     return f"[{found[0]}]" if len(found) == 1 else "×".join(found) or "scalar"
 
 
-def value(found: Value, usual: str = "float32") -> str:
+def value(tensor: Value, usual: str = "float32") -> str:
     """The shape of a tensor, with its dtype if it is not the *usual* one."""
-    text = shape(found.shape)
-    return text if found.dtype == usual else f"{text} {DTYPES.get(found.dtype, found.dtype)}"
+    text = shape(tensor.shape)
+    return text if tensor.dtype == usual else f"{text} {DTYPES.get(tensor.dtype, tensor.dtype)}"
 
 
 def alike(text: str, number: int) -> str:

@@ -216,23 +216,23 @@ class _Numbers:
         return self.of.setdefault((kind, key), len(self.of))
 
 
-def _tensors(path: str, found: Any) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(found, Tensor):
-        yield path, found
-    elif isinstance(found, Mapping) and isinstance(found, dict):
-        for key in list(found):
-            yield from _tensors(f"{path}.{key}", found[key])
-    elif isinstance(found, (tuple, list)):
-        for number, item in enumerate(found):
+def _tensors(path: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(value, Tensor):
+        yield path, value
+    elif isinstance(value, Mapping) and isinstance(value, dict):
+        for key in list(value):
+            yield from _tensors(f"{path}.{key}", value[key])
+    elif isinstance(value, (tuple, list)):
+        for number, item in enumerate(value):
             yield from _tensors(f"{path}.{number}", item)
-    elif dataclasses.is_dataclass(found) and not isinstance(found, type):
-        for field in dataclasses.fields(found):
-            yield from _tensors(f"{path}.{field.name}", getattr(found, field.name, None))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from _tensors(f"{path}.{field.name}", getattr(value, field.name, None))
 
 
-def _of_value(path: str, found: Any, numbers: _Numbers, inputs: bool = False) -> dict[str, Any]:
-    account: dict[str, Any] = {f"{path}: type": type(found).__name__}
-    for name, tensor in _tensors(path, found):
+def _of_value(path: str, value: Any, numbers: _Numbers, inputs: bool = False) -> dict[str, Any]:
+    account: dict[str, Any] = {f"{path}: type": type(value).__name__}
+    for name, tensor in _tensors(path, value):
         account.update(_of_tensor(name, tensor, numbers))
     return account
 
@@ -377,6 +377,6 @@ def _equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _short(found: Any) -> str:
-    text = repr(found)
+def _short(value: Any) -> str:
+    text = repr(value)
     return text if len(text) <= 120 else f"{text[:60]}...{text[-57:]}"

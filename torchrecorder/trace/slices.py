@@ -167,7 +167,7 @@ def profiled(recording: Made, slices: Sequence[Slice]) -> Made:
     return replace(recording, measured=MappingProxyType(measured))
 
 
-def _amounts(recording: RecordedRun, found: Iterable[Owned]) -> Mapping[str, dict[str, float]]:
+def _amounts(recording: RecordedRun, owned: Iterable[Owned]) -> Mapping[str, dict[str, float]]:
     """The sums over the slices of each op and grad node."""
     amounts: dict[str, dict[str, float]] = {quantity: {} for quantity in QUANTITIES}
 
@@ -175,7 +175,7 @@ def _amounts(recording: RecordedRun, found: Iterable[Owned]) -> Mapping[str, dic
         amounts[quantity][owner] = amounts[quantity].get(owner, 0) + amount
 
     on_device = False
-    for item, owner, own in found:
+    for item, owner, own in owned:
         if owner is None or owner in recording.scopes:
             continue
         add(SECONDS_ON_CPU, owner, own / 1e6)

@@ -237,16 +237,16 @@ class AutogradWalk:
             return _parents_first(found, self.key)
         return [found[number] for number in sorted(found)]
 
-    def _is_out_of_order(self, found: dict[int, tuple[int, Any, _Parents]]) -> bool:
+    def _is_out_of_order(self, nodes: dict[int, tuple[int, Any, _Parents]]) -> bool:
         """Whether a node has a lower number than one of its next nodes.
 
         Numbers of several threads are not comparable; and a view of a tensor written in place gets
         another node, with a later number, when its ``grad_fn`` is read.
         """
-        for number, _, parents in found.values():
+        for number, _, parents in nodes.values():
             for parent, _ in parents:
                 behind = number if parent is None else self.key(parent)
-                if number < 0 or behind > number and behind in found:
+                if number < 0 or behind > number and behind in nodes:
                     return True
         return False
 
@@ -367,17 +367,17 @@ class AutogradWalk:
 
 
 def _parents_first(
-    found: dict[int, tuple[int, Any, _Parents]], key: Callable[[Any], int]
+    nodes: dict[int, tuple[int, Any, _Parents]], key: Callable[[Any], int]
 ) -> list[tuple[int, Any, _Parents]]:
-    """The nodes in *found*, each after its next nodes."""
+    """The nodes in *nodes*, each after its next nodes."""
     ordered: dict[int, tuple[int, Any, _Parents]] = {}
-    stack = [(number, False) for number in found]
+    stack = [(number, False) for number in nodes]
     while stack:
         number, seen = stack.pop()
         if seen:
-            ordered[number] = found[number]
+            ordered[number] = nodes[number]
         elif number not in ordered:
             stack.append((number, True))
-            behind = [key(parent) for parent, _ in found[number][2] if parent is not None]
-            stack.extend((item, False) for item in behind if item in found)
+            behind = [key(parent) for parent, _ in nodes[number][2] if parent is not None]
+            stack.extend((item, False) for item in behind if item in nodes)
     return list(ordered.values())

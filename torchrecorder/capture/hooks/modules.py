@@ -203,10 +203,10 @@ class ModuleScopes:
         for observer in self.tape.observers:
             observer.scope_entered(opened)
 
-    def _take_in(self, opened: OpenScope, found: Tensors) -> None:
+    def _take_in(self, opened: OpenScope, tensors: Tensors) -> None:
         """Record the arguments of a scope."""
-        opened.inputs = self.values.slots_of(found)
-        for _, tensor in found:
+        opened.inputs = self.values.slots_of(tensors)
+        for _, tensor in tensors:
             opened.arguments[id(tensor)] = tensor
         opened.begun = self.tape.index
 
@@ -267,11 +267,11 @@ class ModuleScopes:
         return replaced
 
     def _conclude(
-        self, opened: OpenScope, found: Tensors, failed: bool, own: Tensors | None = None
+        self, opened: OpenScope, tensors: Tensors, failed: bool, own: Tensors | None = None
     ) -> None:
-        slots = self.values.slots_of(found if own is None else own)
+        slots = self.values.slots_of(tensors if own is None else own)
         for observer in self.tape.observers:
-            observer.scope_left(opened, found)
+            observer.scope_left(opened, tensors)
         self._close(opened, slots, failed=failed)
 
     def _finish(self, waiting: Waiting, error: BaseException | None) -> None:
@@ -306,15 +306,15 @@ class ModuleScopes:
         self,
         opened: OpenScope,
         output: Any,
-        found: Tensors,
+        tensors: Tensors,
         frame: FrameType | None,
     ) -> Any | None:
         """The replacement for *output*, with aliases of arguments that are returned unchanged."""
         if len(self.open) == 1:
             if self.values.aliases:
-                hand_out(self.values, found, opened.arguments)
+                hand_out(self.values, tensors, opened.arguments)
             return take_back(self.values, output)
-        given = [tensor for _, tensor in found if id(tensor) in opened.arguments]
+        given = [tensor for _, tensor in tensors if id(tensor) in opened.arguments]
         if (given or self.values.aliases) and self._in_function(frame):
             return take_back(self.values, output, opened.arguments.values())
         if not given or not self.tape.sound:
@@ -331,7 +331,7 @@ class ModuleScopes:
         sources = self.regions.sources
         return sources.functions.may_run(caller_of_module(frame), sources.custom_functions)
 
-    def _uncover(self, opened: OpenScope, found: Tensors) -> None:
+    def _uncover(self, opened: OpenScope, tensors: Tensors) -> None:
         """Record hidden ops for results of a scope in which no op was recorded.
 
         Autograd knows some of the steps, but not all of their inputs: a script, which has many
@@ -340,7 +340,7 @@ class ModuleScopes:
         scripted = opened.event.kind is ScopeKind.SCRIPTED
         unknown = [
             tensor
-            for _, tensor in found
+            for _, tensor in tensors
             if self.values.peek(tensor) is None
             and (scripted or node_behind(tensor) is None)
             and id(tensor) not in self.values.named

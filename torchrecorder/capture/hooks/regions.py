@@ -116,19 +116,19 @@ class Regions:
                 return opened.state  # type: ignore[no-any-return]
         return self.outside
 
-    def _is_current(self, found: list[Region], state: ModeState) -> bool:
-        """Whether the only open region is the one *found*, or else the mode *state*, as before."""
+    def _is_current(self, regions: list[Region], state: ModeState) -> bool:
+        """Whether only the one of *regions* is open, or else the mode *state*, as before."""
         stack = self.tape.stack
         top, before = self._synced
-        if state is not before or len(found) > 1 or not stack or stack[-1] is not top:
+        if state is not before or len(regions) > 1 or not stack or stack[-1] is not top:
             return False
-        if top.key is not (found[0].key if found else state):
+        if top.key is not (regions[0].key if regions else state):
             return False
         return len(stack) == 1 or stack[-2].key is None
 
-    def _sync(self, found: list[Region], state: ModeState) -> list[tuple[Region, ScopeId]]:
-        """Close and open regions so that those run that are *found*; gives those that began."""
-        wanted = [item for item in reversed(found) if _is_shown(item)]
+    def _sync(self, regions: list[Region], state: ModeState) -> list[tuple[Region, ScopeId]]:
+        """Close and open regions so that those run that are *regions*; gives those that began."""
+        wanted = [item for item in reversed(regions) if _is_shown(item)]
         keys: list[Any] = [item.key for item in wanted]
         kind = _mode_kind(self._door(), state, bool(wanted))
         if kind is not None:

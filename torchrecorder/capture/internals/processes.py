@@ -339,11 +339,11 @@ def _reduction(reduce_op: Any) -> str:
     return _REDUCTIONS[number] if number < len(_REDUCTIONS) else "?"
 
 
-def _flat(found: Any) -> Iterator[Tensor]:
-    if isinstance(found, Tensor):
-        yield found
-    elif isinstance(found, list):
-        for item in found:
+def _flat(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
             yield from _flat(item)
 
 

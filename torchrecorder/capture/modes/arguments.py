@@ -70,20 +70,20 @@ def _sort(
         plain.append((name, _text(each)))
 
 
-def _is_plain(found: Any) -> bool:
-    return len(found) <= 16 and all(isinstance(item, _PLAIN) or item is None for item in found)
+def _is_plain(value: Any) -> bool:
+    return len(value) <= 16 and all(isinstance(item, _PLAIN) or item is None for item in value)
 
 
-def _text(found: Any) -> str:
-    if isinstance(found, (tuple, list)):
-        if all(type(item) in _NUMBERS for item in found):
-            return repr(tuple(found))
-        text = "(" + ", ".join(_text(item) for item in found) + ")"
-    elif isinstance(found, slice):
-        ends = ["" if item is None else _text(item) for item in (found.start, found.stop)]
-        text = ":".join(ends) + ("" if found.step is None else f":{_text(found.step)}")
-    elif isinstance(found, (torch.dtype, torch.device)):
-        text = str(found).removeprefix("torch.")
+def _text(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        if all(type(item) in _NUMBERS for item in value):
+            return repr(tuple(value))
+        text = "(" + ", ".join(_text(item) for item in value) + ")"
+    elif isinstance(value, slice):
+        ends = ["" if item is None else _text(item) for item in (value.start, value.stop)]
+        text = ":".join(ends) + ("" if value.step is None else f":{_text(value.step)}")
+    elif isinstance(value, (torch.dtype, torch.device)):
+        text = str(value).removeprefix("torch.")
     else:
-        text = "..." if found is Ellipsis else repr(found)
+        text = "..." if value is Ellipsis else repr(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -197,18 +197,18 @@ def _optimizers(objects: Iterable[Any]) -> list[Optimizer] | None:
     return found
 
 
-def _references(thing: Any) -> Iterator[Any]:
-    """The objects that *thing* may use, without calling any of its methods."""
-    if isinstance(thing, FunctionType):
-        yield from _globals_and_cells(thing)
-    elif isinstance(thing, MethodType):
-        yield from (thing.__self__, thing.__func__)
-    elif isinstance(thing, (list, tuple, set)):
-        yield from thing
-    elif isinstance(thing, dict):
-        yield from thing.values()
-    elif not isinstance(thing, (Tensor, type, ModuleType)):
-        yield from getattr(thing, "__dict__", {}).values()
+def _references(owner: Any) -> Iterator[Any]:
+    """The objects that *owner* may use, without calling any of its methods."""
+    if isinstance(owner, FunctionType):
+        yield from _globals_and_cells(owner)
+    elif isinstance(owner, MethodType):
+        yield from (owner.__self__, owner.__func__)
+    elif isinstance(owner, (list, tuple, set)):
+        yield from owner
+    elif isinstance(owner, dict):
+        yield from owner.values()
+    elif not isinstance(owner, (Tensor, type, ModuleType)):
+        yield from getattr(owner, "__dict__", {}).values()
 
 
 def _globals_and_cells(function: FunctionType) -> Iterator[Any]:

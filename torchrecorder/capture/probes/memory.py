@@ -219,10 +219,10 @@ class MemoryWatched(RecorderDispatchMode, Observer):
         self.begun.clear()
         self.done.clear()
 
-    def _write_peaks(self, found: list[Allocation]) -> None:
+    def _write_peaks(self, allocations: list[Allocation]) -> None:
         """Write the peak of live bytes during each op, grad node and module call."""
         changes = [0] * (self.moment + 1)
-        for item in found:
+        for item in allocations:
             changes[item.begin] += item.bytes
             if item.end is not None:
                 changes[item.end] -= item.bytes
@@ -231,14 +231,14 @@ class MemoryWatched(RecorderDispatchMode, Observer):
             self.tape.write(Measured(BYTES_PEAK, place, max(live[first : last + 1])))
 
 
-def _tensors(found: Any) -> list[Tensor]:
+def _tensors(value: Any) -> list[Tensor]:
     """The tensors in the arguments or results of a kernel."""
-    if isinstance(found, Tensor):
-        return [found]
-    if not isinstance(found, (tuple, list, type({}.values()))):
+    if isinstance(value, Tensor):
+        return [value]
+    if not isinstance(value, (tuple, list, type({}.values()))):
         return []
     tensors: list[Tensor] = []
-    for item in found:
+    for item in value:
         if isinstance(item, Tensor):
             tensors.append(item)
         elif isinstance(item, (tuple, list)):

@@ -100,11 +100,11 @@ class WeightsFollowed:
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         self._guarded(self._compare, _parameters_of(optimizer))
 
-    def _guarded(self, work: Callable[[Tensor], None], found: Iterable[Tensor]) -> None:
+    def _guarded(self, work: Callable[[Tensor], None], tensors: Iterable[Tensor]) -> None:
         """Do *work*, without raising exceptions in the user's program."""
         try:
             with DisableTorchFunction(), torch.no_grad(), without_dispatch_modes():
-                for item in found:
+                for item in tensors:
                     if id(item) in self._names:
                         work(item)
         except Exception as error:

@@ -37,13 +37,13 @@ def hand_on(values: Values, output: Any, passed: set[int]) -> Any | None:
     )
 
 
-def hand_out(values: Values, found: list[tuple[str, Tensor]], given: Container[int]) -> None:
-    """The outermost module returns *found*: the originals take the values of their aliases.
+def hand_out(values: Values, tensors: list[tuple[str, Tensor]], given: Container[int]) -> None:
+    """The outermost module returns *tensors*: the originals take the values of their aliases.
 
     So an identity or inactive dropout at the end lies on the path to the output. The arguments
     *given* to the module, by ``id()``, keep their values.
     """
-    for _, tensor in found:
+    for _, tensor in tensors:
         source = values.original(tensor)
         entry = values.entries.get(id(source))
         if source is not None and entry is not None and id(source) not in given:
@@ -91,8 +91,8 @@ def holds_alias(values: Values, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return False
 
 
-def _identities(found: Any) -> list[int]:
-    return [id(tensor) for _, tensor in tensors_in(found)]
+def _identities(value: Any) -> list[int]:
+    return [id(tensor) for _, tensor in tensors_in(value)]
 
 
 def run_on_originals(
@@ -121,37 +121,37 @@ def run_on_originals(
     return result
 
 
-def _own(values: Values, found: Any) -> Any:
+def _own(values: Values, value: Any) -> Any:
     """An argument with the user's tensors instead of aliases."""
-    if isinstance(found, list):
-        return list(_own(values, tuple(found)))
-    return _or(_exchange(found, values.original), found)
+    if isinstance(value, list):
+        return list(_own(values, tuple(value)))
+    return _or(_exchange(value, values.original), value)
 
 
 def _or(new: Any | None, old: Any) -> Any:
     return old if new is None else new
 
 
-def _places(found: Any) -> list[tuple[Any, Any]]:
+def _places(value: Any) -> list[tuple[Any, Any]]:
     """The keys of a container whose items can be replaced, with the items."""
-    if isinstance(found, list):
-        return list(enumerate(found))
-    if isinstance(found, dict):
-        return list(found.items())
-    if isinstance(found, tuple):
-        return [(None, item) for item in found]
-    if dataclasses.is_dataclass(found) and not isinstance(found, type):
+    if isinstance(value, list):
+        return list(enumerate(value))
+    if isinstance(value, dict):
+        return list(value.items())
+    if isinstance(value, tuple):
+        return [(None, item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [
-            (field.name, getattr(found, field.name, None)) for field in dataclasses.fields(found)
+            (field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)
         ]
     return []
 
 
-def _put(found: Any, key: Any, new: Any) -> None:
-    if isinstance(found, (list, dict)):
-        found[key] = new
-    elif not isinstance(found, tuple):  # tuples are replaced in their container
-        object.__setattr__(found, key, new)
+def _put(value: Any, key: Any, new: Any) -> None:
+    if isinstance(value, (list, dict)):
+        value[key] = new
+    elif not isinstance(value, tuple):  # tuples are replaced in their container
+        object.__setattr__(value, key, new)
 
 
 def _exchange(output: Any, other: Callable[[Tensor], Tensor | None]) -> Any | None:

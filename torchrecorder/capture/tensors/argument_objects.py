@@ -104,12 +104,12 @@ def _attributes(found: Any) -> list[tuple[str, Any]]:
     return [(_key(key), value) for key, value in dict.items(held)]
 
 
-def _slots(found: Any) -> Iterator[tuple[str, Any]]:
-    for cls in type(found).__mro__:
+def _slots(value: Any) -> Iterator[tuple[str, Any]]:
+    for cls in type(value).__mro__:
         for name, member in vars(cls).items():
             if isinstance(member, types.MemberDescriptorType) and name != "__dict__":
                 try:
-                    yield name, member.__get__(found)
+                    yield name, member.__get__(value)
                 except AttributeError:  # not set
                     continue
 

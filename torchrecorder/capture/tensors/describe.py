@@ -27,41 +27,41 @@ ANYWHERE = 1 << 62
 _NO_PARTS = (int, float, str, type(None))
 
 
-def tensors_in(found: Any, name: str = "") -> list[tuple[str, Tensor]]:
+def tensors_in(value: Any, name: str = "") -> list[tuple[str, Tensor]]:
     """Every tensor in nested tuples, lists, mappings and dataclasses, with its place.
 
     Containers of other classes are skipped: reading them could run code of the user.
     """
-    if isinstance(found, Tensor):
-        return [(name, found)]
+    if isinstance(value, Tensor):
+        return [(name, value)]
     tensors: list[tuple[str, Tensor]] = []
-    stack = [(name, found)]
+    stack = [(name, value)]
     seen: set[int] = set()
     while stack:
-        name, found = stack.pop()
-        if isinstance(found, Tensor):
-            tensors.append((name, found))
-        elif id(found) not in seen:
-            parts = _parts(found, name)
+        name, value = stack.pop()
+        if isinstance(value, Tensor):
+            tensors.append((name, value))
+        elif id(value) not in seen:
+            parts = _parts(value, name)
             if parts:
-                seen.add(id(found))
+                seen.add(id(value))
                 stack.extend(reversed(parts))
     return tensors
 
 
-def _parts(found: Any, name: str) -> list[tuple[str, Any]]:
-    if isinstance(found, _NO_PARTS):
+def _parts(value: Any, name: str) -> list[tuple[str, Any]]:
+    if isinstance(value, _NO_PARTS):
         return []
     prefix = f"{name}." if name else ""
-    if isinstance(found, tuple) and hasattr(found, "_fields"):
-        return [(prefix + field, item) for field, item in zip(found._fields, found)]
-    if isinstance(found, (tuple, list)):
-        return [(f"{prefix}{number}", item) for number, item in enumerate(found)]
-    if isinstance(found, dict):
-        return [(f"{prefix}{key}", found[key]) for key in list(found)]
-    if dataclasses.is_dataclass(found) and not isinstance(found, type):
-        fields = dataclasses.fields(found)
-        return [(prefix + field.name, getattr(found, field.name, None)) for field in fields]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return [(prefix + field, item) for field, item in zip(value._fields, value)]
+    if isinstance(value, (tuple, list)):
+        return [(f"{prefix}{number}", item) for number, item in enumerate(value)]
+    if isinstance(value, dict):
+        return [(f"{prefix}{key}", value[key]) for key in list(value)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return [(prefix + field.name, getattr(value, field.name, None)) for field in fields]
     return []
 
 

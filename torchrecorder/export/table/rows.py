@@ -64,16 +64,16 @@ def every_row(recording: RecordedRun, *, ops: bool = False) -> list[Row]:
     return list(_Rows(recording, ops).all())
 
 
-def fitting(found: Sequence[Row], depth: int | None) -> list[Row]:
+def fitting(listed: Sequence[Row], depth: int | None) -> list[Row]:
     """Those of so many levels; None for the deepest level that keeps to about 400 rows."""
     if depth is None:
-        depth = _fitting(found)
-    return [row for row in found if row.depth <= depth]
+        depth = _fitting(listed)
+    return [row for row in listed if row.depth <= depth]
 
 
-def _fitting(found: Sequence[Row]) -> int:
+def _fitting(listed: Sequence[Row]) -> int:
     """The deepest depth with at most 400 rows, 1 at least."""
-    counts = Counter(row.depth for row in found)
+    counts = Counter(row.depth for row in listed)
     total, fitting = 0, 1
     for depth in sorted(counts):
         total += counts[depth]

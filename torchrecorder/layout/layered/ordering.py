@@ -150,7 +150,7 @@ def _places(answer: bytes) -> Mapping[int, float]:
 
 
 def _joined(
-    grid: Grid, pieces: Sequence[Sequence[int]], found: Sequence[Mapping[int, float]]
+    grid: Grid, pieces: Sequence[Sequence[int]], columns: Sequence[Mapping[int, float]]
 ) -> list[float]:
     """Places of all nodes: each piece moved so that lines go on straight from the one above."""
     across = [0.0] * len(grid.row)
@@ -160,7 +160,7 @@ def _joined(
         if piece[one] != piece[other]:
             crossing.setdefault(piece[other], []).append((one, other))
     for number, nodes in enumerate(pieces):
-        places = found[number] or _packed(grid, nodes)
+        places = columns[number] or _packed(grid, nodes)
         moves = sorted(across[one] - places[other] for one, other in crossing.get(number, ()))
         shift = moves[len(moves) // 2] if moves else 0.0
         for node in nodes:

@@ -87,7 +87,7 @@ def plan(
 
 
 def _templates(
-    found: Mapping[int, Joined],
+    scopes: Mapping[int, Joined],
     number: list[int],
     drafts: Sequence[Draft],
     places: Sequence[Sequence[float]],
@@ -95,11 +95,11 @@ def _templates(
     """The templates of all scopes, inner ones first; *number* of drafts becomes that of these."""
     known: dict[object, int] = {}
     templates: list[Template] = []
-    for scope in sorted(found, reverse=True):
+    for scope in sorted(scopes, reverse=True):
         draft, across = drafts[number[scope + 1]], places[number[scope + 1]]
         key: list[object] = [number[scope + 1]]
         for item in draft.loose:
-            inner = number[found[scope].children[item.child] + 1]
+            inner = number[scopes[scope].children[item.child] + 1]
             if inner >= 0:
                 ports = templates[inner].exits if item.exits else templates[inner].entries
                 across = in_order(across, item, ports)
