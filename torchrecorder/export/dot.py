@@ -14,7 +14,9 @@ from torchrecorder.export.quoting import attribute, given, html, joined, quote, 
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.layout.measure import label_size, text_width
 from torchrecorder.style.color import faded
-from torchrecorder.style.figure import Dash, Figure, Group, Line, Look, Outline, Shape, Text
+from torchrecorder.style.figure import (
+    Dash, Figure, Group, Line, Look, Outline, Shape, Text, nested,
+)
 from torchrecorder.style.labels import in_a_line
 from torchrecorder.style.paper import Paper
 
@@ -193,15 +195,7 @@ def _font(figure: Figure) -> str:
 def _nested(figure: Figure, pins: Pins) -> Iterator[str]:
     """Clusters and boxes, nested."""
     outputs = given_out(figure)
-    inside: dict[str | None, list[Shape | Group]] = {}
-    for item in in_order(figure):
-        around = item.group if isinstance(item, Shape) else item.parent
-        inside.setdefault(around, []).append(item)
-    waiting: list[tuple[int, Shape | Group | None]] = [
-        (0, item) for item in reversed(inside.get(None, []))
-    ]
-    while waiting:
-        depth, each = waiting.pop()
+    for depth, each in nested(in_order(figure)):
         tabs = "\t" * depth
         if each is None:
             yield f"{tabs}}}"
@@ -212,8 +206,6 @@ def _nested(figure: Figure, pins: Pins) -> Iterator[str]:
         else:
             yield f"{tabs}subgraph {quote('cluster_' + node_name(each.id))} {{"
             yield f"{tabs}\tgraph [{_group(each, figure, pins.groups.get(each.id, {}))}]"
-            waiting.append((depth, None))
-            waiting.extend((depth + 1, inner) for inner in reversed(inside.get(each.id, [])))
 
 
 def in_order(figure: Figure) -> Iterator[Shape | Group]:

@@ -66,6 +66,7 @@ class Gv(Dot):
 class Painted(Checked):
     """Options of formats that Graphviz paints."""
 
+    suffix: ClassVar[str]
     timeout: float = timeout_option()
     layout: Layout = option(
         "How boxes are laid out: module by module (nested), or all at once (dot). ``\"auto\"`` "
@@ -75,6 +76,13 @@ class Painted(Checked):
         default="auto",
     )
 
+    def export(self, view: View, style: Style) -> bytes:
+        """The contents of the file."""
+        return self._painted(draw(view, style))
+
+    def _painted(self, figure: Figure, attributes: Mapping[str, str] | None = None) -> bytes:
+        return _painted(figure, self.suffix[1:], self.layout, self.timeout, attributes)
+
 
 @documented
 @dataclass(frozen=True)
@@ -83,10 +91,6 @@ class Svg(Painted):
 
     suffix: ClassVar[str] = ".svg"
 
-    def export(self, view: View, style: Style) -> bytes:
-        """SVG."""
-        return _painted(draw(view, style), "svg", self.layout, self.timeout)
-
 
 @documented
 @dataclass(frozen=True)
@@ -94,10 +98,6 @@ class Pdf(Painted):
     """A figure for papers."""
 
     suffix: ClassVar[str] = ".pdf"
-
-    def export(self, view: View, style: Style) -> bytes:
-        """PDF."""
-        return _painted(draw(view, style), "pdf", self.layout, self.timeout)
 
 
 @documented
@@ -121,9 +121,7 @@ class Png(Painted):
         figure = draw(view, style)
         if style.background is None and figure.background == "transparent":
             figure = replace(figure, background="#ffffff")
-        resolution = {"dpi": f"{self.dpi:g}"}
-        bitmap = _painted(figure, "png", self.layout, self.timeout, resolution)
-        return _with_resolution(bitmap, self.dpi)
+        return _with_resolution(self._painted(figure, {"dpi": f"{self.dpi:g}"}), self.dpi)
 
 
 def _with_resolution(png: bytes, dpi: float) -> bytes:

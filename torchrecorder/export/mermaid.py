@@ -10,7 +10,7 @@ from torchrecorder.checks import whole_number
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.style.draw import draw
-from torchrecorder.style.figure import Figure, Group, Line, Look, Shape, Text, title_of
+from torchrecorder.style.figure import Figure, Line, Look, Shape, Text, nested, title_of
 from torchrecorder.style.style import Style
 from torchrecorder.views.bundles import bundles
 from torchrecorder.views.collapse import Collapse
@@ -148,15 +148,8 @@ class _Flowchart:
             yield f"    linkStyle default stroke:{figure.lines[0].look.stroke}"
 
     def _nested(self) -> Iterator[str]:
-        inside: dict[str | None, list[Shape | Group]] = {}
-        for group in self.figure.groups:
-            inside.setdefault(group.parent, []).append(group)
-        for shape in self.figure.shapes:
-            inside.setdefault(shape.group, []).append(shape)
-        waiting: list[tuple[int, Shape | Group | None]] = _turned(1, inside.get(None, []))
-        while waiting:
-            depth, item = waiting.pop()
-            pad = "    " * depth
+        for depth, item in nested((*self.figure.groups, *self.figure.shapes)):
+            pad = "    " * (depth + 1)
             if item is None:
                 yield f"{pad}end"
             elif isinstance(item, Shape):
@@ -164,8 +157,6 @@ class _Flowchart:
             else:
                 text = _label((Text(title_of(item.label), "title"),))
                 yield f'{pad}subgraph {self.groups[item.id]}["{text}"]'
-                waiting.append((depth, None))
-                waiting.extend(_turned(depth + 1, inside.get(item.id, [])))
 
     def _shape(self, shape: Shape) -> str:
         left, right = OUTLINES[shape.look.outline]
@@ -187,10 +178,6 @@ class _Flowchart:
         if look.dash != "solid":
             text += f",stroke-dasharray:{'2 2' if look.dash == 'dotted' else '5 3'}"
         return self.looks.setdefault(text, f"k{len(self.looks)}")
-
-
-def _turned(depth: int, items: list[Shape | Group]) -> list[tuple[int, Shape | Group | None]]:
-    return [(depth, item) for item in reversed(items)]
 
 
 def _label(label: tuple[Text, ...]) -> str:

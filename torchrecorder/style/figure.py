@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -126,6 +126,22 @@ class Group:
     count: int = 1
     name: str = ""
     loop: tuple[str, str] | None = None
+
+
+def nested(items: Iterable[Shape | Group]) -> Iterator[tuple[int, Shape | Group | None]]:
+    """Shapes and groups with their depth, each after the group around it; None ends a group."""
+    inside: dict[str | None, list[Shape | Group]] = {}
+    for item in items:
+        around = item.group if isinstance(item, Shape) else item.parent
+        inside.setdefault(around, []).append(item)
+    waiting: list[tuple[int, Shape | Group | None]] = []
+    waiting.extend((0, item) for item in reversed(inside.get(None, [])))
+    while waiting:
+        depth, each = waiting.pop()
+        yield depth, each
+        if isinstance(each, Group):
+            waiting.append((depth, None))
+            waiting.extend((depth + 1, inner) for inner in reversed(inside.get(each.id, [])))
 
 
 @dataclass(frozen=True, slots=True)
