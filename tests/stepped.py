@@ -15,7 +15,6 @@ from torchrecorder.events import (
     OpId,
     OpKind,
     Role,
-    RunDone,
     ScopeId,
     ScopeKind,
     ScopeLeft,
@@ -24,7 +23,7 @@ from torchrecorder.events import (
     ValueId,
 )
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
-from torchrecorder.graph.recording import Failure
+from torchrecorder.graph.recording import Failure, RunDone, RunFacts
 from torchrecorder.recording import Recording
 
 FORM = Gradient((2, 4), "float32", "cpu", 32)
@@ -188,7 +187,7 @@ def events(*, failed: bool = False) -> list[Event]:
             if failed
             else []
         ),
-        RunDone("Net", "2.13.0", "grad", (), 22.0, 1.0),
+        RunDone("Net", RunFacts("2.13.0", "grad", seconds=22.0, overhead=1.0)),
     ]
 
 

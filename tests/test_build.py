@@ -13,10 +13,11 @@ from torch import nn
 import torchrecorder
 from tests.stepped import events, stepped
 from torchrecorder.build import build
-from torchrecorder.events import Measured, OpKind, Role, RunDone, ScopeLeft, Statistics
+from torchrecorder.events import Measured, OpKind, Role, ScopeLeft, Statistics
 from torchrecorder.export import EXPORTERS
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.nodes import GradNode, GradRun, Module, Op, Scope, Value
+from torchrecorder.graph.recording import RunDone, RunFacts
 from torchrecorder.graph.storage import dumps, loads
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
@@ -124,7 +125,7 @@ def test_statistics_of_what_was_not_recorded_are_left_out() -> None:
 
 def test_a_run_without_scopes_has_no_place_for_strays() -> None:
     """Where nothing was recorded, what was measured is not shown as something's."""
-    recording = build([Measured("flops", "gone", 7), RunDone("n", "", "grad", ())], Recording)
+    recording = build([Measured("flops", "gone", 7), RunDone("n", RunFacts("", "grad"))], Recording)
     assert recording.measured == {"flops": {}}
 
 

@@ -7,6 +7,7 @@ same id as an earlier one replaces it. The others add to a row that came before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Union
 
@@ -27,7 +28,6 @@ from torchrecorder.events import (
     ModuleId,
     OpId,
     Role,
-    RunDone,
     ScopeId,
     ScopeLeft,
     Shard,
@@ -37,7 +37,7 @@ from torchrecorder.events import (
 )
 from torchrecorder.graph.gc_pause import uncollected
 from torchrecorder.graph.nodes import BackwardRun, GradNode, GradRun, Module, Op, Scope, Value
-from torchrecorder.graph.recording import Failure, LiveObjects, Made, RunFacts
+from torchrecorder.graph.recording import Failure, LiveObjects, Made, RunDone
 from torchrecorder.graph.repair import repaired
 from torchrecorder.graph.retained_tensors import Kept
 
@@ -187,16 +187,8 @@ class _Builder:
             raise ValueError("the events do not end with RunDone")
         self._give_aliases()
         inputs, outputs = self._ends()
-        facts = RunFacts(
-            torch_version=self.done.torch_version,
-            grad_mode=self.done.grad_mode,
-            notes=self.done.notes,
-            failure=self.failures[0] if self.failures else None,
-            lost=self.lost,
-            seconds=self.done.seconds,
-            overhead=self.done.overhead,
-            rank=self.done.rank,
-        )
+        failure = self.failures[0] if self.failures else None
+        facts = replace(self.done.facts, failure=failure, lost=self.lost)
         return make(
             name=self.done.name,
             scopes=MappingProxyType(self.scopes),

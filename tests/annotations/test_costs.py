@@ -212,8 +212,7 @@ def test_medians_of_repeats_add_up():
             (each.replace if isinstance(each, Row) else each._replace)(
                 seconds=each.seconds * factor
             )
-            if getattr(each, "seconds", None) is not None and type(each).__name__ != "RunDone"
-            else each
+            if getattr(each, "seconds", None) is not None else each
             for each in events()
         ]
         return build(told, Recording)

@@ -31,7 +31,7 @@ from torchrecorder.capture.state.own_task import OTHER_TASKS
 from torchrecorder.capture.tape import Tape
 from torchrecorder.checks import FLAG, TEXT, Check, advised, check_one, warn
 from torchrecorder.errors import InvalidArgument, Notice, RecorderInUse
-from torchrecorder.events import RunDone
+from torchrecorder.graph.recording import RunDone, RunFacts
 from torchrecorder.graph.retained_tensors import Kept
 from torchrecorder.recording import Recording
 from torchrecorder.trace.slices import profiled
@@ -190,12 +190,14 @@ class Recorder:
         tape.write(
             RunDone(
                 self._name,
-                str(torch.__version__),
-                _grad_mode(),
-                tuple(dict.fromkeys(tape.notes)),
-                tape.time() - tape.began,
-                tape.own,
-                rank,
+                RunFacts(
+                    torch_version=str(torch.__version__),
+                    grad_mode=_grad_mode(),
+                    notes=tuple(dict.fromkeys(tape.notes)),
+                    seconds=tape.time() - tape.began,
+                    overhead=tape.own,
+                    rank=rank,
+                ),
             )
         )
         self._events = tuple(tape.events)

@@ -47,7 +47,6 @@ from torchrecorder.events.run import (
     Gradient,
     Lost,
     Measured,
-    RunDone,
     ScopeLeft,
     Statistics,
 )
@@ -117,7 +116,6 @@ __all__ = [
     "Rank",
     "RankGroup",
     "Role",
-    "RunDone",
     "ScopeId",
     "ScopeKind",
     "ScopeLeft",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from torchrecorder.events.processes import Rank
 from torchrecorder.events.vocabulary import FunctionId, GradId, OpId, ScopeId, Slot, SourceLine
 
 
@@ -129,15 +128,3 @@ class Lost(NamedTuple):
     instrument: str
     where: str
     error: str
-
-
-class RunDone(NamedTuple):
-    """The last event: facts about the whole run."""
-
-    name: str
-    torch_version: str
-    grad_mode: str  # "grad", "no_grad", "inference_mode"
-    notes: tuple[str, ...]  # effects of recording, such as a fast path not taken
-    seconds: float | None = None  # wall-clock time of the block, without that of the recorder
-    overhead: float | None = None  # time of the recorder
-    rank: Rank | None = None  # in a distributed run

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, TypeVar, Union
 
 from torchrecorder.checks import Check, check_one, shown
 from torchrecorder.errors import InvalidArgument, NotKept, NotThere
@@ -61,13 +61,20 @@ class RunFacts:
     """Facts about the whole run."""
 
     torch_version: str
-    grad_mode: str
-    notes: tuple[str, ...] = ()
+    grad_mode: str  # "grad", "no_grad", "inference_mode"
+    notes: tuple[str, ...] = ()  # effects of recording, such as a fast path not taken
     failure: Failure | None = None
-    lost: int = 0
-    seconds: float | None = None
-    overhead: float | None = None
-    rank: Rank | None = None
+    lost: int = 0  # how often an instrument failed to record something
+    seconds: float | None = None  # wall-clock time of the block, without that of the recorder
+    overhead: float | None = None  # time of the recorder
+    rank: Rank | None = None  # in a distributed run
+
+
+class RunDone(NamedTuple):
+    """The last event of a run: its name, and facts about it."""
+
+    name: str
+    facts: RunFacts
 
 
 @dataclass(frozen=True)

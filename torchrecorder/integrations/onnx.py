@@ -20,7 +20,6 @@ from torchrecorder.events import (
     OpId,
     OpKind,
     Role,
-    RunDone,
     ScopeId,
     ScopeKind,
     ScopeLeft,
@@ -28,6 +27,7 @@ from torchrecorder.events import (
     ValueId,
 )
 from torchrecorder.graph.nodes import Module, Op, Scope, Value
+from torchrecorder.graph.recording import RunDone, RunFacts
 from torchrecorder.recording import Recording
 
 _DTYPES = {
@@ -116,7 +116,8 @@ class _Writer:
         self.written.append(ScopeLeft(root, tuple(given), tuple(outputs), None, False))
         yield from self._modules()
         yield from self.written
-        yield RunDone(name, "", "no_grad", ("this is the graph of an ONNX file: nothing ran",))
+        note = "this is the graph of an ONNX file: nothing ran"
+        yield RunDone(name, RunFacts("", "no_grad", (note,)))
 
     def _readers(self) -> dict[str, int]:
         """The last node that reads each value; outputs are read after all of them."""

@@ -15,7 +15,6 @@ from torchrecorder.events import (
     OpId,
     OpKind,
     Role,
-    RunDone,
     ScopeId,
     ScopeKind,
     ScopeLeft,
@@ -24,7 +23,7 @@ from torchrecorder.events import (
     ValueId,
 )
 from torchrecorder.graph.nodes import GradNode, Module, Op, Scope, Value
-from torchrecorder.graph.recording import Failure
+from torchrecorder.graph.recording import Failure, RunDone, RunFacts
 from torchrecorder.recording import Recording
 
 
@@ -231,7 +230,7 @@ class Builder:
 
     def recording(self) -> Recording:
         """The recording of what was built."""
-        return build([*self.events, RunDone(self.name, "2.13.0", "grad", ())], Recording)
+        return build([*self.events, RunDone(self.name, RunFacts("2.13.0", "grad"))], Recording)
 
     def _next(self, what: str) -> int:
         self._ends[what] += 1
