@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.layout.test_nested import SOME, check, directions, some_open, trees
+from torchrecorder.errors import LayoutFailed
 from torchrecorder.layout.layered import Item, Link, place, plan
 from torchrecorder.layout.layered import ordering as columns_module
 from torchrecorder.layout.layered.barycenter import Edge, _settle, coordinates
-from torchrecorder.layout.layered.ordering import APART
+from torchrecorder.layout.layered.ordering import APART, Grid, columns
 
 
 @st.composite
@@ -89,6 +91,33 @@ def test_no_crossing_where_none_is_needed() -> None:
             if rows[one] == rows[third]:
                 before, after = across[one] - across[third], across[other] - across[fourth]
                 assert before * after >= 0
+
+
+def _late(*_: object, **__: object) -> list[bytes]:
+    raise LayoutFailed("too late")
+
+
+@SOME
+@given(grids(), st.booleans())
+def test_a_grid_begins_at_its_leftmost_box(
+    grid: tuple[list[float], list[int], list[Edge]], late: bool
+) -> None:
+    """Without Graphviz, and where it is too late: then each row is packed around one middle."""
+    widths, rows, edges = grid
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns_module.engine, "available", lambda: late)
+        patch.setattr(columns_module.engine, "run_many", _late)
+        (across,) = columns([Grid(widths, rows, edges)], timeout=1)
+    sides = [(at - width / 2, at + width / 2) for at, width in zip(across, widths)]
+    assert min(left for left, _ in sides) == pytest.approx(0, abs=0.01)
+    middles = []
+    for row in set(rows):
+        members = sorted(side for side, each in zip(sides, rows) if each == row)
+        gaps = [after - before for (_, before), (after, _) in pairwise(members)]
+        assert min(gaps, default=APART) >= APART - 0.02
+        assert not late or gaps == pytest.approx([APART] * len(gaps), abs=0.02)
+        middles.append((members[0][0] + members[-1][1]) / 2)
+    assert not late or middles == pytest.approx([middles[0]] * len(middles), abs=0.02)
 
 
 @SOME

@@ -19,8 +19,9 @@ from torchrecorder.layout.layered.constants import CORNER, EDGE, FEW, INSET, PAD
 from torchrecorder.layout.layered.edge_routing import Trunks, corners, rounded, toward, whole
 from torchrecorder.layout.layered.layering import WIDEST, rows
 from torchrecorder.layout.layered.ordering import Grid, _highest
-from torchrecorder.layout.layered.positions import Point
+from torchrecorder.layout.layered.positions import Frame, Point
 from torchrecorder.layout.layered.tracks import Run, height, slots, tracks
+from torchrecorder.layout.layered.u_shape import _hits
 
 Pairs = tuple[int, list[tuple[int, int]], list[bool]]
 
@@ -204,6 +205,34 @@ def test_what_lines_have_in_common_is_drawn_once(found: list[list[tuple[bool, in
         drawn |= set(way(list(points)))
     other = trunks.fresh("y", points)
     assert list(other) == points or len(points) < 2
+
+
+@pytest.mark.parametrize("points", [
+    [(0, 40), (0, 0), (30, 0)], [(0, 0), (0, 40), (30, 40)], [(0, 20), (0, 40), (30, 40)],
+    [(0, 20), (0, 0), (-30, 0)],
+])  # fmt: skip
+def test_a_line_on_another_begins_where_it_leaves_it(points: list[Point]) -> None:
+    """A corner before that, to both sides; wherever on it it begins, at its very end too."""
+    trunks = Trunks()
+    trunks.fresh("x", [(0, 0), (0, 40)])
+    fresh = trunks.fresh("x", points)
+    assert fresh == (toward(points[1], points[0], CORNER), *points[1:])
+
+
+CORNERS = st.tuples(st.integers(-9, 9), st.integers(-9, 9))
+
+
+@SOME
+@given(steps, CORNERS, CORNERS)
+def test_a_way_through_a_box(
+    found: list[tuple[bool, int]], one: tuple[int, int], other: tuple[int, int]
+) -> None:
+    """Is one that has a point inside it: along its sides it runs past."""
+    (left, right), (top, end) = (sorted(pair) for pair in zip(one, other))
+    frame = Frame(left, top, right - left, end - top)
+    halves = way([(2 * x, 2 * y) for x, y in walk(found)])
+    inside = any(2 * left < x < 2 * right and 2 * top < y < 2 * end for x, y in halves)
+    assert _hits(walk(found), [frame]) == inside
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import pytest
 from hypothesis import given, settings
@@ -164,6 +165,7 @@ def test_whole_lines_go_from_box_to_box(
         assert is_on_edge(points[-1], boxes[link.head])
         for box in boxes.values():
             assert box.open or not crosses(points, box)
+    _check_order(picture)
 
 
 @SOME
@@ -180,6 +182,25 @@ def test_lines_drawn_once_cover_all(tree: tuple[list[Item], list[Link]]) -> None
         assert drawn[key][-1][-1] == points[-1]
         for corner in points:
             assert any(_passes(each, corner) for each in drawn[key])
+
+
+def _check_order(picture: Picture) -> None:
+    """What comes from further left does not cross its neighbours just before a closed box."""
+    opened = {box.item for box in picture.boxes if box.open}
+    entering: dict[int, list[tuple[float, float]]] = {}
+    for piece in picture.pieces:
+        if piece.head >= 0 and piece.head not in opened and not piece.exits:
+            entering.setdefault(piece.head, []).append((_comes(piece.points), piece.points[-1][0]))
+    for ends in entering.values():
+        for one, other in combinations(ends, 2):
+            assert (one[0] - other[0]) * (one[1] - other[1]) >= 0
+
+
+def _comes(points: Sequence[Point]) -> float:
+    """Where a line is before it moves sideways for the last time."""
+    if len(points) > 2 and points[-3][1] == points[-2][1] and points[-2][0] == points[-1][0]:
+        return points[-3][0]
+    return points[-1][0]
 
 
 def _passes(points: Sequence[Point], point: Point) -> bool:

@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 
 from tests.layout.test_u_shape import Net, u_net
 from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
-from torchrecorder.layout.layered.constants import BEFORE, GAP, PAD, TRACK
+from torchrecorder.layout.layered.constants import BEFORE, BELOW, EDGE, GAP, PAD, TRACK
 from torchrecorder.layout.layered.edge_routing import whole
 from torchrecorder.layout.layered.u_shape import BESIDE, BETWEEN
 
 CLOSE = 0.02
+TITLE = 12.0
+"""The height of the title of a net."""
+
 FEW = settings(max_examples=8, deadline=None)
 SIZES = st.tuples(st.floats(30, 120), st.floats(30, 120)).map(
     lambda size: (round(size[0], 1), round(size[1], 1))
@@ -75,6 +78,8 @@ def test_both_sides_are_straight_and_close(sizes: list[tuple[float, float]]) -> 
     assert ends[1] - ends[0] == pytest.approx(BETWEEN, abs=CLOSE)
     model = boxes[1]
     assert model.x + model.width - max(box.x + box.width for box in right) == pytest.approx(PAD)
+    highest = min(left[0].y, right[0].y)
+    assert highest - model.y == pytest.approx(TITLE + BELOW + EDGE, abs=CLOSE)
     lowest = max(box.y + box.height for box in [*left, *right])
     assert model.y + model.height - lowest == pytest.approx(BEFORE + PAD, abs=CLOSE)
     out, first = boxes[len(net.items) - 1], boxes[0]
@@ -184,4 +189,5 @@ def test_what_goes_on_leaves_a_u_below(readers: int) -> None:
     assert model.x + model.width == pytest.approx(max(lanes) + PAD)
     levels.sort(reverse=True)
     assert all(one - other == pytest.approx(TRACK) for one, other in pairwise(levels))
-    assert model.y < min(levels) and max(levels) < right[0].y
+    assert min(levels) - model.y == pytest.approx(TITLE + BELOW + BEFORE)
+    assert max(levels) < right[0].y

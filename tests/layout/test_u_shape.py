@@ -209,6 +209,18 @@ def test_levels_are_of_modules() -> None:
     assert runs_down(_chain(10, extra, module=False))
 
 
+@pytest.mark.parametrize("plain", ["left", "right"])
+def test_levels_have_modules_between_them_on_both_sides(plain: str) -> None:
+    """Where one side is of operations only, they are no levels."""
+    net = u_net([(90, 40)] * 3, [False] * 3)
+    assert not runs_down(net)
+    bottom = net.ways[-1][0] + 2
+    for number, item in enumerate(net.items):
+        if item.parent == 1 and number != bottom and (number < bottom) == (plain == "left"):
+            net.items[number] = item._replace(module=False)
+    assert runs_down(net)
+
+
 def test_levels_lie_on_one_way() -> None:
     """Two long lines from ways that meet only later are no levels, one inside the other."""
     build = _Build()

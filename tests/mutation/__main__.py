@@ -24,6 +24,9 @@ TOOL = ROOT
 COVERAGE = ROOT / ".mutation" / "coverage"
 SURVIVORS = ROOT / ".mutation" / "survivors.txt"
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
+STARTED_BY = {"torchrecorder/layout/child.py": ("torchrecorder/layout/engine.py", "_spoken_to")}
+"""Files that run in processes without coverage, and the functions that start these."""
+
 MARKERS = "not slow and not page"
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", MARKERS)
 
@@ -144,15 +147,19 @@ def _run(copy: Path, chosen: list[Mutant], seconds: float) -> dict[Mutant, str |
 def _trial(
     mutant: Mutant, tests: list[coverage_store.Test], imported: set[str], seconds: float
 ) -> Trial:
-    running = [
-        (test.name, test.seconds)
-        for test in tests if test.runs(mutant.path, mutant.function, mutant.line)
-    ]
+    running = [(test.name, test.seconds) for test in tests if _runs(test, mutant)]
     spent = accumulate(taken for _, taken in running)
     within = [test for test, so_far in zip(running, spent) if so_far <= seconds]
     at_import = not mutant.function or f"{mutant.path} {mutant.function}" in imported
     text = mutant.apply((ROOT / mutant.path).read_text(encoding="utf-8"))
     return Trial(mutant.path, text, within or running[:1], at_import)
+
+
+def _runs(test: coverage_store.Test, mutant: Mutant) -> bool:
+    if mutant.path in STARTED_BY:
+        path, function = STARTED_BY[mutant.path]
+        return function in test.lines.get(path, {})
+    return test.runs(mutant.path, mutant.function, mutant.line)
 
 
 def _pytest(copy: Path, arguments: list[str], environment: dict[str, str]) -> None:
@@ -162,10 +169,7 @@ def _pytest(copy: Path, arguments: list[str], environment: dict[str, str]) -> No
 
 
 def _report(chosen: dict[str, list[Mutant]], outcomes: dict[Mutant, str | None]) -> None:
-    """Survivors with what they change, then how many were noticed.
-
-    What only runs in child processes is not seen to run.
-    """
+    """Survivors with what they change, then how many were noticed."""
     survivors = [mutant for mutant, noticed in outcomes.items() if not noticed]
     for mutant in survivors:
         print(mutant.key, mutant.difference((ROOT / mutant.path).read_text()), sep="\n")

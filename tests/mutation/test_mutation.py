@@ -76,6 +76,16 @@ def test_slow_to_end():
     sums.Total().add(0)
 '''
 
+TEST_IN_A_CHILD = '''import subprocess
+import sys
+
+
+def test_unused():
+    """In a process of its own."""
+    code = "from torchrecorder.sums import unused; assert unused(1) == 2"
+    subprocess.run([sys.executable, "-c", code], check=True)
+'''
+
 TEST_OF_UNUSED = """from torchrecorder.sums import unused
 
 
@@ -144,10 +154,11 @@ def test_survivors_are_what_no_test_looks_at(project, run):
     assert (project / "torchrecorder" / "sums.py").read_text() == SUMS
 
 
-def test_survivors_again_after_a_new_test(project, run):
+@pytest.mark.parametrize("text", [TEST_OF_UNUSED, TEST_IN_A_CHILD], ids=["here", "in a child"])
+def test_survivors_again_after_a_new_test(project, run, text):
     """Only the survivors run again, and coverage is measured of the file that changed."""
     run()
-    (project / "tests" / "test_unused.py").write_text(TEST_OF_UNUSED)
+    (project / "tests" / "test_unused.py").write_text(text)
     out = run("--again", "--tests", "tests/test_unused.py")
     assert "coverage of 1 test files" in out
     assert _survivors(project) == SURVIVORS[:-2]

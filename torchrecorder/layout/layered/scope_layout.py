@@ -290,12 +290,12 @@ class Spans:
 
     def _is_free(self, box: int, row: int, own: Sequence[int], mine: set[int]) -> bool:
         """Whether everything in a row, and in the gap before it, is on one side of a box."""
-        places = [self.across[node] for node in own]
-        low, high, middle = min(places), max(places), self.across[box]
-        for node in self.members[row]:
-            at = self.across[node]
-            if node not in mine and (low <= at <= high or (at < low) != (at < middle)):
-                return False
+        middle = self.across[box]
+        places = [middle, *(self.across[node] for node in own)]
+        low, high = min(places), max(places)
+        others = (node for node in self.members[row] if node not in mine)
+        if any(low <= self.across[node] <= high for node in others):
+            return False
         return not any(
             (self.across[one] < middle) != (self.across[other] < middle)
             for one, other in self.crossing.get(row, ())
