@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import torchrecorder
 from torchrecorder.export.nested import Placed
 from torchrecorder.layout.layered import Drawn
-from torchrecorder.layout.layered.side_entry import CLEAR, side_entries
+from torchrecorder.layout.layered.side_entry import CELL, CLEAR, side_entries
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -21,9 +21,21 @@ MAIN = ((50.0, 60.0), (50.0, 85.0), (46.0, 85.0), (46.0, 100.0))
 ASIDE = ((50.0, 0.0), (50.0, 10.0), (90.0, 10.0), (90.0, 90.0), (54.0, 90.0), (54.0, 100.0))
 
 
-def entered(*more: Drawn, upright: bool = True) -> list[tuple[tuple[float, float], ...]]:
-    """The ways of two lines into a circle, beside other boxes."""
-    return side_entries([MAIN, ASIDE], ["a", "b"], {0: CIRCLE, 1: CIRCLE}, [CIRCLE, *more], upright)
+Ways = list[tuple[tuple[float, float], ...]]
+
+
+def entered(*more: Drawn, by: tuple[float, float] = (0.0, 0.0)) -> Ways:
+    """The ways of two lines into a circle, beside other boxes, found elsewhere on the paper."""
+    circle, *boxes = (box._replace(x=box.x + by[0], y=box.y + by[1]) for box in (CIRCLE, *more))
+    ways = side_entries(
+        shifted([MAIN, ASIDE], *by), ["a", "b"], {0: circle, 1: circle}, [circle, *boxes], True
+    )
+    return shifted(ways, -by[0], -by[1])
+
+
+def shifted(ways: Ways, right: float, down: float) -> Ways:
+    """The same elsewhere."""
+    return [tuple((x + right, y + down) for x, y in way) for way in ways]
 
 
 def test_the_other_line_is_straight_then() -> None:
@@ -64,7 +76,9 @@ def test_lines_keep_their_distance(left: float, top: float, free: bool, side: in
     assert CLEAR == 3.0
     box = Drawn(1, left, top, 10.0, 10.0, False)
     if side > 0:
-        assert (entered(box) == entered()) == free
+        for by in ((512.0, 256.0), *((0.0, float(down)) for down in range(0, 2 * int(CELL), 4))):
+            ends = [way[-1] for way in entered(box, by=by)]
+            assert ends == ([(50.0, 100.0), (60.0, 110.0)] if free else [MAIN[-1], ASIDE[-1]])
     else:
         mirrored = [tuple((100 - x, y) for x, y in way) for way in (MAIN, ASIDE)]
         box = box._replace(x=100 - box.x - box.width)

@@ -12,7 +12,7 @@ from tests.layout.test_u_shape import Net, u_net
 from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
 from torchrecorder.layout.layered.constants import BEFORE, BELOW, EDGE, GAP, PAD, TRACK
 from torchrecorder.layout.layered.edge_routing import whole
-from torchrecorder.layout.layered.u_shape import BESIDE, BETWEEN
+from torchrecorder.layout.layered.u_shape import BESIDE, BETWEEN, MARGIN
 
 CLOSE = 0.02
 TITLE = 12.0
@@ -103,19 +103,22 @@ def test_lines_of_one_level_run_side_by_side(parallel: int) -> None:
 
 
 @pytest.mark.parametrize("height", [15.0, 20.0, 25.0])
-def test_lines_that_have_no_room_at_a_side_leave_at_the_end(height: float) -> None:
+@pytest.mark.parametrize("low", ["left", "right"])
+def test_lines_that_have_no_room_at_a_side_use_the_end(height: float, low: str) -> None:
     """They run on tracks below the left box, and enter the right one from below."""
-    net = u_net([(90, height)] * 2, [False] * 2, 2)
+    size = (90.0, height) if low == "left" else (height, 90.0)
+    net = u_net([size] * 2, [False] * 2, 2)
     picture, boxes = drawn(net)
     ways = list(whole(picture, net.links))
-    at_side = height >= TRACK + 16
     for skip in net.skips:
-        tail = boxes[net.links[skip].tail]
-        (x, y), level = ways[skip][0], ways[skip][1][1]
-        if at_side:
-            assert x == pytest.approx(tail.x + tail.width) and tail.y < y < tail.y + tail.height
+        tail, head = boxes[net.links[skip].tail], boxes[net.links[skip].head]
+        ends = ways[skip] if low == "left" else ways[skip][::-1]
+        box, side = (tail, tail.x + tail.width) if low == "left" else (head, head.x)
+        (x, y), level = ends[0], ends[1][1]
+        if height >= TRACK + 2 * MARGIN:
+            assert x == pytest.approx(side) and box.y < y < box.y + box.height
         else:
-            assert y == pytest.approx(tail.y + tail.height) and level > y + 1
+            assert y == pytest.approx(box.y + box.height) and level > y + 1
     levels = sorted(ways[skip][1][1] for skip in net.skips[:2])
     assert levels[1] - levels[0] == pytest.approx(TRACK)
 

@@ -153,8 +153,9 @@ def _straight(way: Way, circle: Segment) -> Way:
 
 def _holds(box: Segment, circle: Segment) -> bool:
     """Whether *box* is a box or frame that is or contains the circle."""
-    return box.line is None and box.left <= circle.left and circle.right <= box.right and (
-        box.top <= circle.top and circle.end <= box.end
+    return (
+        box.left <= circle.left and circle.right <= box.right
+        and box.top <= circle.top and circle.end <= box.end
     )
 
 

@@ -1,0 +1,118 @@
+"""Which region an operation is in, by the modes around the module and in it; writes without
+versions."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch.nn import functional
+
+import torchrecorder
+from tests.notation import flow
+from tests.zoo.case import net
+
+CONTEXTS: dict[str, Callable[[], Any]] = {
+    "enable_grad": torch.enable_grad,
+    "no_grad": torch.no_grad,
+    "inference": torch.inference_mode,
+    "no inference": lambda: torch.inference_mode(False),
+    "bfloat16": lambda: torch.autocast("cpu", torch.bfloat16),
+    "float16": lambda: torch.autocast("cpu", torch.float16),
+    "no autocast": lambda: torch.autocast("cpu", enabled=False),
+}
+AROUND = [(), ("no_grad",), ("inference",), ("bfloat16",), ("no_grad", "bfloat16"),
+          ("inference", "float16")]
+INSIDE = [(name,) for name in CONTEXTS] + [("no_grad", "bfloat16"), ("bfloat16", "enable_grad")]
+
+
+class Modes(NamedTuple):
+    """What PyTorch says about itself."""
+
+    grad: bool
+    inference: bool
+    autocast: str
+
+
+def now() -> Modes:
+    """The modes that are on."""
+    kind = str(torch.get_autocast_dtype("cpu")) if torch.is_autocast_enabled("cpu") else ""
+    return Modes(torch.is_grad_enabled(), torch.is_inference_mode_enabled(), kind)
+
+
+@contextlib.contextmanager
+def entered(names: Sequence[str]) -> Any:
+    """Within these contexts, one in another."""
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            stack.enter_context(CONTEXTS[name]())
+        yield
+
+
+def told(before: Modes, inside: Modes) -> str:
+    """What a reader is told about an operation: what is on only there, the strongest first."""
+    if inside.inference > before.inference:
+        return "inference_mode"
+    if inside.autocast not in ("", before.autocast):
+        return "autocast"
+    if inside.grad != before.grad:
+        return "enable_grad" if inside.grad else "no_grad"
+    return "module"
+
+
+@pytest.mark.parametrize(("around", "names"), product(AROUND, INSIDE))
+def test_regions_by_modes(around: Sequence[str], names: Sequence[str]) -> None:
+    """A region is what differs from the module's call, and ends with the context."""
+    seen = []
+
+    def forward(self: Any, x: torch.Tensor) -> torch.Tensor:
+        y = x.relu()
+        with entered(names):
+            seen.append(now())
+            z = y.exp()
+        return z.sin() + y
+
+    with entered(around):
+        before = now()
+        recording = torchrecorder.record(net(forward), torch.ones(2))
+    scopes = {op.name: recording.scopes[op.scope] for op in recording.ops.values()}
+    kinds = {name: scope.kind.value for name, scope in scopes.items()}
+    assert kinds == {**dict.fromkeys(kinds, "module"), "exp": told(before, seen[0])}
+    if kinds["exp"] == "autocast":
+        assert scopes["exp"].cls == f"cpu {seen[0].autocast.removeprefix('torch.')}"
+
+
+WRITES: dict[str, Callable[[torch.Tensor], Any]] = {
+    "method": lambda y: y.add_(1),
+    "by flag": lambda y: functional.relu(y, inplace=True),
+    "dropout": lambda y: functional.dropout(y, 0.5, inplace=True),
+    "dropout in evaluation": lambda y: functional.dropout(y, 0.5, False, True),
+    "out": lambda y: torch.add(y, 1, out=y),
+    "of a part": lambda y: y[:1].mul_(2),
+    "operator": lambda y: y.__iadd__(1),
+    "item": lambda y: y.__setitem__(0, 5.0),
+    "second argument": lambda y: torch.ones(2).mul_(y),
+    "copy": lambda y: torch.zeros(2).copy_(y),
+    "exchange": lambda y: y.copy_(torch.zeros(2)).add_(y),
+    "nothing": lambda y: functional.relu(y, inplace=False),
+}
+
+
+@pytest.mark.parametrize("kind", WRITES)
+def test_writes_are_seen_without_versions(kind: str) -> None:
+    """Tensors of inference mode have no version counter; the recording is that of no_grad."""
+
+    def forward(self: Any, x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        WRITES[kind](y)
+        return y * 3
+
+    flows = []
+    for name in ("no_grad", "inference"):
+        with entered([name]):
+            flows.append(flow(torchrecorder.record(net(forward), torch.ones(2))))
+    assert flows[0] == flows[1]
