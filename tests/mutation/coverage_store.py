@@ -14,7 +14,7 @@ Lines = dict[str, dict[str, int]]
 
 
 class Test(NamedTuple):
-    """A test that passed."""
+    """A test that ran."""
 
     __test__ = False
 
