@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 import torch
@@ -110,6 +111,8 @@ def test_histograms_of_odd_tensors(numbers, count):
     bars = histogram(torch.tensor(numbers))
     assert sum(bars.counts) == count and len(bars.edges) == 41
     assert bars.edges[0] < bars.edges[-1]
+    finite = [number for number in numbers if math.isfinite(number)] or [0.0]
+    assert (bars.edges[0] + bars.edges[-1]) / 2 == pytest.approx(sum(finite) / len(finite))
 
 
 def test_a_failure_of_ours_stays_ours():

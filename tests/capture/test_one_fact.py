@@ -121,6 +121,24 @@ def test_what_another_thread_made_has_the_size_that_autograd_knows() -> None:
         assert (value.shape, value.dtype, value.bytes) == ((2, 3, 5), "float64", 30 * 8)
 
 
+def test_what_the_outermost_module_passed_on_is_what_is_used_later() -> None:
+    """An identity at its end is on the way; what the program gave to it stays what it was."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.Identity())
+    with torchrecorder.Recorder(model) as recorder:
+        model(torch.ones(2, 3)).exp()
+    recording = recorder.recording
+    (identity,) = [scope for scope in recording.scopes.values() if scope.name == "1"]
+    linear, exp = [op for op in recording.ops.values() if op.name in ("linear", "exp")]
+    assert exp.inputs[0].value == identity.outputs[0].value != linear.outputs[0]
+    alone = nn.Identity()
+    with torchrecorder.Recorder(alone) as recorder:
+        x = torch.ones(2)
+        alone(x)
+        x.exp()
+    ones, *_, exp = recorder.recording.ops.values()
+    assert exp.inputs[0].value == ones.outputs[0]
+
+
 # Where it was -----------------------------------------------------------------------------
 
 

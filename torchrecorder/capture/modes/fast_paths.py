@@ -120,4 +120,4 @@ def restore_message(error: BaseException, raised: str) -> None:
     """
     text = error.args[0] if error.args else None
     if isinstance(text, str) and text.endswith("\nRuntimeError: \n"):
-        error.args = (f"{text[:-1]}{raised}\n", *error.args[1:])
+        error.args = (f"{text[:-1]}{raised}\n",)
