@@ -262,3 +262,37 @@ def test_only_views_in_regions_are_of_sharding() -> None:
     run.op("relu", loose)
     found = without_sharding_ops(run.recording())
     assert [op.name for op in found.ops.values()] == ["mul", "chunk_cat", "relu"]
+
+
+@pytest.mark.parametrize("op", [None, "o0"])
+def test_a_message_of_no_operation_is_no_line(op: Any) -> None:
+    """It is recorded all the same, at both ends; it may be the step that sends and receives."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        run.op("step", run.input("x", (2,)))
+    whole = run.recording()
+    both = [ran(rank, sent(name, 8, tag=0, peer=1 - rank, op=op, scope="s0"), whole=whole)
+            for rank, name in enumerate(("send", "recv"))]  # fmt: skip
+    found = torchrecorder.merge(both)
+    lines = [len(each.inputs) + len(each.outputs) for each in found.whole.ops.values()]
+    assert not found.problems and not [*problems(found.whole)]
+    assert [one.name for one in found.whole.communications] == ["send", "recv"]
+    assert lines == ([2, 2] if op is None else [3, 3])
+
+
+def test_what_sets_a_pipeline_up_sends_nothing() -> None:
+    """What infers the shapes of tensors is communication only where all is shown."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        with run.scope("setup", "stage", kind=ScopeKind.PIPELINE_SETUP):
+            run.op("send", run.input("x"))
+        with run.scope("fc", "Linear"):
+            run.op("linear", run.input("y"))
+    whole = run.recording()
+    setup, module = (each.id for each in list(whole.scopes.values())[1:])
+    both = [ran(rank, sent("broadcast", scope=setup), sent(scope=module), whole=whole)
+            for rank in range(2)]  # fmt: skip
+    merged = torchrecorder.merge(both)
+    assert [one.name for one in merged.recording.communications] == ["all_reduce"]
+    assert [one.name for one in merged.whole.communications] == ["broadcast", "all_reduce"]
+    assert [each.name for each in merged.collectives] == ["broadcast", "all_reduce"]

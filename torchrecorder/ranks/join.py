@@ -380,11 +380,8 @@ def ranks_text(ranks: Iterable[int]) -> str:
             spans[-1][1:] = [rank]
         else:
             spans.append([rank])
-    text = ", ".join(
-        str(span[0]) if len(span) == 1 else f"{span[0]}–{span[1]}" for span in spans
-    )
-    single = len(spans) == 1 and len(spans[0]) == 1
-    return f"{'rank' if single else 'ranks'} {text}"
+    text = ", ".join("–".join(map(str, span)) for span in spans)
+    return f"{'rank' if text.isdecimal() else 'ranks'} {text}"
 
 
 def group_text(group: RankGroup) -> str:
