@@ -99,6 +99,18 @@ def test_top_of_weights(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_top_of_a_module_that_runs_twice(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is listed once, with the number of its calls."""
+    layer = torch.nn.Linear(4, 4)
+    torchrecorder.record(torch.nn.Sequential(layer, layer), torch.ones(2, 4)).save("twice.json")
+    lines = run(capsys, "top", "twice.json", "--by", "parameters")[1].splitlines()
+    assert [line.split() for line in lines[2:]] == [
+        ["20", "100.0", "%", "0", "Linear,", "2", "calls"],
+    ]
+
+
 def test_top_of_ops_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     """For programs: names, numbers, ids."""
     arguments = ("--by", "flops", "--of", "op", "--json")

@@ -10,7 +10,7 @@ pytest.importorskip("sphinx")
 import torch  # noqa: E402
 
 import torchrecorder  # noqa: E402
-from torchrecorder.integrations.sphinx import options  # noqa: E402
+from torchrecorder.integrations.sphinx import options, sources  # noqa: E402
 from torchrecorder.integrations.sphinx.alt_text import described  # noqa: E402
 from torchrecorder.integrations.sphinx.links import aside, with_addresses  # noqa: E402
 from torchrecorder.options import OPTIONS  # noqa: E402
@@ -81,3 +81,15 @@ def test_fold_is_a_word_or_a_flag():
     assert read == [True, True, False, "similar"]
     with pytest.raises(ValueError, match=":fold: it must be yes, no or 'similar', not 'perhaps'"):
         options.drawing({"fold": "perhaps"})
+
+
+def test_figures_are_made_again_for_another_version(monkeypatch, tmp_path):
+    """Whatever of its code changed, also that of the page; not for what Python compiled."""
+    monkeypatch.setattr(sources, "_OWN", tmp_path)
+    states = []
+    for name in ("a.py", "a.py", "inner/b.js", "c.css", "a.pyc", "notes.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{len(states)}")
+        states.append(sources.own_state.__wrapped__())
+    assert len(set(states)) == 4 and states[3] == states[4] == states[5]
