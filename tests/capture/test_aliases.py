@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import torchrecorder as tr
+from tests.zoo.case import net
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
 
@@ -147,3 +148,44 @@ def test_an_identity_of_an_input_is_on_the_way_out(name):
     view = make_view(recorder.recording, ViewOptions(depth=1))
     tails = {view.boxes[arrow.tail].kind for arrow in view.arrows if arrow.head.startswith("out:")}
     assert BoxKind.MODULE in tails and BoxKind.INPUT not in tails
+
+
+class Doubled(torch.autograd.Function):
+    """A function of the user's: it gets what a module passed on, not what that stands for."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * gradient
+
+
+LEAVES = {
+    "plain": lambda: torch.arange(6.0),
+    "view": lambda: torch.arange(6.0).view(2, 3),
+    "slice": lambda: torch.arange(60.0).view(10, 6)[3],
+    "turned": lambda: torch.arange(6.0).view(2, 3).t(),
+    "detached": lambda: (torch.ones(6, requires_grad=True) * 2)[:4].detach(),
+    "parameter": lambda: nn.Parameter(torch.arange(6.0).view(2, 3)[1]),
+}
+
+
+@pytest.mark.parametrize("kind", LEAVES)
+@pytest.mark.parametrize("use", [Doubled.apply, lambda x: Doubled.apply(x) + x, torch.sin],
+                         ids=["function", "both", "operation"])
+def test_gradients_of_leaves_that_are_views(kind, use):
+    """Leaves that lie in the memory of others have gradients like any; these are kept, too."""
+    gradients = []
+    for keep in (None, ["skip"]):
+        x = LEAVES[kind]().requires_grad_()
+        model = net(lambda self, x: use(self.skip(x)), skip=nn.Identity())
+        if keep is None:
+            model(x).sum().backward()
+        else:
+            with tr.Recorder(model, keep=keep) as recorder:
+                model(x).sum().backward()
+            assert torch.equal(recorder.recording.gradients["skip"], x.grad)
+        gradients.append(x.grad)
+    assert torch.equal(*gradients)

@@ -62,12 +62,27 @@ def test_the_peak_of_an_operation() -> None:
 
 # Backward ---------------------------------------------------------------------------------
 
+class Doubled(torch.autograd.Function):
+    """A function of the user's."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        """Twice."""
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        """Twice."""
+        return 2 * gradient
+
+
 PASSING: dict[str, Callable[[Any, Tensor], Tensor]] = {
     "added to itself": lambda self, x: x + self.skip(x),
     "last": lambda self, x: self.skip(x * 3),
     "twice": lambda self, x: self.skip(self.skip(x)) * self.skip(x),
     "none": lambda self, x: x * x.exp(),
     "view": lambda self, x: self.skip(x.view(3, 2)).t() * x,
+    "to a function": lambda self, x: Doubled.apply(self.skip(x)) + x,
     "leaf": lambda self, x: self.skip(x) * 2,
 }
 

@@ -22,7 +22,7 @@ from torch.autograd.graph import get_gradient_edge
 from torchrecorder.capture.autograd.node_facts import name_of, op_name, output_facts
 from torchrecorder.capture.autograd.thread_nodes import LEAF, ForeignNodes
 from torchrecorder.capture.internals.access import current_node, next_node_number
-from torchrecorder.capture.tensors.describe import node_behind
+from torchrecorder.capture.tensors.describe import is_leaf, node_behind
 from torchrecorder.events import GradEdge, GradId, OpId, Role, ScopeId, Slot, ValueId, made
 from torchrecorder.graph.nodes import GradNode, Value
 
@@ -131,7 +131,7 @@ class AutogradWalk:
         node = node_behind(tensor)
         if node is not None:
             return self._edge(node, tensor.output_nr, None)
-        if not tensor.requires_grad or tensor._is_view():  # a view made without gradients
+        if not is_leaf(tensor):
             return None
         return GradEdge(self._leaf(get_gradient_edge(tensor).node), 0)
 

@@ -74,8 +74,8 @@ MODULES = Internal(
 TENSORS = needed(
     "tensors",
     "writes in place, views, sparse layouts",
-    *(f"torch.Tensor.{name}" for name in ("_version", "_base", "_is_view", "_indices", "_values")),
-    attributes=("_version", "_base", "_is_view", "_indices", "_values"),
+    *(f"torch.Tensor.{name}" for name in ("_version", "_base", "_indices", "_values")),
+    attributes=("_version", "_base", "_indices", "_values"),
 )
 STORAGES = needed(
     "storages",

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from torchrecorder.capture.state.restore import without_modes
-from torchrecorder.capture.tensors.describe import node_behind, tensors_in
+from torchrecorder.capture.tensors.describe import is_leaf, node_behind, tensors_in
 from torchrecorder.capture.tensors.tensor_table import Values
 
 
@@ -188,7 +188,7 @@ def _view(source: Tensor) -> Tensor | None:
     if source.layout is not torch.strided or source.is_nested:
         with without_modes():
             return None if source.requires_grad else source.detach()
-    without = source.requires_grad and node_behind(source) is None and source._is_view()
+    without = source.requires_grad and node_behind(source) is None and not is_leaf(source)
     with without_modes():
         if torch.is_grad_enabled() is not without:
             return source.view_as(source)

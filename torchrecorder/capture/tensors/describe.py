@@ -128,6 +128,14 @@ def node_behind(tensor: Tensor) -> Any:
         return None
 
 
+def is_leaf(tensor: Tensor) -> bool:
+    """Whether gradients of *tensor* are added up in it; False also if PyTorch raises an error."""
+    try:
+        return tensor.requires_grad and tensor.is_leaf
+    except RuntimeError:
+        return False
+
+
 def kind_of(tensor: Tensor) -> str:
     """Its class name, or its layout if that is not strided."""
     cls = type(tensor)
