@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Union
+from typing import Any, Literal, NamedTuple, Union, get_args
 
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.annotation import Annotation, Numbers, is_unmeasured
@@ -21,7 +21,7 @@ By = Literal["module", "scope", "op", "type", "grad"]
 """The rows of a ranking or table: modules with all their calls, single calls, ops, ops grouped by
 name, grad nodes."""
 
-KINDS = ("module", "scope", "op", "type", "grad")
+KINDS = get_args(By)
 
 
 class Ranked(NamedTuple):

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Op
+from torchrecorder.graph.ops_inside import scopes_inside
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -43,9 +44,4 @@ class Inside:
 
     def scopes(self, scope: ScopeId) -> Iterator[ScopeId]:
         """A scope and all scopes in it, at any depth."""
-        waiting = [scope]
-        while waiting:
-            each = waiting.pop()
-            yield each
-            inner = self.recording.children.get(each, ())
-            waiting.extend(ScopeId(item.id) for item in inner if not isinstance(item, Op))
+        return scopes_inside(self.recording, [scope])

@@ -1,4 +1,4 @@
-"""The ops that ran in scopes and in calls of functions, and in what is inside them."""
+"""What ran in scopes and in calls of functions, at any depth."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.recording import RecordedRun
 
 
-def ops_inside(recording: RecordedRun, scopes: Iterable[ScopeId]) -> Iterator[OpId]:
-    """The ids of all ops in *scopes*, at any depth; scope by scope, not in run order."""
+def scopes_inside(recording: RecordedRun, scopes: Iterable[ScopeId]) -> Iterator[ScopeId]:
+    """*scopes* and all scopes in them, at any depth; not in run order."""
     waiting = list(scopes)
     while waiting:
-        for child in recording.children[waiting.pop()]:
-            if isinstance(child, Op):
-                yield child.id
-            else:
-                waiting.append(child.id)
+        scope = waiting.pop()
+        yield scope
+        inner = recording.children.get(scope, ())
+        waiting.extend(child.id for child in inner if not isinstance(child, Op))
+
+
+def ops_inside(recording: RecordedRun, scopes: Iterable[ScopeId]) -> Iterator[OpId]:
+    """The ids of all ops in *scopes*, at any depth; scope by scope, not in run order."""
+    for scope in scopes_inside(recording, scopes):
+        yield from (child.id for child in recording.children[scope] if isinstance(child, Op))
 
 
 def ops_of_function(recording: RecordedRun, call: FunctionCall) -> Iterator[OpId]:

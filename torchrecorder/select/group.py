@@ -16,6 +16,7 @@ from torchrecorder.checks import TEXTS
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, Slot, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
+from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.select.focus import advice
 
@@ -209,14 +210,10 @@ class _Gathered:
 
     def _inside(self) -> dict[OpId, Op]:
         """The ops in the group, at any depth."""
-        waiting, found = list(self.items), {}
-        while waiting:
-            item = waiting.pop()
-            if isinstance(item, Op):
-                found[item.id] = item
-            else:
-                waiting.extend(self.old.children[item.id])
-        return dict(sorted(found.items(), key=lambda item: item[1].index))
+        inside = ops_inside(self.old, (item.id for item in self.items if isinstance(item, Scope)))
+        direct = (item.id for item in self.items if isinstance(item, Op))
+        found = (self.old.ops[op] for op in (*direct, *inside))
+        return {op.id: op for op in sorted(found, key=lambda op: op.index)}
 
     def _scopes(self) -> Iterator[tuple[ScopeId, Scope]]:
         """All scopes in run order, the new one at the position of its first member."""

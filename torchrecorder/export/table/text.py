@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, ClassVar, Literal, Union
 
 from torchrecorder.annotations import nan_origin
@@ -176,10 +177,10 @@ class _Filler:
     def columns(self, wanted: Sequence[Union[str, Annotation]]) -> Iterator[Column]:
         check_one("columns", wanted, LIST)
         for item in wanted:
-            if item == "input":
-                yield Column("Input", [self._range(row, _taken) for row in self.listed])
-            elif item == "output":
-                yield Column("Output", [self._range(row, _given) for row in self.listed])
+            if item in ("input", "output"):
+                tensors = attrgetter(f"{item}s")
+                shown = [self._range(row, tensors) for row in self.listed]
+                yield Column(str(item).capitalize(), shown)
             elif item == GRAPHS:
                 numbers_of(self.recording, COMPILED)  # which warns if there are none
                 graphs = (self._members(row) for row in self.listed)
@@ -216,14 +217,6 @@ class _Filler:
             else:
                 members.extend(self.inside.of_op(OpId(identifier)))
         return members
-
-
-def _taken(row: Row) -> Sequence[ValueId]:
-    return row.inputs
-
-
-def _given(row: Row) -> Sequence[ValueId]:
-    return row.outputs
 
 
 def _totals(recording: RecordedRun) -> Iterator[str]:
