@@ -7,12 +7,7 @@ from fnmatch import fnmatchcase
 
 from torchrecorder.annotations.annotation import Annotation, Numbers
 from torchrecorder.annotations.scope_members import Inside
-from torchrecorder.annotations.parameters import (
-    BUFFER_BYTES,
-    PARAMETER_BYTES,
-    PARAMETERS,
-    TRAINABLE,
-)
+from torchrecorder.annotations.parameters import OWNED
 from torchrecorder.annotations.registry import by_name
 from torchrecorder.checks import FROM_0, MAPPING, Check, guess
 from torchrecorder.errors import InvalidArgument
@@ -32,9 +27,6 @@ BUDGETS = Check(
     "a mapping from paths to limits, {'encoder': {'parameters': 12e6}}",
     lambda value: MAPPING.holds(value) and all(map(_are_limits, value.values())),
 )
-
-OWNED = (PARAMETERS, TRAINABLE, PARAMETER_BYTES, BUFFER_BYTES)
-"""Annotations that do not depend on the run; for others, no number means not measured."""
 
 
 def exceeded(recording: RecordedRun, budgets: Budgets) -> list[str]:
@@ -73,7 +65,7 @@ class _Check:
 
     def _numbers(self, annotation: Annotation) -> Numbers:
         numbers = annotation.on(self.recording)
-        if not numbers.by_node and annotation not in OWNED:
+        if not numbers.by_node and annotation not in OWNED:  # of others, none was measured
             raise InvalidArgument(f"this run has no numbers of {annotation.name!r} to check")
         if annotation.merge is None:
             raise InvalidArgument(f"{annotation.name!r} cannot be added up and has no budget")

@@ -59,6 +59,9 @@ PARAMETER_BYTES = Annotation("parameter_bytes", "Params size", "B", _bytes, sum,
 BUFFER_BYTES = Annotation("buffer_bytes", "Buffers size", "B", _buffer_bytes, sum, of_bytes)
 """Bytes of buffers."""
 
+OWNED = (PARAMETERS, TRAINABLE, PARAMETER_BYTES, BUFFER_BYTES)
+"""Annotations that do not depend on the run, but on the modules."""
+
 STORED_NUMBERS = (
     PARAMETERS,
     TRAINABLE,

@@ -16,6 +16,7 @@ from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.annotations.memory import OUTPUT_BYTES
 from torchrecorder.annotations.parameters import (
     BUFFER_BYTES,
+    OWNED,
     PARAMETER_BYTES,
     PARAMETERS,
     TRAINABLE,
@@ -201,7 +202,7 @@ class _Filler:
 
     def _numbers(self, which: Union[str, Annotation]) -> Column:
         numbers = numbers_of(self.recording, which)
-        stored = numbers.annotation in (PARAMETERS, TRAINABLE, PARAMETER_BYTES, BUFFER_BYTES)
+        stored = numbers.annotation in OWNED
         cells = []
         for row in self.listed:
             text = numbers.text(self._members(row))
