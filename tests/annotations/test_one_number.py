@@ -158,8 +158,8 @@ def test_communication_at_the_end_of_a_pass_counts_at_its_call() -> None:
     last, end = sent(None, "g4", "s2", 1, 1), sent(None, None, None, 4, 8, backward=True)
     once = stepped()
     assert communicated(once, "communication_bytes", last, end) == {"g4": 1, "o2": 8}
-    second = once.backward_runs[0]._replace(run=1, op="o1")
-    ran = tuple(each._replace(run=int(each.grad == "g4")) for each in once.grad_runs)
+    second = once.backward_runs[0].replace(run=1, op="o1")
+    ran = tuple(each.replace(run=int(each.grad == "g4")) for each in once.grad_runs)
     twice = replace(once, backward_runs=(*once.backward_runs, second), grad_runs=ran)
     assert communicated(twice, "communication_bytes", end, last) == {"o2": 8, "g4": 1}
     assert communicated(twice, "communication_bytes", last, end) == {"g4": 1, "o1": 8}
