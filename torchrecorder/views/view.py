@@ -15,7 +15,7 @@ from torchrecorder.events import OpId, ValueId
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.nesting import Nesting
 
-PartT = TypeVar("PartT", bound="Part")
+ElementT = TypeVar("ElementT", bound="Element")
 
 
 class BoxKind(str, Enum):
@@ -34,15 +34,15 @@ class BoxKind(str, Enum):
     TENSOR = "tensor"  # an inner value drawn as a node
 
 
-class Part(msgspec.Struct, frozen=True, gc=False):
+class Element(msgspec.Struct, frozen=True, gc=False):
     """A box, cluster or arrow: plain data, of which a large view has hundreds of thousands."""
 
-    def replace(self: PartT, **fields: Any) -> PartT:
+    def replace(self: ElementT, **fields: Any) -> ElementT:
         """The same with other values of these *fields*."""
         return msgspec.structs.replace(self, **fields)
 
 
-class Box(Part, frozen=True, gc=False):
+class Box(Element, frozen=True, gc=False):
     """One thing to draw.
 
     Attributes:
@@ -74,7 +74,7 @@ class Box(Part, frozen=True, gc=False):
         return self if cluster == self.cluster else self.replace(cluster=cluster)
 
 
-class Cluster(Part, frozen=True, gc=False):
+class Cluster(Element, frozen=True, gc=False):
     """An open scope, or an op opened to its grad nodes.
 
     Attributes:
@@ -100,7 +100,7 @@ class Cluster(Part, frozen=True, gc=False):
         return self if parent == self.parent else self.replace(parent=parent)
 
 
-class Arrow(Part, frozen=True, gc=False):
+class Arrow(Element, frozen=True, gc=False):
     """A flow from one box to another.
 
     Attributes:
