@@ -65,6 +65,17 @@ def test_layers_of_a_stack_are_no_loop() -> None:
     assert all(group.loop is None for group in figure.groups)
 
 
+def test_layers_that_each_step_calls_are_no_loop() -> None:
+    """Two calls of each of two layers, one in each step of a training, are not two rounds."""
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(2)))
+    with torchrecorder.Recorder(model) as recorder:
+        for width in (1, 2):
+            model(torch.ones(width, 4)).sum().backward()
+    figure = figure_of(recorder.recording)
+    assert any(each.count == 2 for each in (*figure.shapes, *figure.groups))
+    assert not any("next" in text for text in texts(figure))
+
+
 def test_training_steps_carry_weights_and_state() -> None:
     """They are told as such, once each."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh())

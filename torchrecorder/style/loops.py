@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from torchrecorder.events import OpId, ScopeId
+from torchrecorder.graph.nodes import Module
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style import labels
 from torchrecorder.views.bundles import UPDATES, Flow, Flows
-from torchrecorder.views.fold.blocks import is_block
+from torchrecorder.views.fold.blocks import PREFIX, is_block
 from torchrecorder.views.view import Arrow, Box, Cluster, View
 
 PLAIN = frozenset("input self other tensors tensor mat1 mat2 vec x args".split())
@@ -55,6 +56,8 @@ def _names(view: View, arrows: Iterable[Arrow]) -> Iterator[str]:
 def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
     """Whether the head of an arrow is the same module or line in each round of a fold.
 
+    Calls of the module elsewhere, as in another training step, do not count.
+
     Args:
         recording: The run.
         drawn: The fold.
@@ -65,9 +68,30 @@ def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
         return False  # a tensor or a grad node
     if op is not None and is_block(drawn.id):
         return True
-    within = recording.within(op.scope if op is not None else ScopeId(head))
-    modules = (recording.module_of(recording.scopes[inner]) for inner in within)
-    module = next((module for module in modules if module is not None), None)
+    module = module_around(recording, head)
     if module is None:
         return is_block(drawn.id)
-    return len(module.calls) >= drawn.count
+    return len(module.calls) >= drawn.count and _rounds(recording, drawn, module) >= drawn.count
+
+
+def module_around(recording: RecordedRun, head: str) -> Module | None:
+    """The module that a box is a call of, or that its op ran in."""
+    op = recording.ops.get(OpId(head))
+    within = recording.within(op.scope if op is not None else ScopeId(head))
+    modules = (recording.module_of(recording.scopes[inner]) for inner in within)
+    return next((module for module in modules if module is not None), None)
+
+
+def _rounds(recording: RecordedRun, drawn: Box | Cluster, module: Module) -> int:
+    """How many of the scopes beside a fold's first one, itself included, call *module*."""
+    item = drawn.id
+    while is_block(item):
+        item = item.removeprefix(PREFIX)
+    op = recording.ops.get(OpId(item))
+    around = recording.scopes[ScopeId(item)].parent if op is None else op.scope
+    beside = set()
+    for call in module.calls:
+        within = (*recording.within(call), None)
+        if around in within[1:]:
+            beside.add(within[within.index(around) - 1])
+    return len(beside)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from torchrecorder.style.loops import runs_again
+from torchrecorder.style.loops import module_around, runs_again
 from torchrecorder.views.tree import Tree
 from torchrecorder.views.view import Arrow, Box
 
@@ -17,8 +17,14 @@ def loops(tree: Tree, folds: Mapping[str, Box]) -> dict[int, tuple[Arrow, ...]]:
         folds: For the id of each fold the box that it is when closed.
     """
     found: dict[int, list[Arrow]] = {}
+    known: dict[tuple[int, str, bool], bool] = {}
+    recording = tree.view.recording
     for fold, arrow in _between_siblings(tree) if folds else ():
-        if runs_again(tree.view.recording, folds[tree.places[fold].id], arrow.head):
+        box, module = folds[tree.places[fold].id], module_around(recording, arrow.head)
+        key = fold, module.id if module is not None else "", arrow.head in recording.ops
+        if key not in known:
+            known[key] = runs_again(recording, box, arrow.head)
+        if known[key]:
             found.setdefault(fold, []).append(arrow)
     return {fold: tuple(arrows) for fold, arrows in sorted(found.items())}
 
