@@ -10,9 +10,12 @@ from typing import Any
 import torch
 
 import torchrecorder
-from torchrecorder.events import OpId, ScopeId
+from tests.figures import linear
+from torchrecorder.events import OpId, ScopeId, ScopeKind
 from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
+from torchrecorder.views.view import BoxKind
 
 
 class Block(torch.nn.Module):
@@ -167,3 +170,29 @@ def test_a_step_that_holds_the_model_is_open() -> None:
     with torchrecorder.Recorder(model) as recorder:
         optimizer.step(closure)
     assert "LBFGS" not in names(recorder.recording)
+
+
+def _averaged(number: int) -> Recording:
+    """A layer, and a region that changes so many weights of an average."""
+    run = Builder("job")
+    with run.scope("Net"):
+        for name in ("up", "down"):
+            linear(run, name, run.input())
+    with run.scope("no_grad", "no_grad", kind=ScopeKind.NO_GRAD):
+        for place in range(number):
+            run.op("lerp_", run.parameter(f"average.{place}", (2, 4 + place)))
+    return run.recording()
+
+
+def test_an_update_of_averages_is_one_box_where_it_is_large() -> None:
+    """Small enough, it is open; and where nothing else ran, or a depth is asked for."""
+    for number, depth, closed in ((100, None, 1), (5, None, 0), (100, 9, 0)):
+        view = make_view(_averaged(number), ViewOptions(depth=depth))
+        view.check()
+        assert sum(box.kind is BoxKind.REGION for box in view.boxes.values()) == closed
+    run = Builder("job")
+    with run.scope("no_grad", "no_grad", kind=ScopeKind.NO_GRAD):
+        for place in range(100):
+            run.op("sin", run.input(shape=(2, 4 + place)))
+    alone = make_view(run.recording(), ViewOptions())
+    assert not any(box.kind is BoxKind.REGION for box in alone.boxes.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from torchrecorder.events import FUNCTION, ScopeId, ScopeKind
+from torchrecorder.events import FUNCTION, MODES, ScopeId, ScopeKind
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.branches import Branches, kind_of
 from torchrecorder.views.collapse import Quiet
@@ -45,6 +45,15 @@ def innermost(recording: RecordedRun) -> frozenset[ScopeId]:
         and scope.parent is not None
         and scope.id not in composed
     )
+
+
+def regions_beside(recording: RecordedRun) -> frozenset[ScopeId]:
+    """Outermost regions, such as ``no_grad``, in which no scope ran, if others did: the update of
+    averaged weights, a metric."""
+    composed = {scope.parent for scope in recording.scopes.values()}
+    outermost = [scope for scope in recording.scopes.values() if scope.parent is None]
+    found = [item.id for item in outermost if item.kind in MODES and item.id not in composed]
+    return frozenset(found) if len(found) < len(outermost) else frozenset()
 
 
 def plain_modules(recording: RecordedRun, quiet: Quiet) -> frozenset[str]:
@@ -127,9 +136,9 @@ def choose(
     The last level opens everything; the levels before keep plain modules, the steps of
     optimizers, clipping and gradient scalers closed. By default those stay closed too: show
     every other op that is not alone in its module if that makes at most *enough* boxes; otherwise
-    keep all innermost modules and functions closed, choose the deepest level with at most so
-    many, and if these are few, open large parts further, see `Branches`. *repeated* boxes do not
-    count.
+    keep all innermost modules and functions closed, and regions beside the model, choose the
+    deepest level with at most so many, and if these are few, open large parts further, see
+    `Branches`. *repeated* boxes do not count.
     """
     deepest = max_depth(recording)
     if depth is not None and depth >= deepest:
@@ -140,7 +149,7 @@ def choose(
         return Choice(depth, closed)
     if boxes_at(recording, quiet, closed, repeated)[-1] <= enough:
         return Choice(deepest, closed)
-    closed = innermost(recording) | beside
+    closed = innermost(recording) | beside | regions_beside(recording)
     counts = boxes_at(recording, quiet, closed, repeated)
     fitting = [depth for depth, count in enumerate(counts) if count <= enough]
     base = max([min(1, deepest), *fitting])
