@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from torchrecorder.export.area_chart import _round_step
 from torchrecorder.export.line_chart import (
-    BOTTOM, FIRST, HEIGHT, LAST, LEFT, RIGHT, SPACING, TOP, WIDTH, Chart, chart,
+    BOTTOM, FIRST, HEIGHT, LAST, LEFT, RIGHT, SPACING, TOP, WIDTH, Chart, _Drawing, chart,
 )
 
 END, BASE = WIDTH - RIGHT, HEIGHT - BOTTOM
@@ -160,3 +162,23 @@ def test_long_names_keep_their_end() -> None:
     exactly, longer = "x" * 24, "encoder.layers.0.self_attn.out_proj"
     root = drawn({exactly: [(0, 1.0)], longer: [(0, 2.0)]})
     assert {exactly, "…" + longer[-23:]} <= texts(root).keys()
+
+
+@pytest.mark.parametrize("highest", [0.5, 1, 5, 6, 7, 12, 13, 30, 31, 59, 60, 61, 1e6, 1.3e9])
+def test_grid_lines_are_at_round_places(highest: float) -> None:
+    """At most six of them, and no more apart than that takes: 1, 2 or 5 times a power of ten."""
+    step = _round_step(highest)
+    power = 10.0 ** math.floor(math.log10(step))
+    assert step / power in (1.0, 2.0, 5.0) and highest / step <= 6
+    finer = step / (2.5 if step / power == 5 else 2)
+    assert step == 1 or highest / finer > 6
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1, 3), (100, 103), (-30, -20), (0, 1), (250, 300)])
+def test_powers_of_ten_have_few_lines(low: int, high: int) -> None:
+    """Equally far apart, from the lowest on, however large the numbers are."""
+    drawing = SimpleNamespace(drawn=SimpleNamespace(logarithmic=True), low=low, high=high)
+    ticks = _Drawing._ticks(drawing)  # type: ignore[arg-type]
+    apart = {after - before for before, after in zip(ticks, ticks[1:])}
+    assert ticks[0] == low and 2 <= len(ticks) <= 7 and len(apart) == 1
+    assert high - ticks[-1] < max(apart)

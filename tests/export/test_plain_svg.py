@@ -173,6 +173,17 @@ def test_colours_in_any_spelling(
     assert written in text and 'stroke-width="3"' in text and 'fill="#36648b"' in text
 
 
+@pytest.mark.parametrize(("background", "sheets"), [("transparent", 0), ("white", 1)])
+def test_paper_without_a_colour_is_not_painted(
+    tmp_path: Path, no_graphviz: None, background: str, sheets: int
+) -> None:
+    """What lies below shows through."""
+    root = read(figures.network(), tmp_path / "a.svg", background=background)
+    (sheet,) = root.findall(f"{SVG}g")
+    children = [child for child in sheet if child.tag != f"{SVG}g"]
+    assert len([each for each in children if each.get("stroke") == "none"]) == sheets
+
+
 def test_hostile_names_stay_text(tmp_path: Path, no_graphviz: None) -> None:
     """Names with markup, quotes and control characters make no broken file."""
     name = 'a<b>"c" & \\N \x01]]>'

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 
 from tests.figures import network, regions
 from tests.random_recordings import recordings
+from torchrecorder.graph.flat import printable
 from torchrecorder.recording import Recording
 
 
@@ -95,8 +96,19 @@ def test_grads_on_request() -> None:
     graph = recording.to_networkx(grads=True)
     owners = {said["owner"] for _, said in graph.nodes(data=True) if said["type"] == "grad"}
     assert owners <= set(recording.ops) and owners
+    for grad in recording.grad_nodes.values():
+        said = graph.nodes[grad.id]
+        assert (said["owner"], said["scope"]) == (grad.owner or "", grad.scope or "")
     assert [said["type"] for *_, said in graph.out_edges("g0", data=True)] == []
     assert {said["type"] for *_, said in graph.out_edges("g1", data=True)} == {"gradient"}
+
+
+def test_texts_keep_what_xml_allows() -> None:
+    """By the rule of XML 1.0 for characters; in the place of any other stands one that it has."""
+    allowed = {*range(0x20, 0xD800), *range(0xE000, 0xFFFE), 9, 10, 13}
+    for code in {*range(0x300), *range(0xD7F0, 0xE010), *range(0xFFF0, 0x10010), 0x10FFFF}:
+        kept = printable(f"a{chr(code)}b") == f"a{chr(code)}b"
+        assert kept == (code in allowed or code > 0xFFFF)
 
 
 @settings(max_examples=40, deadline=None)
