@@ -43,7 +43,7 @@ def test_recording_imports_no_drawing():
 
 
 def test_the_first_recording_waits_for_no_library():
-    """The first recording imports nothing but torch's own modules.
+    """The first recording imports nothing but torch's own modules, and that for its rows.
 
     In PyTorch 2.6 its module for checkpointing needs sympy.
     """
@@ -54,7 +54,7 @@ def test_the_first_recording_waits_for_no_library():
         "new = {name.partition('.')[0] for name in {*sys.modules} - had};"
         "print(*sorted(new - {'torchrecorder'}))"
     )
-    assert _python(code).stdout.split() == []
+    assert {*_python(code).stdout.split()} <= {"msgspec", "decimal", "_decimal"}
 
 
 def test_what_is_no_recording_is_refused() -> None:

@@ -6,7 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
+import torchrecorder
 from tests.figures import linear, network, regions
 from tests.graph.test_consistency import changed
 from tests.page.test_data import Page, data_of
@@ -159,3 +162,10 @@ def test_a_weight_counts_once_in_each_place() -> None:
     page = Page(data_of(changed(replace(tied, values=values), "ops", "o2", inputs=reads)))
     assert [page.number("parameters", title) for title in ("0: Linear", "2: Linear")] == [16, 16]
     assert page.number("parameters", "body: Sequential") == page.number("parameters", "Net") == 16
+
+
+def test_repeats_of_a_backward_view_are_no_loops() -> None:
+    """What leads from one sibling to the next there are gradients, into grad nodes."""
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(6)))
+    page = Page(data_of(torchrecorder.record(model, torch.rand(2, 4)), view="backward"))
+    assert max(page.items["count"]) > 1 and page.data["loops"] == []

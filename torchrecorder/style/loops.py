@@ -75,8 +75,10 @@ def runs_again(recording: RecordedRun, drawn: Box | Cluster, head: str) -> bool:
 
 
 def module_around(recording: RecordedRun, head: str) -> Module | None:
-    """The module that a box is a call of, or that its op ran in."""
+    """The module that a box is a call of, or that its op ran in; None for any other box."""
     op = recording.ops.get(OpId(head))
+    if op is None and head not in recording.scopes:
+        return None
     within = recording.within(op.scope if op is not None else ScopeId(head))
     modules = (recording.module_of(recording.scopes[inner]) for inner in within)
     return next((module for module in modules if module is not None), None)
