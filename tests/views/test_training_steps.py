@@ -12,6 +12,7 @@ import torch
 import torchrecorder
 from tests.figures import linear
 from torchrecorder.events import OpId, ScopeId, ScopeKind
+from torchrecorder.graph.structural_hash import structures
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
@@ -50,6 +51,43 @@ def test_steps_are_one_cluster_and_the_layers_in_them_too() -> None:
     counts = Counter(cluster.count for cluster in view.clusters.values())
     assert counts[4] == 1 and counts[3] == 2, counts
     assert len(make_view(steps(9), ViewOptions()).boxes) == len(view.boxes)
+
+
+def test_steps_whose_factors_change_fold_too() -> None:
+    """Those of Adam are corrected by the number of the step; the first step makes its state."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+    with torchrecorder.Recorder(model) as recorder:
+        for _ in range(5):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+    view = make_view(recorder.recording, ViewOptions())
+    assert [c.count for c in view.clusters.values() if "AdamW" in c.names] == [4]
+    exact = structures(recorder.recording)
+    updates = [scope for scope in recorder.recording.scopes.values() if scope.name == "AdamW"]
+    assert len({exact[scope.id] for scope in updates}) == 5
+
+
+def test_steps_of_two_optimizers_fold() -> None:
+    """The second pass of a step adds to gradients that the first has left: of changed weights."""
+    made, judged = torch.nn.Linear(4, 6), torch.nn.Linear(6, 1)
+    both = torch.nn.ModuleDict({"maker": made, "judge": judged})
+    optimizers = [torch.optim.SGD(part.parameters(), lr=0.1) for part in (judged, made)]
+    with torchrecorder.Recorder(both) as recorder:
+        for _ in range(5):
+            fake = made(torch.ones(3, 4))
+            for optimizer, x in zip(optimizers, (fake.detach(), fake)):
+                optimizer.zero_grad()
+                judged(x).mean().backward()
+                optimizer.step()
+    recording = recorder.recording
+    view = make_view(recording, ViewOptions())
+    view.check()
+    assert 4 in {cluster.count for cluster in view.clusters.values()}
+    passes = [recording.ops[run.op] for run in recording.backward_runs]
+    added = {slot.name for op in passes[1::2] for slot in op.inputs[1:]}
+    assert added == {"judge.weight.grad", "judge.bias.grad"}
 
 
 def test_what_a_box_returned_is_found_in_proportion_to_the_run() -> None:

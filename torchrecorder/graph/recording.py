@@ -209,8 +209,9 @@ class RecordedRun:
 
     @cached_property
     def structures(self) -> Mapping[ScopeId, str]:
-        """A digest of the structure of each scope; settings of inactive dropouts do not count."""
-        return MappingProxyType(structures(self, idle=False))
+        """A digest of the structure of each scope; settings of inactive dropouts and of operations
+        in steps of optimizers do not count."""
+        return MappingProxyType(structures(self, exact=False))
 
     @cached_property
     def failed(self) -> frozenset[str]:

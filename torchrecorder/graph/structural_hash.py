@@ -32,18 +32,22 @@ class Run(Protocol):
     @property
     def children(self) -> Mapping[ScopeId | None, tuple[Scope | Op, ...]]: ...
 
+    @property
+    def optimizer_steps(self) -> Mapping[ScopeId, ScopeId]: ...
+
     def module_of(self, scope: Scope) -> Module | None: ...
 
 
-def structures(recording: Run, *, idle: bool = True) -> dict[ScopeId, str]:
+def structures(recording: Run, *, exact: bool = True) -> dict[ScopeId, str]:
     """A digest for each scope: equal digests, equal structure.
 
     Args:
         recording: The run.
-        idle: Whether the settings of inactive modules count: the rate of a dropout in
-            evaluation mode, which often differs between layers.
+        exact: Whether all settings count. Otherwise those of inactive modules do not, such as the
+            rate of a dropout in evaluation mode, which often differs between layers; nor do those
+            of operations in steps of optimizers, which may depend on how many steps were taken.
     """
-    forms = _Forms(recording, idle)
+    forms = _Forms(recording, exact)
     return {scope: form.digest for scope, form in forms.found.items()}
 
 
@@ -68,9 +72,9 @@ class _Form:
 class _Forms:
     """Computes the forms of all scopes, innermost first."""
 
-    def __init__(self, recording: Run, idle: bool) -> None:
+    def __init__(self, recording: Run, exact: bool) -> None:
         self.recording = recording
-        self.idle = idle
+        self.exact = exact
         self.rank: dict[ValueId, int] = {}
         self.found: dict[ScopeId, _Form] = {}
         self.digests: dict[tuple[Any, ...], str] = {}
@@ -101,9 +105,10 @@ class _Forms:
     def _parts(self, scope: Scope, form: _Form) -> Iterator[Any]:
         module = self.recording.module_of(scope)
         yield scope.kind.value, scope.cls, scope.recompute, scope.failed
-        off = module is not None and not self.idle and is_off(module)
+        off = module is not None and not self.exact and is_off(module)
         if module is not None:
             yield module.qualname, "" if off else module.detail, module.training
+        off = off or not self.exact and scope.id in self.recording.optimizer_steps
         for step in self.recording.children[scope.id]:
             if isinstance(step, Op):
                 yield from self._op(step, form, off)

@@ -53,7 +53,8 @@ class Accumulation:
         if gradient is not None and self.values.gradients.last is not None:
             self.values.read_gradient(gradient, of)
             if self.values.entries[id(gradient)].producer is not None:
-                self.gradients.append((f"{of}.grad", gradient))
+                names = self.values.entries[id(variable)].names
+                self.gradients.append((f"{names[0] if names else of}.grad", gradient))
 
     def left_by(self, op: OpId) -> Gradients:
         """The pass is *op*: what it leaves is its own. Returns the gradients it adds to."""
