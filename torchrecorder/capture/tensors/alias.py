@@ -188,8 +188,8 @@ def _view(source: Tensor) -> Tensor | None:
     if source.layout is not torch.strided or source.is_nested:
         with without_modes():
             return None if source.requires_grad else source.detach()
-    without = source.requires_grad and node_behind(source) is None and not is_leaf(source)
     with without_modes():
+        without = source.requires_grad and node_behind(source) is None and not is_leaf(source)
         if torch.is_grad_enabled() is not without:
             return source.view_as(source)
         with torch.set_grad_enabled(not without):

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import get_gradient_edge
 
 from torchrecorder.capture.internals.access import USUAL_TYPES, is_wrapped, unwrapped
 
@@ -129,10 +130,16 @@ def node_behind(tensor: Tensor) -> Any:
 
 
 def is_leaf(tensor: Tensor) -> bool:
-    """Whether gradients of *tensor* are added up in it; False also if PyTorch raises an error."""
+    """Whether gradients of *tensor* are added up in it.
+
+    A view that was made without gradients, of a tensor that has some, is none, although
+    ``is_leaf`` says so. False also if PyTorch raises an error.
+    """
     try:
-        return tensor.requires_grad and tensor.is_leaf
-    except RuntimeError:
+        if tensor._base is None or not tensor.requires_grad:
+            return tensor.requires_grad and tensor.is_leaf
+        return tensor.is_leaf and get_gradient_edge(tensor).node is not None
+    except (AssertionError, RuntimeError):
         return False
 
 
