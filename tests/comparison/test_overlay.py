@@ -287,6 +287,13 @@ def test_numbers_of_what_both_have(before: Recording, after: Recording) -> None:
     assert {item: here.get(item) for item in there} == there
 
 
+def test_a_removed_bias_does_not_count_on_a_page() -> None:
+    """Its layer stays: what only the first run had is in a place of both."""
+    x = torch.rand(2, 4)
+    before, after = (record(nn.Linear(4, 4, bias=bias), x) for bias in (True, False))
+    assert on_a_page(laid(before, after).recording) == on_a_page(after) == {"s0": 16}
+
+
 def on_a_page(recording: Recording) -> dict[str, float | None]:
     """The parameters of every scope that the page of a recording shows."""
     data = data_of(recording, fold=False)

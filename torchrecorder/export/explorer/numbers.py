@@ -97,6 +97,8 @@ class _Places:
         self.parents = [*_counted_in(recording, members, parents)]
         self.innermost: dict[str, int] = {}
         for place, inside in enumerate(members):
+            if recording.former and not recording.former.issuperset(inside):
+                inside = [node for node in inside if node not in recording.former]
             self.innermost.update(dict.fromkeys(inside, place))
         owned: dict[str, list[int]] = {}
         for module in recording.modules.values():
