@@ -274,7 +274,7 @@ def test_a_module_is_counted_without_what_was_removed() -> None:
     assert counts == [("ReLU", 0), ("Linear", 16), ("ReLU", 0), ("Linear", 16)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(recordings(), recordings())
 def test_numbers_of_what_both_have(before: Recording, after: Recording) -> None:
     """They are those of the second run, without what was removed; also on a page."""
