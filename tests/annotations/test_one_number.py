@@ -38,9 +38,6 @@ def measured(recording: Recording, quantity: str, **amounts: float) -> Recording
     return replace(recording, measured=MappingProxyType(found))
 
 
-# Times ----------------------------------------------------------------------------------
-
-
 def on_device(recording: Recording, *grads: str) -> Recording:
     """*recording*, in which these grad nodes received gradients on a device."""
     runs = (
@@ -343,9 +340,6 @@ def test_what_was_not_measured_is_told_with_the_flags_that_measure_it() -> None:
         network().annotations["saved"]
     annotations = (network().annotations[name].annotation for name in ("flops", "time", "kernel"))
     assert flags_for(annotations) == {"flops"}
-
-
-# Rankings and tables --------------------------------------------------------------------
 
 
 def test_a_ranking_begins_with_what_is_no_number() -> None:
