@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from numbers import Real
 from typing import Any
@@ -121,9 +122,14 @@ class Numbers:
         number = self.of(members)
         return "" if number is None else self.annotation.show(number)
 
+    @cached_property
+    def _calls(self) -> frozenset[str]:
+        """The calls of backward."""
+        return frozenset(run.op for run in self.owned.recording.backward_runs)
+
     def _by_pass(self, members: tuple[str, ...]) -> str:
         show, recording = self.annotation.show, self.owned.recording
-        calls = {run.op for run in recording.backward_runs}
+        calls = self._calls
         passes: tuple[list[str], list[str]] = [], []
         for member in members:
             passes[member in recording.grad_nodes or member in calls].append(member)

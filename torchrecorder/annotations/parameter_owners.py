@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from torchrecorder.events import BYTES_OF_GRADIENT, Gradient, ModuleId, ScopeId, ValueId
 from torchrecorder.graph.nodes import Module
 from torchrecorder.graph.recording import RecordedRun
+
+
+def without_former(recording: RecordedRun, members: Sequence[str]) -> Sequence[str]:
+    """*members* without what only a former run had, unless there is nothing else."""
+    if not recording.former:
+        return members
+    return [member for member in members if member not in recording.former] or members
 
 
 @dataclass(frozen=True)
@@ -50,9 +57,7 @@ class Owned:
 
         What only a former run had is left out, unless there is nothing else.
         """
-        found: dict[str, None] = dict.fromkeys(members)
-        former = self.recording.former
-        found = {member: None for member in found if member not in former} or found
+        found: dict[str, None] = dict.fromkeys(without_former(self.recording, [*members]))
         covered: set[ModuleId] = set()
         for module in filter(None, map(self._module, list(found))):
             if module not in covered:

@@ -30,7 +30,7 @@ RowT = TypeVar("RowT", bound="Row")
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """A part of a recording: plain data, with references by id."""
+    """A part of a recording, or of a view over one: plain data, with references by id."""
 
     def replace(self: RowT, **fields: Any) -> RowT:
         """The same with other values of these *fields*."""

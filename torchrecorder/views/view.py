@@ -7,15 +7,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from math import prod
-from typing import Any, TypeVar
-
-import msgspec
 
 from torchrecorder.events import OpId, ValueId
+from torchrecorder.graph.nodes import Row
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.views.nesting import Nesting
-
-ElementT = TypeVar("ElementT", bound="Element")
 
 
 class BoxKind(str, Enum):
@@ -34,15 +30,7 @@ class BoxKind(str, Enum):
     TENSOR = "tensor"  # an inner value drawn as a node
 
 
-class Element(msgspec.Struct, frozen=True, gc=False):
-    """A box, cluster or arrow: plain data, of which a large view has hundreds of thousands."""
-
-    def replace(self: ElementT, **fields: Any) -> ElementT:
-        """The same with other values of these *fields*."""
-        return msgspec.structs.replace(self, **fields)
-
-
-class Box(Element, frozen=True, gc=False):
+class Box(Row, frozen=True, gc=False):
     """One thing to draw.
 
     Attributes:
@@ -74,7 +62,7 @@ class Box(Element, frozen=True, gc=False):
         return self if cluster == self.cluster else self.replace(cluster=cluster)
 
 
-class Cluster(Element, frozen=True, gc=False):
+class Cluster(Row, frozen=True, gc=False):
     """An open scope, or an op opened to its grad nodes.
 
     Attributes:
@@ -100,7 +88,7 @@ class Cluster(Element, frozen=True, gc=False):
         return self if parent == self.parent else self.replace(parent=parent)
 
 
-class Arrow(Element, frozen=True, gc=False):
+class Arrow(Row, frozen=True, gc=False):
     """A flow from one box to another.
 
     Attributes:

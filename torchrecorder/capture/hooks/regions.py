@@ -127,7 +127,7 @@ class Regions:
         return len(stack) == 1 or stack[-2].key is None
 
     def _sync(self, regions: list[Region], state: ModeState) -> list[tuple[Region, ScopeId]]:
-        """Close and open regions so that those run that are *regions*; gives those that began."""
+        """Close and open regions until *regions* are those that run; gives those that began."""
         wanted = [item for item in reversed(regions) if _is_shown(item)]
         keys: list[Any] = [item.key for item in wanted]
         kind = _mode_kind(self._door(), state, bool(wanted))

@@ -10,7 +10,7 @@ from typing import Any, Union
 from torchrecorder.annotations import ANNOTATIONS
 from torchrecorder.annotations.amounts import exact, of_bytes, of_flops, of_seconds
 from torchrecorder.annotations.annotation import Annotation, Numbers
-from torchrecorder.annotations.parameter_owners import Owned, around, own
+from torchrecorder.annotations.parameter_owners import Owned, around, own, without_former
 from torchrecorder.annotations.registry import by_name
 from torchrecorder.annotations.statistics import number, share
 from torchrecorder.graph.nodes import Module
@@ -97,9 +97,7 @@ class _Places:
         self.parents = [*_counted_in(recording, members, parents)]
         self.innermost: dict[str, int] = {}
         for place, inside in enumerate(members):
-            if recording.former and not recording.former.issuperset(inside):
-                inside = [node for node in inside if node not in recording.former]
-            self.innermost.update(dict.fromkeys(inside, place))
+            self.innermost.update(dict.fromkeys(without_former(recording, inside), place))
         owned: dict[str, list[int]] = {}
         for module in recording.modules.values():
             scopes = self._calls(module)
