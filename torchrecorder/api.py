@@ -146,7 +146,7 @@ def summary(
     args: Any = None,
     kwargs: Mapping[str, Any] | None = None,
     *,
-    depth: int | None = None,
+    depth: int | Literal["ops"] | None = None,
     columns: Sequence[str | Annotation] = DEFAULT,
     ops: bool = False,
     fold: bool | Literal["similar"] = True,

@@ -355,7 +355,7 @@ class Recording(RecordedRun):
     @advised
     def summary(
         self,
-        depth: int | None = None,
+        depth: int | Literal["ops"] | None = None,
         columns: Sequence[str | Annotation] = ("input", "output", "parameters"),
         *,
         ops: bool = False,
@@ -364,8 +364,8 @@ class Recording(RecordedRun):
         """A table by scope: shapes, parameters, totals.
 
         Args:
-            depth: Levels of scopes that are listed under the outermost calls; by default as many
-                as give at most about 400 lines.
+            depth: Levels of scopes under the outermost calls; by default as many as give at most
+                about 400 lines; ``"ops"`` for all, with every op.
             columns: ``"input"``, ``"output"``, ``"graphs"``, names of annotations, or
                 annotations.
             ops: List every op too.

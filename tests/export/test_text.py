@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -361,6 +362,20 @@ def test_exporter() -> None:
     text = Txt(depth=1, ops=True).export(make_view(recording), Style())
     assert text == summary(recording, 1, ops=True) + "\n"
     assert Txt().export(make_view(recording), Style()) == summary(recording) + "\n"
+
+
+def test_every_op() -> None:
+    """The depth that shows all ops in figures lists all of them in the table, however deep."""
+    recording, last = network(), Txt(depth="ops")
+    assert last.export(make_view(recording), Style()) == summary(recording, 99, ops=True) + "\n"
+    assert summary(recording, "ops") != summary(recording, 99)
+    deep = Builder("Deep")
+    with ExitStack() as around:
+        for level in range(120):
+            around.enter_context(deep.scope(".".join(["inner"] * level), "Inner"))
+        for _ in range(400):
+            deep.op("relu", deep.input("x"))
+    assert summary(deep.recording(), "ops", fold=False).count("relu()") == 400
 
 
 def test_tree() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -21,7 +22,7 @@ from torchrecorder.annotations.parameters import (
     PARAMETERS,
     TRAINABLE,
 )
-from torchrecorder.checks import FLAG, LIST, advised, check_one, one_of, whole_number
+from torchrecorder.checks import FLAG, LIST, advised, check_one, number_or, one_of, whole_number
 from torchrecorder.events import OpId, ScopeId, ValueId
 from torchrecorder.export.table.folded_rows import folded
 from torchrecorder.export.table.rows import Row, every_row, fitting
@@ -32,7 +33,7 @@ from torchrecorder.select.functions import WithFunctions
 from torchrecorder.style import labels
 from torchrecorder.style.style import Style
 from torchrecorder.style.merge_captions import first_to_last
-from torchrecorder.views.pipeline import FOLDS
+from torchrecorder.views.pipeline import FOLDS, OPS
 from torchrecorder.views.view import View
 
 DEFAULT = ("input", "output", "parameters")
@@ -70,14 +71,14 @@ class Table(str):
 @uncollected()
 def check_listing(depth: Any, *, ops: Any, fold: Any) -> None:
     """Raise an error if an option of `summary` has no meaning."""
-    check_one("depth", depth, whole_number(0).or_none())
+    check_one("depth", depth, number_or(whole_number(0), OPS).or_none())
     check_one("ops", ops, FLAG)
     check_one("fold", fold, one_of(*FOLDS))
 
 
 def summary(
     recording: RecordedRun,
-    depth: int | None = None,
+    depth: Union[int, Literal["ops"], None] = None,
     columns: Sequence[Union[str, Annotation]] = DEFAULT,
     *,
     ops: bool = False,
@@ -92,7 +93,7 @@ def summary(
     Args:
         recording: What to list.
         depth: Levels of scopes that are listed under the outermost calls; None for as many as
-            give at most about 400 lines.
+            give at most about 400 lines; ``"ops"`` for all levels, and every op.
         columns: ``"input"``, ``"output"``, ``"graphs"`` (of ``torch.compile``), the names of
             annotations, or annotations.
         ops: List every op too.
@@ -101,7 +102,7 @@ def summary(
             for every scope.
 
     Raises:
-        InvalidArgument: *depth* is not a number of levels.
+        InvalidArgument: *depth* is neither a number of levels nor ``"ops"``.
         UnknownAnnotation: A column is unknown.
 
     Example:
@@ -121,10 +122,10 @@ def summary(
     """
     check_listing(depth, ops=ops, fold=fold)
     recording = WithFunctions()(recording)
-    found = every_row(recording, ops=ops)
+    found = every_row(recording, ops=ops or depth == OPS)
     if fold:
         found = folded(recording, found, similar=fold == "similar")
-    listed = fitting(found, depth)
+    listed = fitting(found, sys.maxsize if depth == OPS else depth)
     filled = [_names(listed), *_Filler(recording, listed).columns(columns), *_notes(listed)]
     lines = list(table(filled))
     rule = lines[1]
@@ -136,14 +137,14 @@ class Txt:
     """The table by scope as a text file.
 
     Attributes:
-        depth: Levels of scopes that are listed.
+        depth: Levels of scopes that are listed; ``"ops"`` for all, and every op.
         columns: The columns; see `summary`.
         ops: List every op too.
         fold: One line for scopes that repeat.
     """
 
     suffix: ClassVar[str] = ".txt"
-    depth: int | None = None
+    depth: Union[int, Literal["ops"], None] = None
     columns: tuple[Union[str, Annotation], ...] = DEFAULT
     ops: bool = False
     fold: Union[bool, Literal["similar"]] = True
