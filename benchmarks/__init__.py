@@ -1,0 +1,15 @@
+"""Measurements: how long, how large, how well."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from torchrecorder.checks import guess
+
+
+def check_names(given: Sequence[str], known: Collection[str]) -> None:
+    """End the program, with a message and the exit status 1, if a name is not *known*."""
+    for name in given:
+        if name not in known:
+            close = guess(name, known) or "."
+            raise SystemExit(f"unknown name {name!r}{close} Known: {', '.join(known)}")

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import torch
 
 import torchrecorder
+from benchmarks import check_names
 from tests import real_models
 from tests.zoo.case import Run
 
@@ -132,4 +133,5 @@ def compare(names: list[str]) -> None:
 
 if __name__ == "__main__":
     os.nice(19)
+    check_names(sys.argv[1:], real_models.available())
     compare(sys.argv[1:] or real_models.available())

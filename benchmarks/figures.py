@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torchrecorder
+from benchmarks import check_names
 from torchrecorder.drawing import chosen_view
 from torchrecorder.export.graphviz import Svg, smallest
 from torchrecorder.options import drawing
@@ -180,7 +181,9 @@ def _repeated(figure: Figure) -> int:
 def _recordings(names: Sequence[str], folder: Path) -> Iterator[tuple[str, Recording]]:
     """Each model's run: the one in the folder, or a new one, which is kept there."""
     from benchmarks import figure_models
+    from tests import real_models
 
+    check_names(names, dict.fromkeys((*figure_models.names(), *real_models.available())))
     for name in names or figure_models.names():
         path = folder / f"{name}.json"
         if not path.exists():

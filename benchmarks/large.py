@@ -24,12 +24,16 @@ from typing import Any
 import torch
 
 import torchrecorder
+from benchmarks import check_names
 from torchrecorder.export.html import Html
 from torchrecorder.style.style import Style
 from torchrecorder.views.pipeline import ViewOptions, make_view
 
 SECONDS = 5.0
 """For Llama-3-70B, from the model to its page; of work, as other programs may be running."""
+
+PARTS = ("models", "chain", "blocks", "training", "long", "loop")
+"""What can be measured on its own."""
 
 BYTES = 3_000_000
 """For the page of each of the models."""
@@ -289,7 +293,8 @@ def main() -> int:
     from tests.torchvision_shim import install
 
     install()
-    wanted = sys.argv[1:] or ["models", "chain", "blocks", "training", "long", "loop"]
+    check_names(sys.argv[1:], PARTS)
+    wanted = sys.argv[1:] or PARTS
     failed = []
     print(HEAD)
     if "models" in wanted:
