@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -165,3 +166,27 @@ def test_functions_are_found_and_listed():
     ]
     assert recording.paths("scale", "paste_all").total
     assert f"paste()  ×{PASTED}" in recording.summary()
+
+
+class Collater:
+    """An object that is called, and a class whose constructor computes."""
+
+    def __init__(self, start: torch.Tensor) -> None:
+        self.start = start.exp().log()
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return (x + self.start).relu() - 1
+
+
+def test_what_is_called_is_titled_by_its_class():
+    """No program writes ``__call__``; the function can still be found by its name."""
+
+    def collated(x: torch.Tensor) -> torch.Tensor:
+        return Collater(x)(x) * 2
+
+    recording = torchrecorder.record(collated, (torch.ones(3),))
+    if sys.version_info < (3, 11):  # whose code objects do not know their class
+        return
+    assert paths(drawn(recording, functions=True)).count("Collater") == 2
+    (called,) = recording.find("__call__")
+    assert called in recording.find("Collater")

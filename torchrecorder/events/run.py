@@ -7,6 +7,10 @@ from typing import NamedTuple
 from torchrecorder.events.vocabulary import FunctionId, GradId, OpId, ScopeId, Slot, SourceLine
 
 
+_OF_CLASS = ("__call__", "__init__")
+"""Functions that run when a class or one of its objects is called."""
+
+
 class FunctionCall(NamedTuple):
     """A Python function was called between a module, or the block, and what ran in it.
 
@@ -30,6 +34,13 @@ class FunctionCall(NamedTuple):
     source: SourceLine | None
     ops: tuple[OpId, ...]
     scopes: tuple[ScopeId, ...]
+
+    @property
+    def called(self) -> str:
+        """What was called: the function, without its class; the class or object, where the
+        function is ``__call__`` or ``__init__``."""
+        around, _, last = self.name.rpartition(".")
+        return around.rpartition(".")[2] or last if last in _OF_CLASS else last
 
 
 class ScopeLeft(NamedTuple):

@@ -130,6 +130,7 @@ def _function_names(call: FunctionCall) -> Iterator[str]:
     """A call of a Python function by the function's name, with and without its class."""
     yield call.name
     yield call.name.rpartition(".")[2]
+    yield call.called
 
 
 def _is_at(source: SourceLine | None, line: re.Match[str]) -> bool:

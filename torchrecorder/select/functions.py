@@ -221,14 +221,13 @@ class _Grouping:
         call, inside = self.calls[name], self._members[name]
         seconds = [item.seconds for item in inside]
         known = [second for second in seconds if second is not None]
-        title = call.name.rpartition(".")[2]
         return Scope(
             id=name,
             parent=self.parent[name],
             index=first.index,
             kind=ScopeKind.FUNCTION,
-            name=title,
-            path=f"{around}.{title}" if around else title,
+            name=call.called,
+            path=f"{around}.{call.called}" if around else call.called,
             cls=FUNCTION,
             module=None,
             call=0,
