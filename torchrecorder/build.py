@@ -13,7 +13,9 @@ from typing import Any, Union
 
 from torchrecorder.events import (
     BYTES_PEAK,
+    GRAD_SUFFIX,
     MODES,
+    STORED,
     Allocation,
     Communication,
     CompiledGraph,
@@ -187,6 +189,7 @@ class _Builder:
             raise ValueError("the events do not end with RunDone")
         self._give_aliases()
         inputs, outputs = self._ends()
+        self._name_gradients()
         failure = self.failures[0] if self.failures else None
         facts = replace(self.done.facts, failure=failure, lost=self.lost)
         return make(
@@ -291,6 +294,29 @@ class _Builder:
             if value.role is Role.INPUT and value.id not in inputs:
                 inputs[value.id] = Slot(value.names[0], value.id)
         return tuple(inputs.values()), tuple(outputs)
+
+    def _name_gradients(self) -> None:
+        """Name gradients after their leaves, whose names are all known now; they were named after
+        the values of these."""
+        for value in self.values.values():
+            if value.role not in (*STORED, Role.INPUT) and value.names:
+                names = tuple(map(self._gradient_name, value.names))
+                self.values[value.id] = value.replace(names=names)
+        for run in self.backward_runs:
+            op = self.ops.get(run.op) if run.op is not None else None
+            if op is not None:
+                slots = (Slot(self._gradient_name(name), value) for name, value in op.inputs)
+                self.ops[op.id] = op.replace(inputs=tuple(slots))
+
+    def _gradient_name(self, name: str) -> str:
+        """``"fc.weight.grad"`` for ``"v4.grad"``. A leaf without a name has that of the function
+        that made it, or else its role."""
+        leaf = self.values.get(ValueId(name.removesuffix(GRAD_SUFFIX)))
+        if leaf is None or not name.endswith(GRAD_SUFFIX):
+            return name
+        maker = self.ops.get(leaf.producer) if leaf.producer is not None else None
+        known = leaf.names[:1] or (maker.name if maker is not None else leaf.role.value,)
+        return f"{known[0]}{GRAD_SUFFIX}"
 
 
 def _by_id(rows: dict[Any, Any]) -> Callable[[Any], None]:

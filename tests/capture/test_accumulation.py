@@ -118,6 +118,26 @@ def test_a_pass_adds_only_to_what_it_was_told() -> None:
     assert len(second.writes) == 1
 
 
+def test_gradients_are_named_after_their_leaves() -> None:
+    """After a parameter, an argument whose name is known at the end, and a tensor without one."""
+    net, x, scale = nn.Linear(3, 1), torch.ones(2, 3, requires_grad=True), torch.ones(1)
+    scale.requires_grad_()
+    with torchrecorder.Recorder(net) as recorder:
+        made = torch.rand(1).requires_grad_()
+        for _ in range(2):
+            (net(x) * scale * made).sum().backward()
+        leaves = (net.weight, net.bias, x, scale, made)
+        total = sum(2 * each.grad.sum() for each in leaves if each.grad is not None)
+    assert torch.isfinite(torch.as_tensor(total))
+    recording = recorder.recording
+    wanted = {f"{name}.grad" for name in ("weight", "bias", "input", "constant", "rand")}
+    read = [op for op in recording.ops.values() if op.name == "sum"][2:]
+    assert {recording.values[op.inputs[0].value].names for op in read} == {(one,) for one in wanted}
+    (_, second) = recording.backward_runs
+    assert {slot.name for slot in recording.ops[second.op].inputs[1:]} == wanted
+    assert recording.find("weight.grad")
+
+
 def test_a_gradient_freed_while_the_pass_runs_is_freed() -> None:
     """A hook that steps in backward and drops the gradient gets its memory back."""
     import weakref

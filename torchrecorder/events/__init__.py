@@ -53,6 +53,7 @@ from torchrecorder.events.run import (
 from torchrecorder.events.vocabulary import (
     MODES,
     FUNCTION,
+    GRAD_SUFFIX,
     STORED,
     TRAINING,
     FunctionId,
@@ -83,6 +84,7 @@ __all__ = [
     "FLOPS_PROFILED",
     "FUSED_KERNEL",
     "GRADIENT_MESSAGE",
+    "GRAD_SUFFIX",
     "KERNELS",
     "MESSAGE",
     "MODES",

@@ -80,6 +80,9 @@ class Role(str, Enum):
 STORED = (Role.PARAMETER, Role.BUFFER)
 """The roles of values that belong to modules."""
 
+GRAD_SUFFIX = ".grad"
+"""What the names of gradients end in: ``"fc.weight.grad"``; during a run, ``"v4.grad"``."""
+
 made = tuple.__new__
 """``made(Slot, (name, value))`` is ``Slot(name, value)`` in half the time."""
 

@@ -154,15 +154,8 @@ def _listed(view: View, bundle: Bundle) -> Iterator[str]:
     for arrow in bundle.arrows:
         if arrow.value is not None:
             value = values[arrow.value]
-            name = full_name(view, value.names[0] if value.names else "") or arrow.slot
+            name = value.names[0] if value.names else arrow.slot
             yield f"{name} {labels.shape(value.shape)} {value.dtype}".strip()
-
-
-def full_name(view: View, name: str) -> str:
-    """*name*; for a gradient, with the name of its parameter."""
-    of, dot, grad = name.partition(".")
-    known = view.recording.values.get(ValueId(of)) if grad == "grad" else None
-    return f"{known.names[0]}{dot}{grad}" if known is not None and known.names else name
 
 
 def _about(view: View, arrow: Arrow) -> str:

@@ -13,7 +13,7 @@ from enum import Enum
 from operator import itemgetter
 from typing import NamedTuple
 
-from torchrecorder.events import OpId, Role, ScopeId, ValueId
+from torchrecorder.events import GRAD_SUFFIX, OpId, Role, ScopeId, ValueId
 from torchrecorder.graph.nodes import Value
 from torchrecorder.views.full_view import SOURCES
 from torchrecorder.views.view import Arrow, BoxKind, View
@@ -88,7 +88,7 @@ class Flows:
         if self.view.boxes[arrow.tail].kind in _MADE_BEFORE:
             return Flow.TENSOR
         value = self.view.recording.values[arrow.value]
-        if value.role is Role.INNER and value.names and value.names[0].endswith(".grad"):
+        if value.role is Role.INNER and value.names and value.names[0].endswith(GRAD_SUFFIX):
             return Flow.GRADIENT
         role = self._role(value)
         if role is not None:

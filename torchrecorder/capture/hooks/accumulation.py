@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
 from torchrecorder.capture.internals.access import ACCUMULATION
-from torchrecorder.events import OpId, ValueId
+from torchrecorder.events import GRAD_SUFFIX, OpId, ValueId
 
 if TYPE_CHECKING:
     from torchrecorder.capture.tensors.tensor_table import Values
@@ -53,8 +53,7 @@ class Accumulation:
         if gradient is not None and self.values.gradients.last is not None:
             self.values.read_gradient(gradient, of)
             if self.values.entries[id(gradient)].producer is not None:
-                names = self.values.entries[id(variable)].names
-                self.gradients.append((f"{names[0] if names else of}.grad", gradient))
+                self.gradients.append((f"{of}{GRAD_SUFFIX}", gradient))
 
     def left_by(self, op: OpId) -> Gradients:
         """The pass is *op*: what it leaves is its own. Returns the gradients it adds to."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from torchrecorder.events import OpId, ValueId
-
-SUFFIX = ".grad"
-"""The suffix of names of gradients, after the value of the leaf."""
+from torchrecorder.events import GRAD_SUFFIX, OpId, ValueId
 
 
 class LeafGradients:
@@ -26,6 +23,6 @@ class LeafGradients:
 
     def named(self, names: tuple[str, ...]) -> OpId | None:
         """The pass that wrote the gradient with these *names*; None if it is not from the run."""
-        if self.last is None or not names or not names[0].endswith(SUFFIX):
+        if self.last is None or not names or not names[0].endswith(GRAD_SUFFIX):
             return None
-        return self.of(ValueId(names[0].removesuffix(SUFFIX)))
+        return self.of(ValueId(names[0].removesuffix(GRAD_SUFFIX)))

@@ -34,7 +34,7 @@ from torchrecorder.capture.tensors.describe import (
 from torchrecorder.capture.tensors.entries import Aside, Entry, Foreign, around_in, forgetting
 from torchrecorder.capture.tensors.leaf_gradients import LeafGradients
 from torchrecorder.capture.tensors.storage import Storage, Storages, Write
-from torchrecorder.events import GradEdge, OpId, OpKind, Role, Slot, ValueId, made
+from torchrecorder.events import GRAD_SUFFIX, GradEdge, OpId, OpKind, Role, Slot, ValueId, made
 from torchrecorder.graph.nodes import Op, Value
 
 _STRIDED, _PARAMETER = torch.strided, Role.PARAMETER
@@ -85,7 +85,7 @@ class Values:
         if id(gradient) not in self.entries:
             maker = self.gradients.of(of)
             role = Role.CONSTANT if maker is None else Role.INNER
-            self.note(gradient, maker, role, (f"{of}.grad",))
+            self.note(gradient, maker, role, (f"{of}{GRAD_SUFFIX}",))
 
     def peek(self, tensor: Tensor) -> ValueId | None:
         """The last known value of *tensor*."""
