@@ -16,6 +16,7 @@ from tests.figures import network, regions
 from tests.page.test_data import data_of
 from tests.random_recordings import recordings
 from torchrecorder import record
+from torchrecorder.annotations.memory import new_bytes
 from torchrecorder.annotations.parameters import PARAMETERS
 from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.comparison.kinds import ChangeKind
@@ -331,3 +332,27 @@ def stroke_of(drawn: str, word: str) -> str:
     """The colour of a mark, from the legend of a figure."""
     entry = next(line for line in drawn.splitlines() if word in line and " -> " not in line)
     return re.search(r'\bcolor="([^"]+)"', entry)[1]
+
+
+@pytest.mark.parametrize("deeper", [0, 1])
+def test_memory_of_both_is_counted(deeper: int) -> None:
+    """Storages have numbers of their own in each run: what only one had made new memory there,
+    and a view none."""
+
+    class Net(nn.Module):
+        def __init__(self, deep: bool) -> None:
+            super().__init__()
+            self.first, self.deep = nn.Linear(4, 4), deep
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.first(x)
+            if self.deep:
+                x = (x[:1] + x.tanh()).relu_().sin()
+            return x.sigmoid().cos()
+
+    runs = [record(Net(deep == deeper), (torch.ones(2, 4),)) for deep in (0, 1)]
+    counted, own = new_bytes(laid(*runs).recording), [new_bytes(run) for run in runs]
+    for name, number in counted.items():
+        old = name.startswith("old_")
+        assert number == own[not old][OpId(name.removeprefix("old_"))], name
+    assert any(name.startswith("old_") for name in counted) is (deeper == 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from types import MappingProxyType
 from typing import Any, Union
 
@@ -260,7 +261,23 @@ class _Merger:
             if value.id not in self.twins:
                 there = self._there(value.id)
                 producer = self._there(value.producer) if self._shown(value) else None
-                yield there, value.replace(id=there, producer=producer, grad=None)
+                storage = self._memory[value.storage]
+                yield there, value.replace(
+                    id=there, producer=producer, grad=None, storage=storage
+                )
+
+    @cached_property
+    def _memory(self) -> Mapping[int, int]:
+        """The number in the overlay of each storage of the first run: that of the twin of its first
+        value, or one that the second run does not use."""
+        unused = count(1 + max((value.storage for value in self.after.values.values()), default=-1))
+        found: dict[int, int] = {-1: -1}
+        for value in self.before.values.values():
+            if value.storage not in found:
+                twin = self.matching.values.get(value.id)
+                known = -1 if twin is None else self.after.values[twin].storage
+                found[value.storage] = next(unused) if known < 0 else known
+        return found
 
     def _shown(self, value: Value) -> bool:
         """Whether what made a value is part of the overlay."""
