@@ -203,3 +203,35 @@ def test_the_parts_of_a_message() -> None:
         "Call of print", "it writes to the console", ("remove it", "see https://one.org"),
         "https://two.org/x",
     )
+
+
+# Writes -----------------------------------------------------------------------------------
+
+WRITERS: dict[str, Callable[[Tensor, Tensor], object]] = {
+    "out": lambda read, written: torch.add(read, 1, out=written),
+    "in place": lambda read, written: written.add_(read),
+    "item": lambda read, written: written.__setitem__(0, read[0]),
+    "list": lambda read, written: torch._foreach_add_([written], [read]),
+}
+
+
+@pytest.mark.parametrize("way", WRITERS)
+@pytest.mark.parametrize("overlap", [0, 1])
+def test_what_is_only_read_is_not_written(way: str, overlap: int) -> None:
+    """Parts of one memory share a version, and only where they overlap a value."""
+
+    def forward(self: Any, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            whole = x * 1
+            read, written = whole[:1], whole[1 - overlap : 2 - overlap]
+            WRITERS[way](read, written)
+            return read + 0
+
+    x = torch.tensor([[1.0], [2.0]])
+    recording = torchrecorder.record(net(forward), (x,))
+    assert bool(forward(None, x) != x[:1]) == (overlap == 1 and way != "item")
+    (writer,) = (op for op in recording.ops.values() if op.writes)
+    last = next(op for op in recording.ops.values() if op.outputs[0] == recording.outputs[0].value)
+    made_by = recording.values[last.inputs[0].value].producer
+    assert (made_by == writer.id) == bool(overlap)
+    assert len(writer.writes) == 1 + overlap

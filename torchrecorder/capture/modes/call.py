@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -16,6 +17,9 @@ from torchrecorder.events import OpId, Slot, SourceLine
 
 if TYPE_CHECKING:
     from torchrecorder.capture.tensors.entries import Entry
+
+Told = tuple[str, Tensor, "Entry"]
+"""An argument that seems to be written: its name, the tensor, and what is known of it."""
 
 
 class Call:
@@ -76,6 +80,26 @@ class Call:
             writes = self.facts.in_place or _asks_for_in_place(self.arguments)
             return name == "out" or first and writes
         return tensor._version != entry.version
+
+    def own_writes(self, told: Collection[Told]) -> Collection[Told]:
+        """Of several arguments that seem written, those that are.
+
+        All parts of one memory share a version. So it says nothing of the parts that the function
+        reads, if it is known to write another one; autograd has new nodes for those it tracks.
+        """
+        aims = [self._aims_at(name, tensor) for name, tensor, _ in told]
+        known = {id(entry.storage) for (*_, entry), aim in zip(told, aims) if aim}
+        return [
+            each
+            for each, aim in zip(told, aims)
+            if aim or each[1].requires_grad or id(each[2].storage) not in known
+        ]
+
+    def _aims_at(self, name: str, tensor: Tensor) -> bool:
+        """Whether the function is known to write this argument."""
+        if name == "out" or name.partition(".")[0] in self.facts.writes:
+            return True
+        return self.facts.in_place and tensor is self.tensors[0][1]
 
 
 def _asks_for_in_place(arguments: tuple[tuple[str, str], ...]) -> bool:

@@ -21,7 +21,7 @@ from torchrecorder.capture.internals.access import (
     count_function_modes, get_frame, leave_function_mode, peek_transformations,
 )
 from torchrecorder.capture.modes.arguments import named_arguments, sort_arguments
-from torchrecorder.capture.modes.call import Call
+from torchrecorder.capture.modes.call import Call, Told
 from torchrecorder.capture.modes.call_site import CallSites, DirectCalls
 from torchrecorder.capture.modes.composed import body_of, run_heard
 from torchrecorder.capture.modes.op_schema import FunctionFacts, facts_of
@@ -217,7 +217,7 @@ class Calls:
 
     def _writes(self, call: Call) -> dict[int, ValueId]:
         """The arguments that were written in place, as new values."""
-        written: dict[int, ValueId] = {}
+        told: dict[int, Told] = {}
         entries = self.values.entries
         facts = call.facts
         unusual = facts.rebinds or facts.writes
@@ -232,9 +232,10 @@ class Calls:
                 if wrote and tensor._version <= entry.storage.received:
                     entry.version = tensor._version
                     wrote = facts.in_place and tensor is call.tensors[0][1]
-            if wrote and id(tensor) not in written:
-                written[id(tensor)] = self.values.wrote(tensor, entry, call.op)
-        return written
+            if wrote:
+                told[id(tensor)] = name, tensor, entry
+        own = call.own_writes(told.values()) if len(told) > 1 else told.values()
+        return {id(tensor): self.values.wrote(tensor, entry, call.op) for _, tensor, entry in own}
 
     def _outputs(
         self, call: Call, result: Any, writes: dict[int, ValueId]
