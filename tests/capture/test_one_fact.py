@@ -235,3 +235,24 @@ def test_what_is_only_read_is_not_written(way: str, overlap: int) -> None:
     made_by = recording.values[last.inputs[0].value].producer
     assert (made_by == writer.id) == bool(overlap)
     assert len(writer.writes) == 1 + overlap
+
+
+# Arguments --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_settings_of_recurrent_layers(kind: type[nn.RNNBase], packed: bool) -> None:
+    """Those of the module, also where packed sequences move the arguments by a place."""
+    layer = kind(3, 4, num_layers=2, dropout=0.25).eval()
+    sequences = [torch.ones(3, 3), torch.ones(2, 3)]
+    x = nn.utils.rnn.pack_sequence(sequences) if packed else torch.stack(sequences[:1])
+    recording = torchrecorder.record(layer, (x,))
+    (op,) = (op for op in recording.ops.values() if op.name in ("lstm", "gru", "rnn_tanh"))
+    names = ("has_biases", "num_layers", "dropout", "train", "bidirectional")
+    said = dict(op.arguments)
+    assert [said[name] for name in names] == ["True", "2", "0.25", "False", "False"]
+    weights = [slot.value for slot in op.inputs if slot.name.startswith("params.")]
+    assert [recording.values[each].names[0] for each in weights] == [
+        name for name, _ in layer.named_parameters()
+    ]

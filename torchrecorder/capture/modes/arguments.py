@@ -28,7 +28,7 @@ def sort_arguments(
     """
     tensors: list[tuple[str, Tensor]] = []
     plain: list[tuple[str, str]] = []
-    names = facts.parameters
+    names = facts.names_of(args)
     if facts.name == "deepcopy":
         args = args[:1]  # the argument was copied before: do not read it
     for name, entry in named_arguments(args, names):

@@ -109,7 +109,7 @@ class Calls:
             tensors, call.arguments = sort_arguments(facts, args, kwargs)
             call.on_objects = guarded and takes_part(args, kwargs)
             if call.on_objects:
-                named = [*named_arguments(args, facts.parameters), *kwargs.items()]
+                named = [*named_arguments(args, facts.names_of(args)), *kwargs.items()]
                 tensors += tensors_in_objects(named, tensors)
             call.wrapped = peek_transformations() is not None
             if call.wrapped:

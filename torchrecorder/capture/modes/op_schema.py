@@ -108,6 +108,8 @@ class FunctionFacts:
         leaves_unset: Returns uninitialized memory.
         composed: Written in Python, and its body can be recorded.
         dispatched: Called by the dispatcher, before versions of written tensors increase.
+        overloads: Names of positional parameters by the place of the first list of tensors, where
+            that tells overloads apart, as ``lstm`` of packed sequences.
     """
 
     name: str
@@ -126,6 +128,14 @@ class FunctionFacts:
     leaves_unset: bool = False
     composed: bool = False
     dispatched: bool = False
+    overloads: tuple[tuple[int, tuple[str, ...]], ...] = ()
+
+    def names_of(self, args: tuple[Any, ...]) -> tuple[str, ...]:
+        """The names of the positional parameters for these arguments."""
+        if self.overloads:
+            lists = (place for place, item in enumerate(args) if isinstance(item, (list, tuple)))
+            return dict(self.overloads).get(next(lists, -1), self.parameters)
+        return self.parameters
 
 
 _known: dict[Any, FunctionFacts] = {}
@@ -171,6 +181,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         higher_order=isinstance(func, HigherOrderOperator),
         leaves_unset=name in _LEAVES_UNSET,
         composed=isinstance(func, types.FunctionType) and func in COMPOSED,
+        overloads=_overloads(func),
     )
 
 
@@ -247,6 +258,16 @@ def _parameters(func: Any) -> tuple[str, ...]:
         return ("self",) if hasattr(torch.Tensor, str(getattr(func, "__name__", ""))) else ()
     longest = max(schemas, key=lambda schema: len(schema.arguments))
     return tuple(argument.name for argument in longest.arguments if not argument.kwarg_only)
+
+
+def _overloads(func: Any) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """The names of parameters by the place of the first list of tensors, if places differ."""
+    found: dict[int, tuple[str, ...]] = {}
+    for schema in _schemas(func):
+        types_of = {item.name: str(item.type) for item in schema.arguments if not item.kwarg_only}
+        if "List[Tensor]" in types_of.values():
+            found.setdefault(list(types_of.values()).index("List[Tensor]"), tuple(types_of))
+    return tuple(found.items()) if len(found) > 1 else ()
 
 
 def _schemas(func: Any) -> tuple[Any, ...]:
