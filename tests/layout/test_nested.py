@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torchrecorder.layout.layered import Drawn, Item, Link, Picture, Plan, place, plan
 from torchrecorder.layout.layered.positions import Point
 from torchrecorder.layout.layered.constants import APART, GAP
+from torchrecorder.layout.layered.place import Piece
 from torchrecorder.layout.layered.edge_routing import Trunks, whole
 
 SOME = settings(max_examples=60, deadline=None)
@@ -165,7 +166,7 @@ def test_whole_lines_go_from_box_to_box(
         assert is_on_edge(points[-1], boxes[link.head])
         for box in boxes.values():
             assert box.open or not crosses(points, box)
-    _check_order(picture)
+    _check_order(picture, planned)
 
 
 @SOME
@@ -184,23 +185,27 @@ def test_lines_drawn_once_cover_all(tree: tuple[list[Item], list[Link]]) -> None
             assert any(_passes(each, corner) for each in drawn[key])
 
 
-def _check_order(picture: Picture) -> None:
-    """What comes from further left does not cross its neighbours just before a closed box."""
-    opened = {box.item for box in picture.boxes if box.open}
-    entering: dict[int, list[tuple[float, float]]] = {}
+def _check_order(picture: Picture, planned: Plan) -> None:
+    """Lines to a closed box do not cross each other below the last box above it."""
+    parents = [item.parent for item in planned.items]
+    boxes = {box.item: box for box in picture.boxes}
+    entering: dict[int, list[Piece]] = {}
     for piece in picture.pieces:
-        if piece.head >= 0 and piece.head not in opened and not piece.exits:
-            entering.setdefault(piece.head, []).append((_comes(piece.points), piece.points[-1][0]))
-    for ends in entering.values():
+        if piece.head >= 0 and not boxes[piece.head].open and not piece.exits:
+            entering.setdefault(piece.head, []).append(piece)
+    for head, pieces in entering.items():
+        siblings = [box for box in boxes.values() if parents[box.item] == parents[head]]
+        bottoms = [box.y + box.height for box in siblings]
+        above = max((bottom for bottom in bottoms if bottom <= boxes[head].y), default=0.0)
+        ends = [(_across(piece.points, above), piece.points[-1][0]) for piece in pieces]
         for one, other in combinations(ends, 2):
             assert (one[0] - other[0]) * (one[1] - other[1]) >= 0
 
 
-def _comes(points: Sequence[Point]) -> float:
-    """Where a line is before it moves sideways for the last time."""
-    if len(points) > 2 and points[-3][1] == points[-2][1] and points[-2][0] == points[-1][0]:
-        return points[-3][0]
-    return points[-1][0]
+def _across(points: Sequence[Point], height: float) -> float:
+    """Where a line goes down past that height, or where it is highest."""
+    highest = min(y for _, y in points)
+    return [x for x, y in points if y <= max(height, highest)][0 if height < highest else -1]
 
 
 def _passes(points: Sequence[Point], point: Point) -> bool:
