@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -54,6 +55,33 @@ def test_composed_modules_have_no_colour_unless_they_are_attention() -> None:
     plain = composed("Block")
     assert composed("MyLinear") == composed("BatchNorm") == plain
     assert composed("SelfAttention") != plain
+
+
+def coloured(cls: str, region: bool = False, weights: bool = False) -> bool:
+    """Whether a closed module of this class has the colour of its family."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input()
+        with run.scope("inner", cls):
+            weight = [run.parameter("inner.weight")] if weights else []
+            with run.scope("no_grad", kind=ScopeKind.NO_GRAD) if region else nullcontext():
+                run.op("add", run.op("mul", h, *weight), h)
+    figure = draw(make_view(run.recording(), ViewOptions(depth=1)))
+    looks = {shape.name: shape.look for shape in figure.shapes}
+    return looks["inner"].fill != Style().theme.looks["module"].fill
+
+
+@pytest.mark.parametrize("region", [False, True])
+def test_a_region_inside_does_not_change_the_colour(region: bool) -> None:
+    """A module that computes without gradients is no other module."""
+    assert coloured("LayerNorm", region) and coloured("ReLU", region)
+    assert not coloured("Block", region)
+
+
+def test_only_what_has_weights_has_their_colour() -> None:
+    """A rotary embedding is computed, whatever its name says."""
+    assert coloured("Embedding", weights=True)
+    assert not coloured("RotaryEmbedding")
 
 
 @pytest.mark.parametrize("ids", ["box", "inside", "all inside", "none"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from tests.figures import arrows, boxes, clusters, linear, network, regions, view_of
@@ -204,6 +206,23 @@ def test_a_running_average_begins_at_its_buffer() -> None:
     told = arrows(view_of(run.recording(), depth=1))
     assert {"mean -> mul_", "mul_ -> add_", "fc -> add_"} <= set(told)
     assert "mean" not in boxes(view_of(run.recording(), depth=1, parameters=False))
+
+
+@pytest.mark.parametrize("module", ["with another inside", "without"])
+@pytest.mark.parametrize("region", [False, True])
+def test_a_region_does_not_change_who_speaks_for_a_buffer(region: bool, module: str) -> None:
+    """What a module reads in ``no_grad`` is still its own."""
+    run = Builder()
+    with run.scope("Net"):
+        with run.scope("rotary", "Rotary"):
+            with run.scope("no_grad", kind=ScopeKind.NO_GRAD) if region else nullcontext():
+                h = run.op("mul", run.input(), run.buffer("freq"))
+                if module != "without":
+                    h = linear(run, "fc", h)
+            run.op("relu", h)
+    view = view_of(run.recording(), depth=9)
+    shown = any(box.kind is BoxKind.BUFFER for box in view.boxes.values())
+    assert shown is (module == "with another inside")
 
 
 def test_all_parameters_on_request() -> None:

@@ -26,6 +26,7 @@ from torchrecorder.checks import (
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import OpId, ScopeId
 from torchrecorder.graph.nodes import Scope
+from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.style.attributes import FIELDS as ATTRIBUTES
 from torchrecorder.style.attributes import as_written
@@ -35,6 +36,7 @@ from torchrecorder.style.figure import Figure, Look
 from torchrecorder.style.paper import PLACES, READABLE, Paper, place, points
 from torchrecorder.style.renaming import check_names
 from torchrecorder.style.themes import LIGHT, THEMES, Theme
+from torchrecorder.views.hide import is_pass
 from torchrecorder.views.view import Box, BoxKind, View
 
 Rule = Callable[[Box, View, Theme], Optional[Look]]
@@ -85,12 +87,27 @@ def family_of(box: Box, view: View) -> str:
         op = view.recording.ops.get(OpId(box.id))
         return op_family(op.name) if op else ""
     if box.kind is BoxKind.MODULE:
-        scope = view.recording.scopes[ScopeId(box.id)]
+        recording, scope = view.recording, view.recording.scopes[ScopeId(box.id)]
         family = class_family(scope.cls)
-        children = view.recording.children[scope.id]
-        composed = any(isinstance(child, Scope) for child in children)
-        return family if not composed or family == "attention" else ""
+        if family == "attention" or family and not _has_modules(recording, scope):
+            return family if family != "weights" or _has_weights(recording, scope) else ""
     return ""
+
+
+def _has_modules(recording: RecordedRun, scope: Scope) -> bool:
+    """Whether a module ran inside, in a region or function too."""
+    inner = [child for child in recording.children[scope.id] if isinstance(child, Scope)]
+    return any(child.module is not None or _has_modules(recording, child) for child in inner)
+
+
+def _has_weights(recording: RecordedRun, scope: Scope) -> bool:
+    """Whether a module has parameters, or is one op: only by its name, a rotary embedding is a
+    table of weights."""
+    module = recording.module_of(scope)
+    if module is None or module.parameters:
+        return True
+    inside = recording.children[scope.id]
+    return sum(isinstance(item, Scope) or not is_pass(item) for item in inside) < 2
 
 
 def _all(holds: Callable[[object], object], listed: object) -> bool:

@@ -187,7 +187,8 @@ class HideStored:
     Attributes:
         everywhere: Hide all of them. Otherwise those stay that are read by an op which
             stands directly in a scope with other scopes in it, such as a class token, a
-            position embedding or a running average: no module box represents them there.
+            position embedding or a running average: no module box represents them there. A
+            region such as ``no_grad`` is no scope of its own here.
             The weights and biases of such ops are hidden too, and what the step of an optimizer
             reads: its box represents them.
     """
@@ -203,11 +204,14 @@ class HideStored:
         return without(_without_bookkeeping(view, set(hidden)), hidden)
 
     def _spared(self, view: View, read: Iterable[Arrow]) -> set[str]:
-        composed = {cluster.parent for cluster in view.clusters.values()}
-        composed.update(box.cluster for box in view.boxes.values() if _is_scope(view, box))
+        scopes = view.recording.scopes
+        holder = _holders(scopes.values())
+        shown = [(item, cluster.parent) for item, cluster in view.clusters.items()]
+        shown += [(box.id, box.cluster) for box in view.boxes.values() if _is_scope(view, box)]
+        composed = {holder.get(around) for item, around in shown if holder.get(item) == item}
         leaves = {
             scope.id
-            for scope in view.recording.scopes.values()
+            for scope in scopes.values()
             if scope.kind is ScopeKind.MODULE and scope.id not in composed
         }
         kept = view.recording.bookkeeping
@@ -223,9 +227,17 @@ class HideStored:
             if arrow.slot not in WEIGHTS
             and not _is_scope(view, view.boxes[arrow.head])
             and view.boxes[arrow.head].cluster not in steps
-            and view.boxes[arrow.head].cluster not in leaves
+            and holder.get(view.boxes[arrow.head].cluster) not in leaves
             and arrow.head not in silent
         }
+
+
+def _holders(scopes: Iterable[Scope]) -> dict[str | None, str | None]:
+    """Each scope by its id; of a region such as ``no_grad`` the scope that it is in."""
+    found: dict[str | None, str | None] = {None: None}
+    for scope in scopes:
+        found[scope.id] = found[scope.parent] if scope.kind in MODES else scope.id
+    return found
 
 
 def _is_scope(view: View, box: Box) -> bool:
