@@ -78,10 +78,11 @@ def test_a_region_inside_does_not_change_the_colour(region: bool) -> None:
     assert not coloured("Block", region)
 
 
-def test_only_what_has_weights_has_their_colour() -> None:
+@pytest.mark.parametrize("region", [False, True])
+def test_only_what_has_weights_has_their_colour(region: bool) -> None:
     """A rotary embedding is computed, whatever its name says."""
-    assert coloured("Embedding", weights=True)
-    assert not coloured("RotaryEmbedding")
+    assert coloured("Embedding", region, weights=True)
+    assert not coloured("RotaryEmbedding", region)
 
 
 @pytest.mark.parametrize("ids", ["box", "inside", "all inside", "none"])

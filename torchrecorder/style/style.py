@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, Optional, Union
 
@@ -24,8 +24,8 @@ from torchrecorder.checks import (
     words,
 )
 from torchrecorder.errors import InvalidArgument
-from torchrecorder.events import OpId, ScopeId
-from torchrecorder.graph.nodes import Scope
+from torchrecorder.events import MODES, OpId, ScopeId
+from torchrecorder.graph.nodes import Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.option_table import Checked, documented, option
 from torchrecorder.style.attributes import FIELDS as ATTRIBUTES
@@ -88,26 +88,26 @@ def family_of(box: Box, view: View) -> str:
         return op_family(op.name) if op else ""
     if box.kind is BoxKind.MODULE:
         recording, scope = view.recording, view.recording.scopes[ScopeId(box.id)]
-        family = class_family(scope.cls)
-        if family == "attention" or family and not _has_modules(recording, scope):
-            return family if family != "weights" or _has_weights(recording, scope) else ""
+        family, inside = class_family(scope.cls), list(_inside(recording, scope))
+        if family == "weights" and len(inside) > 1 and not _has_parameters(recording, scope):
+            return ""  # a rotary embedding is no table of weights
+        composed = any(isinstance(item, Scope) for item in inside)
+        return family if not composed or family == "attention" else ""
     return ""
 
 
-def _has_modules(recording: RecordedRun, scope: Scope) -> bool:
-    """Whether a module ran inside, in a region or function too."""
-    inner = [child for child in recording.children[scope.id] if isinstance(child, Scope)]
-    return any(child.module is not None or _has_modules(recording, child) for child in inner)
+def _inside(recording: RecordedRun, scope: Scope) -> Iterator[Scope | Op]:
+    """What did something directly in a scope; a region such as ``no_grad`` is no scope here."""
+    for item in recording.children[scope.id]:
+        if isinstance(item, Scope) and item.kind in MODES:
+            yield from _inside(recording, item)
+        elif isinstance(item, Scope) or not is_pass(item):
+            yield item
 
 
-def _has_weights(recording: RecordedRun, scope: Scope) -> bool:
-    """Whether a module has parameters, or is one op: only by its name, a rotary embedding is a
-    table of weights."""
+def _has_parameters(recording: RecordedRun, scope: Scope) -> bool:
     module = recording.module_of(scope)
-    if module is None or module.parameters:
-        return True
-    inside = recording.children[scope.id]
-    return sum(isinstance(item, Scope) or not is_pass(item) for item in inside) < 2
+    return module is None or bool(module.parameters)
 
 
 def _all(holds: Callable[[object], object], listed: object) -> bool:
