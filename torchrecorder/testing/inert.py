@@ -80,17 +80,18 @@ def assert_inert(
 
 @contextlib.contextmanager
 def _little_garbage() -> Iterator[None]:
-    """A context in which existing objects are not collected, and collection is manual."""
-    freeze = not gc.get_freeze_count()
-    enabled = gc.isenabled()
+    """A context in which existing objects are not collected, and collection is manual.
+
+    Where some were frozen before, those of today stay frozen too: they cannot be told apart.
+    """
+    frozen, enabled = gc.get_freeze_count(), gc.isenabled()
     gc.collect()
     gc.disable()
-    if freeze:
-        gc.freeze()
+    gc.freeze()
     try:
         yield
     finally:
-        if freeze:
+        if not frozen:
             gc.unfreeze()
         if enabled:
             gc.enable()
