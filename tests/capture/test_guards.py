@@ -174,9 +174,10 @@ def test_failing_callbacks(step, faults):
 @pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
 def test_failing_functions(step, faults, last):
     """So does every function that a callback calls, when it is called first and last."""
+    places = {place: passed for place, passed in faults.passed.items() if passed > 1 or not last}
     found = {
         str(place): wrong
-        for place, passed in faults.passed.items()
+        for place, passed in places.items()
         if (wrong := step.with_fault(place, passed if last else 1))
     }
     assert found == {}
