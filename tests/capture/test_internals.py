@@ -1,6 +1,7 @@
 """The table of PyTorch's internals: complete, and the only way to them."""
 
 import ast
+import functools
 import dataclasses
 import re
 from pathlib import Path
@@ -47,14 +48,17 @@ def _reaches_inside(name):
     return name.partition(".")[0] == "torch" and any(map(_is_private, name.split(".")))
 
 
+@functools.cache
 def _own_names():
     """Private names that capture itself defines."""
+    found = set()
     for path in CAPTURE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                yield node.name
+                found.add(node.name)
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                yield node.attr
+                found.add(node.attr)
+    return found
 
 
 @each_other
@@ -72,7 +76,7 @@ def test_private_attributes_are_listed(path):
     tuples = {"_fields", "_make", "_replace"}  # public, by the documentation of namedtuple
     tree = ast.parse(path.read_text(encoding="utf-8"))
     read = {name for _, name in _attributes(tree) if _is_private(name)}
-    assert read - set(_own_names()) - tuples <= listed
+    assert read - _own_names() - tuples <= listed
 
 
 @each_internal
