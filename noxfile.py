@@ -53,7 +53,11 @@ COLUMNS = ("core tests", "first picture", "doctor")
 QUICK = ("-m", "not slow and not page", "-q", "-n", os.environ.get("TEST_PROCESSES", "auto"))
 """What the core tests are, and in how many processes they run."""
 
-OF_THE_TREE = ("--ignore=tests/test_packaging.py", "--ignore=tests/mutation")
+OF_THE_TREE = (
+    "--ignore=tests/test_packaging.py",
+    "--ignore=tests/test_benchmarks.py",
+    "--ignore=tests/mutation",
+)
 """What is about the source tree, and not about what is installed."""
 
 UNPINNED = {"PIP_CONSTRAINT": os.devnull}
