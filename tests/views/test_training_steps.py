@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 
 import torchrecorder
@@ -14,6 +16,7 @@ from tests.figures import linear
 from torchrecorder.events import OpId, ScopeId, ScopeKind
 from torchrecorder.graph.structural_hash import structures
 from torchrecorder.recording import Recording
+from torchrecorder.select.functions import WithFunctions
 from torchrecorder.testing import Builder
 from torchrecorder.views.pipeline import ViewOptions, make_view
 from torchrecorder.views.view import BoxKind
@@ -208,6 +211,37 @@ def test_a_step_that_holds_the_model_is_open() -> None:
     with torchrecorder.Recorder(model) as recorder:
         optimizer.step(closure)
     assert "LBFGS" not in names(recorder.recording)
+
+
+def _step(own: int, model: str) -> Recording:
+    """A step of so many operations, three times, each time after a run of a *model* if any."""
+    run = Builder("job")
+    with run.scope("LBFGS", "LBFGS", kind=ScopeKind.OPTIMIZER):
+        h = run.input()
+        for _ in range(3):
+            with run.scope("fc", model) if model else nullcontext():
+                h = run.op("linear", h)
+            for _ in range(own):
+                h = run.op("mul", h)
+    return run.recording()
+
+
+def test_what_a_step_does_between_runs_of_the_model_is_one_box() -> None:
+    """A search for the length of the step has hundreds of operations."""
+    recording = WithFunctions()(_step(12, "Linear"))
+    shown = [recording.scopes.get(ScopeId(box), None) for box in make_view(recording).boxes]
+    assert [scope.cls for scope in shown if scope] == ["Linear", "LBFGS"] * 3
+    step, *inside = (scope.id for scope in recording.scopes.values() if scope.cls == "LBFGS")
+    held = [len(recording.children[scope]) for scope in inside]
+    assert held == [12, 12, 12] and len(recording.children[step]) == 6
+    assert set(recording.optimizer_steps.values()) == {step}
+
+
+@pytest.mark.parametrize(("own", "model"), [(2, "Linear"), (40, "")])
+def test_a_short_step_or_one_without_the_model_is_as_it_was(own: int, model: str) -> None:
+    """There is nothing to gather, or nothing to tell it from."""
+    recording = _step(own, model)
+    assert WithFunctions()(recording).scopes == recording.scopes
 
 
 def _averaged(number: int) -> Recording:

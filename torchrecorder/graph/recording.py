@@ -252,10 +252,10 @@ class RecordedRun:
         """For each scope in a step of an optimizer, itself included, that step."""
         found: dict[ScopeId, ScopeId] = {}
         for scope in self.scopes.values():
-            if scope.kind is ScopeKind.OPTIMIZER:
-                found[scope.id] = scope.id
-            elif scope.parent in found:
+            if scope.parent in found:
                 found[scope.id] = found[scope.parent]
+            elif scope.kind is ScopeKind.OPTIMIZER:
+                found[scope.id] = scope.id
         return found
 
     @cached_property

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from types import MappingProxyType
 from typing import Union
 
@@ -53,8 +54,12 @@ class WithFunctions:
     wanted: bool | None = None
 
     def __call__(self, recording: RecordedRun) -> RecordedRun:
-        """*recording* with a scope for each call that is shown; unchanged if there is none."""
-        if self.wanted is False or not recording.function_calls:
+        """*recording* with a scope for each call that is shown; unchanged if there is none.
+
+        In the step of an optimizer that runs the model, such as that of LBFGS, what the optimizer
+        does between the calls of the model becomes a scope, too.
+        """
+        if self.wanted is False:
             return recording
         found = _Grouping(recording, -1 if self.wanted else LOOSE)
         return found.recording() if found.parent else recording
@@ -66,6 +71,7 @@ class _Grouping:
     Attributes:
         most: Scopes with more operations are grouped.
         calls: The call of each new scope.
+        updates: The step of an optimizer of which each other new scope is a part.
         parent: The new parent of each new scope, and of each op and scope directly in one.
     """
 
@@ -73,11 +79,14 @@ class _Grouping:
         self.old = old
         self.most = most
         self.calls: dict[ScopeId, FunctionCall] = {}
+        self.updates: dict[ScopeId, Scope] = {}
         self.first: dict[str, list[ScopeId]] = {}
         self.parent: dict[str, ScopeId | None] = {}
         for scope, inside in old.children.items():
             if sum(map(self._is_drawn, inside)) > most and self._drawn_ops(inside) > most:
                 self._group(scope, inside, self._depth(scope))
+                if scope is not None and old.scopes[scope].kind is ScopeKind.OPTIMIZER:
+                    self._group_updates(old.scopes[scope], inside)
 
     def _depth(self, scope: ScopeId | None) -> int:
         """The number of calls between a scope and the innermost module call around it."""
@@ -111,6 +120,24 @@ class _Grouping:
                 if self._drawn_ops(inside) > self.most:
                     self._group(scope, inside, depth + 1)
 
+    def _group_updates(self, step: Scope, items: Sequence[Item]) -> None:
+        """Group what an optimizer does itself between calls in its *step*, if there are any."""
+        def is_own(item: Item) -> bool:
+            return isinstance(item, Op) and item.id not in self.parent
+
+        runs = [(own, list(run)) for own, run in groupby(items, is_own)]
+        for own, run in runs if len(runs) > 1 else ():
+            if own and self._drawn_ops(run) > 1:
+                name = ScopeId(f"{step.id}:{len(self.updates) + 1}")
+                self.updates[name] = step
+                self._put(run, name, step.id)
+
+    def _put(self, inside: Sequence[Item], name: ScopeId, around: ScopeId | None) -> None:
+        """Put items into a new scope."""
+        self.parent[name] = around
+        self.first.setdefault(inside[0].id, []).append(name)
+        self.parent.update((item.id, name) for item in inside)
+
     def _wrapped(self, call: FunctionId, inside: Sequence[Item]) -> FunctionId:
         """*call*; if it is of a wrapper, the call of the wrapped function."""
         chains = [self._chain(item.id) for item in inside if self._is_drawn(item)]
@@ -127,9 +154,7 @@ class _Grouping:
             number += 1
             name = ScopeId(f"{call}:{number}")
         self.calls[name] = self.old.function_calls[call]
-        self.parent[name] = around
-        self.first.setdefault(inside[0].id, []).append(name)
-        self.parent.update((item.id, name) for item in inside)
+        self._put(inside, name, around)
         return name
 
     # Calls around ops and scopes --------------------------------------------------------
@@ -194,10 +219,11 @@ class _Grouping:
             ops=MappingProxyType(ops),
             grad_nodes=MappingProxyType(grads),
         )
-        ends = Boundaries(nested, self.calls)
+        added = self._members
+        ends = Boundaries(nested, added)
         scopes = {
             scope.id: scope.replace(inputs=ends.inputs(scope.id), outputs=ends.outputs(scope.id))
-            if scope.id in self.calls
+            if scope.id in added
             else scope
             for scope in nested.scopes.values()
         }
@@ -218,20 +244,26 @@ class _Grouping:
                 yield item.replace(parent=self.parent.get(item.id, item.parent))
 
     def _scope(self, name: ScopeId, first: Item, around: str) -> Scope:
-        call, inside = self.calls[name], self._members[name]
+        inside, step = self._members[name], self.updates.get(name)
         seconds = [item.seconds for item in inside]
         known = [second for second in seconds if second is not None]
+        if step is None:
+            call = self.calls[name]
+            title, source = call.called, call.source
+            path = f"{around}.{title}" if around else title
+        else:
+            title, path, source = step.name, step.path, step.source
         return Scope(
             id=name,
             parent=self.parent[name],
             index=first.index,
-            kind=ScopeKind.FUNCTION,
-            name=call.called,
-            path=f"{around}.{call.called}" if around else call.called,
-            cls=FUNCTION,
+            kind=ScopeKind.FUNCTION if step is None else step.kind,
+            name=title,
+            path=path,
+            cls=FUNCTION if step is None else step.cls,
             module=None,
             call=0,
-            source=call.source,
+            source=source,
             recompute=first.recompute,
             inputs=(),
             outputs=(),
@@ -242,7 +274,7 @@ class _Grouping:
     @cached_property
     def _members(self) -> Mapping[ScopeId, list[Item]]:
         """The ops and scopes of the recording in each new scope."""
-        found: dict[ScopeId, list[Item]] = {name: [] for name in self.calls}
+        found: dict[ScopeId, list[Item]] = {name: [] for name in (*self.calls, *self.updates)}
         items: list[Item] = [*self.old.scopes.values(), *self.old.ops.values()]
         for item in items:
             around = self.parent.get(item.id)

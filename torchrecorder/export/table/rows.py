@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from torchrecorder.annotations.parameter_owners import Owned, around
-from torchrecorder.events import MODES, STORED, ModuleId, OpKind, Role, ScopeKind, ValueId
+from torchrecorder.events import MODES, STORED, ModuleId, OpKind, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.captions import REGIONS
@@ -29,7 +29,8 @@ class Row:
         ids: Ids of its scope, ops, or module that was never called.
         inputs: Input tensors; for an op without parameters and buffers.
         outputs: Output tensors.
-        again: Whether it is another call of a module that is listed before.
+        again: Whether it is another call of a module that is listed before, or a function or region
+            that only calls such modules.
         notes: Notes on the row.
         last: The last of the rows that it stands for, if they can differ.
     """
@@ -90,6 +91,7 @@ class _Rows:
         self.ops = ops
         self.owned = Owned(recording)
         self.silent = _never_called(recording)
+        self.again = _called_again(recording)
 
     def all(self) -> Iterator[Row]:
         waiting = self._inside(None, 0)
@@ -132,7 +134,7 @@ class _Rows:
             ids=(scope.id,),
             inputs=tuple(slot.value for slot in scope.inputs),
             outputs=tuple(slot.value for slot in scope.outputs),
-            again=scope.module is not None and scope.call > 0,
+            again=scope.id in self.again,
             notes=tuple(self._notes(scope)),
         )
 
@@ -233,6 +235,21 @@ def _names(module: Module, values: Iterable[ValueId]) -> str:
 def _below(path: str, around: str) -> str:
     """*path* as seen from the path *around* it: ``"0.conv1"``."""
     return path.removeprefix(f"{around}.") if around else path
+
+
+def _called_again(recording: RecordedRun) -> set[ScopeId]:
+    """The calls of modules that were called before, and what only holds such calls."""
+    found: set[ScopeId] = set()
+    inside: dict[ScopeId | None, list[bool]] = {}
+    for scope in reversed(list(recording.scopes.values())):  # inner ones come later
+        held = inside.pop(scope.id, [])
+        if scope.module is not None:
+            held = [scope.call > 0]
+        if held:
+            inside.setdefault(scope.parent, []).append(all(held))
+            if all(held):
+                found.add(scope.id)
+    return found
 
 
 def _never_called(recording: RecordedRun) -> dict[ModuleId | None, list[Module]]:
