@@ -1,11 +1,14 @@
-"""Operators between tensors and numbers."""
+"""Operators between tensors and numbers, and operators with several results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import permutations
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from torchrecorder import record
 
@@ -29,3 +32,48 @@ def test_on_which_side_a_number_stands(
     op = next(iter(record(run, torch.rand(2)).ops.values()))
     assert op.arguments == ((number, "2"),)
     assert [slot.name for slot in op.inputs] == ["self" if number == "other" else "other"]
+
+
+RESULTS = ["".join(order) for size in (1, 2, 3) for order in permutations("xym", size)]
+
+
+@pytest.fixture(scope="module")
+def writing() -> Iterator[None]:
+    """Operators that write both of their arguments, and return these and a new tensor."""
+
+    def of(order: str) -> Callable[[Tensor, Tensor], Any]:
+        def run(x: Tensor, y: Tensor) -> Any:
+            made = x + y
+            all_of = {"x": x.add_(1), "y": y.mul_(2), "m": made}
+            results = tuple(all_of[name] for name in order)
+            return results if len(results) > 1 else results[0]
+
+        return run
+
+    kinds = {"x": "Tensor(a!)", "y": "Tensor(b!)", "m": "Tensor"}
+    library = torch.library.Library("writing", "FRAGMENT")
+    for order in RESULTS:
+        returned = ", ".join(kinds[name] for name in order)
+        library.define(f"{order}(Tensor(a!) x, Tensor(b!) y) -> ({returned})")
+        library.impl(order, of(order), "CompositeExplicitAutograd")
+    yield
+    library._destroy()
+
+
+@pytest.mark.usefixtures("writing")
+@pytest.mark.parametrize("order", RESULTS)
+def test_results_are_in_the_order_in_which_they_are_returned(order: str) -> None:
+    """Arguments that were written and new tensors alike; what is not returned comes after."""
+
+    def forward(x: Tensor) -> list[Tensor]:
+        first, second = x + 1, x * 2
+        found = getattr(torch.ops.writing, order)(first, second)
+        results = [found] if isinstance(found, Tensor) else found
+        return [each.sin() for each in results]
+
+    with torch.no_grad():
+        first, second, op, *readers = record(forward, torch.ones(2)).ops.values()
+    read = [slot.value for reader in readers for slot in reader.inputs]
+    assert list(op.outputs[: len(order)]) == read and len(op.outputs) == len({*order, *"xy"})
+    assert set(op.outputs) == {*op.writes, *read} and len(op.writes) == 2
+    assert not {*op.outputs} & {*first.outputs, *second.outputs}
