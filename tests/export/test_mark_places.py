@@ -1,0 +1,125 @@
+"""Where the names of arguments stand at the heads of lines, in figures of a few lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from torchrecorder.export.head_marks import ASIDE, NEAR, head_marks
+from torchrecorder.export.legend import SMALL
+from torchrecorder.layout.measure import text_width
+from torchrecorder.style.figure import Figure, Line, Look
+
+LOOK: Any = object.__new__(Look)
+Way = list[tuple[float, float]]
+
+
+def marks(*lines: tuple[str, Way, str, int], direction: Any = "TB") -> dict[int, Any]:
+    """The marks of lines from one box, each to this head, on this way, with this mark and place."""
+    drawn = tuple(
+        Line("tail", head, "", LOOK, mark=mark, place=place) for head, _, mark, place in lines
+    )
+    return head_marks(Figure("f", (), (), drawn, direction), [way for _, way, *_ in lines])
+
+
+def half(text: str) -> float:
+    """Half of the width of a mark."""
+    return text_width(text, 10.0 * SMALL) / 2
+
+
+def turning(x: float, level: float) -> Way:
+    """A way from (300, 0) that runs level to *x* at this height."""
+    return [(300.0, 0.0), (300.0, level), (x, level), (x, 900.0)]
+
+
+TIP = 80.0
+DOWN: Way = [(300.0, 0.0), (300.0, TIP)]
+
+
+@pytest.mark.parametrize(
+    ("others", "left"),
+    [
+        ([], False),
+        ([turning(340, TIP)], True),
+        ([turning(340, TIP - NEAR + 0.5)], True),
+        ([turning(340, TIP + NEAR - 0.5)], True),
+        ([turning(340, TIP - NEAR)], False),
+        ([turning(340, TIP + NEAR)], False),
+        ([turning(300 + ASIDE, TIP)], False),
+        ([turning(300 + ASIDE + 0.5, TIP)], True),
+        ([turning(260, TIP)], False),
+        ([turning(340, TIP), turning(260, TIP)], False),
+        ([turning(340, TIP), turning(300 - ASIDE, TIP)], True),
+        ([turning(340, TIP), turning(340, 200)], True),
+        ([[(300.0, 0.0), (340.0, TIP + 10)]], False),
+        ([turning(340, TIP)[::-1]], True),
+    ],
+)
+def test_a_mark_stands_away_from_lines_that_turn_aside(others: list[Way], left: bool) -> None:
+    """On the right, unless a line from the same box runs level there and none on the left."""
+    found = marks(("head", DOWN, "query", -1), *(("other", way, "", -1) for way in others))
+    aside = ASIDE + half("query")
+    assert found[0].at == pytest.approx((300 - aside if left else 300 + aside, TIP - 5))
+    assert list(found) == [0] and found[0].text == "query"
+
+
+@pytest.mark.parametrize("direction", ["TB", "BT"])
+def test_upright_tips(direction: Any) -> None:
+    """The mark of the first line is left of it, that of the last right; before the tip."""
+    down = direction == "TB"
+    tip, start = (90.0, 10.0) if down else (10.0, 90.0)
+    lines = [("h", [(x, start), (x, tip)], name, 2 - n) for n, (x, name) in
+             enumerate([(30.0, "a"), (60.0, "b"), (90.0, "c")])]  # fmt: skip
+    found = marks(*lines, direction=direction)
+    y = tip - 5 if down else tip + 5
+    assert [found[n].at for n in range(3)] == [
+        pytest.approx((30 - ASIDE - half("a"), y)),
+        pytest.approx((60 + ASIDE + half("b"), y)),
+        pytest.approx((90 + ASIDE + half("c"), y)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("direction", ["LR", "RL"])
+def test_level_tips(direction: Any) -> None:
+    """The mark ends two points before the tip, above the line."""
+    sign = 1 if direction == "LR" else -1
+    lines = [("h", [(50.0 - sign * 40, y), (50.0, y)], name, 1 - n) for n, (y, name) in
+             enumerate([(30.0, "some"), (90.0, "other")])]  # fmt: skip
+    found = marks(*lines, direction=direction)
+    for number, (y, name) in enumerate([(30.0, "some"), (90.0, "other")]):
+        x, height = found[number].at
+        assert x + sign * half(name) == pytest.approx(50 - sign * 2)
+        assert height == pytest.approx(y - 10.0 * SMALL * 0.7) and found[number].text == name
+
+
+def test_diagonal_tips() -> None:
+    """What is as level as it is upright is level."""
+    (found,) = marks(("h", [(0.0, 0.0), (40.0, 40.0)], "a", -1)).values()
+    assert found.at == pytest.approx((40 - half("a") - 2, 40 - 10.0 * SMALL * 0.7))
+
+
+@pytest.mark.parametrize("room", [-0.01, 0.01])
+def test_numbers_where_names_have_no_room(room: float) -> None:
+    """Between upright lines that are too close; the first and the last have room aside."""
+    gap = 2 * half("middle") + ASIDE + room
+    tips = {"a name that is long": 0.0, "middle": 40.0, "another that is long": 40.0 + gap}
+    lines = [("h", [(x, 0.0), (x, 90.0)], name, 2 - n) for n, (name, x) in enumerate(tips.items())]
+    texts = [mark.text for mark in marks(*lines).values()]
+    assert texts == (["3", "2", "1"] if room < 0 else [*tips])
+    turned = [(head, [(y, x) for x, y in way], *rest) for head, way, *rest in lines]
+    level: Any = marks(*turned, direction="LR")  # type: ignore[arg-type]
+    assert [mark.text for mark in level.values()] == [*tips]
+
+
+@pytest.mark.parametrize(
+    ("places", "shown"),
+    [((0, 1), ""), ((1, 0), "ab"), ((0, -1), "b"), ((-1, 0), "a"), ((2, 2), ""), ((-1, -1), "ab")],
+)
+def test_which_lines_are_named(places: tuple[int, int], shown: str) -> None:
+    """All where they enter out of order; in order only those without a number, such as ``÷``."""
+    lines = [("h", [(x, 0.0), (x, 90.0)], name, place)
+             for x, name, place in zip((30.0, 90.0), "ab", places)]  # fmt: skip
+    assert "".join(mark.text for mark in marks(*lines).values()) == shown
+    turned = {1 - number: mark for number, mark in marks(*lines[::-1]).items()}
+    assert turned == marks(*lines)  # whichever line is drawn first
