@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import count
 
-import torch
 from hypothesis import given
 
-import torchrecorder
 from tests.test_properties import RUNS
 from tests.views.test_blocks import alternating, cell, loop
 from tests.views.test_fold import stack
@@ -16,7 +13,6 @@ from tests.views.test_similar import stages
 from torchrecorder.export.table.folded_rows import folded
 from torchrecorder.export.table.rows import every_row
 from torchrecorder.recording import Recording
-from torchrecorder.select.functions import WithFunctions
 
 
 def titles(recording: Recording, *, ops: bool = False) -> list[tuple[int, str]]:
@@ -33,24 +29,6 @@ def test_repeated_layers_have_one_line() -> None:
         (2, "fc (Linear)"),
         (1, "head (Head)"),
     ]
-
-
-def test_what_only_calls_modules_again_is_listed_again() -> None:
-    """A closure that an optimizer calls twice; one with a new module in it has new weights."""
-    model = torch.nn.ModuleDict({"first": torch.nn.Linear(3, 1), "more": torch.nn.Linear(1, 1)})
-    optimizer = torch.optim.LBFGS(model["first"].parameters(), max_iter=3)
-    called = count()
-
-    def closure() -> torch.Tensor:
-        loss: torch.Tensor = model["first"](torch.ones(2, 3)).pow(2).mean()
-        loss = model["more"](loss[None]).sum() if next(called) == 1 else loss
-        loss.backward()
-        return loss
-
-    with torchrecorder.Recorder(model) as recorder:
-        optimizer.step(closure)
-    rows = every_row(WithFunctions()(recorder.recording))
-    assert [row.again for row in rows if row.title == "closure()"][:3] == [False, False, True]
 
 
 def test_layers_in_turn_have_a_line_for_each_sort() -> None:

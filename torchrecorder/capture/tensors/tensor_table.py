@@ -125,6 +125,9 @@ class Values:
         known = self.named.get(id(tensor))
         if known is not None and known[0]() is tensor:
             return self.note(tensor, None, role, known[2])
+        if is_wrapped(tensor):
+            inside = innermost(tensor)
+            return self.peek(inside) or self.hold(inside, role, name)
         before = self._held_before(tensor, self.storages.of(tensor))
         if before is not None:
             return self._adopt_alias(tensor, before)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from torchrecorder.annotations.parameter_owners import Owned, around
-from torchrecorder.events import MODES, STORED, ModuleId, OpKind, Role, ScopeId, ScopeKind, ValueId
+from torchrecorder.events import MODES, STORED, ModuleId, OpKind, Role, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Module, Op, Scope
 from torchrecorder.graph.recording import RecordedRun
 from torchrecorder.style.captions import REGIONS
@@ -29,8 +29,7 @@ class Row:
         ids: Ids of its scope, ops, or module that was never called.
         inputs: Input tensors; for an op without parameters and buffers.
         outputs: Output tensors.
-        again: Whether it is another call of a module that is listed before, or a function or region
-            that only calls such modules.
+        again: Whether it is another call of modules that are listed before.
         notes: Notes on the row.
         last: The last of the rows that it stands for, if they can differ.
     """
@@ -91,7 +90,6 @@ class _Rows:
         self.ops = ops
         self.owned = Owned(recording)
         self.silent = _never_called(recording)
-        self.again = _called_again(recording)
 
     def all(self) -> Iterator[Row]:
         waiting = self._inside(None, 0)
@@ -134,9 +132,21 @@ class _Rows:
             ids=(scope.id,),
             inputs=tuple(slot.value for slot in scope.inputs),
             outputs=tuple(slot.value for slot in scope.outputs),
-            again=scope.id in self.again,
+            again=self._ran_before(scope),
             notes=tuple(self._notes(scope)),
         )
+
+    def _ran_before(self, scope: Scope) -> bool:
+        """Whether all the modules with weights that it calls were called before."""
+        found, waiting = [], [scope]
+        while waiting:
+            item = waiting.pop()
+            if item.module is None:
+                below = self.recording.children[item.id]
+                waiting.extend(child for child in below if isinstance(child, Scope))
+            elif self.owned.by_module(item.module):
+                found.append(item.call > 0)
+        return bool(found) and all(found)
 
     def _title(self, scope: Scope) -> str:
         """The path below the module around it, and the class."""
@@ -167,7 +177,8 @@ class _Rows:
 
     def _about(self, module: Module) -> Iterator[str]:
         """What is special about the parameters that a module itself holds."""
-        mine = {slot.value: None for slot in module.parameters}
+        held = (slot.value for slot in module.parameters)
+        mine = {value: None for value in held if not self._is_computed(value)}
         if any(value in self.owned.tied for value in mine):
             yield "tied"
         if mine and not any(self.recording.values[value].trainable for value in mine):
@@ -176,6 +187,10 @@ class _Rows:
         if left and (module.calls or any(value in self.recording.consumers for value in mine)):
             all_left = self._is_all(module, len(left))
             yield "no gradient" if all_left else f"no gradient for {_names(module, left)}"
+
+    def _is_computed(self, value: ValueId) -> bool:
+        """Whether the run made it, as weights that ``functional_call`` puts in a module."""
+        return self.recording.values[value].producer is not None
 
     def _is_all(self, module: Module, number: int) -> bool:
         """Whether so many parameters are all that are in *module* and below it."""
@@ -207,7 +222,7 @@ class _Rows:
         }
         return Row(
             depth=depth,
-            title=f"{op.name}()",
+            title=_called(op),
             ids=(op.id,),
             inputs=tuple(slot.value for slot in op.inputs if not self._is_stored(slot.value)),
             outputs=op.outputs,
@@ -218,9 +233,14 @@ class _Rows:
         return self.recording.values[value].role in STORED
 
 
+def _called(op: Op) -> str:
+    """Its name as a call; that of ``bool()`` is one already."""
+    return op.name if op.name.endswith("()") else f"{op.name}()"
+
+
 def _together(ops: Sequence[Op], depth: int) -> Row:
     """One line for several ops that no scope is around."""
-    names = list(dict.fromkeys(f"{op.name}()" for op in ops))
+    names = list(dict.fromkeys(map(_called, ops)))
     more = ", …" if len(names) > 3 else ""
     title = f"{len(ops)} ops: {', '.join(names[:3])}{more}"
     failed = ("failed",) if any(op.failed for op in ops) else ()
@@ -235,21 +255,6 @@ def _names(module: Module, values: Iterable[ValueId]) -> str:
 def _below(path: str, around: str) -> str:
     """*path* as seen from the path *around* it: ``"0.conv1"``."""
     return path.removeprefix(f"{around}.") if around else path
-
-
-def _called_again(recording: RecordedRun) -> set[ScopeId]:
-    """The calls of modules that were called before, and what only holds such calls."""
-    found: set[ScopeId] = set()
-    inside: dict[ScopeId | None, list[bool]] = {}
-    for scope in reversed(list(recording.scopes.values())):  # inner ones come later
-        held = inside.pop(scope.id, [])
-        if scope.module is not None:
-            held = [scope.call > 0]
-        if held:
-            inside.setdefault(scope.parent, []).append(all(held))
-            if all(held):
-                found.add(scope.id)
-    return found
 
 
 def _never_called(recording: RecordedRun) -> dict[ModuleId | None, list[Module]]:
