@@ -15,7 +15,7 @@ from torchrecorder.events import OpId
 from torchrecorder.export.head_marks import head_marks
 from torchrecorder.export.nested import Placed
 from torchrecorder.recording import Recording
-from torchrecorder.style.argument_marks import COMMUTATIVE
+from torchrecorder.style.argument_marks import COMMUTATIVE, argument_marks
 from torchrecorder.style.draw import draw
 from torchrecorder.style.style import Style
 from torchrecorder.views.bundles import bundles
@@ -108,6 +108,20 @@ def test_formats_that_are_placed_elsewhere_name_arguments(tmp_path: Path) -> Non
     assert dot.count("headlabel") == 1 and 'headlabel="÷"' in dot
     mermaid = run.render(tmp_path / "a.mmd").read_text(encoding="utf-8")
     assert mermaid.count('-->|"÷"|') == 1
+
+
+def test_no_two_arguments_have_one_name() -> None:
+    """Also where a list of tensors is one of several arguments."""
+    class Picked(torch.nn.Module):
+        """Reads a tensor at places in two dimensions."""
+
+        def forward(self, x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> torch.Tensor:
+            return x[j, i]
+
+    i, j = torch.tensor([0, 1]), torch.tensor([1, 0])
+    view = make_view(torchrecorder.record(Picked(), (torch.ones(2, 2), i, j)))
+    marks = argument_marks(view, bundles(view))
+    assert sorted(mark.text for mark in marks.values()) == ["1", "2", "3"]
 
 
 def test_a_name_stands_clear_of_other_lines() -> None:

@@ -141,5 +141,4 @@ def _text(name: str, slot: str, place: int) -> str:
         return SIGNS[name] if place else ""
     if name == "where":
         return CHOICE.get(slot, str(place + 1))
-    number = slot.rpartition(".")[2]
-    return SHORT.get(slot, str(int(number) + 1 if number.isdigit() else place + 1))
+    return SHORT.get(slot, str(place + 1))
