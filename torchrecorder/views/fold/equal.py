@@ -1,19 +1,22 @@
 """Equal siblings fold if they are wired alike: in a chain, or side by side.
 
 In a chain each feeds the next; side by side they have the same boxes before and after them.
-What else they read or feed must be the same for all of them.
+What else they read or feed must be the same for all of them, or their counterparts in a parallel
+row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from torchrecorder.events import GradId, OpId
 from torchrecorder.views.hide import STORED
 from torchrecorder.views.fold.sibling_index import Items
 from torchrecorder.views.fold.fold_key import without_numbers
+from torchrecorder.views.fold.parallel import Parallel
 from torchrecorder.views.view import Arrow, BoxKind
 
 
@@ -23,12 +26,21 @@ class Equal:
     Args:
         items: What is to be folded.
         keys: What scopes and blocks that repeat have in common; None if one cannot repeat.
+        worth: Whether a group of siblings is worth a fold.
     """
 
-    def __init__(self, items: Items, keys: Mapping[str, object]) -> None:
+    def __init__(
+        self, items: Items, keys: Mapping[str, object], worth: Callable[[Sequence[str]], bool]
+    ) -> None:
         self.items = items
         self.keys = keys
-        self.wiring = Wiring(items)
+        self._rows = {
+            around: _rows(items, around, keys) for around in (None, *items.view.clusters)
+        }
+        self.wiring = Wiring(items, list(chain.from_iterable(self._rows.values())))
+        self.wiring.parallel.settle(lambda row: [
+            (start, len(group)) for start, group in self._split(row) if worth(group)
+        ])
 
     def alike(self, one: str, other: str) -> bool:
         """Whether two items show the same."""
@@ -39,14 +51,19 @@ class Equal:
 
     def groups(self, around: str | None) -> Iterator[tuple[str, ...]]:
         """The groups of siblings in a cluster that may be drawn as one."""
-        for row in _rows(self.items, around, self.keys):
-            start = 0
-            while start < len(row):
-                end = _chain(self.wiring, row, start)
-                if end < len(row):
-                    end = max(end, _side_by_side(self.wiring, row, start))
-                yield tuple(row[start:end])
-                start = end
+        for row in self._rows[around]:
+            for _, group in self._split(row):
+                yield group
+
+    def _split(self, row: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """The groups in a row, each with its place."""
+        start = 0
+        while start < len(row):
+            end = _chain(self.wiring, row, start)
+            if end < len(row):
+                end = max(end, _side_by_side(self.wiring, row, start))
+            yield start, tuple(row[start:end])
+            start = end
 
 
 def _rows(items: Items, around: str | None, keys: Mapping[str, object]) -> list[list[str]]:
@@ -75,18 +92,35 @@ def _chain(wiring: Wiring, row: Sequence[str], start: int) -> int:
             break
         pattern = link.pattern
         end += 1
+    while end > start + 1 and not _leads_where(wiring, row[end - 1], pattern[2]):
+        end -= 1
     return end
 
 
-class Wiring:
-    """The arrows into and out of siblings, and the places where they end inside."""
+def _leads_where(wiring: Wiring, last: str, leaves: Mapping[Any, int]) -> bool:
+    """Whether the last of a chain feeds all boxes beside the chain that the others feed."""
+    at, start = wiring.items.at, wiring.items.at[last]
+    own = _counted(
+        (wiring.end(arrow.head, last), at[arrow.tail] - start) for arrow in wiring.out_of(last)
+    )
+    return all(own.get(end, 0) >= count for end, count in leaves.items() if end[0] != "out")
 
-    def __init__(self, items: Items) -> None:
+
+class Wiring:
+    """The arrows into and out of siblings, and the places where they end inside.
+
+    Args:
+        items: What lies beside and inside what.
+        rows: Siblings next to each other that may fold.
+    """
+
+    def __init__(self, items: Items, rows: Sequence[Sequence[str]]) -> None:
         self.items = items
         self.view = items.view
         self._into: dict[str, list[Arrow]] = {}
         self._out_of: dict[str, list[Arrow]] = {}
         self._stored = items.view.recording.stored
+        self.parallel = Parallel(items, rows, lambda arrow: not self.stored(arrow))
 
     def into(self, item: str) -> Sequence[Arrow]:
         """The arrows that enter an item."""
@@ -130,16 +164,30 @@ class Wiring:
         step = recording.ops.get(OpId(item)) or recording.grad_nodes.get(GradId(item))
         return box.kind, box.count, step.name if step is not None else ""
 
-    def end(self, box: str) -> str:
-        """The box an arrow ends in; outputs of the run are all alike."""
-        return "out" if self.view.boxes[box].kind is BoxKind.OUTPUT else box
+    def end(self, box: str, item: str = "") -> object:
+        """Where an arrow out of *item* ends: in a box, or in the counterpart of *item* in a
+        parallel row; outputs of the run are all alike."""
+        if self.view.boxes[box].kind is BoxKind.OUTPUT:
+            return "out"
+        return self.parallel.spot(box, item) or box
 
-    def start(self, arrow: Arrow) -> tuple[object, ...]:
-        """What an arrow brings from where; each repeat may read a parameter of its own.
+    def start(self, arrow: Arrow, item: str) -> tuple[object, ...]:
+        """What an arrow into *item* brings from where; each repeat may read a parameter of its own.
 
-        So it may where the step of an optimizer has updated these parameters.
+        So it may where the step of an optimizer has updated these parameters, and what its
+        counterpart in a parallel row has made.
         """
-        return self.stored(arrow) or (arrow.tail, arrow.value)
+        stored = self.stored(arrow)
+        if stored:
+            return stored
+        spot = self.parallel.spot(arrow.tail, item)
+        return (arrow.tail, arrow.value) if spot is None else (spot, self._result(arrow))
+
+    def _result(self, arrow: Arrow) -> int | None:
+        """Which of the results of an op an arrow brings."""
+        op = self.view.recording.ops.get(OpId(arrow.tail))
+        known = op is not None and arrow.value in op.outputs
+        return op.outputs.index(arrow.value) if op is not None and known else None
 
     def stored(self, arrow: Arrow) -> tuple[object, ...]:
         """The role and shape of a parameter or buffer that an arrow brings; else empty."""
@@ -186,9 +234,9 @@ class _Link:
                     self.stepping.add(spot)
                     self.beside.add((*spot, step))
                 else:
-                    self.beside.add((*wiring.start(arrow), *spot[1:]))
+                    self.beside.add((*wiring.start(arrow, other), *spot[1:]))
         leaves = _counted(
-            (wiring.end(arrow.head), at[arrow.tail] - here.start)
+            (wiring.end(arrow.head, one), at[arrow.tail] - here.start)
             for arrow in wiring.out_of(one)
             if at[arrow.head] not in there
         )
@@ -204,7 +252,8 @@ class _Link:
         for arrow in self.wiring.into(first):
             place = at[arrow.head] - at[first]
             stepping = (arrow.tail, place, arrow.slot) in self.stepping
-            if not stepping and (*self.wiring.start(arrow), place, arrow.slot) not in self.beside:
+            start = self.wiring.start(arrow, first)
+            if not stepping and (*start, place, arrow.slot) not in self.beside:
                 entries[place, arrow.slot] = None
         return set(entries) == {(place, slot) for _, place, slot in self.joins}
 
@@ -231,10 +280,10 @@ def _side_by_side(wiring: Wiring, row: Sequence[str], start: int) -> int:
 def _surroundings(wiring: Wiring, item: str) -> Any:
     at, start = wiring.items.at, wiring.items.at[item]
     before = _counted(
-        (wiring.start(arrow)[0], at[arrow.head] - start) for arrow in wiring.into(item)
+        (wiring.start(arrow, item)[0], at[arrow.head] - start) for arrow in wiring.into(item)
     )
     after = _counted(
-        (wiring.end(arrow.head), without_numbers(arrow.slot), at[arrow.tail] - start)
+        (wiring.end(arrow.head, item), without_numbers(arrow.slot), at[arrow.tail] - start)
         for arrow in wiring.out_of(item)
     )
     return before, after

@@ -79,7 +79,7 @@ class _Alike:
         at, span, parent = self.items.at, self.items.span(around), self.items.parent
         entering, leaving, keys = self.items.entering, self.items.leaving, self.keys
         end, start, sorts = self.wiring.end, span.start, self.wiring.sorts[span.start:span.stop]
-        others: dict[str, int] = {}
+        others: dict[object, int] = {}
         values: dict[object, int] = {}
         found: list[Hashable] = []
         for item, sort in zip(inside, sorts):
@@ -89,13 +89,19 @@ class _Alike:
                 tail = at[arrow.tail] - start
                 if not 0 <= tail < len(inside):
                     tail = -1 - others.setdefault(arrow.tail, len(others))
+                    found.append(self._row(arrow.tail, item, others))
                 value = values.setdefault(arrow.value, len(values))
                 found.append((tail, value, self._what(arrow), arrow.slot))
             for arrow in leaving.get(item, ()):
                 if at[arrow.head] not in span:
                     head = others.setdefault(end(arrow.head), len(others))
-                    found.append((head, arrow.slot))
+                    found.append((head, arrow.slot, self._row(arrow.head, item, others)))
         return tuple(found)
+
+    def _row(self, outside: str, inside: str, others: dict[object, int]) -> int | None:
+        """The row of a box outside that is parallel to one around a box inside."""
+        row = self.wiring.parallel.partner(outside, inside)
+        return None if row is None else others.setdefault(row, len(others))
 
     def _what(self, arrow: Arrow) -> Hashable:
         """What matters of the tensor on an arrow, but for which one it is."""

@@ -35,7 +35,7 @@ class Rows:
         self._parts = {item for group in groups for item in group}
         self.items, keys = with_block_clusters(view, self._loose if similar else self._exact)
         self.view = self.items.view
-        self.rule = Similar(self.items, keys) if similar else Equal(self.items, keys)
+        self.rule = Similar(self.items, keys) if similar else Equal(self.items, keys, self._folds)
 
     def groups(self, around: str | None) -> list[tuple[str, ...]]:
         """The siblings in a cluster that fold."""
@@ -43,7 +43,7 @@ class Rows:
             tuple(item for item in group if item not in self._parts)
             for group in self.rule.groups(around)
         )
-        found = [group for group in rest if len(group) > 1 and self._are_enough(group)]
+        found = [group for group in rest if self._folds(group)]
         return [*self._parts_of_batches(around), *found]
 
     def every_group(self) -> Iterator[tuple[str, ...]]:
@@ -72,8 +72,10 @@ class Rows:
         """*unit*, which repeats in no other way if it does with each micro-batch."""
         return unit if self._parts.isdisjoint(unit.items) else Unit(None, unit.items)
 
-    def _are_enough(self, group: Sequence[str]) -> bool:
+    def _folds(self, group: Sequence[str]) -> bool:
         """Whether so many siblings, or blocks of siblings, are worth a fold."""
+        if len(group) < 2:
+            return False
         first = group[0]
         if not is_block(first):
             return len(group) >= enough(self.recording, first)

@@ -1,0 +1,88 @@
+"""Rows of layers of which each reads what its counterpart in another row has made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.figures import view_of
+from torchrecorder.events import ValueId
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+from torchrecorder.views.fold.fold import repeats
+from torchrecorder.views.fold.siblings import Rows
+from torchrecorder.views.pipeline import ViewOptions, plan
+from torchrecorder.views.full_view import whole
+
+
+def steps(*orders: Sequence[int], odd: int | None = None) -> Recording:
+    """A stack of layers that runs again and again, each time with one more number per layer.
+
+    Args:
+        orders: For each step but the first: for each layer the layer of the step before whose
+            memory it reads.
+        odd: A layer of the last step that is not like the others.
+    """
+    run = Builder("Net")
+    h, kept = run.input(), list[ValueId]()
+    for step, order in enumerate([range(len(orders[0])), *orders]):
+        made = []
+        with run.scope(f"step{step}", "Step"):
+            for layer, other in enumerate(order):
+                with run.scope(f"layers.{layer}", "Layer"):
+                    with run.scope("cache", "Cache"):
+                        old = [kept[other]] if kept else []
+                        new = run.op("cat", h, *old, shape=(1 + step, 4))
+                    made.append(new)
+                    h = run.op("relu" if (step, layer) == (len(orders), odd) else "attend", h, new)
+        kept = made
+    return run.recording()
+
+
+def folds(recording: Recording) -> list[tuple[str, int]]:
+    """The name and number of what folds, with every module open."""
+    view = view_of(recording, depth=9)
+    drawn = [*view.clusters.values(), *view.boxes.values()]
+    return [(item.names[0], item.count) for item in drawn if item.count > 1]
+
+
+@pytest.mark.parametrize("number", [2, 5])
+def test_layers_that_keep_what_they_made_fold(number: int) -> None:
+    """Each reads its own from the step before: one line between two folds says so."""
+    recording = steps(range(number), range(number))
+    assert folds(recording) == [("layers.0", number)] * 3
+    view = view_of(recording, depth=9)
+    ops = [recording.ops.get(box) for box in view.boxes]  # type: ignore[call-overload]
+    assert [op.name for op in ops if op is not None] == ["cat", "attend"] * 3
+    read = [(arrow.tail, arrow.head) for arrow in view.arrows]
+    caches = [op.id for op in ops if op is not None and op.name == "cat"]
+    assert [(one, two) in read for one, two in zip(caches, caches[1:])] == [True, True]
+    assert len(read) == len(set(read))
+
+
+def test_who_reads_what_of_others_is_told_one_by_one() -> None:
+    """A layer that reads what another one has made is no counterpart."""
+    assert folds(steps([3, 2, 1, 0])) == []
+    assert folds(steps([0, 1, 3, 2])) == []
+
+
+def test_both_rows_fold_or_none_does() -> None:
+    """Where a layer of one step is of another kind, no line could say who reads what."""
+    assert folds(steps(range(4), odd=1)) == []
+    alone = folds(steps(range(4), range(4), odd=1))
+    assert ("layers.0", 4) not in alone[1:]
+
+
+@pytest.mark.parametrize("orders", [
+    (range(4), range(4), range(4)), (range(4), [1, 0, 3, 2], range(4)), ([3, 2, 1, 0], range(4)),
+])
+def test_groups_that_are_shared_are_those_of_each_cluster(orders: Sequence[Sequence[int]]) -> None:
+    """On a page, where all can be opened, steps that are wired alike are looked at once."""
+    recording = steps(*orders)
+    view = whole(recording)
+    for step in plan(recording, ViewOptions(depth=9, fold=False)):
+        view = step(view)
+    rows = Rows(view, False)
+    found = [group for around in (None, *rows.view.clusters) for group in rows.groups(around)]
+    assert sorted(repeats(view)[1]) == sorted(found)
