@@ -36,6 +36,12 @@ def test_finds_the_longest(a: str, b: str) -> None:
     assert _valid(a, b) == _common(a, b)
 
 
+@given(WORDS, WORDS)
+def test_the_same_the_other_way_round(a: str, b: str) -> None:
+    """Of equally good pairs the same are found."""
+    assert align(b, a) == [(right, left) for left, right in align(a, b)]
+
+
 @given(st.lists(st.integers(0, 300), max_size=300), st.lists(st.integers(0, 300), max_size=300))
 def test_long_ones_are_valid(a: list[int], b: list[int]) -> None:
     """Whatever is aligned is equal and in order, and equal sequences fit wholly."""
@@ -45,9 +51,10 @@ def test_long_ones_are_valid(a: list[int], b: list[int]) -> None:
 
 @given(st.lists(st.integers(0, 50), max_size=60), st.lists(st.integers(0, 50), max_size=60))
 def test_gaps_are_the_rest(a: list[int], b: list[int]) -> None:
-    """Every place is in a pair or in a gap."""
+    """Every place is in a pair or in a gap, and no gap is empty on both sides."""
     pairs = align(a, b)
     gaps = list(between(pairs, len(a), len(b)))
+    assert all(left or right for left, right in gaps)
     left = [pair[0] for pair in pairs] + [i for gap, _ in gaps for i in gap]
     right = [pair[1] for pair in pairs] + [i for _, gap in gaps for i in gap]
     assert (sorted(left), sorted(right)) == (list(range(len(a))), list(range(len(b))))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import gc
 import math
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from tests.stepped import stepped
-from torchrecorder.errors import NotKept, NotThere
+from torchrecorder.errors import InvalidArgument, InvalidRecording, NotKept, NotThere
 from torchrecorder.events import (
-    SECONDS_ON_DEVICE, OpId, OpKind, Role, ScopeId, ScopeKind, Statistics, ValueId,
+    SECONDS_ON_DEVICE, OpId, OpKind, Rank, Role, ScopeId, ScopeKind, Statistics, ValueId,
 )
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.end_names import end_names
@@ -23,7 +24,7 @@ from torchrecorder.graph.nodes import Value
 from torchrecorder.graph.ops_inside import ops_inside
 from torchrecorder.graph.repair import UNKNOWN, repaired
 from torchrecorder.graph.retained_tensors import Tensors
-from torchrecorder.graph.storage import dumps, loads
+from torchrecorder.graph.storage import dumps, load, loads, save
 from torchrecorder.recording import Recording
 from torchrecorder.testing import Builder
 
@@ -234,41 +235,6 @@ def test_a_scope_that_nobody_saw_is_not_referred_to() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("change", "equal"),
-    [
-        ({}, True),
-        ({"name": "other"}, True),
-        ({"cls": "Other"}, False),
-        ({"detail": "p=2"}, False),
-        ({"op": "sin"}, False),
-        ({"shape": (3, 4)}, False),
-        ({"dim": "1"}, False),
-        ({"times": 2}, False),
-        ({"crossed": True}, False),
-    ],
-)
-def test_scopes_of_equal_structure(change: dict[str, Any], equal: bool) -> None:
-    """All counts but the name: class, settings, ops with arguments, sizes, and who reads what."""
-    def made(
-        name: str = "block", cls: str = "Block", detail: str = "p=1", op: str = "sum",
-        shape: tuple[int, ...] = (2, 4), dim: str = "0", times: int = 1, crossed: bool = False,
-    ) -> str:
-        run = Builder("Net")
-        with run.scope("Net"):
-            h = run.input("x")
-            with run.scope(name, cls, detail=detail) as scope:
-                for _ in range(times):
-                    h = run.op(op, h, shape=shape, arguments=(("dim", dim),))
-                pair = run.op("exp", h), run.op("exp", h)
-                run.op("sub", *(pair[::-1] if crossed else pair))
-        recording = run.recording()
-        assert set(recording.structures) == set(recording.scopes)
-        return recording.structures[scope]
-
-    assert (made() == made(**change)) is equal
-
-
 def test_any_node_by_its_id() -> None:
     """Ops, values and grad nodes; what is none of them is told."""
     run = Builder("Net")
@@ -288,6 +254,39 @@ def test_numbers_that_json_has_not_are_saved() -> None:
     taken = Statistics("v1", 0, -1, 8, math.inf, 1.0, -math.inf, 1.0, 2.0, 0, 0, 0)
     recording = replace(nested(), statistics=(taken,))
     assert loads(dumps(recording), Recording).statistics == (taken,)
+
+
+def test_a_time_that_json_has_not_is_refused(tmp_path: Path) -> None:
+    """Before a file is there that nobody could read."""
+    recording = replace(nested(), run=replace(nested().run, seconds=math.nan))
+    with pytest.raises(ValueError):
+        save(recording, tmp_path / "run.json")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_without_times_nothing_is_of_the_machine() -> None:
+    """No time of the run or of its parts, and no name of the machine; the rest stays."""
+    rank = Rank(1, 2, "machine", (), ())
+    taken = timed(*[4.0] * len(nested().ops))
+    run = replace(taken.run, rank=rank, seconds=3.0, overhead=1.0)
+    recording = replace(taken, run=run)
+    assert loads(dumps(recording), Recording) == recording
+    bare = replace(run, rank=rank._replace(host=""), seconds=None, overhead=None)
+    found = loads(dumps(recording, times=False), Recording)
+    assert found == replace(without_times(recording), run=bare)
+
+
+def test_the_least_limit(tmp_path: Path) -> None:
+    """One byte is a limit, none is not."""
+    path = save(nested(), tmp_path / "run.json")
+    with pytest.raises(InvalidRecording, match="more than 1 bytes"):
+        load(path, make=Recording, limit=1)
+    with pytest.raises(InvalidArgument, match="at least 1"):
+        load(path, make=Recording, limit=0)
+    size = path.stat().st_size
+    assert load(path, make=Recording, limit=size) == nested()
+    with pytest.raises(InvalidRecording, match="more than"):
+        load(path, make=Recording, limit=size - 1)
 
 
 def test_tensors_that_were_kept() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -16,11 +17,13 @@ from tests.random_recordings import recordings
 from tests.stepped import stepped
 from tests.views.test_fold import stack
 from torchrecorder.annotations import ANNOTATIONS
+from torchrecorder.events import ModuleId, Slot, ValueId
 from torchrecorder.export.explorer import numbers
 from torchrecorder.export.explorer.data import page_data, source
 from torchrecorder.export.explorer.box_appearance import Drawn
 from torchrecorder.export.explorer.equal import representatives
 from torchrecorder.export.explorer.facts import Facts
+from torchrecorder.graph.nodes import Module
 from torchrecorder.recording import Recording
 from torchrecorder.style.style import Style
 from torchrecorder.testing import Builder
@@ -114,11 +117,11 @@ def test_equal_tensors_are_described_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def different(change: str) -> Recording:
-    """Two blocks that differ in one thing, or in none."""
+    """Four blocks, of which the second differs in one thing, or in none."""
     run = Builder("Net")
     with run.scope("Net"):
         x = run.input("x", (2, 4))
-        for number in range(3):
+        for number in range(4):
             with run.scope(f"b{number}", "Block"):
                 second = number == 1
                 size = (2, 8) if change == "shape" and second else (2, 4)
@@ -141,6 +144,22 @@ def test_what_differs_in_one_thing_is_not_equal(change: str) -> None:
         return {first[number] for number in ops}
 
     assert len(inside(different(change))) > len(inside(different("")))
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_modules_that_were_never_called_count_where_they_are(stored: bool) -> None:
+    """A block with a spare layer has more parameters than others, if that layer has any."""
+    recording = different("")
+    weight = Slot("weight", ValueId("v0"))
+    spare = Module(
+        ModuleId("m9"), ("b2.spare",), "Spare", "", "", (weight,) * stored, (), True, ()
+    )
+    modules = MappingProxyType({**recording.modules, spare.id: spare})
+    for found, equal in ((recording, True), (replace(recording, modules=modules), not stored)):
+        tree = tree_of(found, fold=False)
+        keys = representatives(tree, Style(), Flows(tree.view).all())
+        place = {place.id: number for number, place in enumerate(tree.places)}
+        assert (keys[place["s2"]] == keys[place["s3"]]) == equal
 
 
 @settings(max_examples=60, deadline=None)

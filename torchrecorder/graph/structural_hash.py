@@ -77,7 +77,6 @@ class _Forms:
         self.exact = exact
         self.rank: dict[ValueId, int] = {}
         self.found: dict[ScopeId, _Form] = {}
-        self.digests: dict[tuple[Any, ...], str] = {}
         self._run_through()
         for scope in reversed(list(recording.scopes.values())):
             self._complete(scope)
@@ -96,11 +95,8 @@ class _Forms:
     def _complete(self, scope: Scope) -> None:
         """Join the steps of a scope; its children are complete, because they come later."""
         form = self.found[scope.id]
-        parts = tuple(self._parts(scope, form))
-        if parts not in self.digests:
-            text = repr(parts).encode("utf-8", "backslashreplace")
-            self.digests[parts] = blake2b(text, digest_size=16).hexdigest()
-        form.digest = self.digests[parts]
+        text = repr([*self._parts(scope, form)]).encode("utf-8", "backslashreplace")
+        form.digest = blake2b(text, digest_size=16).hexdigest()
 
     def _parts(self, scope: Scope, form: _Form) -> Iterator[Any]:
         module = self.recording.module_of(scope)

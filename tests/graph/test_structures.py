@@ -1,0 +1,126 @@
+"""Which scopes have equal structure: one run, and one fact of it changed at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.graph.test_consistency import changed
+from torchrecorder.events import OpKind, Role, ScopeId, ScopeKind, Slot, ValueId
+from torchrecorder.graph.structural_hash import is_off, structures
+from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
+
+
+def run(training: bool = True, stepping: bool = False) -> Recording:
+    """A block with an op, a layer with a weight, a dropout, and two ops with a third."""
+    made = Builder("Net")
+    around = ScopeKind.OPTIMIZER if stepping else ScopeKind.MODULE
+    with made.scope("Net"):
+        x = made.input("x")
+        with made.scope("block", "Block", detail="p=1", kind=around):
+            h = made.op("sum", x, arguments=(("dim", "0"),))
+            with made.scope("layer", "Linear"):
+                h = made.op("linear", h, made.parameter("weight"))
+            with made.scope("drop", "Dropout", detail="p=0.1", training=training):
+                h = made.op("dropout", h, arguments=(("p", "0.1"),))
+            made.op("sub", made.op("exp", h), made.op("exp", h), x)
+    return made.recording()
+
+
+def block(recording: Recording, exact: bool = True) -> str:
+    """The digest of the block."""
+    return structures(recording, exact=exact)[ScopeId("s1")]
+
+
+V0, V1, V7 = (ValueId(f"v{number}") for number in (0, 1, 7))
+
+COUNTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "class": ("scopes", "s1", {"cls": "Other"}),
+    "recompute": ("scopes", "s1", {"recompute": True}),
+    "failed scope": ("scopes", "s1", {"failed": True}),
+    "kind of scope": ("scopes", "s1", {"kind": ScopeKind.FUNCTION}),
+    "result": ("scopes", "s1", {"outputs": (Slot("", V1),)}),
+    "name of result": ("scopes", "s1", {"outputs": (Slot("loss", V7),)}),
+    "name inside": ("scopes", "s2", {"name": "other"}),
+    "class inside": ("scopes", "s2", {"cls": "Other"}),
+    "full name of class": ("modules", "m1", {"qualname": "other.Block"}),
+    "settings": ("modules", "m1", {"detail": "p=2"}),
+    "training": ("modules", "m1", {"training": False}),
+    "settings inside": ("modules", "m2", {"detail": "bias"}),
+    "function": ("ops", "o0", {"qualname": "torch.sin"}),
+    "kind of op": ("ops", "o0", {"kind": OpKind.HIDDEN}),
+    "failed op": ("ops", "o0", {"failed": True}),
+    "argument": ("ops", "o0", {"arguments": (("dim", "1"),)}),
+    "no argument": ("ops", "o0", {"arguments": ()}),
+    "written": ("ops", "o0", {"writes": ("v1",)}),
+    "name of tensor argument": ("ops", "o0", {"inputs": (Slot("other", V0),)}),
+    "shape": ("values", "v1", {"shape": (3, 4)}),
+    "shape of input": ("values", "v0", {"shape": (3, 4)}),
+    "dtype": ("values", "v1", {"dtype": "int64"}),
+    "kind of tensor": ("values", "v1", {"kind": "sparse"}),
+    "role of input": ("values", "v0", {"role": Role.BUFFER}),
+    "argument of dropout": ("ops", "o2", {"arguments": (("p", "0.2"),)}),
+}  # fmt: skip
+
+MAKES_NONE: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "name": ("scopes", "s1", {"name": "other", "path": "other"}),
+    "time": ("scopes", "s1", {"seconds": 3.0}),
+    "time of op": ("ops", "o0", {"seconds": 3.0}),
+    "names of weights": ("values", "v2", {"names": ("a", "b")}),
+    "origin of input": ("values", "v0", {"role": Role.CONSTANT, "names": ("y",)}),
+    "call": ("scopes", "s1", {"call": 4}),
+}
+
+
+@pytest.mark.parametrize("change", [*COUNTS, *MAKES_NONE])
+def test_scopes_of_equal_structure(change: str) -> None:
+    """All that was done counts, in what order, on what; names, times and origins do not."""
+    table, row, facts = {**COUNTS, **MAKES_NONE}[change]
+    recording = run()
+    other = changed(recording, table, row, **facts)
+    assert other != recording
+    for exact in (True, False):
+        assert (block(recording, exact) != block(other, exact)) == (change in COUNTS)
+        assert block(recording, exact) == block(run(), exact)
+
+
+@pytest.mark.parametrize("order", [("v5", "v6", "v0"), ("v6", "v5", "v0"), ("v5", "v5", "v0"),
+                                   ("v0", "v6", "v5"), ("v5", "v6", "v2")])
+def test_who_reads_what_counts(order: Any) -> None:
+    """Which of two equal tensors, whether twice, and what of outside."""
+    inputs = tuple(Slot(str(number), value) for number, value in enumerate(order))
+    recording = run()
+    last = [*recording.ops][-1]
+    other = changed(recording, "ops", last, inputs=inputs)
+    assert (block(other) == block(recording)) == (order == ("v5", "v6", "v0"))
+
+
+def differing(recording: Recording) -> Recording:
+    """The same with another rate of dropout."""
+    other = changed(recording, "ops", "o2", arguments=(("p", "0.5"),))
+    module = next(module for module in recording.modules.values() if module.cls == "Dropout")
+    return changed(other, "modules", module.id, detail="p=0.5")
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("training", [True, False])
+def test_rates_of_dropouts_that_do_nothing(training: bool, exact: bool) -> None:
+    """Count where they are exact, or where the dropout is active; its class always does."""
+    recording = run(training)
+    other = differing(recording)
+    assert (block(recording, exact) != block(other, exact)) == (training or exact)
+    assert [is_off(one) for one in recording.modules.values()].count(True) == (not training)
+    renamed = changed(recording, "ops", "o2", qualname="torch.other")
+    assert block(recording, exact) != block(renamed, exact)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_numbers_in_steps_of_optimizers(exact: bool) -> None:
+    """Arguments may depend on how many steps were taken; what runs counts all the same."""
+    recording = run(stepping=True)
+    other = changed(recording, "ops", "o0", arguments=(("dim", "1"),))
+    assert (block(recording, exact) != block(other, exact)) == exact
+    renamed = changed(recording, "ops", "o0", qualname="torch.other")
+    assert block(recording, exact) != block(renamed, exact)
