@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.layout.test_nested import SLACK, SOME, check, crosses, directions, trees
+from tests.layout.test_nested import SLACK, SOME, check, check_levels, crosses, directions, trees
 from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
 from torchrecorder.layout.layered.constants import LEVEL
 from torchrecorder.layout.layered.edge_routing import whole
@@ -38,7 +38,10 @@ def test_boxes_and_lines_keep_apart_in_columns(
     check(picture, planned)
     boxes = {box.item: box for box in picture.boxes}
     assert set(boxes) == {box.item for box in place(planned).boxes}
-    for points in whole(picture, tree[1]):
+    ways = list(whole(picture, tree[1]))
+    if direction in ("TB", "BT"):
+        check_levels(ways, tree[1])
+    for points in ways:
         assert not any(crosses(points, box) for box in boxes.values() if not box.open)
         for (ax, ay), (bx, by) in zip(points, points[1:]):
             assert min(abs(ax - bx), abs(ay - by)) < LEVEL

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from torchrecorder.layout.layered import Drawn, Item, Link, Picture, Plan, place, plan
 from torchrecorder.layout.layered.positions import Point
-from torchrecorder.layout.layered.constants import APART, GAP
+from torchrecorder.layout.layered.constants import APART, GAP, PAD
 from torchrecorder.layout.layered.place import Piece
 from torchrecorder.layout.layered.edge_routing import Trunks, whole
 
@@ -91,6 +91,20 @@ def crosses(points: Sequence[Point], box: Drawn) -> bool:
     return False
 
 
+def check_levels(ways: Sequence[Sequence[Point]], links: Sequence[Link]) -> None:
+    """No level piece of a line lies on one of another tensor: they could not be told apart."""
+    level: dict[float, list[tuple[float, float, tuple[int, str]]]] = {}
+    for way, link in zip(ways, links):
+        for (ax, ay), (bx, by) in zip(way, way[1:]):
+            if abs(ay - by) < SLACK < abs(ax - bx):
+                piece = min(ax, bx), max(ax, bx), (link.tail, link.value)
+                level.setdefault(round(ay, 1), []).append(piece)
+    for pieces in level.values():
+        for number, (begin, end, tensor) in enumerate(pieces):
+            others = (other for other in pieces[number + 1 :] if other[2] != tensor)
+            assert all(min(end, right) - max(begin, left) < 1 for left, right, _ in others)
+
+
 def check(picture: Picture, planned: Plan) -> None:
     """Boxes are apart and inside each other; lines end on boxes and run through none."""
     boxes = {box.item: box for box in picture.boxes}
@@ -100,6 +114,7 @@ def check(picture: Picture, planned: Plan) -> None:
     paper = Drawn(-1, 0.0, 0.0, picture.width, picture.height, True)
     for parent, inside in siblings.items():
         around = boxes.get(parent, paper)
+        assert [box.item for box in inside] == sorted(box.item for box in inside)
         for number, box in enumerate(inside):
             assert box.x >= around.x - SLACK and box.y >= around.y - SLACK
             assert box.x + box.width <= around.x + around.width + SLACK
@@ -113,6 +128,10 @@ def check(picture: Picture, planned: Plan) -> None:
         for box in siblings[way.scope]:
             assert not crosses(way.points, box)
         around = boxes.get(way.scope, paper)
+        header = planned.items[way.scope].header if way.scope >= 0 else None
+        if header is not None and planned.direction == "TB":
+            title = around._replace(x=around.x + PAD, width=header[0], height=header[1])
+            assert not crosses(way.points, title)
         for x, y in way.points:
             assert around.x - SLACK <= x <= around.x + around.width + SLACK
             assert around.y - SLACK <= y <= around.y + around.height + SLACK

@@ -56,3 +56,11 @@ def test_slanted_sides_do_not_cut_what_an_input_is_called(name: str) -> None:
     lean = max(x for x, _ in corners) - max(x for x, y in corners if y == corners[2][1])
     width = max(x for x, _ in corners) - min(x for x, _ in corners)
     assert text_width(name, figure.fontsize) + 2 * 0.75 * lean <= width
+
+
+@pytest.mark.parametrize("text", ["1: BatchNorm2d", "x", "2×9 int64"])
+def test_bold_letters_are_wider(text: str) -> None:
+    """By less than a fifth; no text has no width, and twice the size twice the width."""
+    plain, bold = text_width(text, 10), text_width(text, 10, bold=True)
+    assert plain < bold < 1.2 * plain
+    assert text_width("", 10, bold=True) == 0 and text_width(text, 20) == pytest.approx(2 * plain)

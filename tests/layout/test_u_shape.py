@@ -13,7 +13,7 @@ from torch import nn
 
 import torchrecorder
 from tests import real_models
-from tests.layout.test_nested import SLACK, check
+from tests.layout.test_nested import SLACK, check, check_levels
 from torchrecorder.export.nested import Placed
 from torchrecorder.layout import engine
 from torchrecorder.layout.layered import Drawn, Item, Link, Picture, place, plan
@@ -147,7 +147,7 @@ def test_other_lines_run_beside_the_levels(data: st.DataObject, levels: int) -> 
         later = [leaf for leaf in leaves[:-1] if leaf > tail]
         if later:
             net.links.append(Link(tail, data.draw(st.sampled_from(later)), "other"))
-    drawn(net)
+    check_levels(list(whole(drawn(net)[0], net.links)), net.links)
 
 
 def test_without_graphviz_too(monkeypatch: pytest.MonkeyPatch) -> None:
