@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from types import MappingProxyType
 
+import pytest
 from hypothesis import given
 
 from tests.test_properties import RUNS
 from tests.views.test_blocks import alternating, cell, loop
 from tests.views.test_fold import stack
 from tests.views.test_similar import stages
+from torchrecorder.events import ModuleId
 from torchrecorder.export.table.folded_rows import folded
 from torchrecorder.export.table.rows import every_row
+from torchrecorder.graph.nodes import Module
 from torchrecorder.recording import Recording
+from torchrecorder.testing import Builder
 
 
 def titles(recording: Recording, *, ops: bool = False) -> list[tuple[int, str]]:
@@ -88,3 +94,25 @@ def test_nothing_is_lost_where_siblings_may_differ(recording: Recording) -> None
     assert Counter(each for row in listed for each in row.ids) == Counter(
         each for row in found for each in row.ids
     )
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3])
+def test_what_was_never_called_has_one_line(calls: int) -> None:
+    """In the first call of the module around it; of what is in each other, the outermost."""
+    run = Builder("Net")
+    with run.scope("Net"):
+        h = run.input("x")
+        for _ in range(calls):
+            with run.scope("cell", "Cell"):
+                h = run.op("relu", h)
+    recording = run.recording()
+    spare = [
+        Module(ModuleId(f"m{number}"), (path,), "Spare", "", "", (), (), True, ())
+        for number, path in ((8, "cell.spare"), (9, "cell.spare.deep"), (10, "top"))
+    ]
+    modules = {**recording.modules, **{module.id: module for module in spare}}
+    found = replace(recording, modules=MappingProxyType(modules))
+    assert [(row.depth, row.title) for row in every_row(found)] == [
+        (0, "Net"), (1, "cell (Cell)"), (2, "spare (Spare)"),
+        *[(1, "cell (Cell)")] * (calls - 1), (1, "top (Spare)"),
+    ]  # fmt: skip
