@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,7 +71,7 @@ def test_what_a_value_may_be(kind: str) -> None:
         check_one("it", value, rule)
         check_one("it", value, rule.or_none())
     for value in wrong:
-        with pytest.raises(InvalidArgument, match=f"^it must be {checks.re.escape(rule.expected)}"):
+        with pytest.raises(InvalidArgument, match=f"^it must be {re.escape(rule.expected)}"):
             check_one("it", value, rule)
     check_one("it", None, rule.or_none())
     assert repr(rule) == f"<Check: must be {rule.expected}>"
@@ -161,18 +162,19 @@ def test_arguments_are_checked_by_name() -> None:
         with pytest.raises(InvalidArgument, match="must be"):
             wrong()
     with pytest.raises(ArgumentMismatch, match="has no argument 'nam'; did you mean 'name'"):
-        made(1, nam="a")
+        made(1, nam="a")  # type: ignore[call-arg]
     with pytest.raises(ArgumentMismatch, match=r"into kwargs=\{'zzz': \.\.\.\}\. It takes count, "):
-        made(1, zzz="a")
+        made(1, zzz="a")  # type: ignore[call-arg]
 
     class Model:
         @advised
         def __init__(self, depth: int = 0) -> None:
             self.depth = depth
 
-    assert Model(depth=2).depth == 2
+    made_by: Any = Model
+    assert made_by(depth=2).depth == 2
     with pytest.raises(ArgumentMismatch) as found:
-        Model(zzz=1)  # type: ignore[call-arg]
+        made_by(zzz=1)
     name = Model.__qualname__
     assert str(found.value) == f"{name}() has no argument 'zzz'. It takes depth"
 

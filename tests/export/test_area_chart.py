@@ -30,13 +30,14 @@ def drawn(columns: Sequence[Sequence[float]], *phases: Phase, said: str = "most"
 
 def scale(root: Root) -> float:
     """Points per unit, from the labels of the axis."""
-    at = {float(text.split()[0]): y for text, (_, y) in texts(root, text_anchor="end").items()}
+    labels = texts(root, text_anchor="end")
+    at: dict[float, float] = {float(text.split()[0]): y for text, (_, y) in labels.items()}
     return (at[0] - min(at.values())) / max(at)
 
 
 def levels(root: Root) -> dict[str, list[tuple[float, ...]]]:
     """Of each area by its colour: the left and the right of each column, its bottom and top."""
-    found = {}
+    found: dict[str, list[tuple[float, ...]]] = {}
     for each in root.iter(f"{NAMESPACE}polygon"):
         edge = [tuple(map(float, at.split(","))) for at in each.get("points", "").split()]
         half = len(edge) // 2
