@@ -13,7 +13,9 @@ from torch import nn
 import torchrecorder
 from tests.stepped import events, stepped
 from torchrecorder.build import build
-from torchrecorder.events import Measured, OpKind, Role, ScopeLeft, Statistics
+from torchrecorder.events import (
+    GradId, GradNodeMade, Measured, OpId, OpKind, Role, ScopeLeft, Statistics, ValueId,
+)
 from torchrecorder.export import EXPORTERS
 from torchrecorder.graph.consistency import problems
 from torchrecorder.graph.nodes import GradNode, GradRun, Module, Op, Scope, Value
@@ -153,3 +155,27 @@ def test_real_runs_without_some_events_hold_together(kind: type, every: int) -> 
 def _steps(recording: Recording) -> list[Any]:
     steps = [*recording.scopes.values(), *recording.ops.values()]
     return sorted(steps, key=lambda step: step.index)
+
+
+def test_what_a_double_backward_made_says_by_what() -> None:
+    """A grad node by another; of one that nobody saw nothing is known."""
+    *first, end = events()
+    known, by = [each.id for each in first if isinstance(each, GradNode)][:2]
+    told = [GradNodeMade(known, by), GradNodeMade(GradId("g99"), by)]
+    recording = build([*first, *told, end], Recording)
+    assert {grad.id: grad.made_by for grad in recording.grad_nodes.values() if grad.made_by} == {
+        known: by
+    }
+
+
+def test_an_alias_of_memory_that_an_op_wrote_is_one_of_its_results() -> None:
+    """And written, as the memory was; the op's own results stay first."""
+    *first, end = events()
+    made = next(each for each in first if isinstance(each, Value) and each.producer == "o0")
+    alias = made.replace(id=ValueId("v90"), names=("alias",))
+    usual, recording = stepped(), build([*first, alias, end], Recording)
+    op = recording.ops[OpId("o0")]
+    assert op.outputs == (*usual.ops[OpId("o0")].outputs, alias.id) and op.writes == (alias.id,)
+    assert [*problems(recording)] == []
+    others = {key: one for key, one in recording.ops.items() if key != "o0"}
+    assert others == {key: one for key, one in usual.ops.items() if key != "o0"}

@@ -11,7 +11,7 @@ from tests import figures
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.export import graphviz, legend
 from torchrecorder.export.graphviz import Pdf, Png, Svg, is_nested
-from torchrecorder.export.nested import nested_text
+from torchrecorder.export.nested import header_size, nested_text
 from torchrecorder.layout import engine
 from torchrecorder.recording import Recording
 from torchrecorder.style.draw import draw
@@ -179,3 +179,22 @@ def test_layers_hold_any_name() -> None:
     key = "{http://www.inkscape.org/namespaces/inkscape}label"
     labels = [each.get(key) for each in text.iter()]
     assert 'a"b<c>&\ufffd -> d' in labels
+
+
+@pytest.mark.parametrize("direction", ["TB", "BT", "LR", "RL"])
+def test_titles_stand_in_a_corner_of_their_cluster(direction: str) -> None:
+    """At the left, at the top, but where the flow begins below; whole, and off the border."""
+    style = Style(direction=direction)  # type: ignore[arg-type]
+    shown = figure(figures.network(), style, depth=5)
+    text = nested_text(shown)
+    number = r"(-?[\d.]+)"
+    sizes = [header_size(group, shown) for group in shown.groups]
+    box = ",".join([number] * 4)
+    found = re.findall(rf'bb="{box}"[^\]]*?lp="{number},{number}', text)
+    clusters = [tuple(map(float, each)) for each in found if float(each[0]) > 0]
+    assert len(clusters) == len(sizes) > 1
+    for (left, low, right, high, x, y), (width, height) in zip(clusters, sizes):
+        assert 5 < x - width / 2 - left < 10 and x + width / 2 < right
+        ends = low, high
+        near = abs(y - ends[direction != "BT"]) - height / 2
+        assert 3 < near < 5 and low < y < high

@@ -1,0 +1,65 @@
+"""What drawing a recording leaves: files by their names, and what is opened."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.figures import network
+from torchrecorder.drawing import file_name, temporary
+from torchrecorder.errors import InvalidArgument
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("ResNet", "ResNet"), ("a b-c_d.e+(f)", "a b-c_d.e+(f)"), ("a/b\\c:d*", "a_b_c_d_"),
+        (" x ", "x"), ("", "model"), ("  ", "model"), ("x" * 200, "x" * 100), ("Réseau", "Réseau"),
+    ],
+)  # fmt: skip
+def test_names_of_files(name: str, file: str) -> None:
+    """What any file system takes, not too long, and never nothing."""
+    assert file_name(name) == file
+    for fmt in ("html", ".html"):
+        path = temporary(name, fmt)
+        assert path.name == f"{file}.html" and path.parent.is_dir() and not path.exists()
+        path.parent.rmdir()
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("options", [{}, {"browser": True}, {"browser": False}])
+def test_what_is_written_is_opened(
+    there: bool, options: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Unless that is not wanted; if there is no browser, the path is told."""
+    opened: list[str] = []
+
+    def open_(url: str) -> bool:
+        opened.append(url)
+        return there
+
+    monkeypatch.setattr(webbrowser, "open", open_)
+    path = network().show(tmp_path / "a.dot", **options)
+    wanted = options.get("browser", True)
+    assert path.read_text(encoding="utf-8").startswith("digraph")
+    assert opened == [path.as_uri()] * wanted
+    out, err = capsys.readouterr()
+    assert not out and (str(path) in err) == (wanted and not there)
+
+
+def test_only_a_page_is_shown_inline(tmp_path: Path) -> None:
+    """Nothing is written otherwise."""
+    with pytest.raises(InvalidArgument, match=r"a\.svg does not end in \.html"):
+        network().show(tmp_path / "a.svg", inline=True)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_a_recording_contains() -> None:
+    """What can be found in it, by a text; nothing else is in it."""
+    recording = network()
+    assert "relu" in recording and "body.0" in recording
+    assert "zzz" not in recording and 3 not in recording and None not in recording
