@@ -11,7 +11,10 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import torchrecorder as tr
+from torchrecorder.annotations.memory import GRADIENT_BYTES
+from torchrecorder.annotations.statistics import parameter_gradient_norms
 from torchrecorder.errors import InvalidArgument, NotThere
+from torchrecorder.export.table.rows import rows
 
 
 NUMPY = importlib.util.find_spec("numpy") is not None
@@ -209,3 +212,42 @@ def test_an_input_can_be_asked_about():
     with tr.Recorder(lambda x: x.detach() * 2, name="f") as recorder:
         recorder.call(lambda x: x.detach() * nn.Parameter(torch.ones(2)), (x,), {}).sum().backward()
     assert recorder.recording.why_no_gradient("x").reason == "left autograd"
+
+
+def _initialise(weight):
+    torch.nn.init.normal_(weight)
+
+
+def _replace(weight):
+    weight.data = torch.randn(2, 2)
+
+
+@pytest.mark.parametrize("write", [_initialise, _replace])
+def test_weights_written_before_the_step(write):
+    """The gradient that arrives at the new numbers is that of the parameter."""
+    model = nn.Linear(2, 2)
+    with tr.Recorder(model, stats=True) as recorder:
+        write(model.weight)
+        model(torch.randn(1, 2)).square().sum().backward()
+    recording = recorder.recording
+    assert recording.why_no_gradient("weight") is None
+    assert "no gradient" not in recording.summary()
+    size = sum(weight.grad.nbytes for weight in model.parameters())
+    assert GRADIENT_BYTES.on(recording).total() == size
+    norms = parameter_gradient_norms(recording)
+    for slot in next(iter(recording.modules.values())).parameters:
+        norm = model.get_parameter(slot.name).grad.norm().item()
+        assert norms[slot.value] == pytest.approx(norm)
+
+
+def test_weights_of_two_models_with_one_name():
+    """Each keeps its memory, so that the gradients of its later numbers are its own."""
+    trained, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    x = torch.randn(1, 2)
+    with tr.Recorder() as recorder:
+        trained(other(x))
+        for weight in (*trained.parameters(), *other.parameters()):
+            nn.init.normal_(weight)
+        trained(other(x).detach()).sum().backward()
+    first, second = (row.notes for row in rows(recorder.recording) if "call 1 of 2" in row.notes)
+    assert first == ("call 1 of 2", "no gradient") and second == ("call 1 of 2",)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from torchrecorder.events import BYTES_OF_GRADIENT, Gradient, ModuleId, ScopeId, ValueId
-from torchrecorder.graph.nodes import Module
+from torchrecorder.events import BYTES_OF_GRADIENT, STORED, Gradient, ModuleId, ScopeId, ValueId
+from torchrecorder.graph.nodes import Module, Value
 from torchrecorder.graph.recording import RecordedRun
 
 
@@ -94,13 +94,34 @@ class Owned:
 
 
 def given_to_leaves(recording: RecordedRun) -> dict[ValueId, Gradient]:
-    """For each leaf that received a gradient, the last one."""
+    """For each leaf that received a gradient, the last one; for weights also after writes."""
     found: dict[ValueId, Gradient] = {}
+    first = before_writes(recording)
     for ran in recording.grad_runs:
         leaf = recording.grad_nodes[ran.grad].variable
         for gradient in ran.given:
             if leaf is not None and gradient is not None:
-                found[leaf] = gradient
+                found[first.get(leaf, leaf)] = gradient
+    return found
+
+
+def before_writes(recording: RecordedRun) -> dict[ValueId, ValueId]:
+    """For parameters and buffers after writes, what they were before the run.
+
+    A write may give them other memory, as ``weight.data = x`` does. Weights of several models may
+    have one name; these must have kept their memory.
+    """
+    firsts: dict[str, list[Value]] = {}
+    found: dict[ValueId, ValueId] = {}
+    for value in recording.values.values():
+        name = value.names[0] if value.names else ""
+        if value.role in STORED and value.producer is None:
+            firsts.setdefault(name, []).append(value)
+        elif value.id in recording.stored:
+            named = firsts.get(name, [])
+            same = [first for first in named if first.storage == value.storage] or named
+            if len(same) == 1:
+                found[value.id] = same[0].id
     return found
 
 

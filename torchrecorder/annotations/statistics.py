@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from torchrecorder.annotations.amounts import exact
 from torchrecorder.annotations.annotation import Annotation
+from torchrecorder.annotations.parameter_owners import before_writes
 from torchrecorder.events import GradId, Statistics, ValueId
 from torchrecorder.graph.recording import RecordedRun
 
@@ -76,10 +77,11 @@ def activation_norms(recording: RecordedRun) -> dict[str, float]:
 def parameter_gradient_norms(recording: RecordedRun) -> dict[str, float]:
     """For each parameter or input, the norm of the last gradient that was added to it."""
     found: dict[str, float] = {}
+    first = before_writes(recording)
     for gradient in gradients(recording):
         leaf = recording.grad_nodes[GradId(gradient.node)].variable
         if leaf is not None:
-            found[leaf] = gradient.norm
+            found[first.get(leaf, leaf)] = gradient.norm
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from torchrecorder.annotations.parameter_owners import given_to_leaves, run_again
+from torchrecorder.annotations.parameter_owners import before_writes, given_to_leaves, run_again
 from torchrecorder.annotations.places import op_in_words
 from torchrecorder.errors import InvalidArgument
 from torchrecorder.events import STORED, GradId, OpId, ScopeKind, ValueId
@@ -106,13 +106,15 @@ class _Search:
 
     @cached_property
     def same(self) -> set[ValueId]:
-        """The tensor before the run, and its values after writes of an optimizer."""
+        """The tensor before the run, and its values after writes."""
         storage, values = self.value.storage, self.recording.values.values()
         named = {
             value.id for value in values
             if storage >= 0 and value.storage == storage and value.names == self.value.names
         }
-        return named | {self.value.id}
+        firsts = before_writes(self.recording).items()
+        written = {value for value, first in firsts if first == self.value.id}
+        return named | written | {self.value.id}
 
     @cached_property
     def reached(self) -> set[ValueId]:
