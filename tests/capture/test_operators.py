@@ -77,3 +77,40 @@ def test_results_are_in_the_order_in_which_they_are_returned(order: str) -> None
     assert list(op.outputs[: len(order)]) == read and len(op.outputs) == len({*order, *"xy"})
     assert set(op.outputs) == {*op.writes, *read} and len(op.writes) == 2
     assert not {*op.outputs} & {*first.outputs, *second.outputs}
+
+
+SCHEMAS = {"x": "Tensor(a!) x, Tensor y", "y": "Tensor x, Tensor(b!) y"}
+SCHEMAS["xy"] = "Tensor(a!) x, Tensor(b!) y"
+
+
+@pytest.mark.parametrize("name", ["write", "write_"])
+@pytest.mark.parametrize("written", SCHEMAS)
+def test_parts_of_one_memory_are_written_as_the_schema_says(name: str, written: str) -> None:
+    """The parts share a version, and the name tells nothing of the second argument."""
+    library = torch.library.Library("parts", "FRAGMENT")
+
+    def run(x: Tensor, y: Tensor) -> None:
+        for part in written:
+            {"x": x, "y": y}[part].add_(1)
+
+    library.define(f"{name}({SCHEMAS[written]}) -> ()")
+    library.impl(name, run, "CompositeExplicitAutograd")
+
+    def forward(x: Tensor) -> list[Tensor]:
+        whole = x + 0
+        first, second = whole[:2], whole[2:]
+        getattr(torch.ops.parts, name)(first, second)
+        return [first + 0, second + 0]
+
+    before = torch.ones(4)
+    with torch.no_grad():
+        changed = "".join(
+            part for part, now in zip("xy", forward(before)) if not torch.equal(now, before[:2])
+        )
+        recording = record(forward, before)
+    library._destroy()
+    (op,) = (op for op in recording.ops.values() if op.name == name)
+    read = [reader.inputs[0].value for reader in list(recording.ops.values())[-2:]]
+    assert changed == written
+    assert "".join(part for part, value in zip("xy", read) if value in op.writes) == written
+    assert len(op.writes) == len(written)

@@ -97,9 +97,10 @@ class Call:
 
     def _aims_at(self, name: str, tensor: Tensor) -> bool:
         """Whether the function is known to write this argument."""
-        if name == "out" or name.partition(".")[0] in self.facts.writes:
+        facts, argument = self.facts, name.partition(".")[0]
+        if argument == "out" or argument in facts.writes or argument in facts.declared:
             return True
-        return self.facts.in_place and tensor is self.tensors[0][1]
+        return facts.in_place and not facts.declared and tensor is self.tensors[0][1]
 
 
 def _asks_for_in_place(arguments: tuple[tuple[str, str], ...]) -> bool:

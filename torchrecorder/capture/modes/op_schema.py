@@ -103,6 +103,7 @@ class FunctionFacts:
         reads_gradient: Reads ``x.grad``, which is no op.
         grad_switch: Switches grad mode.
         writes: Arguments that it may write without increasing their version.
+        declared: Arguments that it writes according to its schemas.
         runs_backward: Runs the autograd graph.
         higher_order: A higher-order operator.
         leaves_unset: Returns uninitialized memory.
@@ -123,6 +124,7 @@ class FunctionFacts:
     reads_gradient: bool = False
     grad_switch: bool = False
     writes: tuple[str, ...] = ()
+    declared: frozenset[str] = frozenset()
     runs_backward: bool = False
     higher_order: bool = False
     leaves_unset: bool = False
@@ -177,6 +179,9 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         in_place=_writes_first(name),
         grad_switch=name == "_set_grad_enabled",
         writes=silent_writes(func, name, _schemas(func)),
+        declared=frozenset(
+            item.name for schema in _schemas(func) for item in schema.arguments if item.is_write
+        ),
         runs_backward=func in _BACKWARD,
         higher_order=isinstance(func, HigherOrderOperator),
         leaves_unset=name in _LEAVES_UNSET,
