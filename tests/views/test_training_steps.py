@@ -13,7 +13,7 @@ import torch
 
 import torchrecorder
 from tests.figures import linear
-from torchrecorder.events import OpId, ScopeId, ScopeKind
+from torchrecorder.events import TRAINING, OpId, ScopeId, ScopeKind
 from torchrecorder.graph.structural_hash import structures
 from torchrecorder.recording import Recording
 from torchrecorder.select.functions import WithFunctions
@@ -169,6 +169,27 @@ def test_what_is_done_to_gradients_is_one_box_each() -> None:
     opened = names(recording, depth=9)
     assert "_amp_update_scale_" in opened and not set(opened) & (set(steps_of) - {"backward"})
     assert len(recording.inputs) == 1  # of the call inside autocast
+
+
+@pytest.mark.parametrize("way", ["first", "average", "foreach"])
+def test_averaging_weights_is_one_box(way: str) -> None:
+    """The first update copies, later ones average, and all tensors at once are a way of its own."""
+    average = torch.optim.swa_utils
+    model = torch.nn.Sequential(*[torch.nn.Linear(4, 4) for _ in range(3)])
+    multiple = average.get_ema_multi_avg_fn(0.9) if way == "foreach" else None
+    averaged = average.AveragedModel(model, multi_avg_fn=multiple)
+    if way != "first":
+        averaged.update_parameters(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with torchrecorder.Recorder(model) as recorder:
+        model(torch.ones(2, 4)).sum().backward()
+        optimizer.step()
+        averaged.update_parameters(model)
+    recording = recorder.recording
+    assert names(recording)[-3:] == ["backward", "SGD", "update_parameters"]
+    assert ScopeKind.AVERAGING in TRAINING
+    opened = names(recording, depth=9)
+    assert "update_parameters" not in opened and len(opened) > len(names(recording))
 
 
 def test_what_the_program_goes_on_with_is_no_output() -> None:

@@ -36,6 +36,7 @@ class ScopeKind(str, Enum):
     SCRIPTED = "scripted"
     OPTIMIZER = "optimizer"
     CLIPPING = "clipping"
+    AVERAGING = "averaging"
     SCALER = "scaler"
     PIPELINE_SETUP = "pipeline setup"
     PIPELINE_BACKWARD = "pipeline backward"
@@ -50,7 +51,11 @@ FUNCTION = "function"
 """The class of scopes that are calls of Python functions."""
 
 TRAINING = (
-    ScopeKind.OPTIMIZER, ScopeKind.CLIPPING, ScopeKind.SCALER, ScopeKind.PIPELINE_BACKWARD
+    ScopeKind.OPTIMIZER,
+    ScopeKind.CLIPPING,
+    ScopeKind.AVERAGING,
+    ScopeKind.SCALER,
+    ScopeKind.PIPELINE_BACKWARD,
 )
 """Regions of a training step outside the model: updates of gradients and weights."""
 

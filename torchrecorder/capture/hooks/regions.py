@@ -184,12 +184,17 @@ class Regions:
             self.close(opened.pop())
 
 
+_NAMED_AFTER_FUNCTIONS = (
+    ScopeKind.CLIPPING, ScopeKind.AVERAGING, ScopeKind.PIPELINE_BACKWARD
+)
+
+
 def _name_of(region: Region) -> str:
     if region.kind is ScopeKind.CUSTOM_FUNCTION:
         return str(getattr(class_of(region.key), "__name__", region.kind.value))
     if region.kind is ScopeKind.OPTIMIZER:
         return str(type(region.key.f_locals["args"][0]).__name__)
-    if region.kind in (ScopeKind.CLIPPING, ScopeKind.PIPELINE_BACKWARD):
+    if region.kind in _NAMED_AFTER_FUNCTIONS:
         return str(region.key.f_code.co_name)
     if region.kind is ScopeKind.SCALER:
         name = str(region.key.f_code.co_name)

@@ -20,6 +20,7 @@ from torch.nn import Module
 
 from torchrecorder.capture.hooks.custom_functions import AppliedFunctions
 from torchrecorder.capture.internals.access import (
+    AVERAGING_METHODS,
     CALL_CODE,
     CHECKPOINT_CODE,
     CLIPPING_FUNCTIONS,
@@ -67,6 +68,8 @@ def _telling_codes() -> dict[CodeType, object]:
             codes[const] = ScopeKind.OPTIMIZER
     for function in CLIPPING_FUNCTIONS:
         codes[inspect.unwrap(function).__code__] = ScopeKind.CLIPPING
+    for function in AVERAGING_METHODS:
+        codes[inspect.unwrap(function).__code__] = ScopeKind.AVERAGING
     for function in SCALER_METHODS:
         codes[inspect.unwrap(function).__code__] = ScopeKind.SCALER
     for function in pipeline_functions():

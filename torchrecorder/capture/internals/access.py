@@ -36,6 +36,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as dis
 
 from torchrecorder.capture.internals.table import (
     ATTENTION_BODY,
+    AVERAGING,
     BACKWARD_CALLS,
     CHECKPOINT_FRAMES,
     CLIPPING,
@@ -280,6 +281,9 @@ CHECKPOINT_CODE: CodeType | None = find(CHECKPOINT_FRAMES.paths[0])
 
 CLIPPING_FUNCTIONS = tuple(filter(callable, map(find, CLIPPING.paths)))
 """The functions that clip gradients."""
+
+AVERAGING_METHODS = tuple(filter(callable, map(find, AVERAGING.paths)))
+"""Methods of averaged models that update their weights."""
 
 SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
 """Methods of gradient scalers that run operations."""

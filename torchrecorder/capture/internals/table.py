@@ -219,6 +219,12 @@ CLIPPING = Internal(
     "operations of clipping are in no region",
     ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"),
 )
+AVERAGING = Internal(
+    "methods of averaged models",
+    "regions of averaging",
+    "operations that average weights are in no region",
+    ("torch.optim.swa_utils.AveragedModel.update_parameters",),
+)
 GRADIENT_SCALERS = Internal(
     "methods of gradient scalers",
     "regions of gradient scalers",
