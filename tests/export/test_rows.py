@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 import torch
 from torch import nn
 from torch.func import functional_call, grad
@@ -68,3 +72,12 @@ def test_weights_in_wrappers_of_torch_func_count_once() -> None:
     assert {slot.value for slot in called.parameters} <= read
     count = sum(weight.numel() for weight in model.parameters())
     assert PARAMETERS.on(recording).total() == count
+
+
+@pytest.mark.parametrize("make", [torch.jit.script, lambda m: torch.jit.trace(m, torch.ones(2, 4))])
+def test_modules_in_scripts_are_not_said_to_be_never_called(make: Callable[..., Any]) -> None:
+    """They run, but without the hooks that tell of calls."""
+    model = make(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
+    recording = torchrecorder.record(model, torch.ones(2, 4))
+    assert [row.notes for row in rows(recording)] == [(), ("in a script",), ("in a script",)]
+    assert "relu" in {op.name for op in recording.ops.values()}

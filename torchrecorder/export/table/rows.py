@@ -198,20 +198,27 @@ class _Rows:
         return sum(role is Role.PARAMETER for role in owned) == number
 
     def _silent(self, module: Module, depth: int) -> Row:
-        read = any(value in self.recording.consumers for value in self.owned.by_module(module.id))
-        how = "weights read, never called" if read else "never called"
+        above = self._called_above(module)
         return Row(
             depth=depth,
-            title=f"{_below(module.names[0], self._called_above(module))} ({module.cls})",
+            title=f"{_below(module.names[0], above.names[0] if above else '')} ({module.cls})",
             ids=(module.id,),
-            notes=(how, *self._about(module)),
+            notes=(self._how(module, above), *self._about(module)),
         )
 
-    def _called_above(self, module: Module) -> str:
-        """The path of the module under which a silent one is listed."""
+    def _called_above(self, module: Module) -> Module | None:
+        """The module under which a silent one is listed."""
         parents = (parent for parent, below in self.silent.items() if module in below)
         parent = next(parents, None)
-        return self.recording.modules[parent].names[0] if parent is not None else ""
+        return self.recording.modules[parent] if parent is not None else None
+
+    def _how(self, module: Module, above: Module | None) -> str:
+        """What became of a module without a call, of which *above* is the called one around it."""
+        calls = above.calls if above is not None else ()
+        if any(self.recording.scopes[call].kind is ScopeKind.SCRIPTED for call in calls):
+            return "in a script"  # its calls have no hooks
+        read = any(value in self.recording.consumers for value in self.owned.by_module(module.id))
+        return "weights read, never called" if read else "never called"
 
     def _op(self, op: Op, depth: int) -> Row:
         marks = {
