@@ -223,3 +223,20 @@ def test_attention_says_its_width_and_heads() -> None:
         (label,) = (shape.label for shape in draw(view).shapes if shape.kind == "module")
         texts = [text.text for text in label if not text.text.startswith(("→", "288"))]
         assert texts[1:] == ["width 8, 2 heads", *more]
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_ragged_sizes(dense: bool) -> None:
+    """A question mark where rows differ in length, also where two tensors are named at once."""
+
+    def both(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.sin(), x.cos()
+
+    parts = [torch.ones(2, 4), torch.ones(3, 4)]
+    x = torch.ones(2, 3, 4) if dense else torch.nested.as_nested_tensor(parts, layout=torch.jagged)
+    recording = torchrecorder.record(both, (x,))
+    sizes = "2×3×4" if dense else "2×?×4"
+    assert [labels.value(value) for value in recording.values.values()] == [sizes] * 3
+    assert labels.alike(sizes, 2) == f"2 × [{sizes.replace('×', ', ')}]"
+    before, after = (torchrecorder.record(f, (x,)) for f in (both, lambda x: x.sin()))
+    assert "-1" not in torchrecorder.compare(before, after).text()

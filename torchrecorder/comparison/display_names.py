@@ -9,6 +9,7 @@ from torchrecorder.annotations.scope_members import Inside
 from torchrecorder.events import OpId, Role, ScopeId, ScopeKind, ValueId
 from torchrecorder.graph.nodes import Op, Scope, Value
 from torchrecorder.graph.recording import RecordedRun
+from torchrecorder.style import labels
 
 DEFAULT = "default"
 """The text for a hyperparameter that is not given."""
@@ -114,8 +115,7 @@ class DisplayNames:
 
 def form(value: Value) -> str:
     """Shape and dtype of a tensor."""
-    sizes = "×".join(map(str, value.shape)) or "scalar"
-    return f"[{sizes}] {value.dtype}" if len(value.shape) == 1 else f"{sizes} {value.dtype}"
+    return f"{labels.shape(value.shape)} {value.dtype}"
 
 
 def size(scope: Scope, recording: RecordedRun) -> str:

@@ -21,7 +21,7 @@ DTYPES = {"bfloat16": "bf16", "float16": "f16", "float64": "f64", "complex64": "
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 """A number in the text of an argument."""
 
-SIZES = re.compile(r"\b\d+(?:×\d+)+")
+SIZES = re.compile(r"(?:\b\d+|\?)(?:×(?:\d+|\?))+")
 """The sizes in the text of a tensor."""
 
 LONGEST = 36
@@ -47,8 +47,8 @@ def parameters(number: int) -> str:
 
 @lru_cache(maxsize=4096)
 def shape(sizes: tuple[int, ...]) -> str:
-    """``2×3``; ``[3]`` for a vector, ``scalar`` without sizes."""
-    found = [str(size) for size in sizes]
+    """``2×3``; ``[3]`` for a vector, ``scalar`` without sizes, ``?`` for a ragged size."""
+    found = ["?" if size < 0 else str(size) for size in sizes]
     return f"[{found[0]}]" if len(found) == 1 else "×".join(found) or "scalar"
 
 
