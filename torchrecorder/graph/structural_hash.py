@@ -77,6 +77,7 @@ class _Forms:
         self.exact = exact
         self.rank: dict[ValueId, int] = {}
         self.found: dict[ScopeId, _Form] = {}
+        self.digests: dict[tuple[Any, ...], str] = {}  # most scopes equal one before
         self._run_through()
         for scope in reversed(list(recording.scopes.values())):
             self._complete(scope)
@@ -95,8 +96,11 @@ class _Forms:
     def _complete(self, scope: Scope) -> None:
         """Join the steps of a scope; its children are complete, because they come later."""
         form = self.found[scope.id]
-        text = repr([*self._parts(scope, form)]).encode("utf-8", "backslashreplace")
-        form.digest = blake2b(text, digest_size=16).hexdigest()
+        parts = tuple(self._parts(scope, form))
+        if parts not in self.digests:
+            text = repr(parts).encode("utf-8", "backslashreplace")
+            self.digests[parts] = blake2b(text, digest_size=16).hexdigest()
+        form.digest = self.digests[parts]
 
     def _parts(self, scope: Scope, form: _Form) -> Iterator[Any]:
         module = self.recording.module_of(scope)
