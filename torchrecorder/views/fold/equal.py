@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 from torchrecorder.events import GradId, OpId
@@ -34,13 +33,8 @@ class Equal:
     ) -> None:
         self.items = items
         self.keys = keys
-        self._rows = {
-            around: _rows(items, around, keys) for around in (None, *items.view.clusters)
-        }
-        self.wiring = Wiring(items, list(chain.from_iterable(self._rows.values())))
-        self.wiring.parallel.settle(lambda row: [
-            (start, len(group)) for start, group in self._split(row) if worth(group)
-        ])
+        self.worth = worth
+        self.wiring = Wiring(items)
 
     def alike(self, one: str, other: str) -> bool:
         """Whether two items show the same."""
@@ -51,26 +45,43 @@ class Equal:
 
     def groups(self, around: str | None) -> Iterator[tuple[str, ...]]:
         """The groups of siblings in a cluster that may be drawn as one."""
-        for row in self._rows[around]:
-            for _, group in self._split(row):
+        for row in _rows(self.items, around, self.keys):
+            found = self._split(row)
+            if len(found) > 1 and self.has_parallel_rows:
+                found = self._split(row)
+            for _, group in found:
                 yield group
 
-    def _split(self, row: Sequence[str]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    @cached_property
+    def has_parallel_rows(self) -> bool:
+        """Whether there are any; looked for where a row does not fold as a whole without."""
+        clusters = (None, *self.items.view.clusters)
+        rows = [row for around in clusters for row in _rows(self.items, around, self.keys)]
+        self.wiring.parallel.find(rows, self.wiring.stored)
+        self.wiring.parallel.settle(self._worthy)
+        return bool(self.wiring.parallel.pairs)
+
+    def _worthy(self, row: Sequence[str]) -> list[tuple[int, int]]:
+        """Place and length of what folds of a row."""
+        return [(start, len(group)) for start, group in self._split(row) if self.worth(group)]
+
+    def _split(self, row: Sequence[str]) -> list[tuple[int, tuple[str, ...]]]:
         """The groups in a row, each with its place."""
-        start = 0
+        found, start = list[tuple[int, tuple[str, ...]]](), 0
         while start < len(row):
             end = _chain(self.wiring, row, start)
             if end < len(row):
                 end = max(end, _side_by_side(self.wiring, row, start))
-            yield start, tuple(row[start:end])
+            found.append((start, tuple(row[start:end])))
             start = end
+        return found
 
 
 def _rows(items: Items, around: str | None, keys: Mapping[str, object]) -> list[list[str]]:
     """Siblings next to each other that have equal keys."""
     rows: list[list[str]] = []
     last: object = None
-    for item in items.siblings(around):
+    for item in items.children(around):
         key = keys.get(item)
         if key is not None and key == last:
             rows[-1].append(item)
@@ -107,20 +118,15 @@ def _leads_where(wiring: Wiring, last: str, leaves: Mapping[Any, int]) -> bool:
 
 
 class Wiring:
-    """The arrows into and out of siblings, and the places where they end inside.
+    """The arrows into and out of siblings, and the places where they end inside."""
 
-    Args:
-        items: What lies beside and inside what.
-        rows: Siblings next to each other that may fold.
-    """
-
-    def __init__(self, items: Items, rows: Sequence[Sequence[str]]) -> None:
+    def __init__(self, items: Items) -> None:
         self.items = items
         self.view = items.view
         self._into: dict[str, list[Arrow]] = {}
         self._out_of: dict[str, list[Arrow]] = {}
         self._stored = items.view.recording.stored
-        self.parallel = Parallel(items, rows, lambda arrow: not self.stored(arrow))
+        self.parallel = Parallel(items)
 
     def into(self, item: str) -> Sequence[Arrow]:
         """The arrows that enter an item."""

@@ -7,7 +7,7 @@ line between the two folds says the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from torchrecorder.views.fold.sibling_index import Items
 from torchrecorder.views.view import Arrow
@@ -20,60 +20,66 @@ Pair = tuple[int, int]
 
 
 class Parallel:
-    """Rows of siblings, and which of them are parallel.
+    """Which rows of siblings are parallel; none before they are looked for.
 
     Args:
         items: What lies beside and inside what.
-        rows: The rows.
-        counts: Whether an arrow has to lead from counterpart to counterpart.
 
     Attributes:
         pairs: The rows that are parallel: of one length, with arrows between counterparts.
     """
 
-    def __init__(
-        self, items: Items, rows: Sequence[Sequence[str]], counts: Callable[[Arrow], bool]
-    ) -> None:
+    def __init__(self, items: Items) -> None:
         self.items = items
+        self.rows: Sequence[Sequence[str]] = ()
+        self.pairs: set[Pair] = set()
+        self._own: dict[str, Seat] = {}
+
+    def find(self, rows: Sequence[Sequence[str]], stored: Callable[[Arrow], object]) -> None:
+        """Find the pairs among all *rows*; what is *stored*, such as weights, does not count."""
         self.rows = rows
         self._own = {
             item: (number, place, item)
             for number, row in enumerate(rows)
             for place, item in enumerate(row)
         }
-        self._around: dict[str | None, tuple[Seat, ...]] = {None: ()}
-        self.pairs: set[Pair] = set()
-        if len(rows) > 1:
-            for cluster in items.view.clusters.values():
-                self._around[cluster.id] = self._seated(cluster.id, cluster.parent)
-            self.pairs = self._found(counts)
+        self.pairs = self._found(stored)
 
-    def _seated(self, item: str, around: str | None) -> tuple[Seat, ...]:
+    def _seats(self, item: str | None) -> Iterator[Seat]:
         """The seats of *item* and of all around it, innermost first."""
-        seats = self._around[around]
-        return (self._own[item], *seats) if item in self._own else seats
+        own, parent = self._own, self.items.parent
+        while item is not None:
+            if item in own:
+                yield own[item]
+            item = parent[item]
 
-    def _seats(self, box: str) -> tuple[Seat, ...]:
-        return self._seated(box, self.items.parent[box])
-
-    def _found(self, counts: Callable[[Arrow], bool]) -> set[Pair]:
+    def _found(self, stored: Callable[[Arrow], object]) -> set[Pair]:
         """The rows of one length with arrows only between counterparts, and from the end of one to
         the beginning of the other."""
+        own, parent = self._own, self.items.parent
+        innermost: dict[str | None, int] = {None: -1}
+        for item in self.items.order:
+            innermost[item] = own[item][0] if item in own else innermost[parent[item]]
         aligned: dict[Pair, bool] = {}
         for arrow in self.items.view.arrows:
-            tails, heads = self._seats(arrow.tail), self._seats(arrow.head)
-            if tails is heads or not tails or not heads or not counts(arrow):
-                continue
-            here, there = {seat[0] for seat in tails}, {seat[0] for seat in heads}
-            for one, place, _ in tails:
-                for other, opposite, _ in heads if one not in there else ():
-                    last = len(self.rows[one]) - 1
-                    if other in here or last != len(self.rows[other]) - 1:
-                        continue
-                    if (place, opposite) != (last, 0):
-                        pair = _pair(one, other)
-                        aligned[pair] = aligned.get(pair, True) and place == opposite
+            if innermost[arrow.tail] == innermost[arrow.head] or stored(arrow):
+                continue  # both are in the same rows
+            for one, other, place, opposite in self._apart(arrow):
+                last = len(self.rows[one]) - 1
+                if last == len(self.rows[other]) - 1 and (place, opposite) != (last, 0):
+                    pair = _pair(one, other)
+                    aligned[pair] = aligned.get(pair, True) and place == opposite
         return {pair for pair, is_aligned in aligned.items() if is_aligned}
+
+    def _apart(self, arrow: Arrow) -> Iterator[tuple[int, int, int, int]]:
+        """Each two rows of which one has the tail and one the head, with the places of these."""
+        tails, heads = [*self._seats(arrow.tail)], [*self._seats(arrow.head)]
+        while tails and heads and tails[-1][0] == heads[-1][0]:
+            tails.pop()
+            heads.pop()
+        for one, place, _ in tails:
+            for other, opposite, _ in heads:
+                yield one, other, place, opposite
 
     def settle(self, groups: Callable[[Sequence[str]], object]) -> None:
         """Keep the pairs of which both rows fold alike, as long as all that are kept are pairs.

@@ -21,7 +21,7 @@ Find = Callable[[Optional[str]], Groups]
 """Returns the groups of siblings in a cluster."""
 
 
-def every_group(wiring: Wiring, keys: Mapping[str, object], find: Find) -> Iterator[Groups]:
+def every_group(wiring: Wiring, keys: Mapping[str, object], find: Find) -> list[Groups]:
     """The groups of siblings in each cluster, in the order of the clusters; the top first.
 
     Args:
@@ -29,6 +29,13 @@ def every_group(wiring: Wiring, keys: Mapping[str, object], find: Find) -> Itera
         keys: What scopes and blocks that repeat have in common; None if one cannot repeat.
         find: Finds the groups of a cluster; these depend on nothing but its wiring and the keys.
     """
+    found = [*_shared(wiring, keys, find)]
+    if wiring.parallel.pairs:  # they were not known when alike clusters were looked for
+        found = [*_shared(wiring, keys, find)]
+    return found
+
+
+def _shared(wiring: Wiring, keys: Mapping[str, object], find: Find) -> Iterator[Groups]:
     alike = _Alike(wiring, keys).found()
     found: dict[str | None, Groups] = {}
     for around in (None, *wiring.view.clusters):
