@@ -14,6 +14,7 @@ import torch
 import torchrecorder
 from tests.figures import linear
 from torchrecorder.events import TRAINING, OpId, ScopeId, ScopeKind
+from torchrecorder.graph.nodes import Op
 from torchrecorder.graph.structural_hash import structures
 from torchrecorder.recording import Recording
 from torchrecorder.select.functions import WithFunctions
@@ -190,6 +191,23 @@ def test_averaging_weights_is_one_box(way: str) -> None:
     assert ScopeKind.AVERAGING in TRAINING
     opened = names(recording, depth=9)
     assert "update_parameters" not in opened and len(opened) > len(names(recording))
+
+
+@pytest.mark.parametrize("move", ["double", "to"])
+def test_moving_a_model_is_one_box(move: str) -> None:
+    """It writes each of its weights, which have the gradients of the step after it."""
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+    with torchrecorder.Recorder(model) as recorder:
+        model.double() if move == "double" else model.to(torch.float64)
+        model(torch.ones(2, 4, dtype=torch.float64)).sum().backward()
+    recording = recorder.recording
+    assert names(recording)[:2] == [move, "ones"]
+    (moved,) = (item for item in recording.scopes.values() if item.kind is ScopeKind.CONVERSION)
+    written = [op for op in recording.children[moved.id] if isinstance(op, Op) and op.writes]
+    assert len(written) == len(list(model.parameters()))
+    inside = {op.id for op in recording.children[moved.id]}
+    assert not any(scope.parent == moved.id for scope in recording.scopes.values())
+    assert not inside & {op.id for op in recording.children[None]}
 
 
 def test_what_the_program_goes_on_with_is_no_output() -> None:

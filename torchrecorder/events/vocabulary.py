@@ -37,6 +37,7 @@ class ScopeKind(str, Enum):
     OPTIMIZER = "optimizer"
     CLIPPING = "clipping"
     AVERAGING = "averaging"
+    CONVERSION = "conversion"
     SCALER = "scaler"
     PIPELINE_SETUP = "pipeline setup"
     PIPELINE_BACKWARD = "pipeline backward"
@@ -54,6 +55,7 @@ TRAINING = (
     ScopeKind.OPTIMIZER,
     ScopeKind.CLIPPING,
     ScopeKind.AVERAGING,
+    ScopeKind.CONVERSION,
     ScopeKind.SCALER,
     ScopeKind.PIPELINE_BACKWARD,
 )

@@ -185,7 +185,10 @@ class Regions:
 
 
 _NAMED_AFTER_FUNCTIONS = (
-    ScopeKind.CLIPPING, ScopeKind.AVERAGING, ScopeKind.PIPELINE_BACKWARD
+    ScopeKind.CLIPPING,
+    ScopeKind.AVERAGING,
+    ScopeKind.CONVERSION,
+    ScopeKind.PIPELINE_BACKWARD,
 )
 
 

@@ -24,6 +24,7 @@ from torchrecorder.capture.internals.access import (
     CALL_CODE,
     CHECKPOINT_CODE,
     CLIPPING_FUNCTIONS,
+    CONVERSIONS,
     PIPELINE_BACKWARD,
     PIPELINE_SCALING,
     SCALER_METHODS,
@@ -70,6 +71,8 @@ def _telling_codes() -> dict[CodeType, object]:
         codes[inspect.unwrap(function).__code__] = ScopeKind.CLIPPING
     for function in AVERAGING_METHODS:
         codes[inspect.unwrap(function).__code__] = ScopeKind.AVERAGING
+    for function in CONVERSIONS:
+        codes[function.__code__] = ScopeKind.CONVERSION
     for function in SCALER_METHODS:
         codes[inspect.unwrap(function).__code__] = ScopeKind.SCALER
     for function in pipeline_functions():

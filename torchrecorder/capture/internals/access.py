@@ -285,6 +285,13 @@ CLIPPING_FUNCTIONS = tuple(filter(callable, map(find, CLIPPING.paths)))
 AVERAGING_METHODS = tuple(filter(callable, map(find, AVERAGING.paths)))
 """Methods of averaged models that update their weights."""
 
+CONVERSIONS = tuple(
+    vars(torch.nn.Module)[name]
+    for name in "to to_empty type float double half bfloat16 cpu cuda xpu ipu mtia".split()
+    if name in vars(torch.nn.Module)
+)
+"""The methods of modules that move their weights to another device, or give them another type."""
+
 SCALER_METHODS = tuple(filter(callable, map(find, GRADIENT_SCALERS.paths)))
 """Methods of gradient scalers that run operations."""
 
