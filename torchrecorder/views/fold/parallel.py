@@ -87,12 +87,13 @@ class Parallel:
         Args:
             groups: Returns what folds of a row, equal for rows of which the same places do.
         """
-        while self.pairs:
-            folded = {row: groups(self.rows[row]) for pair in self.pairs for row in pair}
+        folded: dict[int, object] = {}
+        changed = {row for pair in self.pairs for row in pair}
+        while changed:
+            folded.update((row, groups(self.rows[row])) for row in changed)
             wrong = {(one, other) for one, other in self.pairs if folded[one] != folded[other]}
-            if not wrong:
-                break
             self.pairs -= wrong
+            changed = {row for pair in wrong for row in pair}
 
     def spot(self, box: str, item: str) -> tuple[int, int] | None:
         """The place of *box* in the counterpart of *item* in a parallel row; None in no other."""
