@@ -156,6 +156,14 @@ def page(session: nox.Session) -> None:
 
 
 @nox.session(python=PINNED)
+def explore(session: nox.Session) -> None:
+    """Properties, on random examples that were not tried before."""
+    _with_models(session)
+    chosen = ("-m", "hypothesis and not page", "--hypothesis-profile=explore")
+    session.run("pytest", *chosen, *QUICK[2:], *session.posargs)
+
+
+@nox.session(python=PINNED)
 def slow(session: nox.Session) -> None:
     """Real architectures."""
     _with_models(session)

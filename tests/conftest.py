@@ -21,7 +21,9 @@ torch.set_num_threads(1)
 # With one thread for tasks that are forked, one task waits until all before it are put away.
 torch.set_num_interop_threads(1)
 
-settings.register_profile("steady", deadline=None)  # a busy machine is no failure
+# A busy machine is no failure, and what a change has not broken is no failure of it.
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile("steady")
 
 

@@ -44,7 +44,7 @@ def test_boxes_and_lines_keep_apart_in_columns(
     for points in ways:
         assert not any(crosses(points, box) for box in boxes.values() if not box.open)
         for (ax, ay), (bx, by) in zip(points, points[1:]):
-            assert min(abs(ax - bx), abs(ay - by)) < LEVEL
+            assert min(abs(ax - bx), abs(ay - by)) < LEVEL + SLACK  # moved since
 
 
 @SOME
