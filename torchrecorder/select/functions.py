@@ -83,7 +83,7 @@ class _Grouping:
         self.first: dict[str, list[ScopeId]] = {}
         self.parent: dict[str, ScopeId | None] = {}
         for scope, inside in old.children.items():
-            if sum(map(self._is_drawn, inside)) > most and self._drawn_ops(inside) > most:
+            if len(inside) > most and self._drawn_ops(inside) > most:
                 self._group(scope, inside, self._depth(scope))
                 if scope is not None and old.scopes[scope].kind is ScopeKind.OPTIMIZER:
                     self._group_updates(old.scopes[scope], inside)
@@ -248,19 +248,20 @@ class _Grouping:
         seconds = [item.seconds for item in inside]
         known = [second for second in seconds if second is not None]
         if step is None:
-            call = self.calls[name]
+            call, kind, cls = self.calls[name], ScopeKind.FUNCTION, FUNCTION
             title, source = call.called, call.source
             path = f"{around}.{title}" if around else title
         else:
+            kind, cls = step.kind, step.cls
             title, path, source = step.name, step.path, step.source
         return Scope(
             id=name,
             parent=self.parent[name],
             index=first.index,
-            kind=ScopeKind.FUNCTION if step is None else step.kind,
+            kind=kind,
             name=title,
             path=path,
-            cls=FUNCTION if step is None else step.cls,
+            cls=cls,
             module=None,
             call=0,
             source=source,

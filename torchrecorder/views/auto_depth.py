@@ -134,10 +134,10 @@ def choose(
     """What to open for a *depth*; None chooses one.
 
     The last level opens everything; the levels before keep plain modules, the steps of
-    optimizers, clipping, averaging and gradient scalers closed. By default those stay closed too:
-    show every other op that is not alone in its module if that makes at most *enough* boxes;
-    otherwise keep all innermost modules and functions closed, and regions beside the model, choose
-    the deepest level with at most so many, and if these are few, open large parts further, see
+    optimizers and the like closed, see `training_steps`. By default those stay closed too: show
+    every other op that is not alone in its module if that makes at most *enough* boxes; otherwise
+    keep all innermost modules and functions closed, and regions beside the model, choose the
+    deepest level with at most so many, and if these are few, open large parts further, see
     `Branches`. *repeated* boxes do not count.
     """
     deepest = max_depth(recording)

@@ -286,9 +286,9 @@ AVERAGING_METHODS = tuple(filter(callable, map(find, AVERAGING.paths)))
 """Methods of averaged models that update their weights."""
 
 CONVERSIONS = tuple(
-    vars(torch.nn.Module)[name]
+    vars(Module)[name]
     for name in "to to_empty type float double half bfloat16 cpu cuda xpu ipu mtia".split()
-    if name in vars(torch.nn.Module)
+    if name in vars(Module)
 )
 """The methods of modules that move their weights to another device, or give them another type."""
 

@@ -170,6 +170,7 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         return _attribute_facts(func, name)
     parameters = ("other", "self") if name in _REFLECTED else _parameters(func)
     name = _plain_name(name)
+    schemas = _schemas(func)
     return FunctionFacts(
         name=name,
         qualname=_qualname(func, name),
@@ -178,9 +179,9 @@ def _work_out(func: Callable[..., Any]) -> FunctionFacts:
         reads_data=name in _READS_DATA or is_collective(func),
         in_place=_writes_first(name),
         grad_switch=name == "_set_grad_enabled",
-        writes=silent_writes(func, name, _schemas(func)),
+        writes=silent_writes(func, name, schemas),
         declared=frozenset(
-            item.name for schema in _schemas(func) for item in schema.arguments if item.is_write
+            item.name for schema in schemas for item in schema.arguments if item.is_write
         ),
         runs_backward=func in _BACKWARD,
         higher_order=isinstance(func, HigherOrderOperator),

@@ -137,7 +137,9 @@ class _Rows:
         )
 
     def _ran_before(self, scope: Scope) -> bool:
-        """Whether all the modules with weights that it calls were called before."""
+        """Whether the module, or all modules with weights that a function calls, ran before."""
+        if scope.module is not None:
+            return scope.call > 0
         found, waiting = [], [scope]
         while waiting:
             item = waiting.pop()

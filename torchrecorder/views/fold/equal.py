@@ -187,13 +187,14 @@ class Wiring:
         if stored:
             return stored
         spot = self.parallel.spot(arrow.tail, item)
-        return (arrow.tail, arrow.value) if spot is None else (spot, self._result(arrow))
+        return (arrow.tail, arrow.value) if spot is None else (spot, self.result(arrow))
 
-    def _result(self, arrow: Arrow) -> int | None:
+    def result(self, arrow: Arrow) -> int | None:
         """Which of the results of an op an arrow brings."""
         op = self.view.recording.ops.get(OpId(arrow.tail))
-        known = op is not None and arrow.value in op.outputs
-        return op.outputs.index(arrow.value) if op is not None and known else None
+        if op is None or arrow.value is None or arrow.value not in op.outputs:
+            return None
+        return op.outputs.index(arrow.value)
 
     def stored(self, arrow: Arrow) -> tuple[object, ...]:
         """The role and shape of a parameter or buffer that an arrow brings; else empty."""

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Optional
 
-from torchrecorder.events import OpId, ScopeId, ValueId
-from torchrecorder.graph.nodes import Op
+from torchrecorder.events import OpId, ScopeId
 from torchrecorder.views.fold.equal import Wiring
 from torchrecorder.views.view import Arrow
 
@@ -115,11 +114,8 @@ class _Alike:
         op = self.recording.ops.get(OpId(arrow.tail))
         if op is None or len(op.outputs) < 2:
             return self.wiring.stored(arrow)
-        return self.wiring.stored(arrow), self._result(op, arrow.value)
-
-    def _result(self, op: Op, value: ValueId | None) -> Hashable:
-        """Which of the results of an op it is."""
-        if value is None or value not in op.outputs:
-            return None
-        one = self.recording.values[value]
-        return op.outputs.index(value), one.shape, one.dtype
+        place = self.wiring.result(arrow)
+        if place is None or arrow.value is None:
+            return self.wiring.stored(arrow), None
+        one = self.recording.values[arrow.value]
+        return self.wiring.stored(arrow), (place, one.shape, one.dtype)
