@@ -16,18 +16,19 @@ from torchrecorder.views.pipeline import ViewOptions, plan
 from torchrecorder.views.full_view import whole
 
 
-def steps(*orders: Sequence[int], odd: int | None = None) -> Recording:
+def steps(*orders: Sequence[int], odd: int | None = None, aside: int | None = None) -> Recording:
     """A stack of layers that runs again and again, each time with one more number per layer.
 
     Args:
         orders: For each step but the first: for each layer the layer of the step before whose
             memory it reads.
         odd: A layer of the last step that is not like the others.
+        aside: A layer of the last step that reads another input than the others.
     """
     run = Builder("Net")
-    h, kept = run.input(), list[ValueId]()
+    h, masks, kept = run.input(), (run.input("mask"), run.input("other")), list[ValueId]()
     for step, order in enumerate([range(len(orders[0])), *orders]):
-        made = []
+        last, made = step == len(orders), []
         with run.scope(f"step{step}", "Step"):
             for layer, other in enumerate(order):
                 with run.scope(f"layers.{layer}", "Layer"):
@@ -35,8 +36,29 @@ def steps(*orders: Sequence[int], odd: int | None = None) -> Recording:
                         old = [kept[other]] if kept else []
                         new = run.op("cat", h, *old, shape=(1 + step, 4))
                     made.append(new)
-                    h = run.op("relu" if (step, layer) == (len(orders), odd) else "attend", h, new)
+                    name = "relu" if last and layer == odd else "attend"
+                    h = run.op(name, h, new, masks[last and layer == aside])
         kept = made
+    return run.recording()
+
+
+def apart(*orders: Sequence[int]) -> Recording:
+    """Stacks of layers beside each other, each of which runs twice, the second time in an order."""
+    run = Builder("Net")
+    x = run.input()
+    for number, order in enumerate(orders):
+        kept: list[ValueId] = []
+        with run.scope(f"part{number}", "Part"):
+            for step, others in enumerate([range(len(order)), order]):
+                h, made = x, []
+                with run.scope("second" if step else "first", "Step"):
+                    for layer, other in enumerate(others):
+                        with run.scope(f"layers.{layer}", "Layer"):
+                            with run.scope("cache", "Cache"):
+                                old = [kept[other]] if kept else []
+                                made.append(run.op("cat", h, *old))
+                            h = run.op("attend", h, made[-1])
+                kept = made
     return run.recording()
 
 
@@ -70,16 +92,17 @@ def test_who_reads_what_of_others_is_told_one_by_one() -> None:
 def test_both_rows_fold_or_none_does() -> None:
     """Where a layer of one step is of another kind, no line could say who reads what."""
     assert folds(steps(range(4), odd=1)) == []
+    assert ("layers.0", 4) not in folds(steps(range(4), aside=2))
     alone = folds(steps(range(4), range(4), odd=1))
     assert ("layers.0", 4) not in alone[1:]
 
 
-@pytest.mark.parametrize("orders", [
-    (range(4), range(4), range(4)), (range(4), [1, 0, 3, 2], range(4)), ([3, 2, 1, 0], range(4)),
+@pytest.mark.parametrize("recording", [
+    steps(range(4), range(4), range(4)), steps(range(4), [1, 0, 3, 2], range(4)),
+    steps([3, 2, 1, 0], range(4)), apart(range(4), [3, 2, 1, 0]), apart([3, 2, 1, 0], range(4)),
 ])
-def test_groups_that_are_shared_are_those_of_each_cluster(orders: Sequence[Sequence[int]]) -> None:
+def test_groups_that_are_shared_are_those_of_each_cluster(recording: Recording) -> None:
     """On a page, where all can be opened, steps that are wired alike are looked at once."""
-    recording = steps(*orders)
     view = whole(recording)
     for step in plan(recording, ViewOptions(depth=9, fold=False)):
         view = step(view)
