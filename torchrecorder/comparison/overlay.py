@@ -162,8 +162,8 @@ class _Merger:
                 id=self._there(step.id),
                 scope=self._there(step.scope),
                 inputs=self._slots(step.inputs),
-                outputs=tuple(self._there(output) for output in step.outputs),
-                writes=tuple(self._there(write) for write in step.writes),
+                outputs=self._alone(step.outputs),
+                writes=self._alone(step.writes),
             )
         return step.replace(
             id=self._there(step.id),
@@ -172,6 +172,10 @@ class _Merger:
             inputs=self._slots(step.inputs),
             outputs=self._slots(step.outputs),
         )
+
+    def _alone(self, values: Iterable[ValueId]) -> tuple[ValueId, ...]:
+        """Values of the first recording alone; an op of the second makes the others."""
+        return tuple(ValueId(GONE + value) for value in values if value not in self.twins)
 
     def _slots(self, slots: Iterable[Slot]) -> tuple[Slot, ...]:
         return tuple(Slot(slot.name, self._there(slot.value)) for slot in slots)
@@ -182,7 +186,7 @@ class _Merger:
         """What an op gives, with what its counterpart gave besides."""
         old = self._back.get(op.id)
         more = self.before.ops[OpId(old)].outputs if old is not None else ()
-        return (*op.outputs, *(ValueId(GONE + item) for item in more if item not in self.twins))
+        return (*op.outputs, *self._alone(more))
 
     @cached_property
     def _back(self) -> Mapping[str, str]:
